@@ -1,9 +1,9 @@
-//! Tells `althing --version` what it was built from: commit, target, profile, compiler.
+//! Writes the long form of `althing --version`: commit, target, profile, compiler.
 
 #![expect(
     clippy::disallowed_methods,
     clippy::expect_used,
-    reason = "a build script starts programs, speaks to cargo and may fail"
+    reason = "a build script runs programs, prints for cargo and may panic"
 )]
 
 use std::{env, path::Path, process::Command};
@@ -11,7 +11,7 @@ use std::{env, path::Path, process::Command};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     let profile = env::var("PROFILE").unwrap_or_default();
-    // A commit is told only by what is handed to others: while one develops, every commit would build the program anew.
+    // Only release builds name the commit: otherwise every commit would rebuild the program during development.
     let source = if profile == "release" { source() } else { None };
     let source = source.map_or_else(String::new, |source| format!("{source}\n"));
     let target = env::var("TARGET").unwrap_or_default();
@@ -23,7 +23,7 @@ fn main() {
     std::fs::write(Path::new(&out).join("version.txt"), told).expect("cargo's directory can be written");
 }
 
-/// The commit with its day, where this is built from a clone.
+/// The commit and its date, if this is built from a git clone.
 fn source() -> Option<String> {
     let git = |arguments: &[&str]| said(Command::new("git").args(arguments));
     let commit = git(&["log", "-1", "--format=%h of %cs"])?;

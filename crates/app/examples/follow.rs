@@ -1,8 +1,8 @@
-//! A front end in a page: follows a session from its first event to its end, in whichever process it runs. Shows the
-//! progress of runs, and the messages, replies and open questions of a conversation.
+//! A one-page front end: follows a session from its first event to its end, even if another process runs it. It shows
+//! the progress of runs, and the messages, replies and open questions of a conversation.
 //!
 //! `cargo run -p althing-app --example follow -- SESSION` in a directory with an `.althing`.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a front end speaks to the terminal")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a front end prints")]
 
 use althing_app::{AppContext, Environment, Failure, LocalSessions, SessionService, Settings};
 use althing_protocol::{Interest, Seq, SessionId};

@@ -1,7 +1,8 @@
-//! A front end in a page: starts a run with the built-in offline model, shows its progress and prints its answer.
+//! A one-page front end: starts a run with the built-in offline model, shows its progress and prints its answer.
 //!
-//! `cargo run -p althing-app --example run -- "Compare two sorts"`; the session is kept in `.althing` here.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a front end speaks to the terminal")]
+//! `cargo run -p althing-app --example run -- "Compare two sorts"`; the session is stored in `.althing` in the working
+//! directory.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a front end prints")]
 
 use althing_app::{
     AppContext, Environment, Failure, SessionRequest, SessionService, Settings, prepare, session,
@@ -42,7 +43,7 @@ fn start(task: &str) -> Result<(), Failure> {
     session::runtime()?.block_on(run(&app, task))
 }
 
-// Without `#[tokio::main]`: `hidden_main` must run before there is a runtime.
+// No `#[tokio::main]`: `hidden_main` must run before a runtime exists.
 fn main() -> ExitCode {
     if let Some(code) = althing_app::hidden_main(std::env::args_os()) {
         return code;

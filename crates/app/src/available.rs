@@ -1,7 +1,7 @@
-//! Which backends and sandboxes are usable here, and what is missing for the others.
+//! Which backends and sandboxes are usable on this machine, and what is missing for the others.
 //!
-//! Looks instead of guessing: at the `PATH` and each program's version, at each server's usual address, at the keys in the
-//! environment. Everything is asked at once and nothing is waited for longer than a little over a second.
+//! It probes: the `PATH` and each CLI agent's version, each local server's usual address, and the API keys in the
+//! environment. All probes run concurrently, and none takes much longer than a second.
 
 use crate::agent_env;
 use crate::context::AppContext;
@@ -15,31 +15,31 @@ use althing_runner::adapter::{Adapters, AgentInstallation, find_agents};
 use futures_util::future::{join, join_all};
 use std::time::Duration;
 
-/// How long a program may take to tell its version.
+/// How long a CLI agent may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_millis(1200);
-/// So many models are named to people; programs get all of them.
+/// How many models the text output names; the JSON output has all of them.
 const NAMED_MODELS: usize = 6;
 
-/// A backend or a sandbox, and whether it is usable here.
+/// A backend or a sandbox, and whether it is usable on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Available {
-    /// Its name in a config.
+    /// The name in a config.
     pub name: String,
-    /// Its name for people.
+    /// The name shown to people.
     pub title: String,
     /// Whether it is usable.
     pub usable: bool,
-    /// What it is usable with, or what is missing.
+    /// What makes it usable, or what is missing.
     pub note: String,
-    /// Of a program: where it is.
+    /// For a CLI agent: the path of its executable.
     pub path: Option<String>,
-    /// Of a program: its version, as it says itself.
+    /// For a CLI agent: the version that it printed.
     pub version: Option<String>,
-    /// Of a server that answers: its models.
+    /// For a local server that answers: its models.
     pub models: Option<Vec<String>>,
 }
 
-/// Looks for every backend and every sandbox.
+/// Probes every backend and every sandbox.
 pub async fn look(app: &AppContext) -> Result<(Vec<Available>, Vec<Available>), Failure> {
     let http = HttpClient::new(&HttpOptions::default()).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(join(backends(&http, app), sandboxes(app)).await)
@@ -60,7 +60,7 @@ async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Available> {
     BACKENDS.iter().zip(servers).map(row).collect()
 }
 
-/// What needs a key, or nothing at all.
+/// A backend that is usable if one of its API keys is set, or that needs no key.
 fn by_key(backend: &BackendType, app: &AppContext) -> Available {
     let title = backend.title;
     let key = backend.key_variables.iter().find(|name| app.environment.variable(name).is_some());
@@ -86,12 +86,12 @@ fn program(backend: &BackendType, found: &AgentInstallation) -> Available {
     };
     let note = match &found.version {
         Some(version) => format!("{title}: {version}, {path}"),
-        None => format!("{title}: {path}, which did not tell its version in time"),
+        None => format!("{title}: {path}, which did not print its version in time"),
     };
     Available { usable: true, note, path: Some(path), version: found.version.clone(), ..Available::default() }
 }
 
-/// A server that needs no key, with its models; None for everything else.
+/// A local server that needs no key, with its models; None for any other backend.
 async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Available> {
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;
@@ -120,7 +120,7 @@ fn why(url: &str, error: &BackendError) -> String {
     let hint = error.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
     match error.kind {
         BackendErrorKind::Connect => format!("nothing answers at {url}{hint}"),
-        _ => format!("what listens at {url} is something else ({}){hint}", error.message),
+        _ => format!("the server at {url} is something else ({}){hint}", error.message),
     }
 }
 

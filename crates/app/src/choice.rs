@@ -1,4 +1,4 @@
-//! Who takes part: what `--agents` and `--single-agent` mean for a team.
+//! Which agents take part: what `--agents` and `--single-agent` mean for a team.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -6,7 +6,8 @@ use crate::settings::Single;
 use crate::team::Team;
 use althing_protocol::{AgentId, AgentMode, ModeChoice};
 
-/// What the command line chooses of a team, and its task: the word after `--single-agent` may be either.
+/// Which agents the command line selects, and the task: the word after `--single-agent` may be either an agent id or
+/// the task.
 pub struct Choice {
     /// The task, if there is one.
     pub task: Option<String>,
@@ -16,7 +17,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// What these options mean for this team; refused where they name an agent that it does not have.
+    /// Applies the settings to this team. Fails if they name an agent that the team does not have.
     pub fn of(app: &AppContext, task: Option<String>, team: &Team) -> Result<Self, Failure> {
         let (single, agents) = (app.settings.single_agent.clone(), app.settings.agents.clone());
         let mut choice = Self { task, single, agents };
@@ -24,7 +25,7 @@ impl Choice {
         Ok(choice)
     }
 
-    /// The same where a task is not looked for.
+    /// The same for commands without a task: the word after `--single-agent` must be an agent id.
     pub fn without_task(app: &AppContext, team: &Team) -> Result<Self, Failure> {
         Self::of(app, Some(String::new()), team)
     }
@@ -55,14 +56,15 @@ impl Choice {
         }
     }
 
-    /// Leaves of the team only those whom `--agents` names: who works alone is chosen anew with every message.
+    /// Removes agents that `--agents` does not name. `--single-agent` is not applied: in a conversation each message
+    /// chooses it again.
     pub fn narrow(&self, team: &mut Team) {
         if !self.agents.is_empty() {
             team.config.agents.retain(|agent| self.agents.iter().any(|id| id == agent.id.as_str()));
         }
     }
 
-    /// Leaves of the team only those who take part in a run.
+    /// Removes every agent that does not take part in the run.
     pub fn narrow_to_run(&self, team: &mut Team) {
         self.narrow(team);
         let agents = &mut team.config.agents;
@@ -73,7 +75,7 @@ impl Choice {
         }
     }
 
-    /// The modes that a conversation begins with.
+    /// The modes that a conversation starts with.
     pub fn modes(&self, app: &AppContext) -> ModeChoice {
         ModeChoice {
             agent_mode: self.single.as_ref().map(|_| AgentMode::Single),

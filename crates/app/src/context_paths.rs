@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use althing_protocol::{ContextPath, PathGrant, Permission};
 use std::path::{Component, Path, PathBuf};
 
-/// Where relative paths begin.
+/// The directories that relative paths and `~` are resolved against.
 pub struct From<'a> {
     /// The working directory.
     pub cwd: &'a Path,
@@ -23,7 +23,7 @@ impl From<'_> {
     }
 }
 
-/// The context paths of a run, and its task with the paths it mentions written out.
+/// The context paths of a run, and the task with each `@path` replaced by its absolute path.
 pub fn gather(
     configured: &[ContextPath],
     named: &[String],
@@ -50,8 +50,8 @@ pub fn gather(
     Ok((paths, task))
 }
 
-/// The paths that a person grants by `@path` and `@path:w` in a message, and the message with these paths written out. Only
-/// for what a person typed: the same characters from a model or a client grant nothing.
+/// The paths that a person grants with `@path` and `@path:w` in a message, and the message with each `@path` replaced
+/// by its absolute path. Only for text that a person typed: the same characters from a model or a client grant nothing.
 pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
     let mut paths = Vec::new();
     let message = mentioned(message, cwd, &mut paths);
@@ -67,11 +67,11 @@ fn plain(path: &Path, writable: bool) -> ContextPath {
 }
 
 fn missing(path: &str, named_by: &str, cwd: &Path) -> Failure {
-    Failure::usage(format!("the context path {path} (from {named_by}) is not there"))
-        .hint(format!("make it, or name another; relative paths count from {}", cwd.display()))
+    Failure::usage(format!("the context path {path} (from {named_by}) does not exist"))
+        .hint(format!("create it, or name another; relative paths are resolved against {}", cwd.display()))
 }
 
-/// The same path twice is one; who may write somewhere may.
+/// Adds a path. The same path twice is one entry; it is writable if either is.
 fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
     match paths.iter_mut().find(|known| known.path == path.path) {
         Some(known) => {
@@ -82,12 +82,12 @@ fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
     }
 }
 
-/// The path as the system knows it, if it is there. Links are resolved: agents see one name for one place.
+/// The canonical path, or None if it does not exist. Symlinks are resolved so that agents see one name per file.
 fn existing(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
-/// Finds `@path` and `@path:w` of paths that are there; everything else that begins with `@` is just text.
+/// Replaces `@path` and `@path:w` where the path exists; any other word that starts with `@` stays as it is.
 fn mentioned(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> String {
     let mut out = String::with_capacity(task.len());
     for piece in task.split_inclusive(char::is_whitespace) {
@@ -105,10 +105,10 @@ fn mentioned(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> String {
     out
 }
 
-/// The path at the beginning of a word, whether it may be written, and the punctuation behind it.
+/// The path at the start of a word, whether it is writable, and the punctuation after it.
 fn mention<'a>(word: &'a str, cwd: &Path) -> Option<(PathBuf, bool, &'a str)> {
     let bare = word.trim_end_matches([',', ';', '.', '!', '?', ')', ']', '"', '\'']);
-    // A path may itself end in a dot or a bracket: the longest that is there wins.
+    // A path may itself end in a dot or a bracket: the longest existing path wins.
     for text in [word, bare] {
         let (path, writable) = match text.strip_suffix(":w") {
             Some(path) => (path, true),

@@ -1,4 +1,4 @@
-//! What a conversation is made of: the agent that is talked to, and the team that its runs are made of.
+//! What a conversation consists of: the chat agent, and the team that its runs use.
 
 use crate::choice::Choice;
 use crate::context::AppContext;
@@ -13,15 +13,15 @@ use althing_protocol::{
 };
 use std::path::PathBuf;
 
-/// A conversation, ready to be opened, with everyone who takes part in it.
+/// A conversation that is ready to be opened.
 pub struct Conversation {
-    /// What the conversation is opened with.
+    /// The spec that the conversation is opened with.
     pub spec: ChatSpec,
-    /// The agents' backends.
+    /// The backends of the chat agent and of the team.
     pub cast: Cast,
 }
 
-/// Makes the conversation that a team and these options mean. `attended`: whether a person may override winners.
+/// Makes the conversation for a team and the user's choice. `attended`: whether a person can override winners.
 pub fn assemble(
     team: &Team,
     choice: &Choice,
@@ -37,14 +37,14 @@ pub fn assemble(
         Some(config) => {
             let first = first(team, &cast.members);
             let backend = backend(config.backend.as_ref(), first)?;
-            // Its own id, which no agent of the team has.
+            // The chat agent's id must differ from the ids of the team's agents.
             let mut id = "interactive".to_owned();
             while cast.members.iter().any(|member| member.id.as_str() == id) {
                 id.push('_');
             }
             let id = AgentId::from(id.as_str());
             let mut member = cast.add(&id, backend, team, app)?;
-            // Who it is, is told by the config only where the agent is the first one itself.
+            // The first agent's `system_message` applies only if the chat agent uses that agent's backend.
             member.system_message =
                 first.filter(|_| config.backend.is_none()).and_then(|agent| agent.system_message.clone());
             cast.tools.insert(id, tools(team, first));
@@ -62,7 +62,7 @@ pub fn assemble(
     Ok(Conversation { spec, cast })
 }
 
-/// Everyone who takes part in a conversation that is gone on with.
+/// The backends of a conversation that is resumed.
 pub fn recast(spec: &ChatSpec, team: &Team, app: &AppContext) -> Result<Cast, Failure> {
     let mut cast = session::cast(team, None, app)?;
     if let Some(agent) = &spec.agent {
@@ -74,13 +74,13 @@ pub fn recast(spec: &ChatSpec, team: &Team, app: &AppContext) -> Result<Cast, Fa
     Ok(cast)
 }
 
-/// The agent that whoever is talked to takes after, where the config says nothing else: the first of those who take part.
+/// The agent whose backend and tools the chat agent uses unless the config sets its own: the first of the team.
 fn first<'a>(team: &'a Team, members: &[Member]) -> Option<&'a AgentConfig> {
     let id = members.first().map(|member| &member.id);
     team.config.agents.iter().find(|agent| Some(&agent.id) == id)
 }
 
-/// What whoever is talked to runs on.
+/// The chat agent's backend.
 fn backend<'a>(
     own: Option<&'a BackendConfig>,
     first: Option<&'a AgentConfig>,
@@ -88,7 +88,7 @@ fn backend<'a>(
     own.or(first.map(|agent| &agent.backend)).ok_or_else(|| Failure::usage("there is no agent to talk to"))
 }
 
-/// The MCP servers of the interactive agent, and the tools it does not get: its own backend's, else the first agent's.
+/// The chat agent's MCP servers and excluded tools: those of its own backend, else those of the first agent.
 fn tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
     let own = team.config.interactive.as_ref().map(|config| &config.tools);
     let own = own.filter(|tools| !tools.mcp_servers.is_empty() || !tools.excluded_tools.is_empty());
@@ -97,7 +97,7 @@ fn tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
     ToolsConfig { mcp_servers, excluded_tools, ..ToolsConfig::default() }
 }
 
-/// The paths that every run of a team is about.
+/// The context paths of every run of a team.
 pub fn about(team: &Team, project: Option<&Project>, app: &AppContext) -> Result<Vec<ContextPath>, Failure> {
     let home = app.environment.variable("HOME").map(PathBuf::from);
     let from = context_paths::From { cwd: &app.environment.cwd, home: home.as_deref() };
@@ -106,7 +106,7 @@ pub fn about(team: &Team, project: Option<&Project>, app: &AppContext) -> Result
     Ok(with_project(paths, project))
 }
 
-/// The team that runs are made of.
+/// The team that runs use.
 pub fn team_spec(
     team: &Team,
     cast: &Cast,

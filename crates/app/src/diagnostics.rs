@@ -1,7 +1,9 @@
-//! `--log FILE`: what the program itself does, as one JSON object a line: not what happens in sessions, which their own logs hold.
+//! `--log FILE`: diagnostics of the program itself, one JSON object a line. What happens in sessions is in the
+//! sessions' own logs.
 //!
-//! Only our own crates are heard: libraries tell of headers and bodies. Known secrets are taken out of every text before it is
-//! written. Without the option nothing listens, and a log statement costs one atomic load.
+//! Only events of our own crates are written, because libraries log headers and bodies. Known secrets are masked in
+//! every text before it is written. Without the option there is no subscriber, and a log statement costs one atomic
+//! load.
 
 use crate::context::AppContext;
 use crate::environment::SystemClock;
@@ -20,13 +22,13 @@ use tracing::level_filters::LevelFilter;
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
-/// Whose words are written: those of crates whose names begin so.
+/// Events are written only for targets with this prefix.
 const OURS: &str = "althing";
 
-/// Why a line could not be written, to be said once.
+/// The first error of writing a line; reported once, at exit.
 static LOST: OnceLock<String> = OnceLock::new();
 
-/// Begins to write, if that is asked for. Anything that is to stay out of it must be known by now.
+/// Starts writing, if `--log` is given. Secrets must have been registered before.
 pub fn start(
     path: Option<&Path>,
     level: Option<LevelFilter>,
@@ -35,18 +37,18 @@ pub fn start(
 ) -> Result<(), Failure> {
     let Some(path) = path else {
         return match level {
-            Some(_) => Err(Failure::usage("--log-level does nothing without --log FILE")),
+            Some(_) => Err(Failure::usage("--log-level has no effect without --log FILE")),
             None => Ok(()),
         };
     };
     let path = app.environment.cwd.join(path);
-    // It may tell of addresses and paths: for its owner alone, unless the file was there before.
+    // The log may contain addresses and paths, so a new file is readable only by its owner.
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(|error| {
         Failure::usage(format!("--log: {} cannot be written: {error}", path.display()))
             .hint("name a file in a directory that exists and that you may write to")
     })?;
     let level = level.unwrap_or(LevelFilter::INFO);
-    // Set once: a process has one command line.
+    // Can fail only if called twice: a process has one command line.
     let _ = tracing::subscriber::set_global_default(Lines { level, file: Mutex::new(file) });
     let args: Vec<String> = std::env::args().skip(1).map(|arg| shown(arg, task)).collect();
     tracing::info!(
@@ -59,7 +61,8 @@ pub fn start(
     Ok(())
 }
 
-/// The task is the sessions' to keep, and may hold what only its config knows to be a secret.
+/// Hides the task and other long arguments: the task belongs in the session's log, and may contain a secret that is
+/// only known once the config is read.
 fn shown(arg: String, task: Option<&str>) -> String {
     if task == Some(&arg) || arg.contains(char::is_whitespace) {
         format!("({} characters)", arg.chars().count())
@@ -68,7 +71,7 @@ fn shown(arg: String, task: Option<&str>) -> String {
     }
 }
 
-/// Writes the last line, and tells the user what could not be written.
+/// Writes the last line, and reports a write error to the user.
 pub fn finish(status: u8, notify: &dyn Fn(&str)) {
     tracing::info!(status, "ended");
     if let Some(why) = LOST.get() {
@@ -76,7 +79,7 @@ pub fn finish(status: u8, notify: &dyn Fn(&str)) {
     }
 }
 
-/// Writes events as lines.
+/// Writes events as lines of JSON.
 struct Lines {
     level: LevelFilter,
     file: Mutex<File>,
@@ -105,7 +108,7 @@ impl Subscriber for Lines {
         }
     }
 
-    // Spans are what `--otlp` tells.
+    // Spans are ignored; `--otlp` exports those of sessions.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }
@@ -115,7 +118,7 @@ impl Subscriber for Lines {
     fn exit(&self, _: &Id) {}
 }
 
-/// The fields of a line, without secrets.
+/// The fields of a line, with secrets masked.
 struct Fields(Map<String, Value>);
 
 impl Fields {

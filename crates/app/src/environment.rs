@@ -1,4 +1,4 @@
-//! What is around the program: environment, `.env` files, directories, terminals. Read once, at the start.
+//! The environment of the process: variables, `.env` files, directories, terminals. Read once, at start.
 
 use crate::failure::Failure;
 use althing_config::{is_secret_name, secrets_in_variable};
@@ -9,10 +9,10 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// The name of Althing's directories below the user's own.
+/// The name of Althing's directory in the user's config and state directories.
 const OURS: &str = "althing";
 
-/// What is around the program.
+/// The environment of the process.
 #[derive(Clone)]
 pub struct Environment {
     /// The working directory.
@@ -24,13 +24,13 @@ pub struct Environment {
     /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
-    /// What `.env` here says besides keys. Whoever wrote it may not be the user: it is put where a config asks for it, and
-    /// decides nothing about what is started, trusted or called.
+    /// Variables that only `.env` in the working directory sets, API keys excepted. Another person may have written
+    /// that file, so a config can refer to these variables, but they never decide what is started, trusted or called.
     found: BTreeMap<String, String>,
 }
 
 impl Environment {
-    /// Looks around: the environment first, then `.env` here, then `.env` in the user's config directory.
+    /// Reads the environment, then `.env` in the working directory, then `.env` in the user's config directory.
     pub fn read() -> Result<Self, Failure> {
         let cwd = std::env::current_dir().map_err(|error| {
             Failure::usage(format!("the current directory cannot be used: {error}"))
@@ -47,7 +47,7 @@ impl Environment {
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
         };
-        // Variables that are set already stay as they are.
+        // A variable that is already set keeps its value.
         for (name, value) in read_dotenv(&found.cwd.join(".env"))? {
             if !is_secret_name(&name) || name.to_uppercase().starts_with("ALTHING_") {
                 found.found.entry(name).or_insert(value);
@@ -63,17 +63,17 @@ impl Environment {
         Ok(found)
     }
 
-    /// What a config means by a variable: set and not empty, also where only `.env` here sets it.
+    /// The value that a config gets for a variable: set and not empty. `.env` in the working directory counts.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.variable(name).or_else(|| {
-            // A file that was found names no endpoint, whatever key comes with it.
+            // A `.env` that was found here must not choose an endpoint, even if it also contains a key.
             let is_endpoint =
                 althing_config::BACKENDS.iter().any(|backend| backend.url_variable == Some(name));
             self.found.get(name).filter(|value| !value.is_empty() && !is_endpoint).cloned()
         })
     }
 
-    /// Whether the user named the state directory; else it is the one that is found here.
+    /// Whether the user chose the state directory, rather than the default in the working directory being used.
     pub fn state_dir_is_named(&self, asked: Option<&Path>) -> bool {
         asked.is_some() || self.variable("ALTHING_STATE_DIR").is_some()
     }
@@ -83,7 +83,7 @@ impl Environment {
         self.variables.get(name).filter(|value| !value.is_empty()).cloned()
     }
 
-    /// Whether a program of this name is on the `PATH`.
+    /// Whether an executable of this name is on the `PATH`.
     pub fn has_program(&self, name: &str) -> bool {
         althing_runner::adapter::find_program(name, &self.path()).is_some()
     }
@@ -93,23 +93,23 @@ impl Environment {
         self.variable("PATH").unwrap_or_default()
     }
 
-    /// Everything in it, for those who pass an allow-list of it on.
+    /// All variables, for callers that pass on a selection of them.
     pub fn environment(&self) -> Vec<(OsString, OsString)> {
         self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
-    /// What is secret in the variables, those of `.env` here included.
+    /// The secrets in all variables, including those from `.env` in the working directory.
     pub fn secrets(&self) -> Vec<Secret> {
         let all = self.variables.iter().chain(&self.found);
         all.flat_map(|(name, value)| secrets_in_variable(name, value)).collect()
     }
 
-    /// Where the user's own configs are.
+    /// The directory of the user's own configs.
     pub fn config_dir(&self) -> Option<PathBuf> {
         self.user_dir("XDG_CONFIG_HOME", ".config")
     }
 
-    /// Where what Althing remembers about the user is.
+    /// The directory of what Althing remembers about the user: trust, projects, message history.
     pub fn user_state_dir(&self) -> Option<PathBuf> {
         self.user_dir("XDG_STATE_HOME", ".local/state")
     }
@@ -120,7 +120,7 @@ impl Environment {
         Some(base.join(OURS))
     }
 
-    /// Where sessions are kept.
+    /// The directory of sessions, plans and other state.
     pub fn state_dir(&self, asked: Option<&Path>) -> PathBuf {
         let named =
             asked.map(Path::to_owned).or_else(|| self.variable("ALTHING_STATE_DIR").map(PathBuf::from));
@@ -128,18 +128,18 @@ impl Environment {
     }
 }
 
-/// The variables in a file, if it is there.
+/// The variables in a `.env` file; none if it does not exist.
 fn read_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
     match std::fs::read(file) {
         Ok(bytes) => Ok(althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes))),
-        // A directory of that name is somebody else's.
+        // A directory called `.env` is not a `.env` file (Python virtual environments use that name).
         Err(error)
             if matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::IsADirectory) =>
         {
             Ok(Vec::new())
         }
         Err(error) => Err(Failure::usage(format!("{} cannot be read: {error}", file.display()))
-            .hint("make it readable, or move it away")),
+            .hint("make it readable, or move it")),
     }
 }
 

@@ -1,31 +1,31 @@
-//! Why something that a user asked for was not done: what is wrong, what to do about it, and what kind of failure it is.
+//! Why a request failed: the message, hints for the user, and the kind of failure.
 
 use althing_config::Report;
 use althing_protocol::JournalError;
 
-/// What kind of failure it is. The command line turns it into an exit status.
+/// The kind of failure. The command line turns it into an exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// Bad usage, config or input file.
     Usage,
-    /// There is no answer, through no fault of the user.
+    /// No answer was produced, through no fault of the user.
     NoAnswer,
-    /// A limit passed.
+    /// A time or cost limit was reached.
     Limit,
-    /// A signal or the user interrupted it.
+    /// A signal or the user interrupted the work.
     Interrupted,
 }
 
-/// Why something was not done.
+/// Why a request failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What is wrong.
+    /// What failed, and why.
     pub message: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub hints: Vec<String>,
-    /// What kind of failure it is.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// Everything that is wrong with a config, where that is the reason.
+    /// All problems of the config, if the config is the reason.
     pub report: Option<Box<Report>>,
 }
 
@@ -35,28 +35,28 @@ impl Failure {
         Self { message: message.into(), hints: Vec::new(), kind: FailureKind::Usage, report: None }
     }
 
-    /// There is no answer, through no fault of the user.
+    /// No answer was produced, through no fault of the user.
     pub fn no_answer(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::NoAnswer, ..Self::usage(message) }
     }
 
-    /// A session could not be made, opened or read.
+    /// A session could not be created, opened or read.
     pub fn stored(error: JournalError) -> Self {
         Self::usage(error.message).maybe_hint(error.hint)
     }
 
-    /// With another kind.
+    /// Sets the kind.
     pub fn kind(self, kind: FailureKind) -> Self {
         Self { kind, ..self }
     }
 
-    /// With advice.
+    /// Adds a hint.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hints.push(hint.into());
         self
     }
 
-    /// With advice, if there is any.
+    /// Adds a hint, if there is one.
     pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
         self.hints.extend(hint);
         self

@@ -1,4 +1,5 @@
-//! What this machine offers to a start without a config: keys in the environment, agents' programs, a local Ollama.
+//! Detects what agents can be made of when there is no config: API keys in the environment, CLI agents on the `PATH`, a
+//! local Ollama.
 
 use crate::context::AppContext;
 use crate::environment::Environment;
@@ -8,10 +9,10 @@ use althing_config::{Found, FoundOllama};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::AGENT_KINDS;
 
-/// Where Ollama listens unless its own variable says so.
+/// Ollama's address unless `OLLAMA_HOST` is set.
 const OLLAMA: &str = "http://localhost:11434";
 
-/// Looks for everything that agents can be made of.
+/// Detects everything that agents can be made of.
 pub fn look(environment: &Environment) -> Found {
     Found {
         providers: althing_config::found_providers(&|name| environment.setting(name)),
@@ -20,7 +21,7 @@ pub fn look(environment: &Environment) -> Found {
     }
 }
 
-/// What is on this machine and what is missing, by name; None where a config or an option says what to use.
+/// The names of what was detected and of what is missing; None if a config or an option decides which agents are used.
 pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<String>)> {
     if app.settings.offline || !app.settings.model.is_empty() || team.is_from_file() {
         return None;
@@ -40,7 +41,7 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
             missing.push(program.to_owned());
         }
     }
-    // Whether it answers was seen when the team was made.
+    // Ollama was probed when the team was assembled.
     let backends = team.config.agents.iter().map(|agent| &agent.backend);
     let models: Vec<&str> = backends
         .filter(|backend| backend.kind == "ollama")
@@ -54,7 +55,7 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
     Some((known, missing))
 }
 
-/// The Ollama of this machine. Whatever goes wrong, there is none.
+/// The Ollama of this machine; None if it does not answer or has no models.
 fn ollama(environment: &Environment) -> Option<FoundOllama> {
     let base_url = ollama_url(environment);
     let (http, asked) = (HttpClient::new(&HttpOptions::default()).ok()?, base_url.clone());
@@ -62,15 +63,14 @@ fn ollama(environment: &Environment) -> Option<FoundOllama> {
     (!models.is_empty()).then_some(FoundOllama { base_url, models })
 }
 
-/// Where this machine's Ollama is called.
+/// The base URL of this machine's Ollama.
 pub fn ollama_url(environment: &Environment) -> String {
     let address =
         environment.variable("OLLAMA_HOST").map_or_else(|| OLLAMA.to_owned(), |host| address(&host));
     format!("{}/v1", address.trim_end_matches('/'))
 }
 
-/// The address in `OLLAMA_HOST`, which may lack its scheme, its port, or be where a server listens rather than where
-/// it is called.
+/// The address in `OLLAMA_HOST`. The scheme and the port may be missing, and it may be a listen address (`0.0.0.0`).
 fn address(host: &str) -> String {
     let host = host.trim();
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));

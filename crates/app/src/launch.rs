@@ -1,4 +1,4 @@
-//! From what a front end asks for to the session that starts: a run, a conversation, a workflow, or an old session again.
+//! Turns a front end's request into a session: a run, a conversation, a workflow, or a session that is resumed.
 
 use crate::choice::Choice;
 use crate::context::AppContext;
@@ -24,33 +24,33 @@ pub enum SessionRequest {
     Chat(ChatRequest),
     /// A workflow.
     Workflow(Box<Workflow>),
-    /// A session that stopped is to continue.
+    /// Resume a session that stopped.
     Resume(SessionId),
 }
 
-/// A run that is asked for. [`crate::prepare`] makes it from the settings.
+/// A request for a run. [`crate::prepare`] makes it from the settings.
 pub struct RunRequest {
-    /// What is asked for, as `launch_run` takes it.
+    /// The arguments, as `launch_run` takes them.
     pub launch: LaunchRun,
-    /// The paths that the run is about: the config's, the project's, and what a person granted.
+    /// The context paths of the run: the config's, the project's, and those that a person granted.
     pub context_paths: Vec<ContextPath>,
-    /// The kept plan that the run carries out.
+    /// The stored plan that the run executes.
     pub plan: Option<PlanRun>,
-    /// Who stands for what is asked.
+    /// On whose authority the run is launched.
     pub consent: Consent,
 }
 
-/// A conversation that is asked for. [`crate::prepare`] makes it from the settings.
+/// A request for a conversation. [`crate::prepare`] makes it from the settings.
 pub struct ChatRequest {
     /// Which agents and modes the user chose.
     pub choice: Choice,
-    /// What lists of sessions call it.
+    /// The title of the conversation in lists of sessions.
     pub goal: String,
-    /// Whether a person is there who may override winners.
+    /// Whether a person is present who can override winners.
     pub attended: bool,
 }
 
-/// Starts what is asked for.
+/// Starts the session that a request describes.
 pub(crate) async fn start(
     request: SessionRequest,
     sessions: &LocalSessions,
@@ -77,7 +77,7 @@ pub(crate) async fn start(
             let about = conversation::about(team, project, app)?;
             let cast =
                 if workflow.has_runs() { session::cast(team, Some(&about), app)? } else { Cast::default() };
-            // Nobody is there to override a winner.
+            // Nobody is present to override a winner.
             let spec = workflow.resolve(&conversation::team_spec(team, &cast, about, false, app))?;
             let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
             let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
@@ -105,17 +105,17 @@ async fn begin(
     session::begin(new, sessions.team()?, cast, None, app).await
 }
 
-/// The run that starts: what was asked for, resolved as every other launch is.
+/// Resolves the request in the same way as every other launch.
 fn run_spec(request: RunRequest, team: &Team, cast: &Cast, app: &AppContext) -> Result<RunSpec, Failure> {
     let RunRequest { launch, context_paths, plan, consent } = request;
-    // Nobody is there to override the winner.
+    // Nobody is present to override the winner.
     let team = conversation::team_spec(team, cast, context_paths, false, app);
     let mut spec = resolve(&team, &launch, consent).map_err(Failure::usage)?;
     spec.plan = plan;
     Ok(spec)
 }
 
-/// One run of a team, with a fresh seed.
+/// Resolves one run of a team, with a fresh seed.
 pub(crate) fn resolve(team: &TeamSpec, launch: &LaunchRun, consent: Consent) -> Result<RunSpec, String> {
     let resolved = resolve_launch(team, launch, &ModeChoice::default(), consent, fastrand::u64(..));
     resolved.map(|launch| launch.spec)

@@ -1,7 +1,7 @@
 //! Sessions as a service: the layer between the front ends and everything else.
 //!
-//! A front end makes an [`AppContext`] and uses it to assemble a team, begin or resume a session, follow it and send it
-//! ops. This crate knows no terminal and no command line.
+//! A front end makes an [`AppContext`] and uses it to assemble a team, start or resume a session, follow it and send it
+//! ops. This crate knows neither terminals nor the command line.
 #![expect(clippy::disallowed_methods, reason = "app owns the environment and the user's own files")]
 
 pub mod agent_env;
@@ -39,7 +39,7 @@ pub use failure::{Failure, FailureKind};
 pub use launch::{ChatRequest, RunRequest, SessionRequest};
 pub use service::{LocalSessions, SessionService};
 pub use settings::{Settings, Single};
-// What a front end needs of the engine and of the ports.
+// What front ends need from the engine and from the ports.
 pub use althing_engine::{Consent, SessionEnd};
 pub use althing_protocol::{Engine, EventStream, SessionStore};
 pub use althing_runner::hidden_main;

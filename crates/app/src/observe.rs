@@ -1,5 +1,5 @@
-//! Tells an OpenTelemetry collector what happens in this process's sessions, where `--otlp` asks for it: what is sent and
-//! with which headers, and what is said when it does not arrive.
+//! Exports the spans of this process's sessions to an OpenTelemetry collector, if `--otlp` is given: reads the standard
+//! variables, starts the exporter, and reports what could not be delivered.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -15,9 +15,9 @@ use std::time::Duration;
 
 /// How long the exit may wait for the last spans to be sent.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same where somebody asked us to stop, and has waited already.
+/// The same after a signal, when the user is already waiting for the exit.
 const LITTLE_PATIENCE: Duration = Duration::from_millis(400);
-/// How long a connection may take to be made.
+/// The connect timeout.
 const CONNECT: Duration = Duration::from_secs(3);
 
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -25,10 +25,10 @@ const TRACES_HEADERS: &str = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 
-// A static, as there is one collector for all the sessions of a process, and one end of the process.
+// Static: all sessions of a process share one exporter, which lives until the process ends.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
-/// Gets ready to tell, if that is asked for. The standard variables say how; none of them turns it on.
+/// Starts the exporter, if `--otlp` is given. The standard variables configure it; none of them turns it on.
 pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let Some(address) = &app.settings.otlp else { return Ok(()) };
     let endpoint = Endpoint::parse(address).map_err(|error| {
@@ -38,11 +38,12 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     secrets::remember(endpoint.password().map(Secret::new).into_iter().collect());
     let read = |name: &str| match app.environment.variable(name) {
         Some(text) => parse_pairs(&text).map_err(|error| {
-            Failure::usage(format!("{name}: {error}")).hint("write name=value,name=value, or unset it")
+            Failure::usage(format!("{name}: {error}"))
+                .hint("write name=value,name=value, or unset the variable")
         }),
         None => Ok(Vec::new()),
     };
-    // The headers of traces stand in for the general ones, as the standard has it.
+    // `OTEL_EXPORTER_OTLP_TRACES_HEADERS` replaces the general headers, as the standard says.
     let headers = if app.environment.variable(TRACES_HEADERS).is_some() { TRACES_HEADERS } else { HEADERS };
     let (from, headers) = (headers, read(headers)?);
     secrets::remember(headers.iter().flat_map(|(_, value)| in_header(value)).map(Secret::new).collect());
@@ -59,31 +60,32 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let client = HttpClient::new(&http)?.service(endpoint.host(), CONNECT)?;
     let settings = ExporterSettings { endpoint, headers, resource: Resource { attributes }, content, client };
     let exporter = Exporter::new(settings).map_err(|error| Failure::usage(format!("{from}: {error}")))?;
-    // Set once: a process has one command line.
+    // Can fail only if called twice: a process has one command line.
     let _ = EXPORTER.set(exporter);
     Ok(())
 }
 
-/// What in a header is a secret: all of it, and what stands behind `Bearer`.
+/// The secrets in a header: the whole value, and what follows a scheme such as `Bearer`.
 fn in_header(value: &str) -> impl Iterator<Item = &str> {
     [Some(value), value.split_once(' ').map(|(_, rest)| rest)].into_iter().flatten()
 }
 
-/// Tells of a session from now on; what happened up to `told`, an earlier process could tell.
+/// Exports a session's spans. Events up to `already_exported` belong to an earlier process, which may have exported
+/// them.
 pub fn follow(orchestrator: &Orchestrator, told: Seq) {
     if let Some(exporter) = EXPORTER.get() {
         exporter.follow(Box::new(orchestrator.feed().subscribe(Seq(0), Interest::Facts)), told);
     }
 }
 
-/// Sends the last of it before the process ends, and says what could not be sent.
+/// Sends the remaining spans before the process ends, and reports what could not be sent.
 pub fn finish(interrupted: bool, notify: &dyn Fn(&str)) {
     let Some(exporter) = EXPORTER.get() else { return };
     let patience = if interrupted { LITTLE_PATIENCE } else { PATIENCE };
     let Some(report) = exporter.finish(patience) else { return };
     if report.lost > 0 {
         notify(&format!(
-            "warning: {} of {} did not reach the OpenTelemetry collector at {}: {}",
+            "warning: {} of {} could not be sent to the OpenTelemetry collector at {}: {}",
             report.lost,
             count(report.lost + report.sent, "span"),
             exporter.endpoint(),

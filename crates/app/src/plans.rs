@@ -1,4 +1,4 @@
-//! The plans of a state directory, as sessions store and open them.
+//! The stored plans of a state directory.
 
 use crate::context::AppContext;
 use crate::environment::Environment;
@@ -9,11 +9,11 @@ use althing_protocol::{PlanDraft, PlanRef, PlanRun, Plans};
 use althing_workspace::{PlanError, PlanStore, StoredPlan};
 use std::path::PathBuf;
 
-/// The plans of a state directory.
+/// The stored plans of a state directory.
 pub struct StoredPlans {
     /// The state directory.
     pub state_dir: PathBuf,
-    /// Where the user's own plans are remembered.
+    /// Records which plans this user made.
     pub environment: Environment,
 }
 
@@ -38,14 +38,14 @@ impl Plans for StoredPlans {
     }
 }
 
-/// A stored plan that a user asks to execute, which approves it.
+/// Loads a stored plan for execution. Asking for its execution approves it.
 pub fn to_execute(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     let mut plan = PlanStore::of(&app.state_dir()).load(which).map_err(failed)?;
     if !which.contains('/') {
         trust::require_own_plan(plan.dir(), app)?;
     }
-    // No other process may execute it meanwhile; tasks that were interrupted begin anew.
+    // The lock keeps other processes from executing the plan meanwhile; interrupted tasks start again.
     let lock = plan.lock().map_err(failed)?;
     plan.reset_unfinished().map_err(failed)?;
     if !plan.is_approved() {

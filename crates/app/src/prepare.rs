@@ -1,5 +1,5 @@
-//! From the settings to what is launched: the service with the team that they choose, and the request that they mean.
-//! Every front end that starts runs or conversations begins here.
+//! Turns the settings into the service with the selected team, and into the request to launch. Every front end that
+//! starts runs or conversations begins here.
 
 use crate::choice::Choice;
 use crate::context::AppContext;
@@ -17,10 +17,10 @@ use althing_workspace::StoredPlan;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The longest task, in bytes: larger material belongs into files.
+/// The longest task, in bytes; larger material belongs in files.
 pub const MOST_TASK_BYTES: u64 = 4 << 20;
 
-/// A run that is not complete yet: its team is known, its task may still have to be read from somewhere.
+/// A run whose team is known, but whose task may still have to be read.
 pub struct RunDraft {
     app: AppContext,
     team: Team,
@@ -32,8 +32,8 @@ pub struct RunDraft {
 }
 
 impl RunDraft {
-    /// The run that the settings ask for: `agents`, `single_agent` and `execute_plan` are checked here. `task` is what a
-    /// person typed, if they typed a task.
+    /// The run that the settings ask for. Checks `agents`, `single_agent` and `execute_plan`. `task` is the task that a
+    /// person typed, if any.
     pub fn of(app: &AppContext, task: Option<String>) -> Result<Self, Failure> {
         let team = team::assemble(app)?;
         let choice = Choice::of(app, task, &team)?;
@@ -41,20 +41,20 @@ impl RunDraft {
         Ok(Self { app: app.clone(), team, choice, plan: plan.transpose()?, is_typed: true })
     }
 
-    /// The task as it was typed. The word after `--single-agent` is the task where it names no agent.
+    /// The task as typed. The word after `--single-agent` is the task if it is not an agent's id.
     pub fn task(&self) -> Option<&str> {
         self.choice.task.as_deref()
     }
 
-    /// Sets a task that no person typed, such as a text from a pipe. It grants no paths.
+    /// Sets a task that no person typed, such as text from a pipe. Its `@path`s grant nothing.
     pub fn set_untyped_task(&mut self, text: String) {
         (self.choice.task, self.is_typed) = (Some(text), false);
     }
 
-    /// The service that the run is launched with, and the run: with the project, the context paths, the stored plan and
-    /// the modes of the settings.
+    /// The service and the request for the run, with the project, the context paths, the stored plan and the modes of
+    /// the settings.
     pub fn finish(mut self) -> Result<(LocalSessions, RunRequest), Failure> {
-        // Only a task that a person typed grants paths: neither a stored plan nor a text from a pipe does.
+        // Only a task that a person typed grants paths; a stored plan or text from a pipe does not.
         let (task, is_typed) = match (self.choice.task.take(), &self.plan) {
             (None, Some(plan)) => (plan.goal().to_owned(), false),
             (task, _) => (checked(task)?, self.is_typed),
@@ -88,30 +88,30 @@ impl RunDraft {
     }
 }
 
-/// The task, if there is one that can be worked on.
+/// Checks that there is a task and that its length is allowed.
 fn checked(task: Option<String>) -> Result<String, Failure> {
     let task = task.ok_or_else(|| {
         Failure::usage("there is no task")
-            .hint("say what to do: althing \"Compare three ways to cache HTTP responses\", or `-` to read it from stdin")
+            .hint("give a task: althing \"Compare three ways to cache HTTP responses\", or `-` to read it from stdin")
             .hint("althing --help lists everything else")
     })?;
     if task.trim().is_empty() {
-        return Err(Failure::usage("the task is empty").hint("say what to do"));
+        return Err(Failure::usage("the task is empty").hint("describe what to do"));
     }
     if task.len() as u64 > MOST_TASK_BYTES {
         return Err(Failure::usage(format!("the task is longer than {} MiB", MOST_TASK_BYTES >> 20))
-            .hint("put the material into files"));
+            .hint("put large material into files"));
     }
     Ok(task)
 }
 
-/// The service and the request for the run that the settings and a task that a person typed mean.
+/// The service and the request for a run of a task that a person typed.
 pub fn run(app: &AppContext, task: &str) -> Result<(LocalSessions, RunRequest), Failure> {
     RunDraft::of(app, Some(task.to_owned()))?.finish()
 }
 
-/// The service and the request for the conversation that the settings mean. `first_message` only names it: the front end
-/// sends it, from `choice.task`. `attended`: whether a person is there who may override winners.
+/// The service and the request for a conversation. `first_message` only becomes its title: the front end sends it, from
+/// `choice.task`. `attended`: whether a person is present who can override winners.
 pub fn conversation(
     app: &AppContext,
     first_message: Option<String>,

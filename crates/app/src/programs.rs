@@ -1,4 +1,4 @@
-//! What runs the programs of workflows here: on pipes, or in terminals.
+//! Runs the CLI agents and commands of workflows, on pipes or in terminals.
 
 use crate::context::AppContext;
 use crate::session;
@@ -11,7 +11,7 @@ use althing_runner::{
 };
 use std::sync::Arc;
 
-/// Makes what runs programs, with the adapters that the user described.
+/// Makes the program runner, with the custom adapters of the config or workflow.
 pub fn assemble(custom: Vec<CustomAdapter>, app: &AppContext) -> Arc<dyn Programs> {
     let variables = app.environment.clone();
     let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.setting(name));
@@ -21,7 +21,7 @@ pub fn assemble(custom: Vec<CustomAdapter>, app: &AppContext) -> Arc<dyn Program
     Arc::new(Filled { runner, fill: Box::new(fill) })
 }
 
-/// How programs are started here.
+/// What is needed to start CLI agents: adapters, launcher, sandbox.
 pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStarter> {
     let launcher = Launcher::default();
     let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
@@ -29,7 +29,7 @@ pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStarter> {
     let found = session::apart(async move { althing_runner::detect(&trying, &std::env::temp_dir()).await });
     let confinement = match found {
         Some(available) => available.choose(accepted),
-        None => Confinement::Refused { why: "what could confine programs here cannot be tried".to_owned() },
+        None => Confinement::Refused { why: "sandbox detection failed".to_owned() },
     };
     tracing::info!(confinement = ?confinement.kind(), "where programs run");
     Arc::new(ProgramStarter {
@@ -42,7 +42,7 @@ pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStarter> {
     })
 }
 
-/// The user's own patterns for reading programs' screens.
+/// The user's own patterns for reading CLI agents' screens.
 fn patterns(app: &AppContext) -> PatternTable {
     let file = app.environment.config_dir().map(|dir| dir.join("patterns.json"));
     let Some(file) = file.filter(|file| file.is_file()) else { return PatternTable::default() };
@@ -50,13 +50,13 @@ fn patterns(app: &AppContext) -> PatternTable {
     match read.and_then(|json| PatternTable::from_json(&json)) {
         Ok(own) => own,
         Err(error) => {
-            app.notify(&format!("{} is not used: {error}", file.display()));
+            app.notify(&format!("{} is ignored: {error}", file.display()));
             PatternTable::default()
         }
     }
 }
 
-/// An adapter as a user described it, as the runner takes it.
+/// Converts a custom adapter to the runner's type.
 fn described(
     adapter: CustomAdapter,
     fill: &dyn Fn(&str) -> Result<String, String>,
@@ -72,7 +72,7 @@ fn described(
         conversation: adapter.session,
         ..TerminalTraits::default()
     };
-    // What is not set was reported when the file was read.
+    // Unset variables were reported when the file was read.
     let env = adapter.env.into_iter().map(|(name, value)| (name, fill(&value).unwrap_or_default()));
     adapter::CustomAdapter {
         name: adapter.name,
@@ -88,7 +88,8 @@ fn described(
 
 type Fill = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
-/// Runs programs with their variables filled in: a log holds them as the user wrote them, so that it holds no secret.
+/// Fills in a program's environment variables when it starts. The log keeps them as the user wrote them, so it contains
+/// no secret.
 struct Filled {
     runner: ProgramRunner,
     fill: Box<Fill>,
@@ -103,7 +104,7 @@ impl Programs for Filled {
                     Ok(filled) => *value = filled,
                     Err(missing) => {
                         return ProgramEnd {
-                            error: Some(format!("its variable {name} needs {missing}, which is not set")),
+                            error: Some(format!("its variable {name} refers to {missing}, which is not set")),
                             hint: Some(format!("set {missing} in the environment or in .env")),
                             ..ProgramEnd::default()
                         };

@@ -1,5 +1,5 @@
-//! The project workspace of a session: found by directory or by name, kept by one session at a time, and what its runs
-//! know of it.
+//! The project workspace of a session: found by directory or name, locked by one session at a time, and its context
+//! paths.
 
 use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
@@ -9,11 +9,11 @@ use althing_workspace::{ProjectError, ProjectLock, ProjectRegistry, ProjectWorks
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A project that this process keeps.
+/// A project that this process has locked.
 pub struct Project {
     /// The project's directory.
     pub workspace: ProjectWorkspace,
-    /// Held as long as anyone works in it; behind a mutex only so that it can be shared.
+    /// Held while the session works in the project. The mutex only makes it `Sync`.
     _lock: Mutex<ProjectLock>,
 }
 
@@ -23,33 +23,33 @@ impl From<ProjectError> for Failure {
     }
 }
 
-/// The project that the options name; made where it is not there yet.
+/// Opens the project that the settings name; creates it if it does not exist.
 pub fn named(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     let Some(which) = &app.settings.project else { return Ok(None) };
     let dir = find(which, &app.environment)?;
     let state = app.state_dir();
     let closed = |dir: &Path| dir.starts_with(state.canonicalize().as_deref().unwrap_or(&state));
     if closed(&dir) || dir.canonicalize().is_ok_and(|dir| closed(&dir)) {
-        return Err(Failure::usage(format!("{} is in Althing's own state, which is closed", dir.display()))
-            .hint("keep the project somewhere else"));
+        return Err(Failure::usage(format!("{} is inside Althing's state directory", dir.display()))
+            .hint("choose another directory for the project"));
     }
     if !dir.exists() {
-        app.notify(&format!("a new project is made in {}", dir.display()));
+        app.notify(&format!("creating a new project in {}", dir.display()));
     }
     open(&dir, app).map(Some)
 }
 
-/// The project of a session that is gone on with.
+/// Opens the project of a session that is resumed.
 pub fn again(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     dir.map(|dir| open(Path::new(dir), app)).transpose()
 }
 
-/// The projects that this user has worked in; None where there is no place for such a list.
+/// The list of projects that this user has worked in; None if there is no state directory for it.
 pub fn registry(environment: &Environment) -> Option<ProjectRegistry> {
     environment.user_state_dir().map(|dir| ProjectRegistry::of(&dir))
 }
 
-/// Where the project of this name or in this directory is.
+/// The directory of a project given by name or directory.
 pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure> {
     let dir = environment.cwd.join(which);
     let is_name = which.components().count() == 1 && which.is_relative();
@@ -67,7 +67,7 @@ pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure>
 fn open(dir: &Path, app: &AppContext) -> Result<Arc<Project>, Failure> {
     let workspace = ProjectWorkspace::open(dir)?;
     let lock = workspace.lock()?;
-    // A list that cannot be written is no reason not to work.
+    // Failing to list the project must not stop the session.
     let noted = registry(&app.environment).map(|registry| registry.note(&workspace, SystemClock.now()));
     if let Some(Err(error)) = noted {
         app.notify(&format!("the project is not listed by `althing projects`: {error}"));
@@ -76,12 +76,12 @@ fn open(dir: &Path, app: &AppContext) -> Result<Arc<Project>, Failure> {
 }
 
 impl Project {
-    /// Where it is.
+    /// The project's directory.
     pub fn dir(&self) -> String {
         self.workspace.dir().display().to_string()
     }
 
-    /// What every run of it is about: what is known, and what came of earlier ones.
+    /// The context paths of every run in the project: its context file and its deliverables.
     pub fn context_paths(&self) -> Vec<ContextPath> {
         let context = self.workspace.dir().join("CONTEXT.md");
         let path = |path: PathBuf| ContextPath {
@@ -93,7 +93,7 @@ impl Project {
     }
 }
 
-/// A run's paths, with those of its project.
+/// Adds the project's context paths to those of a run.
 pub fn with_project(mut paths: Vec<ContextPath>, project: Option<&Project>) -> Vec<ContextPath> {
     for path in project.into_iter().flat_map(Project::context_paths) {
         if !paths.iter().any(|known| known.path == path.path) {

@@ -1,5 +1,5 @@
-//! What outlives a session: the project's account of its runs, what they deliver, and how far a plan is. Told of every
-//! fact, once it is on disk; told of it again after a crash, so everything here can be done twice.
+//! What outlives a session: a project's record of its runs, their deliverables, and the progress of plans. It observes
+//! every fact once the fact is on disk, and again after a crash, so everything here is idempotent.
 
 use crate::context::Notify as Tell;
 use crate::project::Project;
@@ -19,14 +19,14 @@ pub struct Records {
     state_dir: PathBuf,
     project: Option<Arc<Project>>,
     tell: Tell,
-    /// Runs that carry out a plan.
+    /// Runs that execute a plan.
     plans: HashMap<TaskId, Executed>,
 }
 
-/// A plan that is carried out.
+/// A plan that is being executed.
 struct Executed {
     plan: PlanRef,
-    /// Held until the run is over: two runs at once would take the plan's tasks from each other.
+    /// Held until the run ends, so that two runs never execute the same plan.
     _lock: Option<PlanLock>,
 }
 
@@ -40,7 +40,7 @@ impl Records {
         history: &[Arc<Event>],
     ) -> Self {
         let mut records = Self { session, state_dir, project, tell, plans: HashMap::new() };
-        // Of each task of a plan only the last word counts.
+        // Only the last progress of each plan task matters.
         let mut last: BTreeMap<(TaskId, String), &Event> = BTreeMap::new();
         for event in history {
             match (&event.fact, &event.task) {
@@ -66,7 +66,7 @@ impl Records {
         }
     }
 
-    /// Takes note of a fact.
+    /// Updates the records for a fact.
     pub fn take(&mut self, event: &Event) {
         match &event.fact {
             Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if spec.subagent_of.is_none() => {
@@ -76,7 +76,7 @@ impl Records {
                 let Some(task) = &event.task else { return };
                 let executed = self.plans.iter().find(|(run, _)| run.covers(task));
                 if let Some(Err(error)) = executed.map(|(_, plan)| self.progressed(&plan.plan, progress)) {
-                    (self.tell)(&format!("the plan's progress could not be kept: {error}"));
+                    (self.tell)(&format!("the plan's progress could not be saved: {error}"));
                 }
             }
             Fact::Decided(Verdict::Finished { result, .. }) => {
@@ -86,7 +86,7 @@ impl Records {
                 if let Some(project) = self.project.clone().filter(|_| is_ours) {
                     match ended(&project, result) {
                         Ok(delivered) => self.tell_of(&delivered, &project),
-                        Err(error) => (self.tell)(&format!("the project could not be kept: {error}")),
+                        Err(error) => (self.tell)(&format!("the project could not be updated: {error}")),
                     }
                 }
             }
@@ -113,7 +113,7 @@ impl Records {
             }
         };
         if let Err(error) = begun {
-            (self.tell)(&format!("the project could not be kept: {error}"));
+            (self.tell)(&format!("the project could not be updated: {error}"));
         }
     }
 
@@ -132,9 +132,7 @@ impl Records {
             (self.tell)(&format!("delivered to {}: {}", dir.display(), delivered.copied.join(", ")));
         }
         for (name, beside) in &delivered.beside {
-            (self.tell)(&format!(
-                "{name} was edited by hand and stays; the run's version is {beside} beside it"
-            ));
+            (self.tell)(&format!("{name} was edited by hand and is kept; the run's version is {beside}"));
         }
         for (name, why) in &delivered.left_out {
             (self.tell)(&format!("{name} was not delivered: {why}"));
@@ -142,7 +140,8 @@ impl Records {
     }
 }
 
-/// Brings what a run delivers and notes how it ended; once, since later runs may have delivered the same files anew.
+/// Delivers a run's files and records its end. Done only once, because later runs may have delivered the same files
+/// again.
 fn ended(project: &Project, result: &RunResult) -> Result<DeliveryReport, ProjectError> {
     let workspace = &project.workspace;
     let known = workspace.description(&result.run_id)?;
@@ -159,7 +158,7 @@ fn ended(project: &Project, result: &RunResult) -> Result<DeliveryReport, Projec
     Ok(delivered)
 }
 
-/// A kept plan as a run carries it out.
+/// A stored plan as a run executes it.
 pub fn plan_run(plan: &StoredPlan) -> PlanRun {
     let progress = |task: &PlanTask| {
         let known = plan.progress(&task.id);

@@ -1,4 +1,4 @@
-//! Opens a session again, and lets it continue where it stopped.
+//! Opens a stored session and continues it where it stopped.
 
 use crate::context::AppContext;
 use crate::conversation;
@@ -16,20 +16,19 @@ use althing_protocol::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The sessions of the state directory, which must exist already.
+/// The sessions of the state directory, which must already exist.
 pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure> {
     app.existing_store()?.ok_or_else(|| {
         Failure::usage(format!("there are no sessions in {}", app.state_dir().display()))
-            .hint("--state-dir names another place")
+            .hint("--state-dir chooses another directory")
     })
 }
 
-/// The session to resume: the named one, else the newest that is not over, else the newest. With its kind, if it is
-/// known.
+/// The session to resume: the named one, else the newest that is not over, else the newest. With its kind, if known.
 pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Option<SessionKind>), Failure> {
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", app.state_dir().display()))
-            .hint("`althing sessions` lists the sessions; --state-dir names another place")
+            .hint("`althing sessions` lists the sessions; --state-dir chooses another directory")
     };
     let sessions = app.existing_store()?.ok_or_else(nothing)?.list().map_err(Failure::stored)?;
     let id = match id {
@@ -41,7 +40,7 @@ pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Optio
     Ok((id, kind))
 }
 
-/// Lets a session continue where it stopped, with the team, the workspaces and the workflow that it recorded.
+/// Continues a session where it stopped, with the team, the workspaces and the workflow that it recorded.
 pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<Started, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
@@ -66,13 +65,13 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<Started, 
         _ => (session::cast(&team, None, app)?, None),
     };
     let project = project::again(opened.project.as_deref(), app)?;
-    // The chat agent works where the conversation began.
+    // The chat agent works in the directory where the conversation was started.
     let mut there = app.clone();
     there.environment.cwd = PathBuf::from(&opened.cwd);
     let places = session::places(id, cast.tools, project.clone(), &app.state_dir(), &there).await;
     let staff = Staff { backends: cast.backends, places: places.clone(), programs, project };
     let orchestrator = session::open(id.clone(), owned, staff, None, app)?;
-    // A session that has ended already says so itself.
+    // If the session has already ended, its events say so.
     let _ = orchestrator.submitter().submit(Submission::new(Op::Resume, Origin::User));
     Ok(Started { id: id.clone(), orchestrator, places })
 }
@@ -82,17 +81,20 @@ pub fn is_closed(events: &[Arc<Event>]) -> bool {
     events.iter().any(|event| matches!(event.fact, Fact::SessionClosed {}))
 }
 
-/// A session continues with the workflow as it was recorded.
+/// Warns that the session continues with the workflow as recorded, although the file has changed.
 fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     let now = std::fs::read_to_string(&spec.source).map(|text| team::digest(&text));
     if now.as_ref().is_ok_and(|digest| *digest == spec.digest) {
         return;
     }
     let what = team::what_became_of(now.as_ref().map(|_| ()));
-    app.notify(&format!("{} {what}; the session goes on with the workflow it was started with", spec.source));
+    app.notify(&format!(
+        "{} {what}; the session continues with the workflow it was started with",
+        spec.source
+    ));
 }
 
-/// The newest session that is not over; else simply the newest.
+/// The newest session that is not over; if there is none, the newest.
 fn newest_open(sessions: &[SessionSummary]) -> Option<SessionId> {
     let open = sessions.iter().find(|session| {
         let over = |state: SessionState| {
@@ -107,6 +109,6 @@ fn opening(events: &[Arc<Event>]) -> Result<SessionOpened, Failure> {
     let first = events.first().map(|event| &event.fact);
     match first {
         Some(Fact::SessionOpened(opened)) => Ok((**opened).clone()),
-        _ => Err(Failure::usage("the session's log does not begin with its opening")),
+        _ => Err(Failure::usage("the session's log does not start with a session_opened event")),
     }
 }

@@ -1,4 +1,4 @@
-//! Runs for MCP clients: each a session of its own, started here or found in the state directory.
+//! Runs as a service for MCP clients. Each run is a session of its own, started here or found in the state directory.
 
 use crate::context::AppContext;
 use crate::conversation;
@@ -19,10 +19,10 @@ use althing_workspace::PathContents;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The largest file that a client is given.
+/// The largest file that a client can read.
 const MOST_FILE_BYTES: u64 = 4 << 20;
 
-/// Starts and finds runs for MCP clients.
+/// Starts runs for MCP clients, and finds earlier ones.
 pub struct RunDesk {
     app: AppContext,
     team_spec: TeamSpec,
@@ -40,12 +40,12 @@ impl RunDesk {
         Ok(Self { app, team_spec, sessions })
     }
 
-    /// What the runs are made of.
+    /// The team that runs use.
     pub fn team(&self) -> &TeamSpec {
         &self.team_spec
     }
 
-    /// Everything that happened in a run's session.
+    /// All events of a run's session.
     async fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
         let (session, _) = split(run)?;
         Some(self.sessions.read(&SessionId::new(session)).await.ok()?.events)
@@ -53,11 +53,11 @@ impl RunDesk {
 
     async fn start(&self, launch: LaunchRun) -> Result<String, Failure> {
         let context_paths = self.team_spec.context_paths.clone();
-        // The client stands for what it asks for; what it cannot grant stays as the config has it.
+        // The MCP client consents to its own request; it cannot grant more than the config does.
         let request = RunRequest { launch, context_paths, plan: None, consent: Consent::Nobody };
         let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
         let mut events = self.sessions.follow(&id, Seq(0), Interest::Facts).await?;
-        // Once it is on disk, everyone can ask for it.
+        // The run can be looked up once its `TaskCreated` is on disk.
         while let Some(Ok(item)) = events.next().await {
             if matches!(&item, FeedItem::Event(event) if matches!(event.fact, Fact::TaskCreated { .. })) {
                 break;
@@ -66,7 +66,7 @@ impl RunDesk {
         Ok(format!("{id}.{}", TaskId::run(1)))
     }
 
-    /// Stops everything that is under way, and waits for its end.
+    /// Shuts down all sessions that were started here, and waits until they have ended.
     pub async fn close(&self) {
         self.sessions.close().await;
     }
@@ -85,7 +85,7 @@ impl RunDesk {
     }
 
     async fn file(&self, run: &str, place: RunDir, path: &str) -> Result<RunFile, String> {
-        let unknown = || "there is no such run".to_owned();
+        let unknown = || "no such run".to_owned();
         let events = self.events(run).await.ok_or_else(unknown)?;
         let (session, task) = split(run).ok_or_else(unknown)?;
         let (lines, _) = fold(&events);
@@ -109,12 +109,12 @@ impl RunDesk {
     }
 }
 
-/// Session and task of a run's id.
+/// Splits a run id into its session and its task.
 fn split(run: &str) -> Option<(&str, &str)> {
     run.split_once('.').filter(|(session, task)| !session.is_empty() && !task.is_empty())
 }
 
-/// The session of a run, folded, and the newest line of its progress.
+/// Folds the events of a run's session; also gives the newest line of progress.
 fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     let (mut lines, mut progress) = (ProgressLines::default(), None);
     for event in events {
@@ -125,7 +125,7 @@ fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     (lines, progress)
 }
 
-/// What came of a run; None as long as it, or the run that carries out its plan, is under way.
+/// The outcome of a run; None while the run, or the run that executes its plan, is not over.
 fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
     let result = session.result(task)?;
     let execution = match &result.follow_up {
@@ -135,7 +135,7 @@ fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
     Some(RunOutcome { result: result.clone(), execution })
 }
 
-/// A run in brief, from everything that happened.
+/// A summary of a run, folded from its events.
 fn view(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
     let task = TaskId::from(split(run)?.1);
     let (lines, progress) = fold(events);
@@ -169,7 +169,7 @@ impl RunService for RunDesk {
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
         Box::pin(async move {
             let (session, task) = split(run)?;
-            // Before what is on disk: a run that ends meanwhile is on one side or the other.
+            // Subscribe before reading from disk: a run that ends in between is seen in one of the two.
             let id = SessionId::new(session);
             let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
             let events = self.events(run).await?;
@@ -189,14 +189,14 @@ impl RunService for RunDesk {
 
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let (session, task) = split(run).ok_or("there is no such run")?;
+            let (session, task) = split(run).ok_or("no such run")?;
             let cancel = Submission::new(Op::Cancel { task: TaskId::from(task) }, Origin::Client);
             if self.sessions.submit(&SessionId::new(session), cancel).is_ok() {
                 return Ok(());
             }
             let ended = self.result(run).await.is_some();
             ended.then_some(()).ok_or_else(|| {
-                format!("run {run} is not under way here; a run of another process is stopped there")
+                format!("run {run} does not run in this process; cancel it in the process that runs it")
             })
         })
     }
@@ -208,10 +208,10 @@ impl RunService for RunDesk {
         decision: Decision,
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let (session, _) = split(run).ok_or("there is no such run")?;
+            let (session, _) = split(run).ok_or("no such run")?;
             let answer = Submission::new(Op::Answer { interaction, decision }, Origin::Client);
             let answered = self.sessions.submit(&SessionId::new(session), answer);
-            answered.map_err(|_| format!("run {run} is not under way here"))
+            answered.map_err(|_| format!("run {run} does not run in this process"))
         })
     }
 
@@ -225,9 +225,9 @@ impl RunService for RunDesk {
     }
 }
 
-/// A run's news.
+/// Follows one run for an MCP client.
 struct Following {
-    /// None for a run that is not under way here.
+    /// None for a run that is not running in this process.
     live: Option<Box<dyn EventStream>>,
     lines: ProgressLines,
     task: TaskId,
@@ -243,7 +243,7 @@ impl RunFeed for Following {
                 }
                 let item = match &mut self.live {
                     Some(live) => live.next().await,
-                    // Nothing more is heard of it here.
+                    // No more events will arrive.
                     None => std::future::pending().await,
                 };
                 let Some(Ok(item)) = item else {

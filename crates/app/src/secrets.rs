@@ -1,4 +1,4 @@
-//! The secrets this process knows, kept out of everything it writes: log, terminal, and the text of a panic.
+//! The secrets that this process knows, masked in everything it writes: log, terminal, and panic messages.
 
 use althing_engine::Mask;
 use althing_journal::{MaskedStream, Masker};
@@ -7,17 +7,17 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
-// A static, because a panic hook has nothing else to reach it by.
+// Static, because the panic hook has no other way to reach it.
 static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
 static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 
-/// Adds secrets to those that are kept out.
+/// Registers secrets to be masked.
 pub fn remember(secrets: Vec<Secret>) {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     known.extend(secrets);
     let masker = Masker::new(known.iter().map(Secret::reveal));
     if !masker.is_searchable() {
-        tracing::error!("the secrets cannot be searched for: everything that is written is masked");
+        tracing::error!("the secret masker could not be built: all output is masked");
     }
     *MASKER.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(masker));
 }
@@ -26,7 +26,7 @@ fn masker() -> Option<Arc<Masker>> {
     MASKER.read().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
-/// A text without the secrets.
+/// The text with known secrets masked.
 pub fn mask(text: &str) -> Cow<'_, str> {
     match masker() {
         Some(masker) => Cow::Owned(masker.mask_text(text).into_owned()),
@@ -34,12 +34,12 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Takes the secrets known now out of a session.
+/// Masks a session's events with the secrets known now.
 pub fn session_mask() -> Arc<dyn Mask> {
     Arc::new(SessionMask(masker().unwrap_or_default()))
 }
 
-/// Takes the secrets that are known when a program starts out of what is kept of its output.
+/// Masks the stored output of programs with the secrets known when the program starts.
 pub fn masks() -> Arc<dyn Masks> {
     Arc::new(KnownNow)
 }
@@ -69,13 +69,12 @@ impl Mask for SessionMask {
     }
 }
 
-/// Makes panics say what happened without saying a secret.
+/// Installs a panic hook that masks secrets in the message.
 pub fn guard_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();
         tracing::error!(text, "internal error");
         let _ = writeln!(std::io::stderr(), "althing: internal error: {}", mask(&text));
-        let _ =
-            writeln!(std::io::stderr(), "  what was shown is on disk: `althing resume` goes on from there");
+        let _ = writeln!(std::io::stderr(), "  everything shown so far is saved: `althing resume` continues");
     }));
 }

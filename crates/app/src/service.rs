@@ -21,17 +21,17 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How often the log of a session is read again that another process writes.
+/// How often the log of a session in another process is polled.
 const POLL: Duration = Duration::from_millis(250);
-/// How many sessions that are over are still known, so that somebody who asks late hears how they ended.
+/// How many ended sessions are remembered, so that a late caller can still ask how they ended.
 const MOST_ENDED: usize = 64;
 
-/// What front ends use sessions through.
+/// The port through which front ends use sessions.
 pub trait SessionService: Send + Sync {
-    /// Starts a session, or resumes one. It runs in the background until it ends or is shut down.
+    /// Starts or resumes a session. It runs in the background until it ends or is shut down.
     fn launch(&self, request: SessionRequest) -> BoxFuture<'_, Result<SessionId, Failure>>;
 
-    /// Everything that happens in a session after `from`: first what is recorded, then live, until the session ends.
+    /// All events of a session after `from`: first the recorded ones, then live ones, until the session ends.
     fn follow<'a>(
         &'a self,
         id: &'a SessionId,
@@ -39,51 +39,51 @@ pub trait SessionService: Send + Sync {
         interest: Interest,
     ) -> BoxFuture<'a, Result<Box<dyn EventStream>, Failure>>;
 
-    /// Asks a session that runs here for something; the answer comes as events. A session that has just ended takes nothing,
-    /// which its events tell.
+    /// Sends an op to a session that runs in this process; the answer comes as events. A session that has just ended
+    /// ignores the op; its events say that it ended.
     fn submit(&self, id: &SessionId, submission: Submission) -> Result<(), Failure> {
         let engine = self.engine(id).ok_or_else(|| not_here(id))?;
         engine.submit(submission);
         Ok(())
     }
 
-    /// All sessions in brief, newest first.
+    /// Summaries of all sessions, newest first.
     fn list(&self) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>>;
 
     /// Everything that a session has recorded so far.
     fn read<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<StoredSession, Failure>>;
 
-    /// A session that runs here, for a front end that shows only this one.
+    /// The engine of a session that runs in this process, for a front end that shows only this session.
     fn engine(&self, id: &SessionId) -> Option<Arc<dyn Engine>>;
 
-    /// Waits for the end of a session that was launched here, and says why it ended. The final answer is in its events:
-    /// `SessionView::finished_run` of `althing-view` folds them.
+    /// Waits for the end of a session that was launched here, and returns why it ended. The final answer is in its
+    /// events: `SessionView::finished_run` of `althing-view` folds them.
     fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>>;
 }
 
 fn not_here(id: &SessionId) -> Failure {
-    Failure::usage(format!("session {id} does not run here"))
+    Failure::usage(format!("session {id} does not run in this process"))
         .hint("`althing sessions` lists the sessions; `althing resume` continues one")
 }
 
 /// How a session's thread ended: None if it panicked.
 type End = Option<SessionEnd>;
 
-/// A session that was launched here.
+/// A session that was launched by this service.
 struct Launched {
-    /// None once the session is over.
+    /// None once the session has ended.
     engine: Option<Arc<dyn Engine>>,
     places: Arc<Places>,
     end: watch::Receiver<Option<End>>,
 }
 
-/// Runs sessions in this process and keeps them in the user's state directory.
+/// Runs sessions in this process and stores them in the user's state directory.
 pub struct LocalSessions {
     app: AppContext,
     team: Option<Arc<Team>>,
     project: Option<Arc<Project>>,
     launched: Arc<Mutex<BTreeMap<SessionId, Launched>>>,
-    /// One task for each session: it waits for the end and closes the workspaces.
+    /// One task per session: it waits for the end and closes the agents' environments.
     closing: Mutex<JoinSet<()>>,
 }
 
@@ -92,30 +92,30 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LocalSessions {
-    /// A service without a team: it resumes sessions, which bring their own.
+    /// A service without a team: it can only resume sessions, which record their own.
     pub fn new(app: AppContext) -> Self {
         let (launched, closing) = (Arc::default(), Mutex::default());
         Self { app, team: None, project: None, launched, closing }
     }
 
-    /// A service that starts sessions of this team, in this project.
+    /// A service that starts sessions of this team in this project.
     pub fn with_team(app: AppContext, team: Arc<Team>, project: Option<Arc<Project>>) -> Self {
         let mut sessions = Self::new(app);
         (sessions.team, sessions.project) = (Some(team), project);
         sessions
     }
 
-    /// The team that new sessions are made of.
+    /// The team of new sessions.
     pub fn team(&self) -> Result<&Team, Failure> {
         self.team.as_deref().ok_or_else(|| Failure::usage("there is no team to start a session with"))
     }
 
-    /// The project that new sessions work in.
+    /// The project of new sessions.
     pub fn project(&self) -> Option<&Arc<Project>> {
         self.project.as_ref()
     }
 
-    /// Watches a session that was started, until it ends and everything that was started for its agents is closed.
+    /// Supervises a started session until it ends and everything that was started for its agents is closed.
     fn attend(&self, Started { id, orchestrator, places }: Started) {
         let (ended, end) = watch::channel(None);
         let engine: Arc<dyn Engine> = Arc::new(orchestrator.engine_handle());
@@ -135,7 +135,7 @@ impl LocalSessions {
             if let Some(one) = lock(&all).get_mut(&id) {
                 one.engine = None;
             }
-            // Sending fails only if no caller waits for the end any more.
+            // Fails only if no caller waits for the end.
             let _ = ended.send(Some(stopped));
             close_places(&places, &app).await;
         });
@@ -148,13 +148,13 @@ impl LocalSessions {
         }
         let mut closing = std::mem::take(&mut *lock(&self.closing));
         let closed = async { while closing.join_next().await.is_some() {} };
-        // Each may take its time to end, and then as long to be closed.
+        // Each session may take this long to end, and as long again to close.
         if tokio::time::timeout(2 * CLOSING, closed).await.is_err() {
             self.app.notify("some sessions did not end in time; they end with this process");
         }
     }
 
-    /// Closes what was started for agents without waiting for their sessions: for a process that must end now.
+    /// Closes what was started for agents without waiting for their sessions, for a process that must exit now.
     pub async fn abandon(&self) {
         let places: Vec<Arc<Places>> = lock(&self.launched).values().map(|one| one.places.clone()).collect();
         for places in places {
@@ -162,13 +162,13 @@ impl LocalSessions {
         }
     }
 
-    /// The store with a session and what it recorded so far. Reading makes no state directory.
+    /// The store, and what a session has recorded so far. Reading creates no state directory.
     async fn stored(&self, id: &SessionId) -> Result<(Arc<dyn SessionStore>, StoredSession), Failure> {
         let (app, id) = (self.app.clone(), id.clone());
         blocking(move || {
             let store = app.existing_store()?.ok_or_else(|| {
                 Failure::usage(format!("there is no session `{id}` in {}", app.state_dir().display()))
-                    .hint("--state-dir or ALTHING_STATE_DIR names another place for sessions")
+                    .hint("--state-dir or ALTHING_STATE_DIR chooses another state directory")
             })?;
             let stored = store.read(&id, Seq(0)).map_err(Failure::stored)?;
             Ok((store, stored))
@@ -177,16 +177,16 @@ impl LocalSessions {
     }
 }
 
-/// Does blocking work on a thread where it holds nothing up.
+/// Runs blocking work on Tokio's blocking thread pool.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|error| Err(Failure::no_answer(format!("an error inside Althing: {error}"))))
+    done.unwrap_or_else(|error| Err(Failure::no_answer(format!("internal error: {error}"))))
 }
 
 impl Drop for LocalSessions {
-    /// Lets go of every session, also when a front end panics: a session that nobody can ask for anything any more ends.
+    /// Shuts down every session, also if a front end panics: no one could send ops to it any more.
     fn drop(&mut self) {
         for engine in lock(&self.launched).values_mut().filter_map(|one| one.engine.take()) {
             engine.submit(Submission::new(Op::Shutdown, Origin::System));
@@ -194,12 +194,12 @@ impl Drop for LocalSessions {
     }
 }
 
-/// Waits for the session's thread on a thread of its own: the runtime must keep turning while the session ends, and must
-/// not wait for a session when it is dropped.
+/// Joins the session's thread on a separate thread: the runtime must keep running while the session ends, and dropping
+/// the runtime must not wait for a session.
 async fn join(orchestrator: Orchestrator) -> End {
     let (ended, end) = tokio::sync::oneshot::channel();
     let waiting = std::thread::Builder::new().name("session end".into()).spawn(move || {
-        // Nobody waits any more once the process ends.
+        // Fails only if the process is ending.
         let _ = ended.send(orchestrator.join().ok());
     });
     waiting.ok()?;
@@ -208,7 +208,7 @@ async fn join(orchestrator: Orchestrator) -> End {
 
 async fn close_places(places: &Places, app: &AppContext) {
     if tokio::time::timeout(CLOSING, places.close()).await.is_err() {
-        app.notify("some programs of agents did not end in time; they end with this process");
+        app.notify("some agents' processes did not end in time; they end with this process");
     }
 }
 
@@ -261,12 +261,13 @@ impl SessionService for LocalSessions {
             let end = lock(&self.launched).get(id).map(|one| one.end.clone());
             let mut end = end.ok_or_else(|| not_here(id))?;
             let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone().flatten());
-            ended.ok_or_else(|| Failure::no_answer("the session broke off"))
+            ended.ok_or_else(|| Failure::no_answer("the session ended unexpectedly"))
         })
     }
 }
 
-/// A session that does not run here: what is recorded, then whatever its owner adds, until nobody owns it.
+/// The events of a session that does not run here: the recorded ones, then those that its owner appends, until nobody
+/// owns it.
 struct Tail {
     store: Arc<dyn SessionStore>,
     id: SessionId,
@@ -301,7 +302,7 @@ impl EventStream for Tail {
                         continue;
                     }
                     Ok(Err(error)) if error.is_retryable() => continue,
-                    // It was deleted: nothing more will come.
+                    // The session was deleted: no more events will come.
                     Ok(Err(error)) if error.kind == JournalErrorKind::NotFound => return None,
                     Ok(Err(error)) => error,
                     Err(failure) => JournalError {
@@ -310,7 +311,7 @@ impl EventStream for Tail {
                         hint: failure.hints.into_iter().next(),
                     },
                 };
-                // The error is the last item.
+                // Nothing follows the error.
                 self.is_owned = false;
                 return Some(Err(error));
             }
@@ -323,7 +324,7 @@ mod tests {
     use super::*;
     use althing_protocol::{Fact, OwnedSession, Timestamp};
 
-    /// A store that another process owns a session of; it gives these replies, the last one first.
+    /// A store with a session that another process owns. It returns these replies, last first.
     struct Replies(Mutex<Vec<Result<StoredSession, JournalErrorKind>>>);
 
     fn error(kind: JournalErrorKind) -> JournalError {
@@ -370,7 +371,7 @@ mod tests {
         for kind in [JournalErrorKind::Unreadable, JournalErrorKind::Failed] {
             assert_eq!(followed(vec![Err(kind)]), [Err(error(kind))]);
         }
-        // A storage that takes nothing for now is asked again.
+        // A store that is temporarily unavailable is read again.
         let event = Arc::new(Event {
             seq: Seq(1),
             at: Timestamp(0),

@@ -1,4 +1,4 @@
-//! Wires a session: the journal below, backends beside, the engine between them.
+//! Wires up a session: journal, backends, agents' environments and engine.
 
 use crate::agent_env::{self, Places, TeamTools, Walls};
 use crate::context::AppContext;
@@ -26,13 +26,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 
-/// How long agents' programs and containers may take to end. Mostly it is a moment, but a daemon on a busy machine takes its
-/// time, and a container that is left behind is worse than a slow exit.
+/// How long CLI agents and containers may take to stop. Usually they take a moment, but a Docker daemon on a busy
+/// machine is slow, and a container left behind is worse than a slow exit.
 pub const CLOSING: Duration = Duration::from_secs(10);
-/// How long a disk that takes nothing is waited for.
+/// How long to wait for a disk that accepts no writes, such as a full one.
 const DISK_PATIENCE: Duration = Duration::from_secs(60);
 
-/// The agents of a team as members of a run, with their backends.
+/// A team's agents as members of a run, with their backends and tools.
 #[derive(Default)]
 pub struct Cast {
     /// The agents, as members of a run.
@@ -41,13 +41,13 @@ pub struct Cast {
     pub backends: Backends,
     /// The tools of each agent.
     pub tools: TeamTools,
-    /// How models are reached, and whether over TLS.
+    /// The HTTP client for models, and whether it has TLS set up.
     http: Option<(bool, HttpClient)>,
-    /// How programs that are agents are started, and where they find our tools.
+    /// For CLI agents: how they are started, and the MCP endpoints with our tools.
     programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
 }
 
-/// How to reach models from here: with the user's own certificate authorities besides the public ones.
+/// The HTTP options for models: the user's certificate authorities in addition to the public ones.
 pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
     let Some(file) = environment.variable("SSL_CERT_FILE") else { return Ok(HttpOptions::default()) };
     let pem = std::fs::read(&file).map_err(|error| {
@@ -57,14 +57,14 @@ pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
     Ok(HttpOptions { extra_ca_pem: Some(pem) })
 }
 
-/// Makes the backends of a team's agents.
+/// Makes the members and backends of a team's agents.
 pub fn cast(team: &Team, about: Option<&[ContextPath]>, app: &AppContext) -> Result<Cast, Failure> {
     let mut cast = Cast { tools: TeamTools::of(&team.config), ..Cast::default() };
     for agent in &team.config.agents {
         let member = cast.add(&agent.id, &agent.backend, team, app)?;
         let member = Member {
             system_message: agent.system_message.clone(),
-            // Who is to work on paths must be able to look at them.
+            // An agent needs tools to read the run's context paths.
             has_tools: cast.tools.has(&agent.id) || about.is_some_and(|paths| !paths.is_empty()),
             voting_sensitivity: agent.voting_sensitivity,
             ..member
@@ -75,7 +75,7 @@ pub fn cast(team: &Team, about: Option<&[ContextPath]>, app: &AppContext) -> Res
 }
 
 impl Cast {
-    /// Gives an agent its backend; what is known of it as a member.
+    /// Adds an agent's backend, and returns the agent as a member.
     pub fn add(
         &mut self,
         id: &AgentId,
@@ -86,7 +86,7 @@ impl Cast {
         if AgentKind::of(&config.kind).is_some() {
             return self.add_program(id, config, app);
         }
-        // Reading a system's certificates takes milliseconds; only those who use TLS pay for it.
+        // Loading the system's certificates takes milliseconds, so it is done only if TLS is used.
         let tls = config.base_url.as_ref().is_some_and(|url| url.starts_with("https:"));
         let http = match &self.http {
             Some((with_tls, http)) if *with_tls || !tls => http.clone(),
@@ -118,7 +118,7 @@ impl Cast {
 }
 
 impl Cast {
-    /// Gives an agent that is a program its backend.
+    /// Adds the backend of a CLI agent.
     fn add_program(
         &mut self,
         id: &AgentId,
@@ -139,7 +139,7 @@ impl Cast {
         };
         let backend = CliBackend::new(starter.clone(), endpoints.clone(), member);
         let backend = backend
-            .ok_or_else(|| Failure::usage(format!("agent {id}: `{}` is no CLI agent", config.kind)))?;
+            .ok_or_else(|| Failure::usage(format!("agent {id}: `{}` is not a CLI agent", config.kind)))?;
         let info = backend.info().clone();
         self.backends.insert(id.clone(), Arc::new(backend));
         Ok(Member {
@@ -148,14 +148,14 @@ impl Cast {
             model: info.model,
             offline: false,
             system_message: None,
-            // It works in a directory of its own.
+            // A CLI agent always works in a workspace.
             has_tools: true,
             voting_sensitivity: None,
         })
     }
 }
 
-/// The conversation that the options name, if they name one.
+/// The conversation that the settings ask to continue, if any.
 pub fn to_go_on_with(app: &AppContext) -> Result<Option<SessionId>, Failure> {
     if let Some(id) = &app.settings.session {
         return Ok(Some(SessionId::new(id.as_str())));
@@ -173,26 +173,26 @@ pub fn to_go_on_with(app: &AppContext) -> Result<Option<SessionId>, Failure> {
     let newest = sessions.into_iter().find(|session| is_chat(session) && !session.is_owned);
     let found = newest.map(|session| session.id);
     found.map(Some).ok_or_else(|| {
-        Failure::usage(format!("there is no conversation to go on with in {}", app.state_dir().display()))
-            .hint("`althing sessions` lists what is there")
+        Failure::usage(format!("there is no conversation to continue in {}", app.state_dir().display()))
+            .hint("`althing sessions` lists all sessions")
     })
 }
 
-/// The runtime on which model calls run: one thread, since they mostly wait.
+/// A single-threaded runtime: model calls mostly wait.
 pub fn runtime() -> Result<Runtime, Failure> {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .map_err(|error| Failure::no_answer(format!("the system gives no event loop: {error}")))
+        .map_err(|error| Failure::no_answer(format!("could not start the async runtime: {error}")))
 }
 
-/// Waits for something in a thread of its own: whoever asks may be inside an event loop already, where no other may turn.
+/// Blocks on a separate thread, because the caller may already be inside a Tokio runtime.
 pub fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let waiting = std::thread::spawn(move || Some(runtime().ok()?.block_on(work)));
     waiting.join().ok().flatten()
 }
 
-/// The places where a session's agents work, those of them that have tools.
+/// The environments of a session's agents, with the sandboxes that they need.
 pub(crate) async fn places(
     id: &SessionId,
     tools: TeamTools,
@@ -217,11 +217,11 @@ pub(crate) async fn places(
     }
     match &walls.local {
         Confinement::Unconfined(_) if tools.runs_commands() => {
-            app.notify("commands run unconfined, as you accepted: agents can do whatever you can")
+            app.notify("commands run without a sandbox (--unconfined): agents can do everything that you can")
         }
         Confinement::Refused { why } if tools.runs_commands() => {
             app.notify(&format!(
-                "commands are refused, since nothing here can confine them: {why} (--unconfined accepts the risk)"
+                "commands are refused because there is no working sandbox: {why} (--unconfined allows them without one)"
             ));
         }
         _ => {}
@@ -229,29 +229,29 @@ pub(crate) async fn places(
     Arc::new(Places::new(id.clone(), state_dir.to_owned(), tools, project, walls, &app.environment, tell))
 }
 
-/// A session that is to be started.
+/// A session to be started.
 pub(crate) struct NewSession {
     /// What kind of session it is.
     pub kind: SessionKind,
-    /// What it is for, in the user's words.
+    /// The user's goal.
     pub goal: String,
-    /// What it is opened to do.
+    /// The first op.
     pub op: Op,
-    /// The project that it works in.
+    /// The project, if there is one.
     pub project: Option<Arc<Project>>,
 }
 
-/// A session that was started, with what must be closed after it.
+/// A session that was started, and what must be closed after it.
 pub(crate) struct Started {
     /// The session's id.
     pub id: SessionId,
-    /// The session under supervision.
+    /// Runs the session.
     pub orchestrator: Orchestrator,
-    /// Its agents' workspaces.
+    /// The agents' environments.
     pub places: Arc<Places>,
 }
 
-/// Starts a session: its directory, its places, its log, its first op.
+/// Starts a session: creates its directory, environments and log, and submits the first op.
 pub(crate) async fn begin(
     new: NewSession,
     team: &Team,
@@ -283,19 +283,19 @@ pub(crate) async fn begin(
     Ok(Started { id, orchestrator, places })
 }
 
-/// Who and what works in a session.
+/// What a session depends on.
 pub(crate) struct Staff {
     /// The backend of each agent.
     pub backends: Backends,
-    /// The agents' workspaces.
+    /// The agents' environments.
     pub places: Arc<Places>,
-    /// What runs the programs of a workflow.
+    /// Runs the CLI agents and commands of a workflow.
     pub programs: Option<Arc<dyn Programs>>,
-    /// The project that it works in.
+    /// The project, if there is one.
     pub project: Option<Arc<Project>>,
 }
 
-/// Puts a session under supervision.
+/// Starts the session's orchestrator.
 pub(crate) fn open(
     id: SessionId,
     owned: OwnedSession,
@@ -332,7 +332,7 @@ pub(crate) fn open(
         journal_retry_timeout: DISK_PATIENCE,
     };
     let orchestrator = Orchestrator::open(parts, opening)
-        .map_err(|error| Failure::no_answer(format!("the system gives no thread: {error}")))?;
+        .map_err(|error| Failure::no_answer(format!("could not start a thread: {error}")))?;
     tracing::info!(session = %name, dir = %log_dir, facts_before = known.0, "session opened");
     observe::follow(&orchestrator, known);
     Ok(orchestrator)

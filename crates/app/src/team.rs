@@ -1,4 +1,5 @@
-//! The agents and rules of a run: from a config that was named or found, from keys in the environment, or offline.
+//! The agents and rules of a run: from a config that was named or found, from what was detected on this machine, or the
+//! offline model.
 
 use crate::context::AppContext;
 use crate::environment::Environment;
@@ -11,38 +12,38 @@ use althing_protocol::{BackendConfig, Config, InteractiveConfig, Millis, RunRule
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// Where the offline team comes from, as sessions record it.
+/// The source that sessions record for the offline team.
 const OFFLINE: &str = "offline agents";
-/// What sessions record before the path of a config whose agents the offline model plays.
+/// Sessions record this prefix before the path of a config whose agents are replaced by the offline model.
 const PLAYED: &str = "played by the offline model: ";
 
-/// A config ready to run, and where it came from.
+/// A config that is ready to run, and its source.
 pub struct Team {
     /// The config.
     pub config: Config,
-    /// A path, or how it was made up; as sessions record it.
+    /// The path of the config, or how it was generated, as sessions record it.
     pub source: String,
-    /// Its text without secrets.
+    /// The config's text without secrets.
     pub text: String,
-    /// SHA-256 of its text as it was.
+    /// SHA-256 of the original text.
     pub digest: String,
-    /// What its config has that does not do what it seems to: the config's own warnings.
+    /// The config's warnings.
     pub problems: Vec<String>,
-    /// What else the user should know before it is used.
+    /// Other notices for the user.
     pub notes: Vec<String>,
-    /// Whether progress is to be plain lines, also on a terminal.
+    /// Whether to show progress as plain lines even on a terminal.
     pub plain: bool,
 }
 
 impl Team {
-    /// Tells the user what they should know before it is used.
+    /// Shows the user the warnings and notices.
     pub fn announce(&self, app: &AppContext) {
         for text in self.problems.iter().chain(&self.notes) {
             app.notify(text);
         }
     }
 
-    /// The rules of its runs, within the limits of the command line.
+    /// The rules of the team's runs, with the limits of the settings applied.
     pub fn rules(&self, app: &AppContext) -> RunRules {
         let mut rules = self.config.rules.clone();
         if let Some(seconds) = app.settings.orchestrator_timeout {
@@ -54,36 +55,37 @@ impl Team {
         rules
     }
 
-    /// The conversation's settings. A config file that does not mention it has none; without a file it is on.
+    /// The conversation's settings. A config file without them turns the conversation off; without a config file it is
+    /// on.
     pub fn interactive(&self) -> Option<InteractiveConfig> {
         let default = || (!self.is_from_file()).then(InteractiveConfig::default);
         self.config.interactive.clone().or_else(default).filter(|config| config.enabled)
     }
 
-    /// Whether a person wrote its config.
+    /// Whether the config is a file, rather than generated.
     pub fn is_from_file(&self) -> bool {
         file_of(&self.source).is_some()
     }
 }
 
-/// The config file that a source names, if it names one.
+/// The config file that a source names, if any.
 fn file_of(source: &str) -> Option<&Path> {
     let path = Path::new(source.strip_prefix(PLAYED).unwrap_or(source));
     path.is_absolute().then_some(path)
 }
 
-/// Where a config file comes from decides whether it is trusted.
+/// How a config file was chosen, which decides whether it is trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
     /// The user named it on the command line.
     Named,
-    /// It lies in the user's own config directory.
+    /// It is in the user's config directory.
     Own,
-    /// It was found in the working directory, where anybody may have put it.
+    /// It was found in the working directory, where anyone may have put it.
     Found,
 }
 
-/// Finds or makes up the team that these options ask for.
+/// Finds or generates the team that the settings ask for.
 pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     if let Some(path) = app.settings.config.as_ref().filter(|_| app.settings.offline) {
         let path = app.environment.cwd.join(path);
@@ -107,7 +109,7 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     }
 }
 
-/// The team of a session that is resumed: as recorded, with secrets read anew.
+/// The team of a session that is resumed: as recorded, with secrets read again.
 pub fn recorded(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
     let path = file_of(&opened.config_source);
     let current = path.map(std::fs::read_to_string);
@@ -118,16 +120,16 @@ pub fn recorded(opened: &SessionOpened, environment: &Environment) -> Result<Tea
     team.digest.clone_from(&opened.config_digest);
     if let (Some(path), Some(read), None) = (path, &current, unchanged) {
         let (path, what) = (path.display(), what_became_of(read.as_ref().map(|_| ())));
-        team.notes.push(format!("{path} {what}; the session goes on with the config it was started with"));
+        team.notes.push(format!("{path} {what}; the session continues with the config it was started with"));
     }
     Ok(team)
 }
 
-/// What became of a file that is not as it was recorded.
+/// Says what happened to a file that differs from its recorded version.
 pub fn what_became_of(read: Result<(), &std::io::Error>) -> String {
     match read {
         Ok(()) => "has changed".to_owned(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "is not there any more".to_owned(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no longer exists".to_owned(),
         Err(error) => format!("cannot be read ({error})"),
     }
 }
@@ -137,7 +139,7 @@ fn from_environment(environment: &Environment) -> Result<Team, Failure> {
     if found.is_empty() {
         let mut team = load(OFFLINE, &starter(&found), environment)?;
         team.notes.push(
-            "no config, no API key, no agent's program and no Ollama found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
+            "no config, no API key, no CLI agent and no Ollama found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
              provider's key, or write a config with `althing config init`)"
                 .into(),
         );
@@ -148,7 +150,7 @@ fn from_environment(environment: &Environment) -> Result<Team, Failure> {
     Ok(team)
 }
 
-/// A config for `--model TYPE:NAME …`; JSON, since every JSON text is YAML and quotes itself.
+/// A config for `--model TYPE:NAME …`, as JSON, which is valid YAML and needs no quoting rules.
 fn models(models: &[String]) -> Result<String, Failure> {
     let mut agents = Vec::new();
     for (n, model) in (1..).zip(models) {
@@ -185,7 +187,7 @@ fn from_file(path: &Path, origin: Origin, app: &AppContext) -> Result<Team, Fail
     })
 }
 
-/// Reads a config file; what is not text is refused in words.
+/// Reads a config file; fails if it is not UTF-8.
 pub fn read_config(path: &Path) -> Result<String, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         let hint = match error.kind() {
@@ -221,11 +223,11 @@ fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Fai
     })
 }
 
-/// Puts the offline model in the place of every model and program: the same agents, with what they may touch.
+/// Replaces every backend by the offline model. The agents and their tools stay.
 fn play(config: &mut Config) {
     let own = config.interactive.iter_mut().filter_map(|interactive| interactive.backend.as_mut());
     let backends = config.agents.iter_mut().map(|agent| &mut agent.backend).chain(own);
-    // Its three temperaments in turn, so that there is something to vote about.
+    // The offline model's three variants in turn, so that agents give different answers to vote on.
     for (backend, temperament) in backends.zip(["a", "b", "c"].into_iter().cycle()) {
         *backend = BackendConfig {
             kind: "offline".to_owned(),
@@ -239,7 +241,7 @@ fn play(config: &mut Config) {
     }
 }
 
-/// Checks a config and takes note of its secrets before anything is said about it.
+/// Checks a config, and registers its secrets before anything about it is printed.
 pub fn check(name: &str, text: &str, environment: &Environment, purpose: Purpose) -> Report {
     let report = althing_config::check(Source { name, text }, &|name| environment.setting(name), purpose);
     secrets::remember(report.secrets.clone());
@@ -250,9 +252,9 @@ pub fn check(name: &str, text: &str, environment: &Environment, purpose: Purpose
 /// A config without errors.
 struct Usable {
     config: Config,
-    /// What it would do to this machine or with its secrets.
+    /// What needs the user's trust.
     risks: Vec<String>,
-    /// Its warnings.
+    /// Warnings.
     problems: Vec<String>,
     plain: bool,
 }
@@ -287,7 +289,7 @@ fn require_trust(path: &Path, text: &str, risks: &[String], app: &AppContext) ->
         return Ok(());
     }
     let message = format!(
-        "{} was found here, not named by you, and must be trusted first:\n  {}\nNothing was started or sent.",
+        "{} was found in this directory, not named by you, and must be trusted first:\n  {}\nNothing was started or sent.",
         path.display(),
         risks.join("\n  ")
     );

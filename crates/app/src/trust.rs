@@ -1,5 +1,6 @@
-//! Trust in what was found rather than named. A config is remembered by path and content, so that a changed file has to be
-//! trusted anew; a session by its place, when it is begun: one that came with a directory would start what it says.
+//! Trust in what was found rather than named. A config is remembered by path and content, so a changed file must be
+//! trusted again. A session or plan is remembered by its directory when this user creates it: one that arrived with a
+//! directory could start anything.
 
 use crate::context::AppContext;
 use crate::environment::Environment;
@@ -8,14 +9,14 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Beyond so many sessions, those that are gone are forgotten.
+/// The list is cleaned of deleted directories when it has this many lines.
 const MANY: usize = 1000;
 
-/// One found config, as it is remembered.
+/// A config that was found, as it is remembered.
 pub struct Trust<'a> {
     /// The config's canonical path.
     pub path: &'a Path,
-    /// SHA-256 of its text.
+    /// SHA-256 of the config's text.
     pub digest: &'a str,
 }
 
@@ -24,12 +25,12 @@ impl Trust<'_> {
         format!("{}  {}", self.digest, self.path.display())
     }
 
-    /// Whether the user has trusted exactly this.
+    /// Whether the user has trusted this path with this content.
     pub fn is_given(&self, environment: &Environment) -> bool {
         store(environment).is_some_and(|store| remembered(&store).lines().any(|line| line == self.line()))
     }
 
-    /// Remembers that the user trusts this.
+    /// Remembers that the user trusts this config.
     pub fn give(&self, environment: &Environment) -> Result<(), Failure> {
         if self.is_given(environment) {
             return Ok(());
@@ -41,7 +42,7 @@ impl Trust<'_> {
         if let Some(dir) = store.parent() {
             std::fs::create_dir_all(dir).map_err(failed)?;
         }
-        // Added at the end, so that nothing that was trusted before can be lost.
+        // Appended, so that no earlier entry can be lost.
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&store);
         opened.and_then(|mut file| writeln!(file, "{}", self.line())).map_err(failed)
     }
@@ -51,8 +52,7 @@ fn store(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("trusted"))
 }
 
-/// Remembers that the session or plan in this directory was made by this user. If that cannot be remembered, using it
-/// again needs `--trust`.
+/// Remembers that this user made the session or plan in this directory. If that fails, using it again needs `--trust`.
 pub fn note_own(dir: &Path, environment: &Environment) {
     let (Some(begun), Ok(dir)) = (begun(environment), dir.canonicalize()) else { return };
     let known = remembered(&begun);
@@ -67,40 +67,41 @@ pub fn note_own(dir: &Path, environment: &Environment) {
         let lines: Vec<&str> = still_there.chain([shown.as_str(), ""]).collect();
         std::fs::write(&begun, lines.join("\n"))
     };
-    // A session is worth more than a question less.
+    // Not an error: the user is only asked for `--trust` later.
     if let Err(error) = noted {
         tracing::warn!(path = %begun.display(), %error, "trust cannot be remembered");
     }
 }
 
-/// Refuses a plan that was found in the working directory and not made by this user, unless they accept it. A plan that the
-/// user named by its path is accepted.
+/// Refuses a plan that was found in the working directory and that this user did not make, unless `--trust` is given. A
+/// plan that the user named by its path is accepted.
 pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_own(dir, app) {
         return Ok(());
     }
     let message = format!(
-        "the plan in {} was found here and not made by you: agents would carry out whatever it says.\n\
+        "the plan in {} was found here and not made by you: agents would execute it.\n\
          Nothing was started or sent.",
         dir.display()
     );
     Err(Failure::usage(message).hint("read its plan.md, then accept it with --trust"))
 }
 
-/// Refuses a session that was found in the working directory and not begun by this user, unless they accept it.
+/// Refuses a session that was found in the working directory and that this user did not start, unless `--trust` is
+/// given.
 pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_own(dir, app) {
         return Ok(());
     }
     let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
     let message = format!(
-        "the session in {shown} was found here and not begun by you: it would start and write whatever it says.\n\
+        "the session in {shown} was found here and not started by you: it could start programs and write files.\n\
          Nothing was started or sent."
     );
     Err(Failure::usage(message).hint("look at it with `althing sessions show`, then accept it with --trust"))
 }
 
-/// Whether this user made what is in a directory below the state directory, named the state directory, or accepts it now.
+/// Whether this user made what is in a directory of the state directory, named the state directory, or trusts it now.
 fn is_own(dir: &Path, app: &AppContext) -> bool {
     if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
         return true;
@@ -116,7 +117,7 @@ fn is_own(dir: &Path, app: &AppContext) -> bool {
     app.settings.trust
 }
 
-/// What a file remembers. One that cannot be read remembers nothing, so that trust is asked for again.
+/// The content of a file of remembered trust; empty if it cannot be read, so that trust is asked for again.
 fn remembered(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| {
         if error.kind() != std::io::ErrorKind::NotFound {

@@ -10,7 +10,7 @@ use althing_engine::Consent;
 use althing_protocol::{AGENT_KINDS, LaunchRun, TeamSpec, WorkflowSpec};
 use std::path::{Path, PathBuf};
 
-/// A workflow file that was read and found good.
+/// A workflow file without errors.
 pub struct Workflow {
     file: WorkflowFile,
     path: PathBuf,
@@ -18,7 +18,8 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Reads a workflow file, to run it with this team. Without a workflow, the report says what is wrong with the file.
+    /// Reads a workflow file, to run it with this team. If there is no workflow, the report says what is wrong with the
+    /// file.
     pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, Report), Failure> {
         let path = app.environment.cwd.join(file);
         let text = team::read_config(&path)?;
@@ -26,17 +27,17 @@ impl Workflow {
         Ok((workflow.map(|file| Self { file, path, text }), report))
     }
 
-    /// Whether any task is a run, so that the team takes part.
+    /// Whether any task is a run, so that the team is needed.
     pub fn has_runs(&self) -> bool {
         let mut tasks = self.file.stages.iter().flat_map(|stage| &stage.tasks);
         tasks.any(|task| !matches!(task.body, TaskBody::Program(_)))
     }
 
-    /// Gives the workflow's runs their members and rules.
+    /// Resolves the workflow's runs: members and rules.
     pub(crate) fn resolve(self, team: &TeamSpec) -> Result<WorkflowSpec, Failure> {
         let Self { file, path, text } = self;
         let run = |launch: LaunchRun| {
-            // The person who wrote the file stands for what it asks for.
+            // The person who wrote the file consents to its runs.
             launch::resolve(team, &launch, Consent::Person)
                 .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
         };

@@ -1,11 +1,7 @@
-//! Tests of what several crates below this one must agree on, one binary; each file of `suite` is about one behaviour.
+//! Integration tests of `app` with the crates below it, in one binary; each file of `suite` covers one behavior.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    reason = "tests look at files from outside, and tell"
-)]
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
+#![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "tests inspect files and print")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 mod suite {
     mod forbidden_acts;

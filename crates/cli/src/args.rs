@@ -1,4 +1,4 @@
-//! The command line: what can be said, and nothing about what it does.
+//! The command line: options and commands, without what they do.
 
 use althing_app::{Failure, Settings, Single};
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
-/// The version and, below it, what this program was built from (build.rs).
+/// The version, followed by what this program was built from (build.rs).
 const BUILT: &str = include_str!(concat!(env!("OUT_DIR"), "/version.txt"));
 
 /// A parliament of AI agents: several agents answer a task, see each other's answers, refine, vote, and a winner
@@ -32,17 +32,17 @@ pub struct Args {
 /// Options work before or after a command.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Options {
-    /// YAML config; else ./althing.yaml, ./.althing/config.yaml, the user's config directory, else agents for the API
-    /// keys found, else the offline model
+    /// YAML config; else ./althing.yaml, ./.althing/config.yaml, the user's config directory; else agents are made from
+    /// the API keys, CLI agents and local Ollama found here; else the offline model
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Three agents of the built-in offline model (not an AI), whatever is configured; with --config, the offline model
-    /// plays that config's agents
+    /// Three agents of the built-in offline model (not an AI), regardless of any config; with --config, that config's
+    /// agents on the offline model
     #[arg(long, global = true, conflicts_with = "model")]
     pub offline: bool,
 
-    /// Without a config: an agent on that model; repeatable
+    /// Without a config: one agent on this model; repeatable
     #[arg(long, global = true, value_name = "TYPE:NAME", conflicts_with = "config")]
     pub model: Vec<String>,
 
@@ -50,11 +50,12 @@ pub struct Options {
     #[arg(long, global = true)]
     pub automation: bool,
 
-    /// Every fact of the log as one JSON line on stdout (`all`: passing progress too)
+    /// Every fact of the log as one JSON line on stdout (`all`: streamed progress too)
     #[arg(long, global = true, value_name = "all", num_args = 0..=1, require_equals = true, default_missing_value = "facts")]
     pub stream_events: Option<StreamEvents>,
 
-    /// Ops as lines of JSON on stdin, as `chat --json` takes them: answers to what programs ask, keys for their terminals
+    /// Read ops as JSON lines from stdin, as `chat --json` does: answers to questions of CLI agents, keys for their
+    /// terminals
     #[arg(long, global = true)]
     pub take_ops: bool,
 
@@ -62,84 +63,85 @@ pub struct Options {
     #[arg(long, global = true, conflicts_with = "stream_events")]
     pub json: bool,
 
-    /// Also write the final answer there
+    /// Also write the final answer to this file
     #[arg(long, global = true, value_name = "FILE")]
     pub output_file: Option<PathBuf>,
 
-    /// One agent only: the named one, or the first
+    /// Use one agent only: the named one, or the first
     #[arg(long, global = true, value_name = "ID", num_args = 0..=1, default_missing_value = "", value_parser = single)]
     pub single_agent: Option<Single>,
 
-    /// Refinement off: everyone answers once
+    /// Turn refinement off: every agent answers once
     #[arg(long, global = true)]
     pub quick: bool,
 
-    /// Agents plan and change nothing; the plan is kept
+    /// Agents plan and change nothing; the plan is stored
     #[arg(long, global = true)]
     pub plan: bool,
 
-    /// Plan first, then carry the plan out
+    /// Plan first, then execute the plan
     #[arg(long, global = true, conflicts_with_all = ["plan", "execute_plan"])]
     pub plan_and_execute: bool,
 
-    /// Carry out a plan that was kept
+    /// Execute a stored plan
     #[arg(long, global = true, value_name = "DIR|ID|latest", conflicts_with = "plan")]
     pub execute_plan: Option<String>,
 
-    /// Only these agents
+    /// Use only these agents
     #[arg(long, global = true, value_name = "A,B", value_delimiter = ',')]
     pub agents: Vec<String>,
 
-    /// Limit of the whole run; passing it ends the run with what it has (exit 3)
+    /// Time limit of the whole run; when it is reached, the run ends with what it has (exit 3)
     #[arg(long, global = true, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     pub orchestrator_timeout: Option<u64>,
 
-    /// The most the run may cost; passing it ends the run with what it has (exit 3)
+    /// Cost limit of the run; when it is reached, the run ends with what it has (exit 3)
     #[arg(long, global = true, value_name = "USD", value_parser = dollars)]
     pub max_cost: Option<f64>,
 
-    /// Where state lives [default: ./.althing, or `ALTHING_STATE_DIR`]
+    /// Directory of sessions and other state [default: ./.althing, or `ALTHING_STATE_DIR`]
     #[arg(long, global = true, value_name = "DIR")]
     pub state_dir: Option<PathBuf>,
 
-    /// One more context path, repeatable; `:rw` lets the presenter write there
+    /// An additional context path, repeatable; `:rw` lets the presenter write to it
     #[arg(long, global = true, value_name = "PATH[:ro|:rw]")]
     pub context_path: Vec<String>,
 
-    /// The project workspace: a directory, made where it is not there, or the name of a project that you worked in
+    /// The project workspace: a directory (created if it does not exist), or the name of a project that you worked in
     #[arg(long, global = true, value_name = "DIR|NAME")]
     pub project: Option<PathBuf>,
 
-    /// Go on in that conversation
+    /// Continue this conversation
     #[arg(long, global = true, value_name = "ID", conflicts_with = "go_on")]
     pub session: Option<String>,
 
-    /// Go on in the newest conversation here
+    /// Continue the newest conversation of this directory
     #[arg(long = "continue", global = true)]
     pub go_on: bool,
 
-    /// Let commands run without a sandbox where none can be had
+    /// Let commands and CLI agents run without a sandbox where no sandbox works
     #[arg(long, global = true)]
     pub unconfined: bool,
 
-    /// Tell an OpenTelemetry collector what happens, over OTLP/HTTP (its port is 4318 as a rule); without this nothing is told
+    /// Send traces to an OpenTelemetry collector over OTLP/HTTP (usually port 4318); without this option nothing is
+    /// sent
     #[arg(long, global = true, value_name = "URL")]
     pub otlp: Option<String>,
 
-    /// Write what Althing itself does there, as lines of JSON: requests, programs, warnings
+    /// Write diagnostics of Althing itself to this file, as JSON lines: requests, processes, warnings
     #[arg(long, global = true, value_name = "FILE")]
     pub log: Option<PathBuf>,
 
-    /// How much of it [default: info]
+    /// How much to write to --log [default: info]
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
 
-    /// Accept a config or session that was found in this directory; remembered
+    /// Trust a config or session that was found in this directory; remembered
     #[arg(long, global = true)]
     pub trust: bool,
 }
 
-/// Refuses a first word that is almost a command: it is hardly a task, and a run of it would cost money.
+/// Rejects a first word that is almost a command: it is more likely a typo than a task, and a run would cost money.
 pub fn slip(first: &OsStr) -> Option<Failure> {
     let is_word = |first: &&str| (4..=20).contains(&first.len()) && !first.starts_with('-');
     let first = first.to_str().filter(is_word)?;
@@ -162,14 +164,14 @@ fn dollars(text: &str) -> Result<f64, String> {
     }
 }
 
-// clap's value parsers give a Result.
+// clap's value parsers return a Result.
 #[expect(clippy::unnecessary_wraps)]
 fn single(text: &str) -> Result<Single, std::convert::Infallible> {
     Ok(if text.is_empty() { Single::First } else { Single::Named(text.to_owned()) })
 }
 
 impl Options {
-    /// What the user asked for, without what only concerns this command line's output.
+    /// What the user asked for, without the options that only affect this front end's output.
     pub fn settings(&self) -> Settings {
         Settings {
             config: self.config.clone(),
@@ -198,11 +200,11 @@ impl Options {
 /// Whether runs that an agent proposes are approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Approve {
-    /// Each of them.
+    /// All of them.
     Always,
     /// None of them.
     Never,
-    /// The user is asked; where nobody answers, none.
+    /// The user is asked; if nobody answers, they are rejected.
     Ask,
 }
 
@@ -211,16 +213,16 @@ pub enum Approve {
 pub enum StreamEvents {
     /// Every fact.
     Facts,
-    /// Passing progress too.
+    /// Streamed progress too.
     All,
 }
 
-/// How much is written to the log.
+/// How much is written to `--log`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
-    /// What failed.
+    /// Failures.
     Error,
-    /// What went wrong, too.
+    /// Problems that were handled, too.
     Warn,
     /// What is done, too.
     Info,
@@ -241,9 +243,9 @@ impl From<LogLevel> for LevelFilter {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Go on with an interrupted session; default the newest
+    /// Resume an interrupted session; by default the newest
     Resume {
-        /// Which session
+        /// The session
         #[arg(value_name = "ID")]
         id: Option<String>,
     },
@@ -255,24 +257,26 @@ pub enum Command {
     },
     /// Serve `launch_run` to MCP clients: over stdio, or with --http over HTTP on this machine
     Mcp {
-        /// Listen there for streamable HTTP, such as 127.0.0.1:7465; the token is `ALTHING_MCP_TOKEN`, or a fresh one
+        /// Listen on this address for streamable HTTP, such as 127.0.0.1:7465; the token is `ALTHING_MCP_TOKEN`, or a
+        /// new one that is printed
         #[arg(long, value_name = "ADDR")]
         http: Option<std::net::SocketAddr>,
-        /// How long a call waits for its run before it gives the run's id instead
+        /// How long a call waits for its run to end before it returns the run's id instead
         #[arg(long, value_name = "SECONDS", default_value_t = 45)]
         wait: u64,
     },
-    /// Stages of programs and runs, from a file
+    /// Run or check a workflow file: stages of CLI agents, commands and runs
     Workflow {
         #[command(subcommand)]
         action: WorkflowAction,
     },
-    /// Put back the files that a run changed in context paths, or a conversation's agent in its project
+    /// Restore the files that a run changed in context paths, or that the chat agent changed in its project
     Undo {
-        /// Which run: `<session>.<run>`, `<session>.c1` for the agent itself, or a session for what changed files last
+        /// The run: `<session>.<run>`, `<session>.c1` for the chat agent, or a session for its last task that changed
+        /// files
         #[arg(value_name = "RUN")]
         run: String,
-        /// Show what was changed as a diff, and change nothing
+        /// Show the changes as a diff, and change nothing
         #[arg(long)]
         diff: bool,
     },
@@ -293,7 +297,7 @@ pub enum Command {
         /// A log (`events.jsonl`), or the directory of a session
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// How many times as fast as it happened; 0 shows all of it at once
+        /// Playback speed as a factor; 0 shows everything at once
         #[arg(long, default_value_t = 1.0)]
         speed: f64,
     },
@@ -301,7 +305,7 @@ pub enum Command {
     Man,
     /// Print completions for a shell
     Completions {
-        /// Which shell
+        /// The shell
         shell: clap_complete::Shell,
     },
     /// Check, write and describe configs
@@ -313,25 +317,25 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum SessionsAction {
-    /// Everything about one session
+    /// Show everything about one session
     Show {
-        /// Which session
+        /// The session
         id: String,
     },
-    /// Delete a session
+    /// Delete sessions
     Remove {
-        /// Which sessions
+        /// The sessions
         #[arg(required = true)]
         ids: Vec<String>,
     },
-    /// Cut a damaged log to its last good part, so that the session can be resumed; what is cut is kept beside it
+    /// Truncate a damaged log to its last valid part, so that the session can be resumed; the rest is saved beside it
     Repair {
-        /// Which session
+        /// The session
         id: String,
     },
     /// Delete sessions that have not changed for a while
     Prune {
-        /// How many days without a change make a session old
+        /// Age in days since the last change
         #[arg(long, value_name = "DAYS", default_value_t = 30)]
         older_than: u64,
     },
@@ -339,15 +343,15 @@ pub enum SessionsAction {
 
 #[derive(Debug, Subcommand)]
 pub enum ProjectsAction {
-    /// What is known of a project: its context, paths, deliverables and runs
+    /// Show a project: its context, paths, deliverables and runs
     Show {
-        /// Its name or directory
+        /// The project's name or directory
         #[arg(value_name = "DIR|NAME")]
         project: PathBuf,
     },
-    /// Take a project from the list; its files stay
+    /// Remove a project from the list; its files stay
     Forget {
-        /// Its name or directory
+        /// The project's name or directory
         #[arg(value_name = "DIR|NAME")]
         project: PathBuf,
     },
@@ -357,12 +361,12 @@ pub enum ProjectsAction {
 pub enum WorkflowAction {
     /// Run a workflow to its end
     Run {
-        /// The file
+        /// The workflow file
         file: PathBuf,
     },
-    /// Say everything that is wrong with workflow files
+    /// Report all problems of workflow files
     Check {
-        /// The files
+        /// The workflow files
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
@@ -370,24 +374,24 @@ pub enum WorkflowAction {
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigAction {
-    /// Say everything that is wrong with config files
+    /// Report all problems of config files
     Check {
-        /// The files
+        /// The config files
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
     /// Write a starter config
     Init {
-        /// Where to
+        /// The file to write
         #[arg(default_value = "althing.yaml", value_name = "FILE")]
         file: PathBuf,
-        /// Replace a file that is there
+        /// Replace an existing file
         #[arg(long)]
         force: bool,
     },
     /// Print the JSON Schema of configs, for editors
     Schema {
-        /// That of workflow files
+        /// The schema of workflow files instead
         #[arg(long)]
         workflow: bool,
     },

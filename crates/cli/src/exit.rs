@@ -1,19 +1,19 @@
-//! Exit statuses: the one place that says what each number means.
+//! Exit statuses: the only code that assigns the numbers.
 
 use althing_app::FailureKind;
 use althing_protocol::RunEnd;
 use std::process::ExitCode;
 
-/// What the exit status says.
+/// The exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// An answer was produced, or the command did what it should.
+    /// An answer was produced, or the command succeeded.
     Answered = 0,
     /// Bad usage, config or input file.
     Usage = 1,
     /// No answer.
     NoAnswer = 2,
-    /// A limit passed.
+    /// A time or cost limit was reached.
     Limit = 3,
     /// Interrupted.
     Interrupted = 4,

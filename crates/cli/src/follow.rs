@@ -1,4 +1,4 @@
-//! Follows a session to its end: shows progress, hands out events, answers signals, and prints the result.
+//! Follows a session to its end: shows progress, streams events, handles signals, and prints the result.
 
 use crate::args::{Options, StreamEvents};
 use crate::exit::Exit;
@@ -44,7 +44,7 @@ impl Display {
         }
     }
 
-    /// Takes note of an item without showing it.
+    /// Folds an item without showing it.
     fn follow(&mut self, item: &FeedItem) {
         match self {
             Self::Plain(plain) => plain.follow(item),
@@ -52,7 +52,7 @@ impl Display {
         }
     }
 
-    /// The session as far as it was folded.
+    /// The session as folded so far.
     fn session(&self) -> &SessionView {
         match self {
             Self::Plain(plain) => plain.session(),
@@ -60,7 +60,7 @@ impl Display {
         }
     }
 
-    /// One line beside the progress.
+    /// Prints one line in addition to the progress.
     fn note(&mut self, text: &str) {
         match self {
             Self::Plain(_) => show::say(text),
@@ -69,29 +69,29 @@ impl Display {
     }
 }
 
-/// How a session that was followed ended.
+/// How a followed session ended.
 pub struct Followed {
     pub exit: Exit,
-    /// The result of its run, if it was one.
+    /// The result of the run, if the session had one.
     pub result: Option<RunResult>,
 }
 
-/// Follows a session and says how it ended.
+/// Follows a session and reports how it ended.
 pub struct Follower<'a> {
     session: SessionId,
     output: Output,
     output_file: Option<PathBuf>,
     display: Display,
     app: &'a AppContext,
-    /// Whether the plan is to be executed at once: then the execution's answer is what is asked for.
+    /// Whether the plan is executed in the same session, so that the execution's answer is the result.
     executes: bool,
-    /// The workflow, where the session is one.
+    /// The workflow, if the session is one.
     workflow: Option<WorkflowExecutor>,
     log_dir: PathBuf,
     signals: &'a mut StopSignals,
-    /// Ops on stdin, where they are taken.
+    /// Lines of ops from stdin, with `--take-ops`.
     ops: Option<UnboundedReceiver<String>>,
-    /// Why events could not be written to stdout.
+    /// The first error of writing events to stdout.
     lost: Option<std::io::Error>,
     resume_command: String,
 }
@@ -134,18 +134,18 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// With plain lines of progress, also on a terminal.
+    /// Shows progress as plain lines, even on a terminal.
     pub fn plain(mut self) -> Self {
         self.display = Display::Plain(Box::default());
         self
     }
 
-    /// Follows the session from `from` until it ends.
+    /// Follows the session until it ends.
     pub fn run(mut self, sessions: &LocalSessions, runtime: &Runtime) -> Result<Followed, Failure> {
         let everything = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
         let interest = if everything { Interest::Everything } else { Interest::Facts };
         let followed = runtime.block_on(async {
-            // From the start, so that the progress shown is whole.
+            // From the first event, so that the progress is complete.
             let mut events = sessions.follow(&self.session, Seq(0), interest).await?;
             self.follow(&mut *events, sessions).await
         });
@@ -154,7 +154,7 @@ impl<'a> Follower<'a> {
             return followed.map(|_| Followed { exit: Exit::NoAnswer, result: None });
         };
         let stopped = runtime.block_on(sessions.ended(&self.session)).map_err(|failure| {
-            failure.hint(format!("what was shown is on disk; go on with `{}`", self.resume_command))
+            failure.hint(format!("everything shown so far is saved; resume with `{}`", self.resume_command))
         })?;
         if let Display::Live(live) = &mut self.display {
             live.finish(SystemClock.now());
@@ -165,7 +165,7 @@ impl<'a> Follower<'a> {
         Ok(Followed { exit: exit?, result })
     }
 
-    /// Tells how a session ended that was shown on a screen.
+    /// Reports the end of a session that was shown on the screen.
     pub fn tell_end(
         mut self,
         mut facts: Box<dyn EventStream>,
@@ -182,7 +182,7 @@ impl<'a> Follower<'a> {
         if let Some(workflow) = &self.workflow {
             let tasks = workflow.report().stages.into_iter().flat_map(|stage| stage.tasks);
             for task in tasks {
-                // What did not end was cut off.
+                // A task that started and did not end was interrupted.
                 let over = task.status.is_final() || task.status == TaskStatus::Pending;
                 let status = if over { task.status } else { TaskStatus::Interrupted };
                 show::say(&format!("{:24}  {}", task.id, labels::task_status(status)));
@@ -191,7 +191,7 @@ impl<'a> Follower<'a> {
         self.finish(stopped, false)
     }
 
-    /// True if a signal asked to stop.
+    /// Returns whether a signal asked to stop.
     async fn follow(
         &mut self,
         events: &mut dyn EventStream,
@@ -212,7 +212,7 @@ impl<'a> Follower<'a> {
                     Asked::Stop(name) => {
                         signalled = true;
                         show::say(&format!("{name}: stopping …"));
-                        // A session that has ended already says so itself.
+                        // If the session has already ended, its events say so.
                         let shutdown = Submission::new(Op::Shutdown, Origin::Signal);
                         let _ = sessions.submit(&session, shutdown);
                     }
@@ -222,7 +222,7 @@ impl<'a> Follower<'a> {
                     None => self.ops = None,
                     Some(line) if line.trim().is_empty() => {}
                     Some(line) => match ops::read(&line) {
-                        // A session that has ended already says so itself.
+                        // If the session has already ended, its events say so.
                         Ok(submission) => drop(sessions.submit(&session, submission)),
                         Err(why) => show::say(&why),
                     },
@@ -237,7 +237,7 @@ impl<'a> Follower<'a> {
     }
 
     fn cut_short(&self, why: &str) -> Failure {
-        let hint = format!("what was shown is on disk; go on with `{}`", self.resume_command);
+        let hint = format!("everything shown so far is saved; resume with `{}`", self.resume_command);
         Failure::usage(why).hint(hint).kind(Exit::Interrupted.into())
     }
 
@@ -252,7 +252,7 @@ impl<'a> Follower<'a> {
             _ => None,
         };
         if let Some(line) = line {
-            // A reader that went away does not stop the run; its result stays on disk.
+            // A closed pipe does not stop the run; its result is on disk.
             let written = line
                 .map_err(std::io::Error::from)
                 .and_then(|line| writeln!(std::io::stdout().lock(), "{line}"));
@@ -266,7 +266,7 @@ impl<'a> Follower<'a> {
         self.note(item);
     }
 
-    /// Takes note of what the result will be made of, without showing it.
+    /// Folds an item that the result is made of, without showing it.
     pub fn fold(&mut self, item: &FeedItem) {
         self.display.follow(item);
         self.note(item);
@@ -275,12 +275,12 @@ impl<'a> Follower<'a> {
     fn note(&mut self, item: &FeedItem) {
         let FeedItem::Event(event) = item else { return };
         match &event.fact {
-            // Runs within others are their business.
+            // The results of subagents' runs are not printed.
             Fact::Decided(Verdict::Finished { result, .. })
                 if event.task.as_ref().is_some_and(|task| !task.is_subtask()) =>
             {
                 if let Some(plan) = result.plan.as_ref().filter(|_| result.follow_up.is_some()) {
-                    self.display.note(&format!("plan kept in {}", plan.path));
+                    self.display.note(&format!("plan stored in {}", plan.path));
                 }
             }
             Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if !id.is_subtask() => {
@@ -296,7 +296,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// What came of the session's newest run that ended, and how it ended.
+    /// The result of the newest run that ended, and how it ended.
     fn result(&self) -> Option<(RunEnd, &RunResult)> {
         let run = self.display.session().finished_run()?;
         Some((run.end?, run.result.as_deref()?))
@@ -307,7 +307,7 @@ impl<'a> Follower<'a> {
             SessionEnd::Disk(error) => {
                 Err(Failure::no_answer(format!("nothing more can be saved: {}", error.message))
                     .maybe_hint(error.hint)
-                    .hint(format!("then go on with `{}`", self.resume_command))
+                    .hint(format!("then resume with `{}`", self.resume_command))
                     .kind(if signalled { FailureKind::Interrupted } else { FailureKind::NoAnswer }))
             }
             SessionEnd::Halted(results) => {
@@ -318,14 +318,14 @@ impl<'a> Follower<'a> {
                 for result in results.into_iter().filter(|_| runs) {
                     self.print(RunEnd::Cancelled, &result)?;
                 }
-                show::say(&format!("interrupted; go on with `{}`", self.resume_command));
+                show::say(&format!("interrupted; resume with `{}`", self.resume_command));
                 Ok(Exit::Interrupted)
             }
             SessionEnd::Finished => self.print_end(),
         }
     }
 
-    /// Prints what came of the session.
+    /// Prints the result of the session.
     pub fn print_end(self) -> Result<Exit, Failure> {
         let exit = if self.workflow.is_some() {
             self.print_workflow()?
@@ -344,7 +344,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// Prints a workflow's result where it was asked for.
+    /// Prints a workflow's result in the requested form.
     fn print_workflow(&self) -> Result<Exit, Failure> {
         let Some(workflow) = &self.workflow else { return Ok(Exit::NoAnswer) };
         let report = workflow.report();
@@ -357,7 +357,7 @@ impl<'a> Follower<'a> {
         if let Some(error) = report.error.as_ref().filter(|_| exit != Exit::Answered) {
             show::say(&format!("althing: {error}"));
         }
-        // What the last stage gave is what the workflow was for.
+        // The output of the last stage is the workflow's answer.
         let last = report.stages.last().map(|stage| stage.tasks.as_slice()).unwrap_or_default();
         let outputs: Vec<String> = last
             .iter()
@@ -397,14 +397,14 @@ impl<'a> Follower<'a> {
     }
 
     fn unwritten(&self, place: &str, error: &std::io::Error, kept: &Path) -> Failure {
-        Failure::usage(format!("what came of it could not be written to {place}: {error}")).hint(format!(
-            "it is kept in {} (session {})",
+        Failure::usage(format!("the result could not be written to {place}: {error}")).hint(format!(
+            "it is saved in {} (session {})",
             kept.display(),
             self.session
         ))
     }
 
-    /// Prints a result where it was asked for.
+    /// Prints a run's result in the requested form.
     fn print(&self, end: RunEnd, result: &RunResult) -> Result<(), Failure> {
         if let Some(error) = result.error.as_ref().filter(|_| end != RunEnd::Answered) {
             show::say(&format!("althing: {error}"));
@@ -430,42 +430,42 @@ impl<'a> Follower<'a> {
         };
         let mut out = std::io::stdout().lock();
         match writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush()) {
-            // Whoever read us has enough.
+            // Ignore a closed pipe.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
             Err(error) => Err(self.unwritten("stdout", &error, &kept)),
             Ok(()) => Ok(()),
         }
     }
 
-    /// What was written to context paths, below the answer; the whole list is kept beside the run where it is long.
+    /// The list of files written to context paths, printed below the answer. A long list is also stored beside the run.
     fn footer(result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
         if let Err(error) = althing_workspace::write_change_list(&result.context_path_writes, log_dir) {
-            show::say(&format!("the list of written files could not be kept: {error}"));
+            show::say(&format!("the list of written files could not be saved: {error}"));
         }
         let footer = althing_workspace::footer(&result.context_path_writes, log_dir);
         footer.map(|footer| format!("\n\n{footer}")).unwrap_or_default()
     }
 }
 
-/// Why a plan that was to be executed at once was not.
+/// Why a plan was not executed after planning.
 fn not_executed(end: RunEnd, plan: Option<&PlanRef>, error: Option<&str>) -> Failure {
-    // The execution of a plan that is complete begins at once, unless the run is cancelled.
+    // A complete plan is always executed, unless the run was cancelled.
     let end = if end == RunEnd::Answered { RunEnd::Cancelled } else { end };
     let failure = match (plan, error) {
-        (None, _) => Failure::usage("there is no plan that could be carried out"),
+        (None, _) => Failure::usage("there is no plan to execute"),
         (Some(_), Some(error)) if end != RunEnd::Cancelled => {
             Failure::usage(format!("the plan was not executed: {error}"))
         }
         (Some(_), _) => Failure::usage("the execution of the plan was cancelled"),
     };
     let kept = plan.map(|plan| {
-        format!("the plan is kept in {}; carry it out with --execute-plan {}", plan.path, plan.id)
+        format!("the plan is stored in {}; execute it with --execute-plan {}", plan.path, plan.id)
     });
     failure.maybe_hint(kept).kind(Exit::from(end).into())
 }
 
-/// The next line, where there are any to come.
+/// The next line; never resolves without `--take-ops`.
 async fn next(lines: &mut Option<UnboundedReceiver<String>>) -> Option<String> {
     match lines {
         Some(lines) => lines.recv().await,
@@ -484,13 +484,13 @@ mod tests {
             let failure = not_executed(end, Some(&plan), Some("it was cancelled"));
             assert_eq!(failure.message, "the execution of the plan was cancelled");
             assert_eq!(failure.kind, FailureKind::Interrupted);
-            let hint = "the plan is kept in /state/plans/plan-1; carry it out with --execute-plan plan-1";
+            let hint = "the plan is stored in /state/plans/plan-1; execute it with --execute-plan plan-1";
             assert_eq!(failure.hints, [hint]);
         }
         let limit = not_executed(RunEnd::Limit, Some(&plan), Some("the time limit passed"));
         assert_eq!(limit.message, "the plan was not executed: the time limit passed");
         assert_eq!(limit.kind, FailureKind::Limit);
         let none = not_executed(RunEnd::NoAnswer, None, None);
-        assert_eq!(none.message, "there is no plan that could be carried out");
+        assert_eq!(none.message, "there is no plan to execute");
     }
 }

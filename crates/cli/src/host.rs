@@ -1,4 +1,4 @@
-//! What the screen needs of this machine: sessions, paths, the user's editor and pager, undo, remembered messages.
+//! What the screen needs from the host: sessions, paths, the user's editor and pager, undo, message history.
 
 use althing_app::{AppContext, SystemClock};
 use althing_protocol::{
@@ -12,12 +12,12 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How many messages are remembered.
+/// How many messages the history has.
 const MOST_REMEMBERED: usize = 1000;
-/// How many paths are offered.
+/// How many path completions are offered.
 const MOST_PATHS: usize = 50;
 
-/// This machine.
+/// The machine that the screen runs on.
 pub struct Machine {
     session: SessionId,
     app: AppContext,
@@ -36,11 +36,11 @@ impl Machine {
         Some(self.app.environment.user_state_dir()?.join("messages.jsonl"))
     }
 
-    /// Runs a program that the user chose, at the terminal, on a file.
+    /// Runs the user's editor or pager on a file, in the foreground.
     ///
-    /// Not under the guard, which gives each program a session of its own without this terminal: an editor or a pager
-    /// has to be in the foreground of the user's terminal, where the user ends it. We wait for it, and do nothing else
-    /// meanwhile; if we are killed, the user's unsaved text must not be lost with us.
+    /// Not under the guard, which gives each program a session without this terminal: an editor or a pager has to be in
+    /// the foreground of the user's terminal, and the user ends it. We block until it exits; if we are killed, the
+    /// user's unsaved text must not be lost with us.
     fn at_terminal(&self, variables: &[&str], otherwise: &str, file: &Path) -> Result<(), String> {
         let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
         let words = chosen.unwrap_or_else(|| otherwise.to_owned());
@@ -55,7 +55,7 @@ impl Machine {
     }
 }
 
-/// Gives a text to something that wants a file, which nobody else can read.
+/// Passes a text to `then` as a temporary file that only the user can read.
 fn with_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
     let file = std::env::temp_dir().join(format!("althing-{}.md", fastrand::u64(..)));
     let written = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
@@ -65,7 +65,7 @@ fn with_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Re
     result
 }
 
-/// What a project's context says first, besides its title.
+/// The first line of a project's context that is not a heading.
 fn about(context: &str) -> String {
     let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     context.lines().find(says).unwrap_or_default().trim().to_owned()
@@ -193,7 +193,7 @@ impl TuiHost for Machine {
             let _ = std::fs::create_dir_all(dir);
         }
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file);
-        // A message that is not remembered is no reason to stop.
+        // Failing to store the history must not stop the session.
         if let Ok(mut file) = opened {
             let line = serde_json::Value::from(althing_app::secrets::mask(message).into_owned());
             let _ = writeln!(file, "{line}");

@@ -1,10 +1,10 @@
 //! The `althing` program: arguments in, exit status out.
 //!
-//! The composition root. It reads the environment and the user's files, wires the crates together, and is the only
-//! place that writes to stdout and stderr or ends the process.
+//! The composition root: it reads the environment and the user's files, wires the crates together, and is the only
+//! crate that writes to stdout and stderr or ends the process.
 #![expect(
     clippy::disallowed_methods,
-    reason = "cli owns arguments, environment, the user's own files and the exit"
+    reason = "cli owns arguments, environment, the user's own files and the exit status"
 )]
 
 mod args;
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
-    // Commands of agents are started through this very program, which then is only their guard.
+    // Agents' commands are started through this same executable, which then acts only as their guard.
     if let Some(code) = althing_app::hidden_main(std::env::args_os()) {
         return code;
     }
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let asked_for = !error.use_stderr();
-            // A closed pipe is no reason to complain about the help that was asked for.
+            // Ignore a closed pipe: the help that was asked for is not an error.
             let _ = error.print();
             return if asked_for { Exit::Answered.into() } else { Exit::Usage.into() };
         }
@@ -76,7 +76,7 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Command::Replay { file, speed }) => command::replay::run(&file, speed, &app),
         Some(args::Command::Man) => {
             let page = clap_mangen::Man::new(<args::Args as clap::CommandFactory>::command());
-            // A reader that has seen enough closes the pipe.
+            // Ignore a closed pipe.
             let _ = page.render(&mut std::io::stdout());
             Ok(Exit::Answered)
         }

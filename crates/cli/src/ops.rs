@@ -1,11 +1,11 @@
-//! What is said to us on stdin, line by line: by people in `chat`, as ops in JSON by the programs that drive us.
+//! Reads stdin line by line: messages of people in `chat`, or ops as JSON from programs.
 
 use althing_protocol::{Op, OpId, Origin, Submission};
 use serde::Deserialize;
 use std::io::BufRead;
 use tokio::sync::mpsc::UnboundedReceiver;
 
-/// What stdin says, line by line; it ends with stdin.
+/// The lines of stdin; the channel closes when stdin ends.
 pub fn lines() -> UnboundedReceiver<String> {
     let (send, receive) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -19,7 +19,7 @@ pub fn lines() -> UnboundedReceiver<String> {
     receive
 }
 
-/// An op as a line of JSON. The sender may give it an id, so that it can send the line again without asking twice.
+/// An op as a line of JSON. With an id, sending the same line again has no further effect.
 #[derive(Deserialize)]
 struct Line {
     #[serde(default)]
@@ -28,13 +28,13 @@ struct Line {
     op: Op,
 }
 
-/// The op that a line of JSON stands for, to a session that is open; why not, in words for people, where it does not.
+/// Parses a line of JSON as an op for an open session; the error is a message for people.
 pub fn read(line: &str) -> Result<Submission, String> {
     althing_app::failpoint::may_happen("op");
     match serde_json::from_str::<Line>(line) {
         Ok(Line {
             op: op @ (Op::StartRun { .. } | Op::StartChat { .. } | Op::StartWorkflow { .. }), ..
-        }) => Err(format!("not taken: this session is open already ({op:?})")),
+        }) => Err(format!("rejected: this session is already open ({op:?})")),
         Ok(Line { id, op }) => Ok(Submission { op, by: Origin::User, id }),
         Err(error) => Err(format!("not an op: {error} (in: {line})")),
     }

@@ -6,34 +6,35 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-/// How long stopping may take before the process ends anyway.
+/// How long a graceful stop may take before the process exits anyway.
 const PATIENCE: Duration = Duration::from_millis(2500);
 
-/// The signals that ask to stop.
+/// Listens for the signals that ask to stop.
 pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    /// When it must be over, once it was asked for.
+    /// The deadline of the stop, once a signal arrived.
     until: Option<Instant>,
 }
 
-/// The signals that ask to stop; from now on they no longer kill the process.
+/// Listens for the signals that ask to stop. From then on they no longer kill the process.
 pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
     let _inside = runtime.enter();
-    StopSignals::listen().map_err(|error| Failure::no_answer(format!("signals cannot be heard: {error}")))
+    StopSignals::listen()
+        .map_err(|error| Failure::no_answer(format!("could not listen for signals: {error}")))
 }
 
-/// What is asked for.
+/// What the signals ask for.
 pub enum Asked {
-    /// To stop, by the signal of this name.
+    /// Stop gracefully; the name of the signal.
     Stop(&'static str),
-    /// To end as things are, and why.
+    /// Exit now; the reason.
     End(&'static str),
 }
 
 impl StopSignals {
-    /// From now on they no longer kill the process outright.
+    /// Starts listening. From then on the signals no longer kill the process.
     pub fn listen() -> std::io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -43,7 +44,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits until it is asked to stop; after that, until it is asked again or stopping has taken too long.
+    /// Waits for the first signal; after that, for a second one or for the stop's deadline.
     pub async fn asked(&mut self) -> Asked {
         let Some(until) = self.until else {
             let name = self.next().await;
@@ -56,20 +57,20 @@ impl StopSignals {
         }
     }
 
-    /// Waits for a blocking job in a thread of its own, or for a signal: then the job is left behind.
+    /// Runs a blocking job on a separate thread. If a signal arrives first, the job is abandoned.
     pub async fn unless<T: Send + 'static>(
         &mut self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, &'static str> {
         let (done, waiting) = tokio::sync::oneshot::channel();
         let started = std::thread::Builder::new().spawn(move || {
-            // Nobody waits any more once a signal came.
+            // Fails only if a signal arrived first.
             let _ = done.send(job());
         });
         let ended = async {
             match (started, waiting.await) {
                 (Ok(_), Ok(value)) => Ok(value),
-                _ => Err("the system gives no thread"),
+                _ => Err("could not start a thread"),
             }
         };
         tokio::select! {
@@ -78,7 +79,7 @@ impl StopSignals {
         }
     }
 
-    /// The next one, by name.
+    /// Waits for the next signal and returns its name.
     pub async fn next(&mut self) -> &'static str {
         let name = tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the real agents' programs (more than a gigabyte) into a cache directory; does nothing where they are there already.
+# Installs the real CLI agents (more than a gigabyte) into a cache directory; does nothing if they are already there.
 #   tests/setup.sh DIRECTORY        then: ALTHING_AGENT_CLIS=DIRECTORY cargo test -p althing programs::
-# Where they cannot be had it says so and goes on, except in CI: there the tests of them must run.
+# If they cannot be installed it prints a message and succeeds, except in CI, where their tests must run.
 set -euo pipefail
 [ $# -eq 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
 mkdir -p "$1"
@@ -15,7 +15,7 @@ lacking() {
   exit 0
 }
 
-# The stamp holds what was installed, so that a half-made or an older installation is made anew.
+# The stamp file records what was installed, so that a partial or older installation is replaced.
 [ "$(cat "$dir/stamp" 2>/dev/null)" != "$packages" ] || exit 0
 command -v npm >/dev/null || lacking "there is no npm"
 rm -rf "$dir/node_modules" "$dir/package.json" "$dir/package-lock.json" "$dir/stamp"

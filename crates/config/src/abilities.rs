@@ -1,6 +1,6 @@
-//! What the agents of a run can do besides their tools: skills, memories, task lists, planning, agents of their own.
+//! What the agents of a run can do in addition to their tools: skills, memories, task lists, planning, subagents.
 //!
-//! The keys stand in `orchestrator.coordination`; each ability is off unless its switch is on.
+//! The keys are in `orchestrator.coordination`; each ability is off unless its switch is on.
 
 use althing_protocol::{PlanningConfig, SkillsConfig, SubagentsConfig, TaskPlanning};
 
@@ -8,12 +8,12 @@ use crate::diagnostic::{Problem, Sink};
 use crate::resolve::{count, flag, seconds, text};
 use crate::tree::Node;
 
-/// Where skills are, unless a config says so: MassGen's place.
+/// The default skills directory; the same as MassGen's.
 const SKILLS_DIRECTORY: &str = ".agent/skills";
-/// The longest task list, unless a config says so: MassGen's number.
+/// The default length of a task list; the same as MassGen's.
 const MOST_TASKS: u32 = 10;
 
-/// The part of a document that says so.
+/// The section of a document with these keys.
 pub(crate) struct Abilities<'a> {
     root: &'a Node,
     coordination: Option<&'a Node>,
@@ -23,14 +23,14 @@ fn coordination(root: &Node) -> Option<&Node> {
     root.get("orchestrator").and_then(|node| node.get("coordination"))
 }
 
-/// The directory of skills that a document names, if agents get skills.
+/// The skills directory that a document names, if agents get skills.
 pub(crate) fn skills_directory(root: &Node) -> Option<&Node> {
     let coordination = coordination(root).filter(|node| flag(node, "use_skills") == Some(true))?;
     let team = || root.get("orchestrator").and_then(|node| node.get("skills_directory"));
     coordination.get("skills_directory").or_else(team)
 }
 
-/// Reports times that contradict each other, and a blank directory.
+/// Reports time limits that contradict each other, and an empty directory.
 pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     if let Some(node) = skills_directory(root)
         && node.as_text().is_some_and(|path| path.trim().is_empty())
@@ -51,14 +51,13 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     } else if let Some((at, usual)) = usual
         && (min.is_some_and(|(_, min)| usual < min) || max.is_some_and(|(_, max)| usual > max))
     {
-        let problem =
-            Problem::new("`subagent_default_timeout` is not between the shortest and the longest time");
-        let hint = "the nearer of the two is taken; change one of them";
+        let problem = Problem::new("`subagent_default_timeout` is not between the minimum and the maximum");
+        let hint = "the nearer limit is used; change one of them";
         sink.warning(at.span, &path("subagent_default_timeout"), problem.hint(hint));
     }
 }
 
-/// The times of agents that agents start. What a config leaves out gives way to what it says.
+/// The time limits of subagents. A default that contradicts a configured limit is adjusted to it.
 fn subagents(node: &Node) -> SubagentsConfig {
     let usual = SubagentsConfig::default();
     let default = seconds(node, "subagent_default_timeout").unwrap_or(usual.default_timeout);

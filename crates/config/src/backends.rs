@@ -1,7 +1,7 @@
-//! The table of backend types: what each is, where it is reached, and which variable holds its key.
+//! The table of backend types: what each is, how it is reached, and which variables hold its key.
 //!
-//! Facts only, and the only copy of them; those of CLI agents are the protocol's table of agent kinds. A key is never sent to an address that it was not made for: an address of
-//! the user's own gets a key only if the backend's type or its `api_key` says which.
+//! Data only, and the only copy of it; CLI agents come from the protocol's table of agent kinds. A key is only sent to
+//! the address it was made for: a custom address gets a key only if the backend's type or its `api_key` says which.
 
 use althing_protocol::{AGENT_KINDS, AgentKind};
 use std::ops::Deref;
@@ -22,36 +22,36 @@ pub enum Reach {
     Gemini,
     /// Chat completions at the addresses of Azure.
     Azure,
-    /// A type that MassGen knows and Althing does not yet: an API of another kind.
+    /// An API that MassGen supports and Althing does not support yet.
     OtherApi,
-    /// A program on this machine.
+    /// A CLI agent on this machine.
     Program,
 }
 
 /// One backend type.
 #[derive(Clone, Copy, Debug)]
 pub struct BackendType {
-    /// The word for `backend.type`.
+    /// The value of `backend.type`.
     pub name: &'static str,
-    /// What people call it.
+    /// The name shown to people.
     pub title: &'static str,
     /// How it is reached.
     pub reach: Reach,
-    /// Address of its API where the config names none.
+    /// The API's address if the config names none.
     pub base_url: Option<&'static str>,
-    /// Variable that may hold the address where the config names none.
+    /// A variable that may hold the address if the config names none.
     pub url_variable: Option<&'static str>,
-    /// Part of a host name that tells the provider by its address, for `chatcompletion`.
+    /// The host name by which `chatcompletion` recognizes the provider.
     pub host: Option<&'static str>,
-    /// Variables that may hold its key, in order; empty when it needs none.
+    /// Variables that may hold the key, in order; empty if no key is needed.
     pub key_variables: &'static [&'static str],
-    /// The model where the config names none; `None` means that it must.
+    /// The model if the config names none; `None`: the config must name one.
     pub default_model: Option<&'static str>,
-    /// The CLI agent that it is, if Althing drives it.
+    /// The agent kind, if this is a CLI agent that Althing supports.
     pub agent: Option<&'static AgentKind>,
 }
 
-/// A type about which nothing else is known.
+/// A type with only a name, a title and a reach.
 const fn bare(name: &'static str, title: &'static str, reach: Reach) -> BackendType {
     BackendType {
         name,
@@ -80,12 +80,12 @@ const fn compatible(
     BackendType { base_url, host, key_variables, default_model, ..bare(name, title, Reach::ChatCompletions) }
 }
 
-/// An OpenAI-compatible server that needs no key by itself: one on this machine, usually.
+/// An OpenAI-compatible server that needs no key, usually on this machine.
 const fn local(name: &'static str, title: &'static str, base_url: &'static str) -> BackendType {
     BackendType { base_url: Some(base_url), ..bare(name, title, Reach::ChatCompletions) }
 }
 
-/// A type that Althing does not have yet.
+/// A type that Althing does not support yet.
 const fn lacking(
     name: &'static str,
     title: &'static str,
@@ -95,15 +95,15 @@ const fn lacking(
     BackendType { key_variables, ..bare(name, title, reach) }
 }
 
-/// Every backend type that is no CLI agent of Althing's.
+/// Every backend type except the supported CLI agents.
 #[rustfmt::skip] // a table: one type a line
 static OTHERS: &[BackendType] = &[
     BackendType { default_model: Some("offline"), ..bare("offline", "Offline model (not an AI)", Reach::Offline) },
     BackendType { reach: Reach::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
     BackendType { reach: Reach::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
-    // Not all of googleapis.com: anyone may have a bucket there.
+    // Not all of googleapis.com: anyone can have a storage bucket there.
     BackendType { reach: Reach::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
-    // No host: anyone may have one at Azure, so an address that a config names is always its own choice.
+    // No host: anyone can have one at Azure, so an address in a config is always the config's own choice.
     BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..bare("azure_openai", "Azure OpenAI", Reach::Azure) },
     local("chatcompletion", "OpenAI-compatible API", "https://api.openai.com/v1"),
     compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),
@@ -140,7 +140,7 @@ pub struct Backends {
 pub static BACKENDS: LazyLock<Backends> = LazyLock::new(|| Backends::with_agents(AGENT_KINDS));
 
 impl Backends {
-    /// Every provider, and these CLI agents.
+    /// All providers, and these CLI agents.
     pub fn with_agents(kinds: &'static [AgentKind]) -> Self {
         let agent = |row: &'static AgentKind| BackendType {
             agent: Some(row),
@@ -161,7 +161,7 @@ impl Backends {
         self.iter().find(|backend| backend.name == name)
     }
 
-    /// The type whose name is nearest to a wrong one.
+    /// The type whose name is most similar to a wrong one.
     pub(crate) fn nearest(&self, name: &str) -> Option<&'static str> {
         althing_text::nearest(name, self.iter().map(|backend| backend.name))
     }
@@ -175,7 +175,7 @@ impl Deref for Backends {
     }
 }
 
-/// Hosts that belong to a provider under another name than its own API's.
+/// Other hosts that belong to a provider.
 const ALSO: &[(&str, &str)] = &[
     ("moonshot.ai", "moonshot"),
     ("bigmodel.cn", "zai"),
@@ -184,30 +184,31 @@ const ALSO: &[(&str, &str)] = &[
 ];
 
 impl BackendType {
-    /// A model to begin with, for a config that is written without asking.
+    /// The model for a generated starter config.
     pub(crate) fn first_model(&self) -> &'static str {
-        // A config that names no model gets MassGen's; a new one begins with what its provider will not soon shut down.
+        // A config without a model gets MassGen's default; a starter config gets a model that its provider will not
+        // retire soon.
         match self.name {
             "openai" => "gpt-6-sol",
             "claude" => "claude-sonnet-5-5",
             "gemini" => "gemini-3.5-flash",
             "openrouter" => "openai/gpt-6-luna",
-            // Providers without a default of their own are those that resell many models.
+            // The providers without a default resell many models.
             _ => self.default_model.unwrap_or("gpt-6-luna"),
         }
     }
 
-    /// The adapter that drives it, for a program that Althing can drive.
+    /// The adapter's name, if this is a CLI agent that Althing supports.
     pub fn adapter(&self) -> Option<&'static str> {
         self.agent.map(|agent| agent.adapter)
     }
 
-    /// Whether it is a server that is looked for on this machine.
+    /// Whether this is a server that is looked for on this machine.
     pub fn is_local(&self) -> bool {
         self.base_url.is_some_and(is_loopback)
     }
 
-    /// Whether Althing can run it.
+    /// Whether Althing supports it.
     pub fn is_supported(&self) -> bool {
         match self.reach {
             Reach::OtherApi => false,
@@ -227,8 +228,8 @@ pub fn backend_type(name: &str) -> Option<&'static BackendType> {
     BACKENDS.named(name)
 }
 
-/// The provider at an address, told by its host. The whole end of the host must fit: `openai.com.evil.test` is
-/// nobody's, and gets nobody's key.
+/// The provider at an address, by its host. The whole end of the host must match: `openai.com.evil.test` is not a
+/// provider and gets no key.
 pub(crate) fn provider_at(url: &str) -> Option<&'static BackendType> {
     let host = host_of(url)?.to_ascii_lowercase();
     let fits =
@@ -238,7 +239,7 @@ pub(crate) fn provider_at(url: &str) -> Option<&'static BackendType> {
         .or_else(|| ALSO.iter().find(|(domain, _)| fits(domain)).and_then(|(_, name)| backend_type(name)))
 }
 
-/// Whether an address stays on this machine.
+/// Whether an address is on this machine.
 pub(crate) fn is_loopback(url: &str) -> bool {
     host_of(url).is_some_and(|host| {
         host == "localhost" || host.ends_with(".localhost") || host == "[::1]" || {

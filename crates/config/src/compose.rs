@@ -1,8 +1,8 @@
 //! Composes the events of the YAML parser into the tree, within fixed budgets.
 //!
-//! It decides what is too much; it never judges keys or values. Aliases are expanded here and counted as they expand, so
-//! that a kilobyte of text cannot become a gigabyte of values. The nesting is walked with a stack of our own: a hostile
-//! file must not exhaust the program's.
+//! It decides what is too large; it never judges keys or values. Aliases are expanded here and counted as they expand,
+//! so that a kilobyte of text cannot become a gigabyte of values. An explicit stack holds the nesting, because
+//! recursion could overflow on a hostile file.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::scalar;
 use crate::syntax;
 use crate::tree::{Entry, Node, Span, Value};
 
-/// Why reading ended before the end of the text.
+/// Why reading stopped before the end of the text.
 pub(crate) struct Stop {
     pub(crate) span: Span,
     pub(crate) problem: Problem,
@@ -37,29 +37,29 @@ enum Open {
 #[derive(Default)]
 struct OpenMap {
     entries: Vec<Entry>,
-    /// Key → line of its first use, to name both lines of a duplicate.
+    /// Key → line of its first use, so that both lines of a duplicate can be named.
     seen: HashMap<String, usize>,
     pending: Option<(String, Span)>,
     /// Maps brought in by the merge key `<<`.
     merged: Vec<Node>,
 }
 
-/// A finished value that aliases may repeat, with what one repetition costs.
+/// A finished value that aliases may repeat, and the cost of one repetition.
 struct Anchored {
     node: Node,
     values: usize,
     bytes: usize,
 }
 
-/// The tree while it is being put together.
+/// The tree under construction.
 pub(crate) struct Builder<'text> {
     text: &'text str,
     parser: Parser<'text, StrInput<'text>>,
-    /// Keys set twice; no more than are shown.
+    /// Duplicate keys; at most as many as are shown.
     pub(crate) duplicates: Vec<Located>,
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
-    /// What another value of the same key pushed out: it means nothing any more, but may hold a secret.
+    /// Values that a duplicate key replaced: they have no effect, but may contain a secret.
     pub(crate) dropped: Vec<Entry>,
     pub(crate) root: Option<Node>,
     documents: usize,
@@ -86,7 +86,7 @@ impl<'text> Builder<'text> {
         }
     }
 
-    /// Reads to the end of the text, or to what cannot be read.
+    /// Reads to the end of the text, or to an error.
     pub(crate) fn run(&mut self) -> Result<(), Stop> {
         while let Some(event) = self.parser.next_event() {
             let (event, span) = event.map_err(|error| {
@@ -103,7 +103,7 @@ impl<'text> Builder<'text> {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    let problem = Problem::new("the file holds more than one YAML document");
+                    let problem = Problem::new("the file contains more than one YAML document");
                     return Err(Stop {
                         span,
                         problem: problem.hint("keep one document: remove the line `---`"),
@@ -125,7 +125,7 @@ impl<'text> Builder<'text> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(id) => self.alias(id, span),
-            // The stream's own marks; comments and anchor events are not asked for.
+            // Stream markers; comments and anchors have no events of their own.
             _ => Ok(()),
         }
     }
@@ -179,11 +179,11 @@ impl<'text> Builder<'text> {
 
     fn alias(&mut self, id: usize, span: Span) -> Result<(), Stop> {
         let Some(Anchored { node, values, bytes }) = self.anchors.get(&id) else {
-            let problem = Problem::new("this alias stands inside the value that it repeats");
+            let problem = Problem::new("this alias is inside the value that it repeats");
             return Err(Stop { span, problem: problem.hint("write the value out") });
         };
         let (values, bytes) = (*values, *bytes);
-        // Paid for before it is copied: the budget is what ends an alias bomb.
+        // Checked before copying: the budget is what stops an alias bomb.
         let node = if self.values + values <= limits::MAX_VALUES
             && self.bytes + bytes <= limits::MAX_EXPANDED_BYTES
         {
@@ -198,7 +198,7 @@ impl<'text> Builder<'text> {
         }
     }
 
-    /// Puts a finished value where it belongs: into the open list or map, or as the document itself.
+    /// Adds a finished value to the open list or map, or makes it the document.
     fn place_value(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
         if anchor != 0 {
             let (values, bytes) = node.size();
@@ -229,7 +229,7 @@ impl<'text> Builder<'text> {
         Ok(())
     }
 
-    /// If the key that is being read was set before: the line where, and its path.
+    /// If the current key was already set: the line, and its path.
     fn duplicate(&self) -> Option<(usize, String)> {
         let Open::Map(map) = &self.frames.last()?.open else { return None };
         let (key, _) = map.pending.as_ref()?;
@@ -241,20 +241,17 @@ impl<'text> Builder<'text> {
         self.values = self.values.saturating_add(values);
         self.bytes = self.bytes.saturating_add(bytes);
         if self.values > limits::MAX_VALUES {
-            let problem = Problem::new(format!(
-                "more than {} values, counting what aliases repeat",
-                limits::MAX_VALUES
-            ));
+            let problem =
+                Problem::new(format!("more than {} values after aliases are expanded", limits::MAX_VALUES));
             return Err(Stop {
                 span,
                 problem: problem
-                    .hint("is this the right file? else remove the aliases (`*name`) that multiply values"),
+                    .hint("is this the right file? If so, remove the aliases (`*name`) that multiply values"),
             });
         }
         if self.bytes > limits::MAX_EXPANDED_BYTES {
             let limit = limits::MAX_EXPANDED_BYTES / (1024 * 1024);
-            let problem =
-                Problem::new(format!("more than {limit} MiB of text, counting what aliases repeat"));
+            let problem = Problem::new(format!("more than {limit} MiB of text after aliases are expanded"));
             return Err(Stop {
                 span,
                 problem: problem.hint("remove the aliases (`*name`) that repeat long texts"),
@@ -286,7 +283,7 @@ impl<'text> Builder<'text> {
     }
 }
 
-/// The entries of a map with those of `<<` behind them; a key that is set here wins over a merged one.
+/// The entries of a map, followed by those of `<<`; a key of the map itself wins over a merged one.
 fn merge(map: OpenMap, dropped: &mut Vec<Entry>) -> Vec<Entry> {
     let OpenMap { mut entries, mut seen, merged, .. } = map;
     for node in merged {
@@ -310,7 +307,7 @@ fn merge(map: OpenMap, dropped: &mut Vec<Entry>) -> Vec<Entry> {
 fn refuse_tag(tag: Option<&Tag>, span: Span) -> Result<(), Stop> {
     match tag {
         Some(tag) if !tag.is_yaml_core_schema() => {
-            let problem = Problem::new(format!("the YAML tag `{}` means nothing here", tag.original()));
+            let problem = Problem::new(format!("the YAML tag `{}` is not supported", tag.original()));
             Err(Stop { span, problem: problem.hint("remove the tag") })
         }
         _ => Ok(()),

@@ -1,9 +1,8 @@
-//! A test that every key which the table calls supported has a consumer.
+//! A test that every supported key of the table has a consumer.
 //!
-//! A key counts as consumed if some document exists in which changing the value of the key changes the settings that come
-//! out. Only the functions that make settings are called, never the checks: a key that is only checked has no consumer.
-//! For keys that go on to the model's client (`passed_on`), the settings are only half of the way; a test of the crate
-//! `app` follows them into the requests.
+//! A key counts as consumed if there is a document in which changing the key's value changes the resulting settings.
+//! Only the functions that make settings are called, not the checks: a key that is only checked has no consumer. For
+//! keys that are passed to the model client (`passed_on`), a test of the crate `app` checks that the client reads them.
 
 use althing_protocol::Config;
 use serde_json::{Map, Value as Json, json};
@@ -13,21 +12,21 @@ use crate::keys::{Key, Kind, ROOT, Range, Section, Status, WORKFLOW};
 use crate::tree::{Entry, Node, Span, Substitution, Text, Value};
 use crate::{resolve, workflow};
 
-/// Keys that hold any text, but act only on some words.
+/// Keys that accept any text, but act only on some values.
 const WORDS: &[(&str, &str, &[&str])] =
     &[("ui", "type", &["simple", "other"]), ("task", "agent", &["command", "claude"])];
 
-/// A key at one place of a document. A number in the path is an index of a list.
+/// A key at one position of a document. A number in the path is an index of a list.
 struct Place {
     path: Vec<String>,
     section: &'static Section,
     key: &'static Key,
 }
 
-/// A value for one place, or none for a key that is left out.
+/// A value for one position; None leaves the key out.
 type Change = (Vec<String>, Option<Json>);
 
-/// Values that a key may hold, the one that switches something on first.
+/// Values that a key may have; the one that switches something on comes first.
 fn samples(section: &Section, key: &Key) -> Vec<Json> {
     match WORDS.iter().find(|(of, name, _)| (*of, *name) == (section.name, key.name)) {
         Some((_, _, words)) => words.iter().map(|word| json!(word)).collect(),
@@ -71,7 +70,7 @@ fn full(section: &'static Section) -> Json {
     supported(section).filter_map(sample).collect::<Map<_, _>>().into()
 }
 
-/// Every supported key, at the first place of its section in the full document.
+/// Every supported key, at the first position of its section in the full document.
 fn places(section: &'static Section, path: &[String], found: &mut Vec<Place>) {
     if found.iter().any(|place| place.section.name == section.name) {
         return;
@@ -89,13 +88,13 @@ fn inner_places(kind: Kind, path: &[String], found: &mut Vec<Place>) {
         Kind::Section(section) => places(section, path, found),
         Kind::List(item) => inner_places(*item, &[path, &["0".to_owned()]].concat(), found),
         Kind::Map(item) => inner_places(*item, &[path, &["name".to_owned()]].concat(), found),
-        // The full document has the first shape.
+        // The full document uses the first alternative.
         Kind::Either(kinds) => kinds.iter().take(1).for_each(|kind| inner_places(*kind, path, found)),
         _ => {}
     }
 }
 
-/// Makes a change, unless its place is gone.
+/// Applies a change, unless its position does not exist any more.
 fn apply(document: &mut Json, (path, value): &Change) {
     let Some((last, parents)) = path.split_last() else { return };
     let parent = parents.iter().try_fold(document, |node, part| match node {
@@ -117,7 +116,7 @@ fn with(document: &Json, changes: &[&Change]) -> Json {
     changed
 }
 
-/// The key left out, and every value of it.
+/// The key left out, and every sample value of it.
 fn changes(place: &Place) -> Vec<Change> {
     let values = samples(place.section, place.key).into_iter().map(Some);
     [None].into_iter().chain(values).map(|value| (place.path.clone(), value)).collect()
@@ -146,7 +145,7 @@ fn as_node(json: &Json) -> Node {
     Node { value, span: Span::default() }
 }
 
-/// The document with nothing around a key but what each section on its path needs.
+/// The document with only what each section on the key's path requires.
 fn bare(document: &Json, place: &Place, all: &[Place]) -> Json {
     let is_beside = |other: &&Place| {
         let around = other.path.split_last().map(|(_, around)| around).unwrap_or_default();
@@ -157,8 +156,8 @@ fn bare(document: &Json, place: &Place, all: &[Place]) -> Json {
     with(document, &gone.iter().collect::<Vec<_>>())
 }
 
-/// Whether the settings depend on the key at a place: in the full document or in the bare one, as they are, with one
-/// other change, or (in the bare one) with two other changes in the same section.
+/// Whether the settings depend on the key at a position: in the full or in the bare document, as it is, with one other
+/// change, or (in the bare one) with two other changes in the same section.
 fn is_consumed<T: PartialEq>(
     place: &Place,
     document: &Json,
@@ -194,7 +193,7 @@ fn without_consumer<T: PartialEq>(root: &'static Section, settings: &dyn Fn(&Nod
     let document = full(root);
     let mut consumed: Vec<&Place> = Vec::new();
     let mut idle = Vec::new();
-    // Keys inside a section come behind the key that holds it: where one of them is read, the section is.
+    // Keys inside a section come after the key of the section: if one of them is consumed, the section is.
     for place in all.iter().rev() {
         let is_around = consumed.iter().any(|inner| inner.path.starts_with(&place.path));
         if is_around || is_consumed(place, &document, &all, settings) {

@@ -1,27 +1,27 @@
-//! What is wrong with a config, and where: the diagnostic, and the collector that gathers all of them.
+//! What is wrong with a config, and where: the diagnostic, and the collector of all of them.
 //!
-//! A diagnostic is data; turning it into text for a person or JSON for a program happens in `render` and
-//! `report`. A diagnostic never carries a secret: the source line it quotes is taken from a masked copy of the
-//! text, because messages end up in terminals, logs and bug reports.
+//! A diagnostic is data; `render` turns it into text, `report` into JSON. A diagnostic never contains a secret: the
+//! quoted source line is taken from a masked copy of the text, because messages end up in terminals, logs and bug
+//! reports.
 
 use crate::limits;
 use crate::secrets;
 use crate::tree::Span;
 use althing_text::sanitize::is_safe;
 
-/// How much a problem matters.
+/// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
     /// The config cannot be used.
     Error,
-    /// The config can be used, but not everything in it acts.
+    /// The config can be used, but not everything in it has an effect.
     Warning,
 }
 
 /// One problem, with everything needed to find and fix it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// How much it matters.
+    /// The severity.
     pub severity: Severity,
     /// What is wrong, in one sentence.
     pub message: String,
@@ -31,9 +31,9 @@ pub struct Diagnostic {
     pub line: usize,
     /// Column in that line, in characters, from one.
     pub column: usize,
-    /// How many characters of the line are meant, at least one.
+    /// How many characters of the line are marked, at least one.
     pub width: usize,
-    /// The line itself, with secrets masked; a very long line is cut around the column.
+    /// The line with secrets masked; a very long line is cut around the column.
     pub source_line: String,
     /// Column of the problem within `source_line`, from one (differs from `column` only in a cut line).
     pub caret: usize,
@@ -41,7 +41,7 @@ pub struct Diagnostic {
     pub suggestion: Option<String>,
 }
 
-/// What is wrong, before it is given its place in the text.
+/// A problem without its position in the text.
 pub(crate) struct Problem {
     pub(crate) message: String,
     pub(crate) suggestion: Option<String>,
@@ -58,12 +58,13 @@ impl Problem {
     }
 }
 
-/// Gathers diagnostics, with a cap per severity.
+/// Collects diagnostics, with a cap per severity.
 pub(crate) struct Sink<'text> {
     text: &'text str,
     /// Byte offset of each line's start.
     line_starts: Vec<usize>,
-    /// Where secrets stand, once the text is parsed; until then a quoted line is searched for what looks secret.
+    /// The positions of secrets, once the text is parsed; before that, a quoted line is searched for what looks like a
+    /// secret.
     secrets: Option<Vec<Span>>,
     pub(crate) errors: Vec<Diagnostic>,
     pub(crate) warnings: Vec<Diagnostic>,
@@ -85,7 +86,7 @@ impl<'text> Sink<'text> {
         }
     }
 
-    /// Tells where the secrets are, so that quoted lines are masked there and nowhere else.
+    /// Sets the positions of the secrets, so that quoted lines are masked exactly there.
     pub(crate) fn know_secrets(&mut self, places: Vec<Span>) {
         self.secrets = Some(places);
     }
@@ -103,7 +104,7 @@ impl<'text> Sink<'text> {
         self.push_with(severity, span, location, || problem);
     }
 
-    /// Adds a problem that costs something to word, which is not done for one that would only be counted.
+    /// Adds a problem whose message is expensive to make; it is not made once the cap is reached.
     pub(crate) fn push_with(
         &mut self,
         severity: Severity,
@@ -126,7 +127,7 @@ impl<'text> Sink<'text> {
         }
     }
 
-    /// All problems in the order of the file, with a last one that says how many were left out.
+    /// All problems in file order, with a last one that says how many were left out.
     pub(crate) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
         self.errors.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
         self.warnings.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
@@ -134,7 +135,7 @@ impl<'text> Sink<'text> {
             [(&mut self.errors, self.unshown_errors), (&mut self.warnings, self.unshown_warnings)]
         {
             if let (Some(last), true) = (kept.last().cloned(), unshown > 0) {
-                let message = format!("{unshown} more like these are not shown");
+                let message = format!("{unshown} more problems are not shown");
                 kept.push(Diagnostic { message, suggestion: None, ..last });
             }
         }
@@ -145,7 +146,7 @@ impl<'text> Sink<'text> {
         let line = span.line.max(1);
         let column = span.column.max(1);
         let quote = self.quote(line, column);
-        // A block such as a whole section is pointed at, not underlined to its end.
+        // A multi-line span is marked only on its first line.
         let bytes = span.end.saturating_sub(span.start);
         let mut seen = 0;
         let rest = quote.line.chars().skip(quote.caret - 1);
@@ -167,12 +168,12 @@ impl<'text> Sink<'text> {
         }
     }
 
-    /// The part of a line worth showing, masked, and where the column lies in it.
+    /// The part of a line to show, masked, and the column within it.
     fn quote(&self, line: usize, column: usize) -> Quote {
         let start = self.line_starts.get(line - 1).copied().unwrap_or(self.text.len());
         let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);
         let full = self.text.get(start..end).unwrap_or_default();
-        // Cut before anything is searched: a line may be a megabyte, and there may be hundreds of problems in it.
+        // Cut before searching: a line may be a megabyte long and have hundreds of problems.
         let skip = (column - 1).saturating_sub(limits::MAX_QUOTED_LINE / 2);
         let skip = if skip + limits::MAX_QUOTED_LINE / 2 < limits::MAX_QUOTED_LINE { 0 } else { skip };
         let mut letters = full.char_indices().skip(skip);
@@ -183,7 +184,7 @@ impl<'text> Sink<'text> {
             Some(places) => secrets::mask(shown, start + from, places),
             None => secrets::mask_loosely(full, from, to),
         };
-        // Tabs become spaces, so that a caret under the line stands where it should.
+        // Tabs become spaces, so that the caret is at the right column.
         let line = masked.trim_end_matches('\r').chars().map(|c| if is_safe(c) { c } else { ' ' }).collect();
         Quote { line, caret: column - skip }
     }

@@ -1,9 +1,9 @@
 //! Reads the text of a `.env` file.
 //!
-//! One `NAME=value` a line, as people write them: with or without `export`, quotes and comments. It never fails: a
-//! line that is none of that is passed over, because a `.env` file is shared with other programs.
+//! One `NAME=value` a line, with or without `export`, quotes and comments. It never fails: other lines are skipped,
+//! because a `.env` file is shared with other programs.
 
-/// The variables in a `.env` file's text, in its order. A later one of the same name stands later.
+/// The variables in the text of a `.env` file, in order. Duplicate names are kept.
 pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -21,7 +21,7 @@ pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
         let value = value.trim_start_matches([' ', '\t']);
         let value = match value.chars().next() {
             Some(quote @ ('"' | '\'')) => {
-                // A quoted value may go on over several lines.
+                // A quoted value may span several lines.
                 let whole = format!("{}{after}", value.get(1..).unwrap_or_default());
                 match quoted(&whole, quote) {
                     Some((value, used)) => {
@@ -55,7 +55,7 @@ fn unquoted(value: &str) -> String {
     value.get(..end).unwrap_or_default().trim().to_owned()
 }
 
-/// The text up to the closing quote, and how many bytes it took. Only double quotes know escapes.
+/// The text up to the closing quote, and its length in bytes. Only double quotes have escapes.
 fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut letters = text.char_indices();
@@ -75,13 +75,13 @@ fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     None
 }
 
-/// How many bytes of a quoted value lie on its first line, behind the opening quote.
+/// How many bytes of a quoted value are on its first line, after the opening quote.
 fn value_length(line: &str) -> usize {
     let value = line.split_once('=').map_or("", |(_, value)| value);
     value.trim_start_matches([' ', '\t']).len().saturating_sub(1)
 }
 
-/// What is left after `bytes` more bytes, from the next line on; all of it when the value ended on its own line.
+/// The rest of the text after `bytes` more bytes, from the next line on; all of it if the value ended on its own line.
 fn skip_line(text: &str, bytes: usize) -> &str {
     if bytes == 0 {
         return text;

@@ -1,8 +1,8 @@
 //! Reads, checks and explains Althing's YAML config.
 //!
-//! Text and a lookup for environment variables come in; a report with every problem, and the settings, come out. This
-//! crate never opens a file, never reads the environment and never prints: who calls it does, so that every rule here
-//! can be tested with a string.
+//! Input: text and a lookup for environment variables. Output: a report with all problems, and the settings. This crate
+//! never opens a file, reads the environment or prints; its callers do, so that every rule here can be tested with a
+//! string.
 
 mod abilities;
 mod backends;
@@ -56,35 +56,35 @@ pub use workflow::{
 
 use althing_protocol::{McpTransport, Secret};
 
-/// A config's text and the name to call it by.
+/// A config's text and its name for messages.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// Name of the file, for messages.
     pub name: &'a str,
-    /// What is in it.
+    /// The content.
     pub text: &'a str,
 }
 
 /// What a config is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To judge the file: what only this machine lacks (a key, a variable, a backend type of ours) is a warning.
+    /// To check the file: what only this machine lacks (an API key, a variable, a backend type) is a warning.
     Check,
-    /// To run it now: what is lacking is an error.
+    /// To run it now: what is missing is an error.
     Run,
-    /// To have the offline model play its agents: what models and programs would need does not matter.
+    /// To run it on the offline model: what other backends would need does not matter.
     Play,
 }
 
-/// Shortest text that is masked in everything written: shorter ones would blot out half of every log.
+/// The shortest text that is masked in logs and output: shorter ones would match too much.
 const SHORTEST_SECRET: usize = 8;
 
-/// Reads a config and reports everything there is to say about it.
+/// Reads a config and reports all its problems.
 pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: Purpose) -> Report {
     check_with(&BACKENDS, source, env, purpose)
 }
 
-/// The same for a config that may name these backend types.
+/// The same for a given table of backend types.
 pub fn check_with(
     backends: &'static Backends,
     source: Source<'_>,
@@ -92,7 +92,7 @@ pub fn check_with(
     purpose: Purpose,
 ) -> Report {
     let mut report = Report::empty(source.name);
-    // A text that is refused for its size alone is not searched for lines first.
+    // A text that is rejected for its size is not split into lines.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
     let mut sink = diagnostic::Sink::new(quotable);
     let mut parsed = match parse::parse(source.text) {
@@ -111,13 +111,13 @@ pub fn check_with(
     for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
         sink.error(span, &path, problem);
     }
-    // Before substitution: what a person is asked to trust names variables, not what they hold.
+    // Before substitution: a person who is asked for trust sees the names of variables, not their values.
     let needs_trust = trust::find(&parsed.root, backends);
     let adapters = workflow::adapters::resolve(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);
     let root = &parsed.root;
     if substituted.too_much {
-        let problem = diagnostic::Problem::new("more text than a file may hold comes out of its variables");
+        let problem = diagnostic::Problem::new("substituting variables makes the text too large");
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
     walk::Walk::new(&keys::ROOT, backends, &mut sink, purpose).document(root);
@@ -132,14 +132,14 @@ pub fn check_with(
         config.adapters = adapters;
         let own = config.interactive.iter().filter_map(|interactive| interactive.backend.as_ref());
         let all = config.agents.iter().map(|agent| &agent.backend).chain(own);
-        // Whatever goes into a header may be a key, whatever it is called.
+        // Any header may contain a key, whatever its name.
         let sent = all
             .flat_map(|backend| backend.api_key.iter().chain(backend.headers.iter().map(|(_, value)| value)));
         let tools = config.agents.iter().map(|agent| &agent.tools);
         let tools = tools.chain(config.interactive.iter().map(|interactive| &interactive.tools));
         let servers = tools.flat_map(|tools| &tools.mcp_servers);
         let to_servers = servers.flat_map(|server| match &server.transport {
-            // What of an environment is secret was told by its names.
+            // The secrets of an environment were already found by their names.
             McpTransport::Stdio { .. } => &[],
             McpTransport::Http { headers, .. } => headers.as_slice(),
         });
@@ -152,7 +152,7 @@ pub fn check_with(
     report
 }
 
-/// The secrets among `seen` that can be looked for in a log, each once.
+/// The secrets among `seen` that are long enough to be masked, each once.
 fn worth_masking(seen: &[String]) -> Vec<Secret> {
     let mut cores: Vec<String> = seen.iter().map(|secret| secrets::core(secret).to_owned()).collect();
     cores.retain(|secret| secret.len() >= SHORTEST_SECRET && !secret.starts_with("${"));

@@ -1,10 +1,10 @@
-//! Every limit that this crate puts on what it reads.
+//! Every limit of this crate on its input.
 //!
-//! A config may come from a stranger's repository, so reading one must cost a bounded amount of time and memory
-//! whatever it contains (row S14 of the promises). The numbers live here, and nowhere else, so that one page
-//! answers "how much can a hostile file cost?".
+//! A config may come from a stranger's repository, so reading it must take a bounded amount of time and memory,
+//! whatever it contains (row S14 of the promises). All limits are in this file, so that one page answers "how much can
+//! a hostile file cost?".
 
-/// Largest config text that is looked at. The largest of MassGen's own configs is under 20 KiB.
+/// The largest config text that is read. The largest of MassGen's own configs is under 20 KiB.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 
 /// Deepest nesting of lists and maps. Real configs use about ten levels.
@@ -17,17 +17,17 @@ pub(crate) const MAX_VALUES: usize = 20_000;
 /// Most text in a document, in bytes, counted after aliases are expanded: an alias repeats a long text for few bytes.
 pub(crate) const MAX_EXPANDED_BYTES: usize = 4 * 1024 * 1024;
 
-/// Most problems kept per severity. Beyond it only the number is kept: nobody reads the 201st warning, and
-/// searching the nearest key for each of 10,000 would be the attack.
+/// Most problems kept per severity; the rest is only counted. Nobody reads the 201st warning, and finding the nearest
+/// key for each of 10,000 would be a denial of service.
 pub(crate) const MAX_DIAGNOSTICS: usize = 200;
 
 /// Longest part of a source line that a diagnostic quotes, in characters.
 pub(crate) const MAX_QUOTED_LINE: usize = 160;
 
-/// Most MCP servers of one agent. Each gets a copy of the agent's lists of tools, so the two together are bounded.
+/// Most MCP servers of one agent. Each server gets a copy of the agent's tool lists, so this bounds the total.
 pub(crate) const MAX_SERVERS: usize = 64;
 
-/// Most names that a wrong one is compared with, where a file itself says how many names there are.
+/// Most names that a wrong name is compared with, where the file determines how many names there are.
 pub(crate) const MAX_COMPARED: usize = 500;
 
 /// Most patterns in a file.
@@ -36,8 +36,8 @@ pub(crate) const MAX_PATTERNS: usize = 64;
 /// Longest pattern, in bytes.
 pub(crate) const MAX_PATTERN: usize = 256;
 
-/// Most ranges of characters that a pattern comes to, repetitions written out. What is below compiles within the
-/// limits of the `regex` crate.
+/// Most character ranges in a pattern, with repetitions expanded. Smaller patterns compile within the limits of the
+/// `regex` crate.
 pub(crate) const MAX_PATTERN_RANGES: usize = 100_000;
 
 /// Most tools in one list of an agent.

@@ -2,10 +2,10 @@
 
 use crate::tree::Node;
 
-/// The least that Docker gives a container.
+/// The smallest memory limit that Docker accepts.
 const LEAST: u64 = 6 << 20;
 
-/// How many bytes a text such as `2g` stands for; none where it is no such amount, or less than a container can have.
+/// The number of bytes of a text such as `2g`; None if it is not an amount, or too small for a container.
 pub fn memory_bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -19,11 +19,11 @@ pub fn memory_bytes(text: &str) -> Option<u64> {
         _ => return None,
     };
     let bytes = number.parse::<f64>().ok()? * (1_u64 << shift) as f64;
-    // The cast keeps to the ends of the range.
+    // The cast saturates at the ends of the range.
     Some(bytes as u64).filter(|bytes| (LEAST..=1 << 50).contains(bytes))
 }
 
-/// The amount that a value holds, as Docker writes it.
+/// The amount in a value, as Docker writes it.
 pub(crate) fn amount(node: &Node) -> Option<String> {
     let text =
         node.as_text().map(str::to_owned).or_else(|| node.as_integer().map(|bytes| bytes.to_string()))?;

@@ -2,7 +2,7 @@
 
 use crate::keys::{Kind, Section};
 
-/// The first section, as a dotted path, in which a key of this name has its place.
+/// The first section, as a dotted path, that has a key of this name.
 pub(crate) fn home(root: &'static Section, name: &str) -> Option<String> {
     search(root, name, &mut Vec::new())
 }
@@ -59,7 +59,7 @@ mod tests {
         }
     }
 
-    /// A key with one letter left out, doubled, replaced, or swapped with the next.
+    /// A key with one letter removed, doubled, replaced, or swapped with the next one.
     fn slips(key: &str) -> Vec<String> {
         let letters: Vec<char> = key.chars().collect();
         let mut slips = Vec::new();

@@ -1,6 +1,7 @@
-//! The keys that MassGen's own configs use most: the first of them must act.
+//! The keys that MassGen's own configs use most must be supported.
 //!
-//! The configs are not ours to copy, so the directory is named by `ALTHING_MASSGEN_CONFIGS`, as for the tests of the suite.
+//! Those configs are not in this repository; `ALTHING_MASSGEN_CONFIGS` names their directory, as for the tests of the
+//! suite.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -10,9 +11,9 @@ use crate::parse;
 use crate::tree::{Node, Value};
 use crate::values::has_shape;
 
-/// How many keys must act.
+/// How many of the most used keys must be supported.
 const ACTING: usize = 40;
-/// Keys that Althing has something else for.
+/// Keys for which Althing has an alternative.
 const ASIDE: &[&str] = &[
     "agents[].backend.custom_tools",
     "orchestrator.agent_temporary_workspace",
@@ -20,11 +21,11 @@ const ASIDE: &[&str] = &[
     "ui.logging_enabled",
 ];
 
-/// Every key of a document that the table knows, by its path.
+/// Every key of a document that is in the table, by its path.
 fn keys(section: &'static Section, node: &Node, path: &str, found: &mut BTreeMap<String, &'static Key>) {
     for entry in node.entries() {
         let Some(key) = section.key(&entry.key) else { continue };
-        // One agent alone is written `agent`, and means the same as a list of one.
+        // `agent` means the same as a list of one agent.
         let name = if path.is_empty() && entry.key == "agent" { "agents[]" } else { &entry.key };
         let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
         found.insert(path.clone(), key);
@@ -76,7 +77,7 @@ fn documents(directory: &Path) -> Vec<Node> {
 }
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test may be told where its input is")]
+#[expect(clippy::disallowed_methods, reason = "a test may read an environment variable")]
 fn the_forty_keys_that_massgens_own_configs_use_most_all_act() {
     let Some(directory) = std::env::var_os("ALTHING_MASSGEN_CONFIGS") else {
         println!("nothing to do: ALTHING_MASSGEN_CONFIGS is not set");
@@ -95,7 +96,7 @@ fn the_forty_keys_that_massgens_own_configs_use_most_all_act() {
     let mut ranked: Vec<(usize, &str, &Key)> =
         uses.iter().map(|(path, (count, key))| (*count, path.as_str(), *key)).collect();
     ranked.sort_by(|one, other| other.0.cmp(&one.0).then(one.1.cmp(other.1)));
-    // Keys that as many configs use as the last of them count as well.
+    // Keys that are used as often as the last of these count as well.
     let least = ranked.get(ACTING - 1).map_or(0, |(count, ..)| *count);
     let used = ranked.iter().take_while(|(count, ..)| *count >= least);
     let idle: BTreeSet<&str> =

@@ -1,31 +1,31 @@
-//! Reads YAML text into the tree, or says what keeps it from being read.
+//! Reads YAML text into the tree, or reports why it cannot be read.
 //!
-//! It never judges keys or values. `compose` does the reading; this file is what the rest of the crate sees of it.
+//! It never judges keys or values. `compose` does the reading; this file is its interface for the rest of the crate.
 
 use crate::compose::{Builder, Stop};
 use crate::diagnostic::Problem;
 use crate::syntax;
 use crate::tree::{Entry, Node, Span, Value};
 
-/// Most duplicate keys reported for a text that is no YAML in the end.
+/// Most duplicate keys reported for a text that turns out not to be YAML.
 const DUPLICATES_BESIDE_AN_ERROR: usize = 10;
 
-/// A document, and the problems that did not keep it from being read.
+/// A document, and problems that did not prevent reading it.
 pub(crate) struct Parsed {
     pub(crate) root: Node,
     pub(crate) duplicates: Vec<Located>,
-    /// Values that another of the same key pushed out: they mean nothing, but may hold secrets.
+    /// Values that a duplicate key replaced: they have no effect, but may contain secrets.
     pub(crate) dropped: Vec<Entry>,
 }
 
-/// A problem with its place.
+/// A problem with its position.
 pub(crate) struct Located {
     pub(crate) span: Span,
     pub(crate) path: String,
     pub(crate) problem: Problem,
 }
 
-/// The document in `text`, or what keeps it from being read.
+/// The document in `text`, or the problems that prevent reading it.
 pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<Located>> {
     if let Some((span, problem)) = syntax::refuse_at_sight(text) {
         return Err(vec![Located { span, path: String::new(), problem }]);
@@ -38,7 +38,7 @@ pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<Located>> {
         problems.push(Located { span, path, problem });
         return Err(problems);
     }
-    // A file without a value, such as one of comments only, is an empty config.
+    // A file without a value, such as one with only comments, is an empty config.
     let empty = Node { value: Value::Map(Vec::new()), span: Span::default() };
     let root = builder.root.filter(|root| !root.is_null()).unwrap_or(empty);
     Ok(Parsed { root, duplicates: builder.duplicates, dropped: builder.dropped })

@@ -1,33 +1,34 @@
-//! Regular expressions that a user wrote: whether they are ones, and small enough to be compiled at every start.
+//! Checks that a user's regular expression is valid, and small enough to be compiled at every start.
 //!
-//! It only judges, by reading a pattern: compiling one is what makes a hostile one expensive. Who uses a pattern compiles
-//! it.
+//! It only parses the pattern, because compiling a hostile one is expensive. The code that uses a pattern compiles it.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 
 use crate::diagnostic::Problem;
 use crate::limits;
 
-/// What is wrong with a pattern, if anything is.
+/// What is wrong with a pattern, if anything.
 pub(crate) fn refusal(pattern: &str) -> Option<Problem> {
     if pattern.len() > limits::MAX_PATTERN {
         let problem = Problem::new(format!("a pattern may have at most {} bytes", limits::MAX_PATTERN));
         return Some(problem.hint("match a shorter part"));
     }
     match regex_syntax::parse(pattern) {
-        Ok(hir) => (ranges(&hir) > limits::MAX_PATTERN_RANGES)
-            .then(|| Problem::new("the pattern is too large").hint("repeat less: `x{1000}`, `\\w{200}`")),
+        Ok(hir) => (ranges(&hir) > limits::MAX_PATTERN_RANGES).then(|| {
+            Problem::new("the pattern is too large")
+                .hint("use smaller repetitions than `x{1000}` or `\\w{200}`")
+        }),
         Err(error) => {
-            // The error's own lines quote the pattern; the last one says what is wrong with it.
+            // The error's first lines quote the pattern; the last one says what is wrong.
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
             let problem = Problem::new(format!("not a regular expression: {reason}"));
-            Some(problem.hint("put a backslash before a character that stands for itself, such as `\\(`"))
+            Some(problem.hint("escape special characters with a backslash, such as `\\(`"))
         }
     }
 }
 
-/// How many ranges of characters a pattern comes to.
+/// How many character ranges a pattern has, with repetitions expanded.
 fn ranges(hir: &Hir) -> usize {
     match hir.kind() {
         HirKind::Empty | HirKind::Look(_) => 1,

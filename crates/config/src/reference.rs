@@ -1,5 +1,5 @@
-//! The reference of configs and workflows as Markdown: made from the table of keys, so it cannot say anything else.
-//! `docs/config.md` is a copy of it.
+//! The reference of configs and workflows as Markdown, generated from the table of keys. `docs/config.md` is a copy of
+//! it.
 
 use std::fmt::Write as _;
 
@@ -10,20 +10,20 @@ use crate::values::shape_name;
 const ABOUT_CONFIGS: &str = "\
 # Config reference
 
-<!-- Made from the table of keys. Refresh it with: ALTHING_UPDATE_DOCS=1 cargo test -p althing-config docs -->
+<!-- Generated from the table of keys. Update it with: ALTHING_UPDATE_DOCS=1 cargo test -p althing-config docs -->
 
-A config is YAML, and MassGen's configs are read as they are. Check one with `althing config check FILE`; every problem is
-reported with its line. `${VARIABLE}` stands for what the environment holds, `${VARIABLE:-default}` for that or a default,
-`$${` for `${` itself. An unknown key is a warning, and an error where it is at most two letters off a known one (one letter, where
-a key has four or fewer). For editors: `althing config schema`.
+A config is YAML, and MassGen's configs are accepted as they are. Check one with `althing config check FILE`; every problem is
+reported with its line. `${VARIABLE}` is replaced by the environment variable, `${VARIABLE:-default}` by the variable or a default;
+`$${` is a literal `${`. An unknown key is a warning, and an error if it differs from a known key in at most two letters (one letter for
+keys of four letters or fewer). For editors: `althing config schema`.
 ";
 
 const ABOUT_WORKFLOWS: &str = "
 # Workflow reference
 
-A workflow is YAML as well: `althing workflow check FILE`, `althing workflow run FILE`. In prompts, `{{goal}}` stands for
-the goal and `{{id.output}}` for what a task of an earlier stage gave: its final message, or its output, up to 64 KiB,
-then a path. `${VARIABLE}` is read in `env` and `cwd` only. `adapters` are described above. For editors:
+A workflow is YAML as well: `althing workflow check FILE`, `althing workflow run FILE`. In prompts, `{{goal}}` is
+the goal and `{{id.output}}` the output of a task of an earlier stage: its final message or its stdout, up to 64 KiB,
+then a path. `${VARIABLE}` is substituted only in `env` and `cwd`. `adapters` are described above. For editors:
 `althing config schema --workflow`.
 ";
 
@@ -76,7 +76,7 @@ fn section(
     }
 }
 
-/// Calls `visit` for the sections inside a kind.
+/// Calls `visit` for each section inside a kind.
 fn each_section(kind: Kind, path: &str, visit: &mut dyn FnMut(&'static Section, &str)) {
     match kind {
         Kind::Section(section) => visit(section, path),
@@ -106,7 +106,7 @@ fn meaning(key: &Key) -> String {
     match key.status {
         Status::Supported => format!("{}{required}", key.about),
         Status::NotYet => format!("{} *Not supported yet.*", key.about),
-        Status::Alternative(instead) => format!("{} *Does nothing: {instead}.*", key.about),
-        Status::Replaced(instead) => format!("*Not read any more: {instead}.*"),
+        Status::Alternative(instead) => format!("{} *Has no effect: {instead}.*", key.about),
+        Status::Replaced(instead) => format!("*No longer read: {instead}.*"),
     }
 }

@@ -1,24 +1,24 @@
-//! Diagnostics as text for a person: file, line, column, path, the line with a caret, and what to do.
+//! Diagnostics as text for a person: file, line, column, path, the line with a caret, and a suggestion.
 //!
-//! It returns text and prints nothing. Color only adds to words and signs that are there anyway.
+//! It returns text and prints nothing. The text is complete without color.
 
 use std::fmt::Write as _;
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::report::Report;
 
-/// Whether text carries colour.
+/// Whether text has color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// Letters only.
+    /// Without color.
     #[default]
     Plain,
-    /// ANSI colours.
+    /// With ANSI colors.
     Color,
 }
 
 impl Report {
-    /// Every problem as text, errors first; empty when there is none.
+    /// All problems as text, errors first; empty if there are none.
     pub fn render(&self, style: Style) -> String {
         let all: Vec<String> = self
             .errors
@@ -31,7 +31,7 @@ impl Report {
 }
 
 impl Diagnostic {
-    /// This problem as text, for the file of the given name.
+    /// This problem as text, with the given file name.
     pub fn render(&self, file: &str, style: Style) -> String {
         let (word, colour) = match self.severity {
             Severity::Error => ("error", "31"),

@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 use crate::diagnostic::Diagnostic;
 use crate::trust::NeedsTrust;
 
-/// What reading a config came to.
+/// The outcome of reading a config or a workflow.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// The file's name, as given.
     pub file: String,
-    /// What makes the config unusable, in the order of the file.
+    /// What makes the config unusable, in file order.
     pub errors: Vec<Diagnostic>,
-    /// What will not act as written, in the order of the file.
+    /// What has no effect, or not the written one, in file order.
     pub warnings: Vec<Diagnostic>,
     /// The settings, if there is no error; never for a workflow.
     pub config: Option<Loaded>,
-    /// Secrets that the file and its variables hold, to be masked in everything that is written; present with errors
-    /// too, because then most is written about the file.
+    /// The secrets in the file and its variables, to be masked in everything that is written. Present even with errors,
+    /// because errors quote the file.
     pub secrets: Vec<Secret>,
 }
 
@@ -32,8 +32,8 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// What the user must accept before this config is used, if it was found in the working directory rather than named:
-    /// whatever is not the name of an agent, a prompt or a mode.
+    /// What the user must accept before this config is used, if it was found in the working directory rather than
+    /// named: everything except names of agents, prompts and modes.
     pub fn needs_trust(&self) -> &[NeedsTrust] {
         &self.needs_trust
     }
@@ -45,7 +45,7 @@ impl Loaded {
 }
 
 impl Report {
-    /// A report of a file about which nothing was said yet.
+    /// A report without problems.
     pub(crate) fn empty(file: &str) -> Self {
         Self {
             file: file.to_owned(),
@@ -61,7 +61,7 @@ impl Report {
         self.errors.is_empty()
     }
 
-    /// The report for programs.
+    /// The report as JSON.
     pub fn to_json(&self) -> Value {
         let list = |diagnostics: &[Diagnostic]| -> Value { diagnostics.iter().map(entry).collect() };
         json!({

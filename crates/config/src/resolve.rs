@@ -1,7 +1,7 @@
-//! Turns a document without errors into the settings that the rest of the program works with.
+//! Turns a document without errors into settings.
 //!
-//! It reports nothing: what could be wrong was reported before. Whatever is absent takes the default of the settings'
-//! own types; a test holds the defaults in the table of keys against them.
+//! It reports nothing: problems were reported before. Absent keys take the default of the settings' types; a test
+//! compares the defaults in the table of keys with them.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use crate::substitute::Lookup;
 use crate::tools;
 use crate::tree::Node;
 
-/// Where Azure's API version stands for configs that name none.
+/// The variable with Azure's API version, for configs that name none.
 const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 
 /// The settings in a document.
@@ -104,7 +104,7 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>, backends: &'static Backends)
     })
 }
 
-/// What a backend section says of a CLI agent's own permissions, tools and prompt.
+/// A CLI agent's permissions, tools and prompt, from its backend section.
 fn options(node: &Node) -> AgentOptions {
     let filled = |key: &str| text(node, key).filter(|text| !text.trim().is_empty());
     let permission_mode = match text(node, "permission_mode").as_deref() {
@@ -123,7 +123,7 @@ fn options(node: &Node) -> AgentOptions {
     }
 }
 
-/// A value as it goes on. A number or boolean that came from a variable, or was written as a word, becomes one.
+/// A value as it is passed on. A number or boolean that came from a variable, or was written as a word, is converted.
 pub(crate) fn as_kind(kind: Kind, node: &Node) -> serde_json::Value {
     let converted = match kind {
         _ if node.as_text().is_none() => None,
@@ -155,7 +155,7 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
         skip_final_presentation: flag(node, "skip_final_presentation")
             .unwrap_or(default.skip_final_presentation),
         first_answer_wait: seconds_of("first_answer_wait_seconds").unwrap_or(default.first_answer_wait),
-        // A window of no time is no window.
+        // A window of zero seconds is no window.
         override_window: seconds_of("override_window_seconds")
             .or(default.override_window)
             .filter(|window| *window > Millis(0)),
@@ -188,7 +188,7 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
     }
 }
 
-/// The conversation's settings. The section switches it on by being there, even empty.
+/// The conversation's settings. The section switches it on, even if it is empty.
 fn interactive(
     orchestrator: &Node,
     env: Lookup<'_>,
@@ -215,7 +215,7 @@ fn interactive(
     })
 }
 
-/// The servers and tool lists of the interactive agent's own backend; of other tools it has none.
+/// The servers and tool lists of the chat agent's own backend; it gets no other tools from its config.
 fn chat_agent_tools(backend: Option<&Node>, backends: &Backends) -> ToolsConfig {
     let tools = backend.map(|node| tools::resolve::tools(node, false, backends));
     let ToolsConfig { mcp_servers, excluded_tools, .. } = tools.unwrap_or_default();
@@ -260,7 +260,7 @@ fn strategy(node: &Node) -> Option<FinalAnswerStrategy> {
     }
 }
 
-/// The word that a value of a choice stands for: itself, or the one that MassGen's word is taken for.
+/// The word that a choice means: itself, or the one that is used instead of MassGen's word.
 pub(crate) fn word(section: &Section, key: &str, node: &Node) -> Option<&'static str> {
     let Kind::Choice(choices) = section.key(key)?.kind else { return None };
     let given = node.as_text()?;

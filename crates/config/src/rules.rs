@@ -1,7 +1,6 @@
-//! Rules that take more than one key to judge: who the agents are, and what each backend needs.
+//! Rules that involve more than one key: the agents, and what each backend needs.
 //!
-//! It reports; it resolves nothing. Everything that can be said about a single key is in the table and checked by
-//! `walk`; only what is left is here.
+//! It reports problems and resolves nothing. Rules about a single key are in the table and checked by `walk`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,13 +15,13 @@ use crate::tools;
 use crate::tree::{Entry, Node, Span, Value};
 use crate::workflow;
 
-/// An agent's place in the document.
+/// An agent of the document.
 pub(crate) struct AgentAt<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
 }
 
-/// The agents of a document, whether written as `agents` or as `agent`.
+/// The agents of a document, from `agents` or `agent`.
 pub(crate) fn agents(root: &Node) -> Vec<AgentAt<'_>> {
     match (root.get("agents"), root.get("agent")) {
         (Some(list), _) => {
@@ -34,7 +33,7 @@ pub(crate) fn agents(root: &Node) -> Vec<AgentAt<'_>> {
     }
 }
 
-/// The backends of a document: the agents' and the interactive agent's own.
+/// The backends of a document: the agents' and the chat agent's own.
 pub(crate) fn backends(root: &Node) -> Vec<AgentAt<'_>> {
     let mut found: Vec<AgentAt<'_>> = agents(root)
         .into_iter()
@@ -109,24 +108,24 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// The keys of a backend that say something of a CLI agent's own permissions, tools and prompt.
+/// The keys of a backend that set a CLI agent's permissions, tools and prompt.
 fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
     AgentOptions::KEYS.into_iter().filter_map(|key| {
         let entry = backend.entry(key).filter(|entry| !entry.value.is_null())?;
-        // An empty `allowed_tools` allows nothing; with the others empty, nothing is asked for.
+        // An empty `allowed_tools` allows nothing; other keys that are empty ask for nothing.
         let is_blank = entry.value.as_text().is_some_and(|text| text.trim().is_empty());
         let is_empty = matches!(&entry.value.value, Value::List(items) if items.is_empty());
         (!is_blank && (!is_empty || key == "allowed_tools")).then_some((key, entry))
     })
 }
 
-/// What one backend needs.
+/// Checks what one backend needs.
 struct Requirements<'a, 'text> {
     backend: &'a AgentAt<'a>,
     env: Lookup<'a>,
     purpose: Purpose,
     backends: &'static Backends,
-    /// Providers whose missing key was reported already; it is one thing to set, however many agents need it.
+    /// Providers whose missing key was already reported: several agents may need the same key.
     reported: &'a mut HashSet<&'static str>,
     sink: &'a mut Sink<'text>,
 }
@@ -144,7 +143,7 @@ impl Requirements<'_, '_> {
             None if kind.is_supported() => self.idle_options(),
             None => {}
         }
-        // A program chooses its model, and finds its key, by itself.
+        // A CLI agent chooses its model and finds its key itself.
         if matches!(kind.reach, Reach::Offline | Reach::Program) || !kind.is_supported() {
             return;
         }
@@ -167,13 +166,13 @@ impl Requirements<'_, '_> {
             && !backends::is_loopback(text)
             && api_key(node, kind, self.env).is_some()
         {
-            let problem = Problem::new("the key would go over the network unencrypted");
+            let problem = Problem::new("the key would be sent over the network unencrypted");
             let path = format!("{}.base_url", self.backend.path);
             self.sink.warning(url.span, &path, problem.hint("use an `https://` address"));
         }
     }
 
-    /// Options of a CLI agent that its program does not have. Ignored, they would leave the agent with more rights than its
+    /// Reports options that the CLI agent does not support. Ignoring them would give the agent more rights than its
     /// config says.
     fn lacking_options(&mut self, agent: &'static AgentKind) {
         let severity = match self.purpose {
@@ -188,17 +187,17 @@ impl Requirements<'_, '_> {
             if severity == Severity::Warning && !self.reported.insert(key) {
                 continue;
             }
-            let message = format!("{} has no option for `{key}`", agent.title);
+            let message = format!("{} does not support `{key}`", agent.title);
             let problem = Problem::new(message).hint(format!("remove the key; {instead}"));
             self.sink.push(severity, entry.key_span, &format!("{}.{key}", self.backend.path), problem);
         }
     }
 
-    /// Options of CLI agents on an agent that is a model. Its `allowed_tools` are Althing's own tools.
+    /// Reports options of CLI agents on an agent that is a model. Its `allowed_tools` are Althing's own tools.
     fn idle_options(&mut self) {
         for (key, entry) in agent_options(self.backend.node).filter(|(key, _)| *key != "allowed_tools") {
             if self.reported.insert(key) {
-                let problem = Problem::new(format!("`{key}` does nothing for an agent that is a model"))
+                let problem = Problem::new(format!("`{key}` has no effect for an agent that is a model"))
                     .hint("remove the key: it is for CLI agents");
                 self.sink.warning(entry.key_span, &format!("{}.{key}", self.backend.path), problem);
             }
@@ -216,7 +215,7 @@ impl Requirements<'_, '_> {
         if own_address.is_some_and(backends::is_loopback) || !self.reported.insert(owner.name) {
             return;
         }
-        // A server of the user's own may well need no key, but not where every address is the user's own.
+        // A server at a custom address may need no key, unless every address of the type is custom.
         let severity = match (self.purpose, own_address.filter(|_| owner.base_url.is_some())) {
             (Purpose::Run, None) => Severity::Error,
             (Purpose::Run, Some(_)) | (Purpose::Check | Purpose::Play, _) => Severity::Warning,
@@ -228,7 +227,7 @@ impl Requirements<'_, '_> {
         self.sink.push(severity, type_node.span, &self.backend.path, problem);
     }
 
-    /// A type without an address of its own needs one.
+    /// A type without a default address needs one.
     fn address(&mut self, kind: &'static BackendType, type_node: &Node) {
         if url_node(self.backend.node).is_some() || address(self.backend.node, kind, self.env).is_some() {
             return;
@@ -255,15 +254,14 @@ pub(crate) fn check_headers(node: &Node, section: &str, path: &str, sink: &mut S
                 .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte));
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.chars().any(char::is_control));
         if !name_is_right || !value_is_right {
-            let problem = Problem::new("HTTP does not allow this header").hint(
-                "a name has letters, digits and dashes; a value stands on one line (quotes, not a block)",
-            );
+            let problem = Problem::new("HTTP does not allow this header")
+                .hint("a name has letters, digits and dashes; a value is on one line (quotes, not a block)");
             sink.error(entry.key_span, &format!("{path}.{section}"), problem);
         }
     }
 }
 
-/// The address that a backend names itself.
+/// The address in a backend section.
 fn url_node(node: &Node) -> Option<&Node> {
     let is_azure = || node.get("type").and_then(Node::as_text) == Some("azure_openai");
     node.get("base_url").or_else(|| node.get("azure_endpoint").filter(|_| is_azure()))
@@ -276,7 +274,7 @@ pub(crate) fn address(node: &Node, kind: &BackendType, env: Lookup<'_>) -> Optio
     own.or_else(variable).or_else(|| kind.base_url.map(str::to_owned))
 }
 
-/// The provider whose key a backend uses: its type's, or for the generic type the one at its address.
+/// The provider whose key a backend uses: that of its type, or for the generic type that of its address.
 pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static BackendType {
     if !kind.key_variables.is_empty() {
         return kind;
@@ -285,14 +283,14 @@ pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static Bac
     url.and_then(backends::provider_at).unwrap_or(kind)
 }
 
-/// The backend's address, if it is not the key's own provider's.
+/// The backend's address, if it is not an address of the key's provider.
 pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a str> {
     let url = url_node(node)?.as_text()?;
     let is_owners = backends::provider_at(url).is_some_and(|provider| provider.name == owner.name);
     (!is_owners).then_some(url)
 }
 
-/// The key of a backend: its own, or its provider's from the environment. Blanks around it are never part of a key.
+/// The key of a backend: its own, or its provider's from the environment. Surrounding blanks are removed.
 pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Lookup<'_>) -> Option<String> {
     let own = node.get("api_key");
     if own.is_some_and(|key| !key.unset().is_empty()) {

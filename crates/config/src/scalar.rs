@@ -1,7 +1,7 @@
-//! What an unquoted YAML word means: null, boolean, number or text, by the core schema of YAML 1.2.
+//! What an unquoted YAML scalar means: null, boolean, number or text, by the core schema of YAML 1.2.
 //!
-//! It never guesses from a key's name. YAML 1.1's `yes`, `no`, `on`, `off` stay text, so that `id: no` is the
-//! agent called "no"; a key that wants a boolean accepts them itself.
+//! It never depends on the key. YAML 1.1's `yes`, `no`, `on`, `off` stay text, so that `id: no` is the agent called
+//! "no"; a key that wants a boolean accepts them itself.
 
 use crate::tree::{Substitution, Text, Value};
 
@@ -44,7 +44,7 @@ fn float(text: &str) -> Option<f64> {
         ".nan" | ".NaN" | ".NAN" => return Some(f64::NAN),
         _ => {}
     }
-    // Rust also reads "inf", "nan" and "infinity" as numbers; in YAML they are words.
+    // Rust also parses "inf", "nan" and "infinity" as numbers; in YAML they are text.
     let numeric = text.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | '+' | '-' | 'e' | 'E'));
     let has_digit = text.chars().any(|c| c.is_ascii_digit());
     if numeric && has_digit { text.parse().ok() } else { None }

@@ -1,6 +1,6 @@
-//! The JSON Schemas of configs and workflows, for editors: made from the table of keys, so it cannot say anything else.
+//! The JSON Schemas of configs and workflows for editors, generated from the table of keys.
 //!
-//! It is lenient where the checker warns: an unknown key is no error in the schema either.
+//! It is lenient where the checker warns: an unknown key is not an error in the schema either.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -9,7 +9,7 @@ use crate::keys::{Key, Kind, ROOT, Range, Section, Status, WORKFLOW};
 use crate::scalar;
 use crate::tree::{Node, Span};
 
-/// The schema (draft 2020-12).
+/// The schema of configs (draft 2020-12).
 pub fn schema() -> Json {
     let mut schema = document("Althing config", &ROOT);
     schema.insert("oneOf".to_owned(), json!([{"required": ["agents"]}, {"required": ["agent"]}]));
@@ -52,9 +52,9 @@ fn key(key: &Key, definitions: &mut Definitions) -> Json {
     let mut schema = Map::new();
     let about = match key.status {
         Status::Supported => key.about.to_owned(),
-        Status::NotYet => format!("{} (Not supported yet: does nothing.)", key.about),
+        Status::NotYet => format!("{} (Not supported yet: no effect.)", key.about),
         Status::Alternative(instead) | Status::Replaced(instead) => {
-            format!("{} (Does nothing in Althing: {instead}.)", key.about)
+            format!("{} (No effect in Althing: {instead}.)", key.about)
         }
     };
     schema.insert("description".to_owned(), about.into());
@@ -65,7 +65,7 @@ fn key(key: &Key, definitions: &mut Definitions) -> Json {
         let node = Node { value: scalar::plain(default), span: Span::default() };
         schema.insert("default".to_owned(), node.to_json());
     }
-    // A null is the same as leaving a key out.
+    // Null means the same as leaving a key out.
     let kinds =
         if key.required { kind(key.kind, definitions) } else { nullable(kind(key.kind, definitions)) };
     schema.extend(kinds);
@@ -80,7 +80,7 @@ fn nullable(mut schema: Map<String, Json>) -> Map<String, Json> {
         }
         return schema;
     }
-    // Anything may be null anyway, and a section says itself that it may: a reference alone gives better messages.
+    // Any value may be null, and a section allows null itself: a reference alone gives better messages.
     if schema.is_empty() || schema.contains_key("$ref") {
         return schema;
     }
@@ -112,7 +112,7 @@ fn kind(kind_of_value: Kind, definitions: &mut Definitions) -> Map<String, Json>
         }
         Kind::Section(inner) => {
             if !definitions.contains_key(inner.name) {
-                // Held open first: a section may contain itself.
+                // Reserved first: a section may contain itself.
                 definitions.insert(inner.name.to_owned(), Json::Null);
                 let schema = section(inner, definitions);
                 definitions.insert(inner.name.to_owned(), schema);

@@ -1,7 +1,8 @@
-//! Finds secrets in a config, so that they can be kept out of messages, logs and files.
+//! Finds secrets in a config, so that they can be masked in messages, logs and files.
 //!
-//! Rather mask one value too many than one too few: a name that sounds secret, a text shaped like a provider's key,
-//! a password in an address. A bare `${VARIABLE}` is no secret and stays, for it is what a config should hold.
+//! It prefers masking too much: values with names that suggest a secret, texts with the shape of a provider's key,
+//! passwords in addresses. A bare `${VARIABLE}` is not a secret and stays, because that is what a config should
+//! contain.
 
 use althing_protocol::Secret;
 use std::borrow::Cow;
@@ -10,10 +11,10 @@ use crate::parse::{self, Parsed};
 use crate::substitute::{Piece, pieces};
 use crate::tree::{Span, Value};
 
-/// What stands in place of a secret; valid YAML wherever a value may stand.
+/// The replacement of a secret; valid YAML wherever a value is allowed.
 pub(crate) const REDACTED: &str = "\"[redacted]\"";
 
-/// How keys of well-known services begin.
+/// The prefixes of well-known services' keys.
 const KEY_PREFIXES: &[&str] = &[
     "sk-",
     "sk_",
@@ -37,13 +38,13 @@ const KEY_PREFIXES: &[&str] = &[
     "pplx-",
 ];
 
-/// Shortest text that can be one of those keys.
+/// The shortest text that can be one of those keys.
 const KEY_LENGTH: usize = 20;
 
-/// How far back, in bytes, the name of a value is looked for in text that could not be parsed.
+/// How many bytes before a value its name is searched for, in text that could not be parsed.
 const LOOK_BACK: usize = 4096;
 
-/// Parts of names that mean a secret wherever they stand.
+/// Parts of names that mean a secret anywhere in the name.
 const SECRET_PARTS: &[&str] = &[
     "secret",
     "password",
@@ -56,13 +57,13 @@ const SECRET_PARTS: &[&str] = &[
     "authorization",
 ];
 
-/// Words of names that mean a secret, unless the last word says that it is something about one.
+/// Words of names that mean a secret, unless the last word says otherwise.
 const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
 
-/// Last words of names whose values say where something is.
+/// Last words of names whose values are locations.
 const PLACES: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
 
-/// Last words of names whose values say something about a secret.
+/// Last words of names whose values describe a secret.
 const ABOUT: &[&str] = &[
     "type",
     "kind",
@@ -90,19 +91,19 @@ const ABOUT: &[&str] = &[
     "expires",
 ];
 
-/// The working directory, in spite of its name.
+/// The working directory, despite its name.
 const NOT_SECRET: &[&str] = &["pwd"];
 
-/// How certain it is that a name stands for a secret.
+/// How certain it is that a name means a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Sounds {
     Harmless,
-    /// A secret word is somewhere in the name: the value decides.
+    /// The name contains a secret word: the value decides.
     Perhaps,
     Secret,
 }
 
-/// The words of a name, in lower case: `apiKey`, `API_KEY` and `api-key` have the same ones. Numbers at the end do not count.
+/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same. Trailing numbers are ignored.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
@@ -140,17 +141,17 @@ fn sounds(name: &str) -> Sounds {
     }
 }
 
-/// Whether a key, header or variable of this name holds a secret. The one list of such names.
+/// Whether a key, header or variable of this name holds a secret. The only list of such names.
 pub fn is_secret_name(name: &str) -> bool {
     sounds(name) > Sounds::Harmless
 }
 
-/// Shortest value of a variable whose name only perhaps means a secret, and longest plain word that is none.
+/// The shortest value of a variable whose name only may mean a secret, and the longest plain word that is not one.
 const PERHAPS_BYTES: usize = 8;
 const PLAIN_WORD: usize = 16;
 
-/// What of a variable of the environment is to be masked in everything that is written: its value if its name or its shape
-/// says so, and passwords in addresses whatever its name is.
+/// The secrets in an environment variable: the value, if its name or its shape says so, and passwords in addresses
+/// under any name.
 pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     let value = value.trim();
     let mut found: Vec<String> = passwords(value);
@@ -161,14 +162,14 @@ pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
         Sounds::Perhaps => value.len() >= PERHAPS_BYTES && !is_plain() && !is_path(),
         Sounds::Harmless => is_key_like(value),
     };
-    // Of an address only the password is secret: the rest of it is found in many an honest text.
+    // Only the password of an address is secret: the rest of the address occurs in many harmless texts.
     if whole && found.is_empty() {
         found.push(core(value).to_owned());
     }
     found.into_iter().filter(|secret| !secret.is_empty()).map(Secret::new).collect()
 }
 
-/// The passwords in a text's addresses and connection strings, as written and decoded.
+/// The passwords in a text's addresses and connection strings, as written and percent-decoded.
 fn passwords(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("://") {
@@ -179,7 +180,7 @@ fn passwords(text: &str) -> Vec<String> {
         else {
             continue;
         };
-        // `postgres://postgres:postgres@localhost` protects nothing, and masks a word that everybody uses.
+        // `postgres://postgres:postgres@localhost` protects nothing, and masking it would mask a common word.
         if password != user && !before.ends_with(password) {
             found.push(password.to_owned());
             found.extend(decoded(password).filter(|plain| plain != password));
@@ -195,7 +196,7 @@ fn passwords(text: &str) -> Vec<String> {
     found
 }
 
-/// A percent-encoded text as it was; None if it was no text.
+/// Decodes a percent-encoded text; None if the result is not UTF-8.
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -208,13 +209,13 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A secret that is written out in the text.
+/// A secret that is written in the text itself.
 pub(crate) struct Literal {
     pub(crate) span: Span,
     pub(crate) value: String,
 }
 
-/// Every secret in a document: before substitution those that are written out, after it those from variables too.
+/// Every secret in a document: before substitution those written in the file, after it those from variables too.
 pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     let mut found = Vec::new();
     let mut todo = vec![(&parsed.root, false)];
@@ -231,7 +232,7 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
                 found.push(Literal { span: node.span, value: number.to_string() });
             }
             Value::List(items) => {
-                // A program's arguments: `--token` says what the next one is.
+                // In a program's arguments, `--token` says what the next one is.
                 let options = items.iter().map(|item| item.as_text().is_some_and(is_secret_option));
                 let after_option = std::iter::once(false).chain(options);
                 todo.extend(items.iter().zip(after_option).map(|(item, after)| (item, named || after)));
@@ -245,7 +246,7 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     found
 }
 
-/// Whether the value of this name is a secret that stands in the file itself.
+/// Whether the value of this name is a secret that is written in the file itself.
 pub(crate) fn is_written_out(name: &str, value: &str) -> bool {
     is_secret_name(name) && has_literal_part(value) || is_key_like(value) || has_password(value)
 }
@@ -254,7 +255,8 @@ fn is_secret_option(argument: &str) -> bool {
     argument.strip_prefix('-').is_some_and(|name| !name.contains('=') && is_secret_name(name))
 }
 
-/// What of a secret text to look for in logs: without the word before a token, or only the password of an address.
+/// The part of a secret text to search for in logs: without a scheme such as `Bearer`, or only the password of an
+/// address.
 pub(crate) fn core(secret: &str) -> &str {
     if let Some((_, rest)) = secret.split_once("://")
         && let Some((user, _)) =
@@ -274,7 +276,7 @@ fn is_scheme(word: &str) -> bool {
     ["bearer", "basic", "token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// Whether anything but variables, and words such as `Bearer`, is in a text.
+/// Whether a text contains anything but variables and words such as `Bearer`.
 fn has_literal_part(text: &str) -> bool {
     pieces(text).iter().any(|piece| match piece {
         Piece::Text(part) => part.split_whitespace().any(|word| !is_scheme(word)),
@@ -282,7 +284,7 @@ fn has_literal_part(text: &str) -> bool {
     })
 }
 
-/// Whether a text is shaped like the key of a well-known service.
+/// Whether a text has the shape of a well-known service's key.
 pub(crate) fn is_key_like(text: &str) -> bool {
     text.len() >= KEY_LENGTH
         && KEY_PREFIXES.iter().any(|prefix| text.starts_with(prefix))
@@ -290,7 +292,7 @@ pub(crate) fn is_key_like(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_digit())
 }
 
-/// Whether a text is an address with a password in it.
+/// Whether a text is an address with a password.
 fn has_password(text: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -298,7 +300,7 @@ fn has_password(text: &str) -> bool {
     user.split_once(':').is_some_and(|(_, password)| has_literal_part(password))
 }
 
-/// A part of the text, which begins at byte `start`, with the given places overwritten by `*`; columns stay.
+/// A part of the text that starts at byte `start`, with the given spans overwritten by `*`; columns stay the same.
 pub(crate) fn mask(part: &str, start: usize, places: &[Span]) -> String {
     let end = start + part.len();
     let near: Vec<&Span> = places.iter().filter(|span| span.start < end && start < span.end).collect();
@@ -306,19 +308,18 @@ pub(crate) fn mask(part: &str, start: usize, places: &[Span]) -> String {
     part.char_indices().map(|(at, c)| if is_inside(start + at) { '*' } else { c }).collect()
 }
 
-/// The bytes `from..to` of a line of text that could not be parsed, with what looks secret overwritten by `*`; columns
-/// stay.
+/// The bytes `from..to` of a line of text that could not be parsed, with possible secrets overwritten by `*`; columns
+/// stay the same.
 pub(crate) fn mask_loosely(line: &str, from: usize, to: usize) -> String {
-    // The name before a value may stand before the part that is shown, but not pages before it.
+    // The name of a value may come before the part that is shown, but only within a limit.
     let start = line.floor_char_boundary(from.saturating_sub(LOOK_BACK));
     let part = line.get(start..to).unwrap_or_default();
     let skipped = line.get(start..from).unwrap_or_default().chars().count();
     hide(part, |hidden| "*".repeat(hidden.chars().count())).chars().skip(skipped).collect()
 }
 
-/// The YAML text with every secret that is written out replaced, for keeping beside a session. `${VARIABLE}`s
-/// stay. Comments are searched too, since that is where old keys are left; text that is not YAML is searched line
-/// by line.
+/// The YAML text with every secret in it replaced, for storing with a session. `${VARIABLE}`s stay. Comments are
+/// searched too, because old keys are left there; text that is not YAML is searched line by line.
 pub fn redact(text: &str) -> String {
     let Ok(parsed) = parse::parse(text) else {
         let lines: Vec<String> = text.split('\n').map(|line| hide(line, |_| REDACTED.to_owned())).collect();
@@ -329,13 +330,13 @@ pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for span in places {
-        // The same value can be found twice, through an alias.
+        // An alias can make the same value appear twice.
         if span.start < done {
             continue;
         }
         out.push_str(text.get(done..span.start).unwrap_or_default());
         out.push_str(REDACTED);
-        // A block's span runs on into the indentation of the line after it.
+        // The span of a block scalar includes the indentation of the next line.
         done = span.start + text.get(span.start..span.end).unwrap_or_default().trim_end().len();
     }
     out.push_str(text.get(done..).unwrap_or_default());
@@ -343,7 +344,7 @@ pub fn redact(text: &str) -> String {
     hide_keys(&lines.join("\n"), |_| "[redacted]".to_owned())
 }
 
-/// A line with its comment searched for secrets.
+/// A line with the secrets in its comment replaced.
 fn redact_comment(line: &str) -> Cow<'_, str> {
     let start = line.find('#').filter(|at| {
         let before = line.get(..*at).unwrap_or_default();
@@ -355,7 +356,7 @@ fn redact_comment(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// A line in which the value behind every secret name is replaced.
+/// A line with the value after every secret name replaced.
 pub(crate) fn hide(line: &str, with: impl Fn(&str) -> String + Copy) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
@@ -387,7 +388,7 @@ pub(crate) fn hide(line: &str, with: impl Fn(&str) -> String + Copy) -> String {
     hide_keys(&out, with)
 }
 
-/// A text in which every word shaped like a key is replaced.
+/// A text with every word that has the shape of a key replaced.
 fn hide_keys(text: &str, with: impl Fn(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut word_start = 0;

@@ -1,15 +1,15 @@
-//! Writes a first config for `config init`.
+//! Generates a starter config for `config init` and for starts without a config.
 //!
-//! What it writes passes `check` without a warning on the machine it was written for, and says in comments what to
-//! change. It names variables, never keys themselves: a config belongs into version control.
+//! The result passes `check` without a warning on the machine it was generated for, and says in comments what to
+//! change. It names variables and never contains keys: a config belongs in version control.
 
 use std::fmt::Write as _;
 
 use crate::backends::{self, BACKENDS, BackendType};
 
-/// The type of a local Ollama.
+/// The backend type of a local Ollama.
 const OLLAMA: &str = "ollama";
-/// Most agents that are made of one Ollama: they share one machine.
+/// Most agents per Ollama server: they share one machine.
 const MOST_OF_OLLAMA: usize = 3;
 
 /// A provider whose key is set on this machine.
@@ -17,42 +17,42 @@ const MOST_OF_OLLAMA: usize = 3;
 pub struct FoundProvider {
     /// The provider.
     pub backend: &'static BackendType,
-    /// The variable that holds its key.
+    /// The variable that holds the key.
     pub variable: &'static str,
 }
 
 /// An Ollama that runs on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FoundOllama {
-    /// Its address.
+    /// The address.
     pub base_url: String,
-    /// The models it has.
+    /// The installed models.
     pub models: Vec<String>,
 }
 
-/// What there is on this machine to make agents of.
+/// What agents can be made of on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     /// Providers whose keys are set.
     pub providers: Vec<FoundProvider>,
-    /// Agents' programs that are installed.
+    /// CLI agents that are installed.
     pub programs: Vec<&'static BackendType>,
     /// A running Ollama.
     pub ollama: Option<FoundOllama>,
 }
 
 impl Found {
-    /// Whether there is nothing.
+    /// Whether nothing was detected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many agents can be made of it.
+    /// How many agents can be made.
     pub fn len(&self) -> usize {
         self.providers.len() + self.programs.len() + self.talkers().len()
     }
 
-    /// What it is, for a person: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2)`.
+    /// A description for people: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2)`.
     pub fn describe(&self) -> String {
         let keys = self.providers.iter().map(|provider| provider.variable).collect();
         let programs = self.programs.iter().filter_map(|program| Some(program.agent?.program)).collect();
@@ -62,19 +62,19 @@ impl Found {
         parts.map(|(what, names)| format!("{what} ({})", names.join(", "))).collect::<Vec<_>>().join(", ")
     }
 
-    /// The models of Ollama that agents are made of: the first few that can talk.
+    /// The Ollama models that agents are made of: the first few that are chat models.
     fn talkers(&self) -> Vec<&str> {
         let models = self.ollama.iter().flat_map(|ollama| &ollama.models).map(String::as_str);
         models.filter(|model| !model.contains("embed")).take(MOST_OF_OLLAMA).collect()
     }
 }
 
-/// The supported providers whose keys are set, in the order of the table.
+/// The supported providers whose keys are set, in table order.
 pub fn found_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<FoundProvider> {
     let is_set = |name: &&&'static str| env(name).is_some_and(|value| !value.trim().is_empty());
     BACKENDS
         .iter()
-        // A type without an address of its own takes more than a key.
+        // A type without a default address needs more than a key.
         .filter(|backend| backend.is_supported() && backend.base_url.is_some())
         .filter_map(|backend| {
             Some(FoundProvider { backend, variable: backend.key_variables.iter().find(is_set)? })
@@ -82,13 +82,13 @@ pub fn found_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<FoundProvide
         .collect()
 }
 
-/// The supported types that are programs, of those that are installed here.
+/// The supported CLI agents that are installed.
 pub fn found_programs(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static BackendType> {
     let is_there = |backend: &&BackendType| backend.agent.is_some_and(|agent| is_installed(agent.program));
     BACKENDS.iter().filter(is_there).collect()
 }
 
-/// A commented config: an agent for each thing found, or three offline agents where there is none.
+/// A commented config: one agent for each thing that was detected, or three offline agents.
 pub fn starter(found: &Found) -> String {
     let mut out = String::from(
         "# A team of agents for Althing. Check it with `althing config check`, run it with\n\
@@ -110,7 +110,7 @@ pub fn starter(found: &Found) -> String {
     for (n, model) in (1..).zip(found.talkers()) {
         let own = backends::backend_type(OLLAMA).and_then(|backend| backend.base_url);
         let address = found.ollama.as_ref().map(|ollama| ollama.base_url.as_str());
-        // Every JSON text is YAML, and quotes itself.
+        // Every JSON string is valid YAML.
         let quoted = |text: &str| serde_json::Value::from(text).to_string();
         let (model, address) = (quoted(model), address.filter(|url| Some(*url) != own).map(quoted));
         let mut keys = vec![("type", OLLAMA), ("model", model.as_str())];
@@ -122,7 +122,7 @@ pub fn starter(found: &Found) -> String {
         "\norchestrator:\n  \
            # How good an answer must be before agents vote for it: lenient, balanced, strict.\n  \
            voting_sensitivity: lenient\n  \
-           # Most answers of one agent; after that it only votes.\n  \
+           # Most answers of one agent; after that it can only vote.\n  \
            # max_new_answers_per_agent: 3\n  \
            # winner_present: the winner writes the final answer; winner_reuse: its answer stands as it is;\n  \
            # synthesize: it writes one answer from everyone's.\n  \
@@ -145,7 +145,7 @@ fn agent(out: &mut String, about: &str, id: &str, backend: &[(&str, &str)]) {
     for (key, value) in backend {
         let _ = writeln!(out, "      {key}: {value}");
     }
-    let _ = writeln!(out, "    # system_message: What this agent is told about itself.");
+    let _ = writeln!(out, "    # system_message: This agent's own system message.");
 }
 
 fn offline(out: &mut String) {
@@ -153,7 +153,7 @@ fn offline(out: &mut String) {
         "  # The offline model is not an AI: it shows how a run works without any key.\n  \
            # For a real team, set OPENAI_API_KEY and use `type: openai`, or see the schema.\n",
     );
-    // The name of an offline model decides how it sees things.
+    // The model name selects the offline model's behavior.
     for (id, model) in [("one", "offline-a"), ("two", "offline-b"), ("three", "offline-c")] {
         let _ = writeln!(out, "  - id: {id}\n    backend:\n      type: offline\n      model: {model}");
     }

@@ -1,31 +1,31 @@
-//! Puts environment variables into the texts of a config.
+//! Substitutes environment variables in the texts of a config.
 //!
-//! `${NAME}` becomes the variable's value, `${NAME:-default}` its value or the default where it is unset or empty,
-//! and `$${` stands for `${` itself. Anything else with a dollar stays as it is, as in MassGen. A value is put in
-//! as text and never read as YAML again, so no variable can add keys. Keys are never touched. The lookup is the
-//! caller's: this crate does not know the environment. `${cwd}` is no variable: as in MassGen it stands for the agent's
-//! workspace, which is not known yet.
+//! `${NAME}` becomes the variable's value, `${NAME:-default}` its value or the default if it is unset or empty, and
+//! `$${` becomes `${`. Anything else with a dollar sign stays, as in MassGen. A value is inserted as text and never
+//! parsed as YAML again, so a variable cannot add keys. Keys are never changed. The caller provides the lookup: this
+//! crate does not read the environment. `${cwd}` is not a variable: as in MassGen it means the agent's workspace, which
+//! is not known yet.
 
 use crate::limits;
 use crate::secrets;
 use crate::tree::{Node, Substitution, Text, Value};
 
-/// Looks a variable up.
+/// Looks up a variable.
 pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// What stands for the agent's workspace in the settings of its MCP servers (arguments, environment, directory); who
-/// starts them puts it in.
+/// The placeholder for the agent's workspace in the settings of its MCP servers (arguments, environment, directory);
+/// replaced when a server is started.
 pub const WORKSPACE_PLACEHOLDER: &str = "${cwd}";
 
-/// Most unset variables that are named for one text.
+/// Most unset variables that are reported for one text.
 const MOST_NAMED: usize = 10;
 
-/// What substitution came across.
+/// The result of substitution.
 #[derive(Default)]
 pub(crate) struct Substituted {
-    /// Values of variables whose names say that they are secret.
+    /// The values of variables whose names say that they are secret.
     pub(crate) secrets: Vec<String>,
-    /// More text came out than a config may hold.
+    /// Whether the result is larger than a config may be.
     pub(crate) too_much: bool,
     bytes: usize,
 }
@@ -37,7 +37,7 @@ pub(crate) fn substitute(root: &mut Node, env: Lookup<'_>) -> Substituted {
     result
 }
 
-/// A text with its variables filled in, or the name of one that is not set.
+/// A text with its variables filled in, or the name of a variable that is not set.
 pub fn fill_variables(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {
@@ -118,20 +118,20 @@ impl Substituted {
     }
 }
 
-/// A part of a text: as it stands, or a variable.
+/// A part of a text: literal text, or a variable.
 pub(crate) enum Piece<'a> {
     Text(&'a str),
     Variable { written: &'a str, name: &'a str, default: Option<&'a str> },
 }
 
-/// Cuts a text at its variables.
+/// Splits a text at its variables.
 pub(crate) fn pieces(text: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while let Some(at) = rest.find("${") {
         let (before, from) = rest.split_at(at);
         if let Some(escaped) = before.strip_suffix('$') {
-            // `$${` stands for `${`.
+            // `$${` means `${`.
             pieces.push(Piece::Text(escaped));
             pieces.push(Piece::Text("${"));
             rest = from.get(2..).unwrap_or_default();

@@ -1,7 +1,6 @@
-//! What to say about text that is not YAML, or not worth reading as YAML.
+//! Messages about text that is not YAML, or that is rejected before parsing.
 //!
-//! It words problems of form; it never looks at keys. It exists so that a parser's terse message
-//! becomes one that says what to change.
+//! It never looks at keys. It turns the parser's terse messages into ones that say what to change.
 
 use granit_parser::{ErrorKind, ScanError, Span as YamlSpan};
 
@@ -9,14 +8,11 @@ use crate::diagnostic::Problem;
 use crate::limits;
 use crate::tree::Span;
 
-/// The reason to refuse a text before parsing it: its size, or a character that no config holds.
+/// The reason to reject a text before parsing it: its size, or a character that no config contains.
 pub(crate) fn refuse_at_sight(text: &str) -> Option<(Span, Problem)> {
     if text.len() > limits::MAX_BYTES {
-        let problem = Problem::new(format!(
-            "the file has {} bytes; {} is the most that is read",
-            text.len(),
-            limits::MAX_BYTES
-        ));
+        let problem =
+            Problem::new(format!("the file has {} bytes; the limit is {}", text.len(), limits::MAX_BYTES));
         return Some((
             Span { line: 1, column: 1, ..Span::default() },
             problem.hint("is this the right file?"),
@@ -27,19 +23,19 @@ pub(crate) fn refuse_at_sight(text: &str) -> Option<(Span, Problem)> {
     let before = text.get(..start).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
-    let problem = Problem::new(format!("the character U+{:04X} may not stand here", u32::from(odd)));
+    let problem = Problem::new(format!("the character U+{:04X} is not allowed here", u32::from(odd)));
     let span = Span { start, end: start + 1, line, column };
     Some((span, problem.hint("is this a text file? remove the character, or save the file as UTF-8")))
 }
 
-/// Where the parser saw something.
+/// Converts the parser's span.
 pub(crate) fn place(span: &YamlSpan) -> Span {
     let start = span.start.byte_offset().unwrap_or_default();
     let end = span.end.byte_offset().unwrap_or(start);
     Span { start, end, line: span.start.line(), column: span.start.col() + 1 }
 }
 
-/// Where the parser stopped, and its complaint in words, with what to try.
+/// The position of a parser error, and a message with a suggestion.
 pub(crate) fn explain(error: &ScanError, text: &str) -> (Span, Problem) {
     let marker = error.marker();
     let start = marker.byte_offset().unwrap_or_default();
@@ -50,7 +46,7 @@ pub(crate) fn explain(error: &ScanError, text: &str) -> (Span, Problem) {
 fn advise(error: &ScanError, text: &str) -> Problem {
     let problem = Problem::new(format!("not valid YAML: {}", error.info()));
     let line = error.marker().line();
-    // A tab often only shows its effect on the line before or after it.
+    // A tab often causes an error on the line before or after it.
     let near = text.split('\n').enumerate().skip(line.saturating_sub(2)).take(3);
     for (index, text) in near {
         let indentation = text.len() - text.trim_start_matches([' ', '\t']).len();
@@ -68,23 +64,26 @@ fn advise(error: &ScanError, text: &str) -> Problem {
         }
         ErrorKind::InvalidIndentation
         | ErrorKind::ExpectedBlockMappingKey
-        | ErrorKind::ExpectedBlockSequenceEntry => problem.hint("line this key up with the keys beside it"),
+        | ErrorKind::ExpectedBlockSequenceEntry => problem.hint("align this key with its neighbors"),
         ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => {
-            problem.hint("a key needs `: ` after it; put quotes around a text that holds `: `")
+            problem.hint("a key needs `: ` after it; put quotes around a text that contains `: `")
         }
         ErrorKind::UnclosedQuotedScalar | ErrorKind::InvalidQuotedScalarIndent => {
             problem.hint("close the quote on the line where it opens")
         }
-        ErrorKind::MappingValueNotAllowed => problem
-            .hint("put quotes around a text that holds `: `, or line this key up with the keys beside it"),
-        ErrorKind::BlockSequenceEntryNotAllowed => problem.hint("begin a list on the line below its key"),
-        ErrorKind::MismatchedFlowCollectionEnd { .. } => problem.hint("close the bracket with its own kind"),
+        ErrorKind::MappingValueNotAllowed => {
+            problem.hint("put quotes around a text that contains `: `, or align this key with its neighbors")
+        }
+        ErrorKind::BlockSequenceEntryNotAllowed => problem.hint("start a list on the line below its key"),
+        ErrorKind::MismatchedFlowCollectionEnd { .. } => {
+            problem.hint("close the bracket with the matching kind")
+        }
         ErrorKind::UnclosedFlowCollection { .. }
         | ErrorKind::UnexpectedEofFlowMapping
         | ErrorKind::UnexpectedEofFlowSequence
         | ErrorKind::UnexpectedEofImplicitFlowMapping => problem.hint("close the bracket"),
         ErrorKind::UnknownAnchor => problem.hint(
-            "define the anchor (`&name`) before the alias (`*name`), or quote a text that begins with `*`",
+            "define the anchor (`&name`) before the alias (`*name`), or quote a text that starts with `*`",
         ),
         ErrorKind::RecursionLimitExceeded => {
             Problem::new(format!("nested deeper than {} levels", limits::MAX_DEPTH))

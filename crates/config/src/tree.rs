@@ -1,11 +1,11 @@
-//! The config as a tree in which every key and value knows where it stands in the text.
+//! The config as a tree in which every key and value has its position in the text.
 //!
-//! This file holds data only: it never decides whether a config is right. It exists because a typed deserialiser
-//! stops at the first problem and forgets positions, while a person wants all problems, each with its line.
+//! Data only: it never judges a config. A typed deserializer stops at the first problem and loses positions, while a
+//! person wants all problems, each with its line.
 
 use crate::secrets;
 
-/// A place in the source text. Lines and columns count from one; columns count characters.
+/// A position in the source text. Lines and columns count from one; columns count characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -14,14 +14,14 @@ pub(crate) struct Span {
     pub(crate) column: usize,
 }
 
-/// A value of the document and its place.
+/// A value of the document and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) span: Span,
 }
 
-/// What a value is. Words such as `yes` stay text here; the key they belong to decides what they mean.
+/// A value. Words such as `yes` stay text here; the key decides what they mean.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -33,23 +33,23 @@ pub(crate) enum Value {
     Map(Vec<Entry>),
 }
 
-/// A text, and what became of the `${VARIABLE}`s in it.
+/// A text, and whether its `${VARIABLE}`s were substituted.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text {
     pub(crate) content: String,
-    /// Written with quotes or as a block: then `"60"` is never a number.
+    /// Written with quotes or as a block, so that `"60"` is never a number.
     pub(crate) quoted: bool,
     pub(crate) substitution: Substitution,
 }
 
-/// Whether environment variables were put into a text.
+/// Whether environment variables were substituted in a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Substitution {
     /// The text is as written.
     None,
-    /// Every variable had a value; the text may stand for a number where one is wanted.
+    /// Every variable had a value; the text may be read as a number where one is expected.
     Done,
-    /// These variables are not set, so nothing can be said about the value.
+    /// These variables are not set, so the value cannot be judged.
     Unset(Vec<String>),
 }
 
@@ -78,7 +78,7 @@ impl Node {
         }
     }
 
-    /// The value of `key`, if this is a map that sets it. A null counts as not set.
+    /// The value of `key`, if this is a map that sets it. Null counts as not set.
     pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.entry(key).map(|entry| &entry.value).filter(|node| !node.is_null())
     }
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// A boolean; YAML 1.1's unquoted words count, since MassGen's reader takes them.
+    /// A boolean; YAML 1.1's unquoted words count, because MassGen accepts them.
     pub(crate) fn as_bool(&self) -> Option<bool> {
         match &self.value {
             Value::Bool(value) => Some(*value),
@@ -117,7 +117,7 @@ impl Node {
         }
     }
 
-    /// A number, whole or not, never infinite.
+    /// A finite number.
     pub(crate) fn as_number(&self) -> Option<f64> {
         let number = match &self.value {
             Value::Integer(value) => Some(*value as f64),
@@ -128,7 +128,7 @@ impl Node {
         number.filter(|number| number.is_finite())
     }
 
-    /// The variables in this text that are not set; with any, its value cannot be judged.
+    /// The variables in this text that are not set; if there are any, its value cannot be judged.
     pub(crate) fn unset(&self) -> &[String] {
         match &self.value {
             Value::Text(Text { substitution: Substitution::Unset(names), .. }) => names,
@@ -136,7 +136,7 @@ impl Node {
         }
     }
 
-    /// How many values, and bytes of text, this value holds.
+    /// The number of values and bytes of text in this value.
     pub(crate) fn size(&self) -> (usize, usize) {
         let mut values = 0;
         let mut bytes = 0;
@@ -156,16 +156,16 @@ impl Node {
         (values, bytes)
     }
 
-    /// What a person would call this value.
+    /// A description of this value for messages.
     pub(crate) fn describe(&self) -> String {
         match &self.value {
             Value::Null => "nothing".to_owned(),
             Value::Bool(value) => format!("`{value}`"),
             Value::Integer(value) => format!("the number {value}"),
             Value::Number(value) => format!("the number {value}"),
-            // What a variable holds may be a secret, and so may what looks like one.
+            // The value of a variable may be a secret, and so may text that looks like one.
             Value::Text(text) if text.substitution != Substitution::None => {
-                "what the variable holds".to_owned()
+                "the value of the variable".to_owned()
             }
             Value::Text(text) if secrets::is_key_like(&text.content) => {
                 "a text that looks like a key".to_owned()
@@ -173,11 +173,11 @@ impl Node {
             Value::Text(text) if text.content.chars().count() > 40 => "a longer text".to_owned(),
             Value::Text(text) => format!("the text \"{}\"", text.content.escape_debug()),
             Value::List(_) => "a list".to_owned(),
-            Value::Map(_) => "a section with keys of its own".to_owned(),
+            Value::Map(_) => "a section with keys".to_owned(),
         }
     }
 
-    /// The same value as JSON, for what is passed on as it stands.
+    /// The value as JSON, for what is passed on unchanged.
     pub(crate) fn to_json(&self) -> serde_json::Value {
         match &self.value {
             Value::Null => serde_json::Value::Null,

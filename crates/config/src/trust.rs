@@ -14,20 +14,20 @@ use crate::tree::{Node, Value};
 use crate::values::has_shape;
 use crate::walk::join;
 
-/// Most entries that are listed; a config that needs more is described well enough by these.
+/// Most entries that are listed; a config with more is described well enough by these.
 const MOST_LISTED: usize = 100;
 
 /// One part of a config that acts only after the user has trusted the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeedsTrust {
-    /// Dotted path of the key.
+    /// The dotted path of the key.
     pub location: String,
     /// What this part would do, as the rest of a sentence: "would start …".
     pub what: String,
 }
 
-/// Everything in a document that needs trust, in the order of the file. The document must not have been substituted: a
-/// person is shown the names of variables, not their values.
+/// Everything in a document that needs trust, in file order. The document must not have been substituted: a person is
+/// shown the names of variables, not their values.
 pub(crate) fn find(root: &Node, backends: &'static Backends) -> Vec<NeedsTrust> {
     let mut search = Search { backends, found: Vec::new() };
     section(&ROOT, root, "", &mut search);
@@ -54,7 +54,7 @@ fn section(section: &'static Section, node: &Node, path: &str, search: &mut Sear
     }
 }
 
-/// A value that a found config may set before trust, as long as nothing in it needs trust.
+/// A value that a found config may set before trust, as long as nothing inside it needs trust.
 fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
     match kind {
         Kind::Section(inner) if matches!(node.value, Value::Map(_)) => section(inner, node, path, search),
@@ -71,7 +71,7 @@ fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
         Kind::BackendType => {
             let backend = node.as_text().and_then(|name| search.backends.named(name));
             if let Some(backend) = backend.filter(|backend| backend.reach == Reach::Program) {
-                add(path, format!("would start the program behind {}", backend.title), search);
+                add(path, format!("would start {}", backend.title), search);
             }
             used_variables(node, path, search);
         }
@@ -79,7 +79,7 @@ fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
     }
 }
 
-/// A key that needs trust whatever it holds, unless it is switched off.
+/// A key that needs trust, unless it is switched off.
 fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Search) {
     if is_left_out(key, node) {
         return;
@@ -94,7 +94,7 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Searc
             } else {
                 String::new()
             };
-            add(path, format!("would start commands of the agent's choosing{place}"), search);
+            add(path, format!("would let the agent run commands{place}"), search);
         }
         "mcp_servers" => {
             let base = path.strip_suffix(".mcp_servers").unwrap_or_default();
@@ -123,10 +123,10 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Searc
         "interactive_mode" => {
             let is_on = node.get("enabled").and_then(Node::as_bool) != Some(false);
             if is_on {
-                let what = "would let the agent that you talk to read and change files in this directory";
+                let what = "would let the chat agent read and change files in this directory";
                 add(path, what.to_owned(), search);
             }
-            // Its own backend may name endpoints and programs, and is described key by key.
+            // The chat agent's own backend may name endpoints and programs, so it is described key by key.
             if let (Kind::Section(inner), true) = (key.kind, is_on) {
                 section_below(inner, node, path, search);
             }
@@ -140,7 +140,7 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Searc
     used_variables(node, path, search);
 }
 
-/// The keys of a section that already needs trust as a whole: only what is worth naming besides.
+/// The keys of a section that already needs trust as a whole: only what is worth naming in addition.
 fn section_below(inner: &'static Section, node: &Node, path: &str, search: &mut Search) {
     for entry in node.entries() {
         if let Some(Key { kind: Kind::Section(backend), name: "backend", .. }) = inner.key(&entry.key) {
@@ -149,7 +149,7 @@ fn section_below(inner: &'static Section, node: &Node, path: &str, search: &mut 
     }
 }
 
-/// Every variable that is filled in somewhere in a value.
+/// Every variable that is used in a value.
 fn used_variables(node: &Node, path: &str, search: &mut Search) {
     let mut names: Vec<&str> = Vec::new();
     let mut todo = vec![node];
@@ -169,18 +169,18 @@ fn used_variables(node: &Node, path: &str, search: &mut Search) {
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let what = format!("would fill in your variable `{}`", shown(name));
+        let what = format!("would use your environment variable `{}`", shown(name));
         if !search.found.iter().any(|known| known.what == what && known.location.starts_with(path)) {
             add(path, what, search);
         }
     }
 }
 
-/// Whether a key that needs trust does nothing: it is null, an empty list, or a switch that is off. Only a switch is off by
-/// `off` or `no`: elsewhere these are names, of a directory for example.
+/// Whether a key that needs trust has no effect: it is null, an empty list, or a switch that is off. `off` and `no`
+/// only switch off booleans: elsewhere they are names, of a directory for example.
 fn is_left_out(key: &Key, node: &Node) -> bool {
     match &node.value {
-        // The section itself turns the conversation on, whatever stands in it.
+        // The section itself turns the conversation on, even if it is empty.
         Value::Null => key.name != "interactive_mode",
         Value::List(items) => items.is_empty(),
         _ => matches!(key.kind, Kind::Bool) && node.as_bool() == Some(false),
@@ -197,7 +197,7 @@ fn host(url: &str) -> String {
     shown(backends::host_of(url).unwrap_or(url))
 }
 
-/// A text for a question, short and without secrets.
+/// A text for a question to the user, short and without secrets.
 pub(crate) fn shown(text: &str) -> String {
     secrets::hide(text, |_| "…".to_owned()).chars().take(120).collect()
 }

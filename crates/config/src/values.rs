@@ -1,7 +1,7 @@
-//! Judges single values against what their key may hold, and words what is wrong with them.
+//! Checks single values against what their key may hold, and writes the messages.
 //!
-//! The other half of `walk`: that one goes through the tree, this one looks at a value. A message names the key, what
-//! was expected and what stands there, and never repeats a secret.
+//! The other half of `walk`, which goes through the tree. A message names the key, what was expected and what was
+//! found, and never repeats a secret.
 
 use crate::Purpose;
 use crate::backends::{self, Backends};
@@ -14,11 +14,11 @@ use crate::secrets;
 use crate::tree::{Node, Value};
 use crate::walk::{Place, Walk};
 
-/// What an amount of memory looks like.
+/// The description of an amount of memory.
 const MEMORY: &str = "an amount of memory such as `512m` or `2g`";
 
 impl Walk<'_, '_> {
-    /// Judges a value by its kind.
+    /// Checks a value by its kind.
     pub(crate) fn value(&mut self, kind: Kind, node: &Node, place: Place<'_>) {
         if !node.unset().is_empty() {
             if !place.quiet {
@@ -75,11 +75,7 @@ impl Walk<'_, '_> {
         {
             let problem =
                 Problem::new(format!("`{}: {}` is not supported yet", leaf(place.path), choice.value));
-            self.sink.warning(
-                node.span,
-                place.path,
-                problem.hint(format!("`{instead}` is used in its place")),
-            );
+            self.sink.warning(node.span, place.path, problem.hint(format!("`{instead}` is used instead")));
         }
     }
 
@@ -120,7 +116,7 @@ impl Walk<'_, '_> {
         self.patterns += 1;
         let refusal = if self.patterns > limits::MAX_PATTERNS {
             let most = limits::MAX_PATTERNS;
-            Some(Problem::new(format!("a file may hold at most {most} patterns")).hint("use fewer of them"))
+            Some(Problem::new(format!("a file may have at most {most} patterns")).hint("use fewer of them"))
         } else {
             patterns::refusal(text)
         };
@@ -154,7 +150,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Reports a value of the wrong shape.
+    /// Reports a value of the wrong kind.
     pub(crate) fn mismatch(&mut self, node: &Node, place: Place<'_>, wanted: &str) {
         let name = leaf(place.path);
         let wanted = wanted.trim_end();
@@ -163,7 +159,7 @@ impl Walk<'_, '_> {
         } else {
             format!("`{name}` must be {wanted}, not {}", node.describe())
         };
-        // A block begins on the line below its key; the key is what a person looks for.
+        // A block starts on the line below its key; the message points to the key.
         let span = if matches!(node.value, Value::List(_) | Value::Map(_) | Value::Null) {
             place.at
         } else {
@@ -179,9 +175,8 @@ impl Walk<'_, '_> {
                 Purpose::Run => Severity::Error,
             };
             let problem = Problem::new(format!("the environment variable `{name}` is not set"));
-            let hint = format!(
-                "set it, or give a default: `${{{name}:-…}}`; `$${{{name}}}` stands for the text itself"
-            );
+            let hint =
+                format!("set it, or give a default: `${{{name}:-…}}`; `$${{{name}}}` is the literal text");
             self.sink.push(severity, node.span, place.path, problem.hint(hint));
         }
     }
@@ -197,7 +192,7 @@ fn unknown_backend_type(name: &str, backends: &Backends) -> Problem {
     problem.hint(format!("use one of: {}", supported.collect::<Vec<_>>().join(", ")))
 }
 
-/// Whether a value has the shape that a kind asks for, whatever is in it.
+/// Whether a value has the shape of a kind, regardless of its content.
 pub(crate) fn has_shape(kind: Kind, node: &Node) -> bool {
     match kind {
         Kind::Bool => node.as_bool().is_some(),
@@ -214,7 +209,7 @@ pub(crate) fn has_shape(kind: Kind, node: &Node) -> bool {
     }
 }
 
-/// A kind in words.
+/// The name of a kind in messages.
 pub(crate) fn shape_name(kind: Kind) -> String {
     match kind {
         Kind::Bool => "`true` or `false`".to_owned(),
@@ -227,7 +222,7 @@ pub(crate) fn shape_name(kind: Kind) -> String {
         Kind::Memory => "an amount of memory".to_owned(),
         Kind::Integer(_) => "a whole number".to_owned(),
         Kind::Number(_) => "a number".to_owned(),
-        Kind::Section(_) | Kind::Map(_) => "a section with keys of its own".to_owned(),
+        Kind::Section(_) | Kind::Map(_) => "a section with keys".to_owned(),
         Kind::List(_) => "a list".to_owned(),
         Kind::Either(_) | Kind::Any => "a value".to_owned(),
     }

@@ -1,8 +1,8 @@
-//! Holds a document against the table of keys and reports every difference.
+//! Checks a document against the table of keys and reports every difference.
 //!
-//! One pass over the whole tree, driven by the table alone: it knows no key by name. Rules that need more than one
-//! key, such as "no two agents share an id", are in `rules`. It never stops at a problem, so that a person sees
-//! all of them at once.
+//! One pass over the whole tree, driven by the table alone: no key is known by name. Rules that need more than one key,
+//! such as "no two agents share an id", are in `rules`. It never stops at a problem, so that a person sees all of them
+//! at once.
 
 use std::collections::HashSet;
 
@@ -20,28 +20,28 @@ pub(crate) struct Walk<'sink, 'text> {
     pub(crate) purpose: Purpose,
     /// The backend types that the document may name.
     pub(crate) backends: &'static Backends,
-    /// What was warned about already: a key that does not act is worth one warning a file, not one per agent.
+    /// Keys that were already warned about: a key without effect gives one warning per file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
-    /// How many patterns there were.
+    /// How many patterns were seen.
     pub(crate) patterns: usize,
-    /// The table of the whole document, to find where a misplaced key belongs.
+    /// The table of the whole document, used to find the section of a misplaced key.
     root: &'static Section,
 }
 
-/// Where a value stands, and whether the keys around it act.
+/// The position of a value, and whether the keys around it have an effect.
 #[derive(Clone, Copy)]
 pub(crate) struct Place<'a> {
     pub(crate) path: &'a str,
-    /// The span to point at when the value as a whole is the problem.
+    /// The span to mark when the value as a whole is the problem.
     pub(crate) at: Span,
     /// Section and key, for warnings that are given once per key.
     pub(crate) key: (&'static str, &'static str),
-    /// Below a key that does not act: errors are still errors, but one warning is enough.
+    /// Below a key without effect: errors are still reported, but no further warnings.
     pub(crate) quiet: bool,
 }
 
 impl<'sink, 'text> Walk<'sink, 'text> {
-    /// A walk through a document that `root` describes.
+    /// Checks documents that `root` describes.
     pub(crate) fn new(
         root: &'static Section,
         backends: &'static Backends,
@@ -59,7 +59,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
 
     pub(crate) fn section(&mut self, section: &'static Section, node: &Node, place: Place<'_>) {
         let Value::Map(entries) = &node.value else {
-            return self.mismatch(node, place, "a section with keys of its own");
+            return self.mismatch(node, place, "a section with keys");
         };
         for entry in entries {
             let path = join(place.path, &entry.key);
@@ -90,7 +90,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
             self.sink.error(entry.key_span, path, problem.hint(by));
             return;
         }
-        // A null is the same as leaving the key out, as in MassGen.
+        // Null means the same as leaving the key out, as in MassGen.
         if entry.value.is_null() {
             return;
         }
@@ -99,9 +99,9 @@ impl<'sink, 'text> Walk<'sink, 'text> {
         if !acts && !quiet && !is_off(key, &entry.value) && self.warned.insert(id) {
             let problem = match status {
                 Status::Alternative(instead) => {
-                    Problem::new(format!("`{}` does nothing in Althing", key.name)).hint(instead)
+                    Problem::new(format!("`{}` has no effect in Althing", key.name)).hint(instead)
                 }
-                _ => Problem::new(format!("`{}` is not supported yet and does nothing", key.name))
+                _ => Problem::new(format!("`{}` is not supported yet and has no effect", key.name))
                     .hint("the rest of the file works without it; remove the key to silence this warning"),
             };
             self.sink.warning(entry.key_span, path, problem);
@@ -120,7 +120,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
 
     pub(crate) fn map(&mut self, item: Kind, node: &Node, place: Place<'_>) {
         let Value::Map(entries) = &node.value else {
-            return self.mismatch(node, place, "a section with keys of its own");
+            return self.mismatch(node, place, "a section with keys");
         };
         for entry in entries {
             let path = join(place.path, &entry.key);
@@ -128,7 +128,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
         }
     }
 
-    /// The first shape that fits decides; if none does, the message names all of them.
+    /// The first kind whose shape matches decides; if none does, the message names all of them.
     pub(crate) fn either(&mut self, kinds: &'static [Kind], node: &Node, place: Place<'_>) {
         if let Some(kind) = kinds.iter().find(|kind| has_shape(**kind, node)) {
             self.value(*kind, node, place);
@@ -138,7 +138,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
         }
     }
 
-    /// Texts deep in a value that is passed on as it stands can hold unset variables too.
+    /// A value that is passed on unchanged can contain unset variables too.
     pub(crate) fn inner_variables(&mut self, node: &Node, place: Place<'_>) {
         if place.quiet {
             return;
@@ -155,11 +155,11 @@ impl<'sink, 'text> Walk<'sink, 'text> {
 
     fn unknown_key(&mut self, section: &'static Section, entry: &Entry, path: &str) {
         let root = self.root;
-        // A key that is not read any more is nothing to propose.
+        // A key that is not read any more is not suggested.
         let read = section.keys.iter().filter(|key| !matches!(key.status, Status::Replaced(_)));
         let names = read.map(|key| key.name);
         if let Some(near) = althing_text::misspelled(&entry.key, names) {
-            // Ignored, it would leave a setting at its default that was meant to be changed: a model, a limit, a budget.
+            // An error, because ignoring a typo would silently keep a default: a model, a limit, a budget.
             self.sink.push_with(Severity::Error, entry.key_span, path, || {
                 let problem = Problem::new(format!("unknown key `{}`", shown(&entry.key)));
                 problem.hint(format!("did you mean `{near}`?"))
@@ -168,23 +168,23 @@ impl<'sink, 'text> Walk<'sink, 'text> {
         }
         self.sink.push_with(Severity::Warning, entry.key_span, path, || {
             let name = shown(&entry.key);
-            let problem = Problem::new(format!("nobody knows the key `{name}` here; it does nothing"));
+            let problem = Problem::new(format!("unknown key `{name}`; it has no effect"));
             if let Some(near) = althing_text::nearest(&entry.key, section.keys.iter().map(|key| key.name)) {
                 return problem.hint(format!("did you mean `{near}`?"));
             }
             match misplaced::home(root, &entry.key) {
-                Some(home) if home.is_empty() => problem.hint("it has its place at the top of the file"),
-                Some(home) => problem.hint(format!("it has its place in `{home}`")),
+                Some(home) if home.is_empty() => problem.hint("it belongs at the top level of the file"),
+                Some(home) => problem.hint(format!("it belongs in `{home}`")),
                 None if section.name == "backend" => {
-                    problem.hint("a field of the request body goes into `extra_body`")
+                    problem.hint("fields of the request body go into `extra_body`")
                 }
-                None => problem.hint("remove it, or see `althing config schema` for the keys there are"),
+                None => problem.hint("remove it, or see `althing config schema` for the known keys"),
             }
         });
     }
 }
 
-/// Whether a key that does not act is set to what happens anyway.
+/// Whether a key without effect is set to the value that asks for nothing.
 fn is_off(key: &Key, node: &Node) -> bool {
     if key.never_missed {
         return true;
@@ -198,7 +198,7 @@ fn is_off(key: &Key, node: &Node) -> bool {
     }
 }
 
-/// A key as a message shows it: of a key of a megabyte, the beginning.
+/// A key as shown in messages; a very long one is cut.
 fn shown(key: &str) -> String {
     key.chars().take(80).flat_map(char::escape_debug).collect()
 }

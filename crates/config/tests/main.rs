@@ -1,6 +1,6 @@
-//! The tests of this crate, one binary; each file of `suite` is about one behaviour.
+//! The tests of this crate, in one binary; each file of `suite` covers one behavior.
 
-#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "a test that cannot go on should stop")]
+#![expect(clippy::expect_used, clippy::indexing_slicing, reason = "tests fail by panicking")]
 
 mod suite {
     mod abilities;

@@ -1,5 +1,5 @@
-//! The place of a conversation's own agent: the files of the project, MCP servers, what the runs left. It works alone,
-//! so it may write where it works, and nowhere else.
+//! The environment of a conversation's chat agent: the project's files, MCP servers, and the files of its runs. It
+//! works alone, so it may write to the project, and to nothing else.
 
 use super::grant::Grantee;
 use super::{Places, guidance, make_dir, run_blocking};
@@ -12,22 +12,23 @@ use althing_workspace::{FileHost, FilePolicy, Memory, ProjectHost, TaskHost, Too
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The interactive agent's place.
+/// The chat agent's environment.
 pub struct ChatPlace {
-    /// Where a program works: the project, or a directory of its own where the project may not be written to.
+    /// Where a CLI agent is started: the project, or a private directory if the project is read-only.
     path: String,
     grant: Grant,
     router: ToolRouter,
     briefing: ProjectBriefing,
     project: Option<Arc<Project>>,
-    /// What is known of the project workspace.
+    /// The overview of the project workspace, refreshed before each call.
     known: Mutex<Option<String>>,
     guidance: Mutex<Guidance>,
     memory: Option<Memory>,
 }
 
 impl Places {
-    /// The place of the agent of a conversation whose files are in `dir`; None where nobody is talked to.
+    /// The environment of the chat agent of a conversation whose files are in `dir`; None if the conversation has no
+    /// chat agent.
     pub(super) async fn make_chat(&self, dir: &Path, spec: &ChatSpec) -> Result<Option<ChatPlace>, String> {
         let Some(agent) = &spec.agent else { return Ok(None) };
         let (member, is_cli_agent) = (&agent.member, agent.member.is_cli_agent());
@@ -44,14 +45,14 @@ impl Places {
         let files = files.map_err(|error| error.to_string())?;
         let files = Arc::new(files);
         let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::new();
-        // A program reads and writes files by itself.
+        // A CLI agent has file tools of its own.
         if !is_cli_agent {
             hosts.push(files.clone());
         }
         self.add_hosts(&mut hosts, &tools, (&project.path, &grant), (&scratch, &outputs)).await?;
         let memory = self.memory(&scratch, &self.notes.join(member.id.as_str()), &member.id).await;
         let guidance = Guidance {
-            // A program finds them by itself.
+            // A CLI agent reads a project's instructions itself.
             instructions: if self.tools.extras.instructions && !is_cli_agent {
                 guidance::instructions(project_instructions(&files, &context))
             } else {
@@ -77,7 +78,7 @@ impl Places {
         Ok(Some(ChatPlace { path, grant, router, briefing, project, known, guidance, memory }))
     }
 
-    /// The tools that a program has as well: of the project workspace, of MCP servers, of a task list.
+    /// The tools that CLI agents get as well: those of the project workspace, of MCP servers, and of the task list.
     async fn add_hosts(
         &self,
         hosts: &mut Vec<Arc<dyn ToolHost>>,
@@ -109,7 +110,7 @@ impl AgentEnv for ChatPlace {
         &self.router
     }
 
-    /// The chat agent works alone, so that its project is open to it at any time.
+    /// The chat agent works alone, so the project is always open to it.
     fn grant(&self, _access: ContextAccess) -> Grant {
         self.grant.clone()
     }
@@ -124,11 +125,11 @@ impl AgentEnv for ChatPlace {
         Box::pin(async { Ok(()) })
     }
 
-    /// There is nobody else's work to see; the project and its own notes are what they are now.
+    /// There are no other answers to show; this refreshes the project overview and the agent's notes.
     fn show_snapshots(&self, _labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             if let Some(project) = self.project.clone() {
-                // A project that somebody broke is told of as that; it can still be mended.
+                // If the project workspace is damaged the agent sees the error, so that it can repair the files.
                 let look = move || Ok(project.workspace.overview().unwrap_or_else(|error| error.to_string()));
                 let known = run_blocking(look).await?;
                 *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
@@ -145,7 +146,7 @@ impl AgentEnv for ChatPlace {
     }
 
     fn import_dir<'a>(&'a self, _from: &'a str, _name: &'a str) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(async { Err("nothing is taken over into a conversation".to_owned()) })
+        Box::pin(async { Err("a conversation has no workspace to import into".to_owned()) })
     }
 
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>> {

@@ -1,4 +1,4 @@
-//! The walls inside which agents' commands run, and what they may touch there.
+//! The sandbox in which agents' commands run, and what they may touch there.
 
 use althing_protocol::{
     AgentId, CommandsConfig, ContextAccess, DockerConfig, Grant, NetworkGrant, SessionId, TaskId,
@@ -10,24 +10,24 @@ use althing_runner::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What this machine can confine commands with, as far as this session needs it.
+/// The sandboxes of this machine, as far as the session needs them.
 pub struct Walls {
     /// Starts processes under a guard.
     pub launcher: Launcher,
-    /// For commands on this machine.
+    /// For commands that run directly on this machine.
     pub local: Confinement,
-    /// For commands in containers.
+    /// For commands that run in containers.
     pub docker: Option<DockerClient>,
 }
 
 impl Walls {
-    /// Nothing runs commands.
+    /// For sessions in which no agent runs commands.
     pub fn unneeded() -> Self {
         let why = "no agent of this session runs commands".to_owned();
         Self { launcher: Launcher::default(), local: Confinement::Refused { why }, docker: None }
     }
 
-    /// Tries what there is.
+    /// Detects the sandboxes of this machine.
     pub async fn find(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
         let launcher = Launcher::default();
         let available = althing_runner::detect(&launcher, scratch).await;
@@ -35,20 +35,20 @@ impl Walls {
     }
 }
 
-/// Where Docker's daemon listens.
+/// The socket of the Docker daemon.
 pub fn docker_socket(docker_host: Option<&str>) -> PathBuf {
     let named = docker_host.and_then(|host| host.strip_prefix("unix://")).map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from("/var/run/docker.sock"))
 }
 
-/// Whose container it is.
+/// The owner of a container, used in its labels.
 pub struct Owner<'a> {
     pub session: &'a SessionId,
     pub run: &'a TaskId,
     pub agent: &'a AgentId,
 }
 
-/// The host of an agent's commands.
+/// The tool host for an agent's commands.
 pub fn host(
     grant: &Grant,
     walls: Confinement,

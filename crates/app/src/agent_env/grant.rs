@@ -1,4 +1,4 @@
-//! The grant of each agent: the only place that decides what an agent may touch. File tools, commands, containers, CLI
+//! The grant of each agent: the only code that decides what an agent may touch. File tools, commands, containers, CLI
 //! agents and MCP servers derive their confinement from it.
 
 use super::Places;
@@ -9,23 +9,23 @@ use althing_protocol::{
 use althing_workspace::Workspace;
 use std::path::{Path, PathBuf};
 
-/// An agent, as far as its grant depends on it.
+/// The agent that a grant is made for.
 pub(super) enum Grantee<'a> {
     /// A member of a run whose files are in `run_dir`.
     Member { run_dir: &'a Path, spec: &'a RunSpec, seat: usize },
-    /// The agent of a conversation whose files are in `dir`.
+    /// The chat agent of a conversation whose files are in `dir`.
     ChatAgent { dir: &'a Path, context_paths: &'a [ContextPath] },
 }
 
 impl Places {
-    /// What an agent may touch at most. [`Grant::under`] narrows it to what one call may.
+    /// The most that an agent may touch. [`Grant::with_access`] narrows it for a single call.
     pub(super) fn grant(&self, agent: &Grantee<'_>, tools: &ToolsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {
             Grantee::Member { run_dir, spec, seat } => {
                 let workspace = PathBuf::from(workspace_of(spec, &run_dir.to_string_lossy(), *seat));
-                // Named after the workspace, whose name is fit for a path.
+                // The workspace's name is already safe as a path component.
                 let output_dir = run_dir.join("outputs").join(workspace.file_name().unwrap_or_default());
-                // A subagent sees the workspace of the agent that asked for it.
+                // A subagent can read the workspace of the agent that launched it.
                 let asking = spec.subagent_of.as_ref().and_then(|of| of.workspace.as_ref());
                 let others = Workspace::view_dir_of(run_dir, &workspace);
                 let views = [others, output_dir.clone()].into_iter().chain(asking.map(PathBuf::from));
@@ -35,7 +35,8 @@ impl Places {
                 let (project, mut context) = self.project_and_context(context_paths);
                 let start = PathBuf::from(&project.path);
                 context.insert(0, project);
-                // Beside the conversation are its runs, whose results it is told by path where they are long.
+                // The runs of the conversation are in sibling directories; long results are given to the agent as paths
+                // there.
                 let runs = dir.parent().unwrap_or(dir).to_owned();
                 (dir.join("workspace"), dir.join("outputs"), Some(start), vec![runs], context)
             }
@@ -56,8 +57,9 @@ impl Places {
         }
     }
 
-    /// The project, and the other paths that the chat agent may read. Nobody hands over all of a home, or more, by being in
-    /// it: there the agent only looks. What the config opens for reading only stays so.
+    /// The project, and the other paths that the chat agent may read. A working directory that is the home directory,
+    /// or contains it, is read-only: starting Althing there does not grant the whole home. Paths that the config makes
+    /// read-only stay read-only.
     fn project_and_context(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
         let here = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
         let kept = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
@@ -67,13 +69,13 @@ impl Places {
         let mut project = ContextPath { path, writable: true, protected: Vec::new() };
         project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
         let mut others = Vec::new();
-        // Beside a project workspace there is what it is about.
+        // With a project workspace elsewhere, the working directory is what the project is about.
         if kept.as_ref().is_some_and(|kept| *kept != here) {
             let path = here.display().to_string();
             others.push(ContextPath { path, writable: false, protected: Vec::new() });
         }
         for context in configured {
-            // What runs only read of the project workspace is the agent's to keep.
+            // Runs only read the project workspace, but the chat agent maintains it.
             if kept.as_ref().is_some_and(|kept| Path::new(&context.path).starts_with(kept)) {
                 continue;
             }
@@ -83,7 +85,7 @@ impl Places {
             } else if context.writable && Path::new(&context.path).starts_with(&dir) {
                 project.protected.extend(context.protected.iter().cloned());
                 let below = Path::new(&context.path).strip_prefix(&dir).unwrap_or(Path::new(""));
-                // Inside the project this would be protected: the user opens it by naming it.
+                // This path runs code, so it would be protected inside the project; the user allowed it by naming it.
                 if runs_code(below).is_some_and(|row| row.protected) {
                     others.push(context.clone());
                 }
@@ -95,7 +97,7 @@ impl Places {
     }
 }
 
-/// The network of an agent's commands, as its config says.
+/// The network access of an agent's commands, as its config says.
 fn network(commands: &CommandsConfig) -> NetworkGrant {
     match (&commands.docker, commands.network) {
         (Some(_), _) => NetworkGrant::Container,

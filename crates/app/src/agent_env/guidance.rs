@@ -1,4 +1,4 @@
-//! What an agent is told besides its place, put together from what `workspace` finds.
+//! The prompt additions of an agent with tools: a project's instructions, skills and the agent's notes.
 
 use althing_disk::DiskError;
 use althing_engine::{AgentNotes, FileExcerpt, SkillEntry};
@@ -8,12 +8,12 @@ fn page(document: Document) -> FileExcerpt {
     FileExcerpt { path: document.path, text: document.text, whole: document.whole }
 }
 
-/// A project's instructions.
+/// The project's instructions, as prompt pages.
 pub fn instructions(documents: Vec<Document>) -> Vec<FileExcerpt> {
     documents.into_iter().map(page).collect()
 }
 
-/// Skills, as they are listed.
+/// The skills, as prompt entries.
 pub fn skills(skills: &Skills) -> Vec<SkillEntry> {
     let entry = |skill: &althing_workspace::Skill| SkillEntry {
         name: skill.name.clone(),
@@ -23,7 +23,7 @@ pub fn skills(skills: &Skills) -> Vec<SkillEntry> {
     skills.found.iter().map(entry).collect()
 }
 
-/// An agent's notes as they are now.
+/// An agent's current notes.
 pub fn notes(memory: &Memory) -> Result<AgentNotes, DiskError> {
     let notes = memory.notes()?;
     Ok(AgentNotes {

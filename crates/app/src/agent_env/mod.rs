@@ -1,5 +1,5 @@
-//! Where agents with tools work: the files of `workspace`, the runner's commands and MCP servers' tools joined into one
-//! place per agent, each with exactly the reach that its config gives it.
+//! Environments of agents with tools: combines `workspace`'s files, `runner`'s commands and `mcp`'s servers into one
+//! environment per agent, limited to what the agent's config grants.
 
 mod chat;
 mod commands;
@@ -32,29 +32,29 @@ use tool_hosts::{Files, PlanFirst};
 pub use commands::{Walls, docker_socket};
 pub use tools::TeamTools;
 
-/// Makes the places of one session's agents.
+/// Makes the environments of one session's agents.
 pub struct Places {
     session: SessionId,
     state_dir: PathBuf,
     tools: TeamTools,
     skills: Skills,
-    /// Where agents' notes are kept between runs.
+    /// The directory of agents' notes between runs.
     notes: PathBuf,
     walls: Walls,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-    /// Where Althing was started: the project of whoever is talked to.
+    /// The directory where Althing was started: the chat agent's project.
     cwd: PathBuf,
-    /// The project workspace, where the session works in one.
+    /// The project workspace, if the session has one.
     project: Option<Arc<Project>>,
     home: Option<PathBuf>,
     tell: Tell,
-    /// What was started for agents and must be ended with the session.
+    /// Containers and MCP servers that must be closed with the session.
     started: Mutex<Vec<Started>>,
-    /// The notes of agents that have had a place.
+    /// The notes of the agents whose environments were opened.
     memories: Mutex<Vec<Memory>>,
 }
 
-/// Something that runs for an agent.
+/// Something that was started for an agent.
 #[derive(Clone)]
 enum Started {
     Container(Arc<Container>),
@@ -62,7 +62,7 @@ enum Started {
 }
 
 impl Places {
-    /// The workspaces of one session's agents.
+    /// The environments of one session's agents.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
@@ -102,17 +102,17 @@ impl Places {
         self.started.lock().unwrap_or_else(PoisonError::into_inner).push(started);
     }
 
-    /// Keeps the notes of every agent that has had a place.
+    /// Saves the notes of every agent whose environment was opened.
     async fn save_notes(&self) {
         let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for memory in memories {
             if let Err(error) = run_blocking(move || memory.save()).await {
-                (self.tell)(&format!("an agent's notes could not be kept: {error}"));
+                (self.tell)(&format!("an agent's notes could not be saved: {error}"));
             }
         }
     }
 
-    /// Ends what was started for agents: their containers and MCP servers; keeps their notes.
+    /// Saves the agents' notes, and closes the containers and MCP servers that were started for them.
     pub async fn close(&self) {
         self.save_notes().await;
         let started = std::mem::take(&mut *self.started.lock().unwrap_or_else(PoisonError::into_inner));
@@ -129,9 +129,9 @@ impl Places {
     }
 
     async fn make(&self, run: &TaskId, run_dir: &str, spec: &RunSpec, seat: usize) -> Result<Place, String> {
-        let member = spec.members.get(seat).ok_or("there is no such agent")?;
+        let member = spec.members.get(seat).ok_or("no such agent")?;
         let tools = self.tools.agent(&member.id);
-        // A program writes with tools of its own.
+        // A CLI agent writes with tools of its own, which the file tools do not see.
         let is_cli_agent = member.is_cli_agent();
         let reach = if is_cli_agent || tools.commands.is_some() || !tools.mcp_servers.is_empty() {
             UndoReach::Everything
@@ -156,7 +156,7 @@ impl Places {
         let plan_first = spec.rules.plan_first;
         let mut hosts = vec![PlanFirst::over(Arc::new(Files(local.clone())), is_read_only_tool, plan_first)];
         let (mut container, mut has_commands) = (None, false);
-        // Planning is held by which tools there are: none that act.
+        // Planning is enforced by leaving out every tool that acts.
         if let Some(commands) = tools.commands.as_ref().filter(|_| !planning) {
             let (host, made) = self.commands(commands, &grant, run, &member.id).await?;
             has_commands = host.refusal().is_none();
@@ -206,7 +206,7 @@ impl Places {
         if configs.iter().any(McpServerConfig::is_started) {
             match servers::protection(grant.clone(), local, home).await {
                 Ok(None) if !matches!(local, Confinement::Unconfined(_)) => {
-                    (self.tell)("MCP servers run with all your rights: bubblewrap does not work here")
+                    (self.tell)("MCP servers run with all your permissions: bubblewrap does not work here")
                 }
                 Ok(found) => protection = found,
                 Err(why) => {
@@ -228,12 +228,12 @@ impl Places {
         started
     }
 
-    /// The agent's notes, brought from where they are kept.
+    /// Loads the agent's notes into its workspace.
     async fn memory(&self, workspace: &Path, store: &Path, agent: &AgentId) -> Option<Memory> {
         if !self.tools.extras.memory {
             return None;
         }
-        // What it noted in an earlier run of this session.
+        // The agent may have written notes in an earlier run of this session.
         self.save_notes().await;
         let (workspace, store) = (workspace.to_owned(), store.to_owned());
         match run_blocking(move || Memory::open(&workspace, &store)).await {
@@ -248,7 +248,7 @@ impl Places {
         }
     }
 
-    /// The notes that an agent is told when it begins; none, and a notice, where they cannot be read.
+    /// The notes for an agent's first prompt; None, with a notice to the user, if they cannot be read.
     fn told_notes(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<AgentNotes> {
         match guidance::notes(memory?) {
             Ok(notes) => Some(notes),
@@ -289,7 +289,7 @@ impl Places {
                 Some(commands::container(containers, docker, grant, &owner).await?)
             }
             (Some(_), None) => {
-                return Err("its commands are to run in Docker, and no Docker daemon answers".into());
+                return Err("its commands need Docker, and no Docker daemon answers".into());
             }
             (None, _) => None,
         };
@@ -329,22 +329,22 @@ impl AgentEnvs for Places {
     }
 }
 
-/// One agent's place.
+/// The environment of one member of a run.
 struct Place {
     local: Arc<AgentFiles>,
     grant: Grant,
-    /// Whether it only plans while the context paths are closed.
+    /// Whether the agent only plans while the context paths are read-only.
     plan_first: bool,
     router: ToolRouter,
     briefing: WorkspaceBriefing,
     guidance: Mutex<Guidance>,
     memory: Option<Memory>,
-    /// Its container, where its commands run in one.
+    /// The container of the agent's commands, if they run in one.
     container: Option<Arc<Container>>,
     tell: Teller,
 }
 
-/// Tells the user what there is to know of one agent's place.
+/// Shows the user the notices of one agent's environment.
 struct Teller {
     tell: Tell,
     agent: AgentId,
@@ -382,7 +382,7 @@ impl AgentEnv for Place {
 
     fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            // Files that are refused do not cost the agent its notes.
+            // Save the notes even if the snapshot of the files is refused.
             let kept = self.local.keep(label).await;
             let noted = self.keep_notes().await;
             kept.and(noted)
@@ -411,7 +411,7 @@ impl AgentEnv for Place {
 
     fn close_context(&self) -> BoxFuture<'_, Result<Vec<FileWrite>, String>> {
         Box::pin(async move {
-            // First nothing may write any more, then it is looked at what was written.
+            // Revoke write access first, then list what was written.
             self.recreate(ContextAccess::ReadOnly).await?;
             self.local.close_context().await
         })
@@ -419,7 +419,7 @@ impl AgentEnv for Place {
 }
 
 impl Place {
-    /// After an answer: what the agent noted is kept, and is what it is told from now on.
+    /// After an answer: saves the agent's notes, which its prompts contain from now on.
     async fn keep_notes(&self) -> Result<(), String> {
         let Some(memory) = self.memory.clone() else { return Ok(()) };
         let notes = run_blocking(move || memory.save().and_then(|()| guidance::notes(&memory))).await?;
@@ -427,7 +427,7 @@ impl Place {
         Ok(())
     }
 
-    /// A container's mounts cannot be changed: it is made anew.
+    /// A container's mounts cannot be changed, so the container is replaced.
     async fn recreate(&self, access: ContextAccess) -> Result<(), String> {
         match &self.container {
             Some(container) => container.recreate(access).await.map_err(|error| error.to_string()),
@@ -436,13 +436,13 @@ impl Place {
     }
 }
 
-/// Makes a directory that only the user can read.
+/// Creates a directory that only the user can read.
 fn make_dir(dir: &Path) -> Result<(), String> {
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir);
-    made.map_err(|error| format!("{} cannot be made: {error}", dir.display()))
+    made.map_err(|error| format!("{} cannot be created: {error}", dir.display()))
 }
 
-/// Docker, if its daemon answers; what an earlier crash left behind is removed first.
+/// Connects to Docker, if its daemon answers, and removes containers that an earlier crash left behind.
 pub async fn docker(tell: &Tell, socket: &Path) -> Option<DockerClient> {
     match DockerClient::connect(socket).await {
         Ok(containers) => {

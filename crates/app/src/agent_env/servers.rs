@@ -1,5 +1,5 @@
-//! An agent's MCP servers, from its config. Each is started under a guard, so that neither it nor anything that it
-//! started outlives Althing, and cannot write what its agent may never write.
+//! An agent's MCP servers, from its config. Each runs under a guard, so that neither the server nor its children
+//! outlive Althing, and cannot write to paths that are protected from its agent.
 
 use crate::context::Notify as Tell;
 use althing_mcp::{
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// From TERM to KILL; the client kills a server itself after its own, shorter patience.
+/// Time from SIGTERM to SIGKILL. The MCP client itself kills a server sooner.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Starts an agent's servers. One that does not start is left out, and said.
+/// Starts an agent's servers. A server that does not start is left out, with a notice.
 pub async fn start(
     configs: &[McpServerConfig],
     workspace: &str,
@@ -36,8 +36,8 @@ pub async fn start(
     Arc::new(McpServers::start(configs.iter().map(|config| spec(config, workspace)).collect(), options).await)
 }
 
-/// What an agent's servers may not write to. They keep settings and caches in the user's home, so a root that holds all of
-/// it is not closed to them.
+/// What an agent's servers must not write to. Servers keep settings and caches in the user's home, so a root that
+/// contains the home directory stays writable for them.
 pub async fn protection(
     mut grant: Grant,
     confinement: &Confinement,
@@ -59,7 +59,7 @@ struct GuardedSpawner {
 impl Spawner for GuardedSpawner {
     fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>> {
         Box::pin(async move {
-            // The guard works elsewhere, so a relative directory has to be settled here.
+            // The guard runs in another directory, so a relative path is resolved here.
             let here = std::env::current_dir()?;
             let program = PipedProgram {
                 program: launch.program.clone(),
@@ -80,7 +80,7 @@ impl Spawner for GuardedSpawner {
     }
 }
 
-/// A server under its guard.
+/// A server that runs under a guard.
 struct GuardedServer(PipedProcess);
 
 impl ServerProcess for GuardedServer {
@@ -106,7 +106,7 @@ impl ServerProcess for GuardedServer {
 
 fn spec(config: &McpServerConfig, workspace: &str) -> ServerSpec {
     let name = config.name.clone();
-    // MassGen's configs name the agent's workspace so.
+    // MassGen's configs use this placeholder for the agent's workspace.
     let here = |text: &String| text.replace(althing_config::WORKSPACE_PLACEHOLDER, workspace);
     let mut spec = match &config.transport {
         McpTransport::Stdio { command, args, env, cwd } => {

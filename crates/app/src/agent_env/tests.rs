@@ -1,4 +1,4 @@
-//! What agents find in their places under each switch of a config: tools, and what they are told.
+//! What agents' environments contain under each config switch: tools and prompt texts.
 
 use super::{Places, TeamTools, Walls};
 use crate::context::Notify as Tell;
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex};
 
 const LOOKING: [&str; 4] = ["read_file", "list_directory", "glob", "search"];
 
-/// A state directory, a project, and an agent that may do everything.
+/// A state directory, a project, and an agent with every tool.
 struct Setting {
     _dir: tempfile::TempDir,
     base: PathBuf,
@@ -252,7 +252,7 @@ async fn a_task_list_is_a_file_of_the_workspace_only_where_the_config_says_so() 
 #[tokio::test]
 async fn whoever_has_too_large_a_project_is_told_how_far_an_undo_will_reach() {
     let setting = Setting::new();
-    // Only its length counts, and a file with a hole takes no room.
+    // Only the length matters; a sparse file takes no disk space.
     let large = std::fs::File::create(setting.base.join("project/large")).unwrap();
     large.set_len(1 << 30).unwrap();
     let places = setting.places();

@@ -1,10 +1,10 @@
-//! Tool hosts of a place that stand before others.
+//! Tool hosts that wrap others.
 
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use althing_workspace::AgentFiles;
 use std::sync::Arc;
 
-/// The file tools of a place, as one of several hosts.
+/// The file tools of an environment, as one of several hosts.
 pub struct Files(pub Arc<AgentFiles>);
 
 impl ToolHost for Files {
@@ -17,15 +17,15 @@ impl ToolHost for Files {
     }
 }
 
-/// A host whose acting tools are there only for whoever presents, while the others plan.
+/// With plan-first rules, hides the tools that act from every agent except the presenter.
 pub struct PlanFirst {
     host: Arc<dyn ToolHost>,
-    /// Whether a tool only looks.
+    /// Whether a tool only reads.
     looks: fn(&str) -> bool,
 }
 
 impl PlanFirst {
-    /// The host itself where nobody has to plan first.
+    /// Wraps the host if agents have to plan first; otherwise returns it unchanged.
     pub fn over(host: Arc<dyn ToolHost>, looks: fn(&str) -> bool, plan_first: bool) -> Arc<dyn ToolHost> {
         if plan_first { Arc::new(Self { host, looks }) } else { host }
     }
@@ -47,7 +47,7 @@ impl ToolHost for PlanFirst {
             return self.host.call(call, access);
         }
         Box::pin(async move {
-            let content = format!("{} is not there while agents only plan. Nothing was done.", call.name);
+            let content = format!("{} is not available while agents only plan. Nothing was done.", call.name);
             ToolOutcome { content, is_error: true }
         })
     }

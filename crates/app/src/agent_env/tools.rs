@@ -1,24 +1,24 @@
-//! What a config gives its agents: tools of their own, and what all who have tools share.
+//! The tools that a config gives its agents, and what all agents with tools share.
 
 use althing_protocol::{AgentId, Config, McpServerConfig, PlanningConfig, TaskPlanning, ToolsConfig};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-/// Where skills are besides the directory that the config names.
+/// The skills directory that is searched in addition to the configured one.
 const USUAL_SKILLS: &str = ".agent/skills";
 
 /// The tools of a team.
 #[derive(Clone, Default)]
 pub struct TeamTools {
     agents: HashMap<AgentId, ToolsConfig>,
-    /// What every agent with tools has besides its own.
+    /// What every agent with tools has in addition to its own tools.
     pub extras: Extras,
 }
 
-/// What agents with tools have besides.
+/// What every agent with tools has in addition to its own tools.
 #[derive(Clone, Default)]
 pub struct Extras {
-    /// Where skills are looked for, as written.
+    /// The skills directories, as written in the config.
     pub skills: Vec<String>,
     pub instructions: bool,
     pub memory: bool,
@@ -27,7 +27,7 @@ pub struct Extras {
 }
 
 impl TeamTools {
-    /// What a config gives.
+    /// The tools that a config gives.
     pub fn of(config: &Config) -> Self {
         let agents = config.agents.iter().map(|agent| (agent.id.clone(), agent.tools.clone())).collect();
         let skills = config.skills.as_ref();
@@ -43,28 +43,28 @@ impl TeamTools {
         Self { agents, extras }
     }
 
-    /// Gives one more agent its tools.
+    /// Sets the tools of one more agent.
     pub fn insert(&mut self, id: AgentId, tools: ToolsConfig) {
         self.agents.insert(id, tools);
     }
 
-    /// What one agent may do; nothing for one that is not known.
+    /// The tools of one agent; none if the agent is unknown.
     pub fn agent(&self, id: &AgentId) -> ToolsConfig {
         self.agents.get(id).cloned().unwrap_or_default()
     }
 
-    /// Whether an agent has tools by the config.
+    /// Whether the config gives an agent tools.
     pub fn has(&self, id: &AgentId) -> bool {
         let Extras { skills, memory, tasks, .. } = &self.extras;
         !skills.is_empty() || *memory || tasks.is_some() || self.agents.get(id).is_some_and(ToolsConfig::any)
     }
 
-    /// Whether any agent runs commands: then it matters what this machine can confine.
+    /// Whether any agent runs commands, so that a sandbox is needed.
     pub fn runs_commands(&self) -> bool {
         self.agents.values().any(|tools| tools.commands.is_some())
     }
 
-    /// Whether any agent has MCP servers that are started here: then, too.
+    /// Whether any agent has MCP servers that are started here, so that a sandbox is needed.
     pub fn starts_servers(&self) -> bool {
         self.agents.values().flat_map(|tools| &tools.mcp_servers).any(McpServerConfig::is_started)
     }
@@ -78,7 +78,7 @@ impl TeamTools {
 }
 
 impl Extras {
-    /// The directories of skills, relative ones below `cwd`.
+    /// The skills directories, resolved against `cwd`.
     pub fn skill_dirs(&self, cwd: &Path) -> Vec<PathBuf> {
         self.skills.iter().map(|dir| cwd.join(dir)).collect()
     }

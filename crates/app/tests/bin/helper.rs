@@ -1,4 +1,4 @@
-//! The hidden modes as a program of their own, for the tests: in the product `althing` itself is re-executed.
+//! The hidden modes as a separate executable, for the tests; the product re-executes `althing` itself.
 
 use std::process::ExitCode;
 

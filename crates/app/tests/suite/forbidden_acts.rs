@@ -1,7 +1,7 @@
 //! One list of forbidden acts, tried by every kind of agent in every sandbox.
 //!
-//! Whether an act was refused is judged by the file itself, from outside. Each kind must also be able to read, and to
-//! write where it may: otherwise a refusal would prove nothing.
+//! The test checks the files from outside to judge whether an act was refused. Each kind must also be able to read, and
+//! to write where it is allowed to: otherwise a refusal would prove nothing.
 
 use althing_app::Environment;
 use althing_app::agent_env::{Places, TeamTools, Walls};
@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A way in which an agent acts on files.
+/// How an agent acts on files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     FileTools,
@@ -40,14 +40,14 @@ enum Sandbox {
     Docker,
 }
 
-/// What the agent is about.
+/// What the agent is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Agents work in parallel: context paths are closed.
+    /// Agents work in parallel; context paths are read-only.
     Working,
-    /// The presenter writes: context paths are open.
+    /// The presenter writes; context paths are writable.
     Presenting,
-    /// Nothing is written.
+    /// Nothing may be written.
     Planning,
 }
 
@@ -55,16 +55,16 @@ use Kind::{CliHeadless, CliInteractive, Command, FileTools, McpServer};
 use Phase::{Planning, Presenting, Working};
 use Sandbox::{Bubblewrap, Docker, Landlock};
 
-/// Which kinds are confined by which sandbox. Landlock cannot leave a server its user's rights but for a few places, so
-/// that MCP servers are confined by bubblewrap alone.
+/// Which kinds each sandbox confines. Landlock cannot grant an MCP server all of the user's rights except for some
+/// paths, so MCP servers are confined only by bubblewrap.
 const KINDS: [(Sandbox, &[Kind]); 3] = [
     (Bubblewrap, &[FileTools, Command, McpServer, CliHeadless, CliInteractive]),
     (Landlock, &[Command, CliHeadless, CliInteractive]),
     (Docker, &[Command]),
 ];
 
-/// An act: what is written to, and when that is forbidden. `{own}` and `{other}` stand for the agent's own workspace and
-/// another's.
+/// An act: the path that is written to, and the phases in which that is forbidden. `{own}` and `{other}` stand for the
+/// agent's own workspace and another agent's.
 type Act = (&'static str, &'static str, &'static [Phase]);
 
 const ACTS: [Act; 13] = [
@@ -95,10 +95,10 @@ const ACTS: [Act; 13] = [
     ("write the workspace", "{own}/note.txt", &[Planning]),
 ];
 
-/// A file that runs code later, and that the user named as a writable context path.
+/// A file that runs code later; the user named it as a writable context path.
 const NAMED: &str = "project/src/.envrc";
 
-/// A server with one tool, which runs a command as any program would.
+/// An MCP server with one tool, which runs a command.
 const SERVER: &str = r#"
 import json, subprocess, sys
 for line in sys.stdin:
@@ -120,7 +120,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}), flush=True)
 "#;
 
-/// Nobody calls Althing's tools here.
+/// Althing's tools are not called in these tests.
 struct NoEndpoints;
 
 impl Endpoints for NoEndpoints {
@@ -133,7 +133,7 @@ impl Endpoints for NoEndpoints {
     }
 }
 
-/// A project and an agent that may do everything its config can give.
+/// A project, and an agent with every tool that a config can give.
 struct World {
     _dir: tempfile::TempDir,
     base: PathBuf,
@@ -166,7 +166,7 @@ fn member(name: &str) -> Member {
     }
 }
 
-/// The server whose tool runs commands.
+/// The MCP server whose tool runs commands.
 fn server(base: &Path) -> McpServerConfig {
     McpServerConfig {
         name: "shell".into(),
@@ -382,8 +382,8 @@ impl World {
     }
 }
 
-/// Whether a kind has the phase at all: a workflow's task is no part of a run, and a planning agent of a model has no
-/// commands and no servers.
+/// Whether a kind acts in a phase at all: a workflow's task is not part of a run, and an agent on a model has neither
+/// commands nor servers while it plans.
 fn takes_part(kind: Kind, phase: Phase) -> bool {
     match kind {
         CliInteractive => phase == Presenting,
@@ -391,7 +391,7 @@ fn takes_part(kind: Kind, phase: Phase) -> bool {
     }
 }
 
-/// Tries every act that is forbidden in this phase, and says which were not refused.
+/// Tries every act that is forbidden in this phase, and returns those that were not refused.
 async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
     let mut failures = Vec::new();
     let mut fail = |act: &str, said: &str| {
@@ -404,12 +404,12 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
         fail("read what is protected", &said);
     }
     for (act, path, _) in ACTS.iter().filter(|(_, _, phases)| phases.contains(&world.phase)) {
-        // A workflow's task has no configured context paths, so that nothing of its directory is configured as protected.
+        // A workflow's task has no configured context paths, so nothing in its directory is configured as protected.
         let configured = ["write a protected path", "write a read-only context path inside a writable one"];
         if kind == CliInteractive && configured.contains(act) {
             continue;
         }
-        // A server is not restarted when the context paths are opened, so they are open to it all the time.
+        // A server is not restarted when the context paths become writable, so they are always writable for it.
         if kind == McpServer && *act == "write an open context path too early" && world.phase == Working {
             continue;
         }
@@ -432,7 +432,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
         }
         write(&world.at(path), "before");
     }
-    // An agent that can move a directory away can put another one in its place, or change the moved files.
+    // An agent that can move a directory away could replace it, or change the moved files.
     if matches!(kind, Command | McpServer | CliHeadless) && world.phase == Presenting {
         for dir in ["project/nest", "project/nest/er", "project/deep", "project/sub"] {
             let (from, to) = (world.at(dir), world.at(&format!("{dir}-moved")));
@@ -443,7 +443,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
             }
         }
     }
-    // A repository of the agent's own is no repository of the user's.
+    // The hooks of a repository that the agent itself created are not a danger to the user's repository.
     let made = "project/src/fresh/.git/config";
     if kind == Command && world.phase == Presenting {
         let dir = world.at("project/src/fresh/.git").display().to_string();
@@ -456,7 +456,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
     failures
 }
 
-/// A file that runs code later and is not there yet: prevented, or pointed out afterwards.
+/// A file that runs code later and does not exist yet: creating it is prevented, or reported afterwards.
 async fn make_what_runs_code(world: &World, kinds: &[Kind], sandbox: Sandbox) -> Vec<String> {
     let mut made = Vec::new();
     for kind in kinds.iter().filter(|kind| **kind != CliInteractive) {
@@ -475,7 +475,7 @@ async fn make_what_runs_code(world: &World, kinds: &[Kind], sandbox: Sandbox) ->
     made.into_iter().filter_map(missed).collect()
 }
 
-/// Which acts were not refused in this sandbox.
+/// The acts that were not refused in this sandbox.
 async fn try_in(sandbox: Sandbox, kinds: &[Kind]) -> Vec<String> {
     let scratch = tempfile::tempdir().expect("a directory");
     let found = detect(&launcher(), scratch.path()).await;

@@ -1,7 +1,8 @@
-//! Every key of a backend that a config passes on to the model's client is read there.
+//! Every backend key that a config passes to the model client is read there.
 //!
-//! The keys are those of the config's JSON Schema that turn up in `BackendConfig::params`. A key is read if setting it
-//! changes the request that some backend type sends, or if some backend type refuses a wrong value of it by name.
+//! The keys are those of the config's JSON Schema that end up in `BackendConfig::params`. A key counts as read if
+//! setting it changes the request that some backend type sends, or if some backend type rejects a wrong value of it by
+//! name.
 
 use althing_config::{Purpose, Source};
 use althing_llm::{BuildError, HttpClient, HttpOptions, PriceTable};
@@ -9,17 +10,17 @@ use althing_protocol::{BackendConfig, Message, ModelRequest, ToolSpec};
 use althing_testkit::{FakeModel, Reply, Script};
 use serde_json::{Map, Value, json};
 
-/// Backend types that cover every wire and every dialect of one.
+/// Backend types that cover every wire format and every dialect.
 const KINDS: [&str; 8] =
     ["chatcompletion", "openrouter", "azure_openai", "openai", "grok", "claude", "gemini", "offline"];
 
-/// A value that no parameter of Althing's own takes.
+/// A value that is wrong for every parameter of Althing's own.
 const WRONG: &str = "no such value";
 
-/// What a request consists of: path, headers, body.
+/// A request: path, headers, body.
 type Sent = (String, Vec<(String, String)>, Value);
 
-/// Values that a key may hold, by its schema.
+/// Values that a key may have, by its schema.
 fn samples(schema: &Value) -> Vec<Value> {
     if let Some(words) = schema["enum"].as_array() {
         return words.iter().filter(|word| !word.is_null()).cloned().collect();
@@ -53,7 +54,7 @@ fn samples(schema: &Value) -> Vec<Value> {
     }
 }
 
-/// Every supported key below a section, as a path, with values that the section may hold for it.
+/// Every supported key of a section, as a path, with values that the section allows.
 fn keys(section: &Value, definitions: &Value) -> Vec<(Vec<String>, Vec<Value>)> {
     let properties = section["properties"].as_object().expect("properties");
     let mut found = Vec::new();
@@ -71,7 +72,7 @@ fn keys(section: &Value, definitions: &Value) -> Vec<(Vec<String>, Vec<Value>)> 
     found
 }
 
-/// The settings of a backend with these keys, as a config gives them.
+/// The backend settings that a config with these keys gives.
 fn settings(kind: &str, address: &str, keys: &[&Value]) -> Option<BackendConfig> {
     let mut section = Map::from_iter([
         ("type".to_owned(), json!(kind)),
@@ -86,12 +87,12 @@ fn settings(kind: &str, address: &str, keys: &[&Value]) -> Option<BackendConfig>
 }
 
 fn built(config: &BackendConfig) -> Result<std::sync::Arc<dyn althing_protocol::Backend>, BuildError> {
-    // A client of its own: limits of a key hold for all backends of a client.
+    // A fresh client, because some keys set limits that all backends of a client share.
     let http = HttpClient::new(&HttpOptions::default()).expect("a client");
     althing_llm::backend(config, &http, &PriceTable::default())
 }
 
-/// What a backend sends for the same task; none if it cannot be built.
+/// The request that a backend sends for the same task; None if the backend cannot be built.
 async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
     let request = ModelRequest {
         system: "Be brief.".into(),
@@ -111,7 +112,7 @@ async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
     Some((first.path().to_owned(), first.headers().to_vec(), first.body().clone()))
 }
 
-/// Whether a wrong value of a parameter is refused by name.
+/// Whether a wrong value of a parameter is rejected by name.
 fn is_refused(name: &str, address: &str) -> bool {
     KINDS.iter().filter_map(|kind| settings(kind, address, &[])).any(|mut config| {
         config.params.insert(name.to_owned(), json!(WRONG));
@@ -125,7 +126,7 @@ async fn every_key_that_a_config_passes_on_is_read_by_the_models_client() {
     let address = server.base_url();
     let schema = althing_config::schema();
     let definitions = &schema["$defs"];
-    // The provider's own search has settings that count only where it is on.
+    // Some keys only matter if the provider's web search is on.
     let contexts = [json!({}), json!({"enable_web_search": true})];
     let (mut read, mut idle) = (0, Vec::new());
     for (path, values) in keys(&definitions["backend"], definitions) {

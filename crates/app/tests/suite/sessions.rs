@@ -1,4 +1,4 @@
-//! Front ends use sessions through one service: they launch, follow, submit and wait, and know nothing of journals.
+//! Front ends use sessions only through `SessionService`: launch, follow, submit, wait.
 
 use althing_app::choice::Choice;
 use althing_app::{
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long anything may take.
+/// The deadline of every wait.
 const LIMIT: Duration = Duration::from_secs(30);
 
 fn app(dir: &Path) -> AppContext {
@@ -39,7 +39,7 @@ fn message(text: &str, id: &str) -> Submission {
     Submission { op, by: Origin::User, id: Some(id.into()) }
 }
 
-/// Reads on until a fact is as wanted; false where the stream ends before.
+/// Reads events until a fact matches; false if the stream ends first.
 async fn until(events: &mut dyn EventStream, wanted: impl Fn(&Fact) -> bool) -> bool {
     let reading = async {
         while let Some(item) = events.next().await {
@@ -109,7 +109,7 @@ async fn a_run_that_is_prepared_from_settings_honours_them() {
     sessions.close().await;
 
     app.settings.agents = vec!["nobody".to_owned()];
-    let refused = prepare::run(&app, "Sum up").err().expect("there is no such agent");
+    let refused = prepare::run(&app, "Sum up").err().expect("no such agent");
     assert_eq!(refused.message, "there is no agent `nobody`");
 }
 

@@ -28,7 +28,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         let history = runtime.block_on(sessions.read(&id))?.events;
         (sessions, SessionRequest::Resume(id), history)
     } else {
-        // An empty message, so that the word after `--single-agent` is not taken for one.
+        // An empty message, so that the word after `--single-agent` must be an agent id.
         let (sessions, chat) = prepare::conversation(app, Some(String::new()), false)?;
         sessions.team()?.announce(app);
         (sessions, SessionRequest::Chat(chat), Vec::new())
@@ -53,7 +53,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     for event in &history {
         chat.fold(event);
     }
-    // What was said before is not said again.
+    // Skip what was printed in an earlier process.
     chat.updates.updates(&chat.session);
     chat.failed = false;
     chat.consider();
@@ -75,7 +75,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         }
         Ok(SessionEnd::Finished | SessionEnd::Halted(_)) => {
             if signalled {
-                show::say(&format!("interrupted; go on with `althing chat --session {id}`"));
+                show::say(&format!("interrupted; resume with `althing chat --session {id}`"));
                 return Ok(Exit::Interrupted);
             }
             Ok(if failed { Exit::NoAnswer } else { Exit::Answered })
@@ -84,10 +84,10 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     }
 }
 
-/// The conversation as a script sees it.
+/// The state of a line-based conversation.
 struct Chat<'a> {
     json: bool,
-    /// Where the paths begin that messages mention.
+    /// Paths in messages are resolved against this directory.
     cwd: PathBuf,
     approve: Approve,
     sessions: &'a LocalSessions,
@@ -96,21 +96,21 @@ struct Chat<'a> {
     lines: Option<UnboundedReceiver<String>>,
     session: SessionView,
     updates: ConversationLines,
-    /// Messages of ours that the session has not accepted yet.
+    /// Messages that were sent and not yet accepted by the session.
     sent: usize,
-    /// The ids that messages had.
+    /// The op ids of all messages so far.
     ids: BTreeSet<OpId>,
-    /// The open question that was put to the user, or answered for them.
+    /// The open question that was shown to the user, or answered automatically.
     asked: Option<InteractionId>,
-    /// Whether it was answered, and only its closing is still to come.
+    /// Whether that question was answered, and its closing event is still to come.
     answered: bool,
-    /// Whether the last turn came to nothing.
+    /// Whether the last turn failed.
     failed: bool,
     leaving: bool,
 }
 
 impl Chat<'_> {
-    /// True if a signal ended it; and whether its last turn failed.
+    /// Runs until the session ends. Returns whether a signal ended it, and whether the last turn failed.
     async fn converse(
         mut self,
         events: &mut dyn EventStream,
@@ -153,7 +153,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Whether everything that was said is answered, and nobody will say more.
+    /// Whether stdin has ended and everything that was sent has been answered.
     fn is_done(&self) -> bool {
         let heard = self.sent == 0 && self.session.queued() == 0;
         self.lines.is_none() && heard && self.session.state == ChatState::Idle && self.question().is_none()
@@ -164,9 +164,9 @@ impl Chat<'_> {
     }
 
     fn send(&mut self, submission: Submission) {
-        // Counted when it is sent: it must not look as if nothing were to come before it is accepted.
+        // Counted before it is accepted, so that the conversation does not look idle in between.
         if let Op::SendMessage { .. } = &submission.op {
-            // A message that is delivered again under its id is accepted once, and answered once.
+            // A message with a known id is a repeat: the session accepts and answers it once.
             if let Some(id) = &submission.id
                 && !self.ids.insert(id.clone())
             {
@@ -174,11 +174,11 @@ impl Chat<'_> {
             }
             self.sent += 1;
         }
-        // A session that has ended says so itself.
+        // If the session has ended, its events say so.
         let _ = self.sessions.submit(&self.id, submission);
     }
 
-    /// Takes a line of stdin.
+    /// Handles a line of stdin.
     fn hear(&mut self, line: &str) {
         if line.trim().is_empty() {
             return;
@@ -193,7 +193,7 @@ impl Chat<'_> {
         if let Some(question) = self.question().filter(|_| !self.answered) {
             match answer(question, line) {
                 Some(op) => {
-                    // What is typed into a terminal is no decision yet.
+                    // Text typed into a CLI agent's terminal is not a decision yet.
                     self.answered = matches!(op, Op::Answer { .. });
                     self.submit(op);
                 }
@@ -213,24 +213,24 @@ impl Chat<'_> {
         }
     }
 
-    /// The open question that the user has to answer. A vote goes on by itself.
+    /// The open question that the user has to answer. Override windows close by themselves.
     fn question(&self) -> Option<&Question> {
         let mut open = self.session.questions.iter();
         open.find(|one| !matches!(one.interaction.kind, InteractionKind::WinnerOverride { .. }))
     }
 
-    /// Stdin has ended: what waits for an answer gets none.
+    /// Rejects the open question, because stdin has ended.
     fn nobody_answers(&mut self) {
         let asked =
             self.question().filter(|_| !self.answered).map(|question| question.interaction.id.clone());
         if let Some(interaction) = asked {
             self.answered = true;
-            let reason = Some("nobody is there to approve it".to_owned());
+            let reason = Some("nobody is present to approve it".to_owned());
             self.submit(Op::Answer { interaction, decision: Decision::Reject { reason } });
         }
     }
 
-    /// Takes note of where the conversation stands.
+    /// Updates the state of the conversation.
     fn fold(&mut self, event: &Arc<Event>) {
         let was_idle = self.session.state == ChatState::Idle;
         self.session.apply(&FeedItem::Event(Arc::clone(event)));
@@ -244,7 +244,7 @@ impl Chat<'_> {
             {
                 self.failed = true;
             }
-            // An answer that was not taken is asked for again.
+            // The answer was rejected, so ask again.
             Fact::Notice(_)
                 if event.cause.is_some() && event.cause == self.question().map(|one| one.opened) =>
             {
@@ -275,7 +275,7 @@ impl Chat<'_> {
         self.consider();
     }
 
-    /// Answers a question that is new, or asks the user.
+    /// Answers a new question automatically, or shows it to the user.
     fn consider(&mut self) {
         let Some(Interaction { id, kind, .. }) = self.question().map(|question| &question.interaction) else {
             return;

@@ -30,12 +30,12 @@ pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<
     }
 }
 
-/// Says everything that is wrong with files, as `judge` finds it.
+/// Checks files with `check_text` and prints all problems.
 pub fn check(files: &[PathBuf], json: bool, app: &AppContext, judge: &dyn Fn(&str, &str) -> Report) -> Exit {
     let (mut reports, mut all_valid) = (Vec::new(), true);
     for file in files {
         let name = file.display().to_string();
-        // A file that cannot be read is that file's problem, not the end of the check.
+        // A file that cannot be read must not stop the check of the others.
         let (valid, report) = match team::read_config(&app.environment.cwd.join(file)) {
             Err(failure) => {
                 if !json {
@@ -79,15 +79,15 @@ fn summary(errors: usize, warnings: usize) -> String {
     }
 }
 
-/// Writes a starter config for what is found here; gives what there is to say about it.
+/// Writes a starter config for what was detected; returns a message for the user.
 pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failure> {
     let found = found::look(&app.environment);
     let text = althing_config::starter(&found);
     let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} is there already", file.display()))
+        std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} already exists", file.display()))
             .hint("name another file, or replace it with --force"),
         _ => Failure::usage(format!("{} cannot be written: {error}", file.display()))
-            .hint("name a place that can be written to"),
+            .hint("name a file that can be written"),
     };
     let mut options = std::fs::OpenOptions::new();
     let options = if force {
@@ -96,8 +96,8 @@ pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failur
         options.write(true).create_new(true)
     };
     options.open(file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)?;
-    // The user asked for this file, so finding it later is no surprise. If the trust cannot be remembered now, it is
-    // asked for then.
+    // The user asked for this file, so it is trusted. If that cannot be remembered now, the user is asked for `--trust`
+    // later.
     let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let _ = Trust { path: &path, digest: &team::digest(&text) }.give(&app.environment);
     let what = match found.len() {

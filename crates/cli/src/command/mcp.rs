@@ -18,9 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
 
-/// What `althing mcp` takes.
+/// The options of `althing mcp`.
 pub struct Serving {
-    /// Where to listen; None: stdio.
+    /// The address to listen on; None: stdio.
     pub http: Option<SocketAddr>,
     /// How many seconds `launch_run` waits for a run's end.
     pub wait: u64,
@@ -32,7 +32,7 @@ pub fn run(serving: &Serving, app: AppContext) -> Result<Exit, Failure> {
     let mut team = team::assemble(&app)?;
     Choice::without_task(&app, &team)?.narrow_to_run(&mut team);
     team.announce(&app);
-    // A call from outside counts as approved by its client, unless the config wants a person to say so.
+    // A call from an MCP client counts as approved by that client, unless the config requires a person's approval.
     let asked = team.config.interactive.as_ref().filter(|_| team.is_from_file());
     let require_approval =
         asked.is_some_and(|interactive| interactive.enabled && interactive.require_approval);
@@ -52,7 +52,7 @@ pub fn run(serving: &Serving, app: AppContext) -> Result<Exit, Failure> {
                 Ok(listener) => {
                     show::say(&format!("serving MCP at {}", listener.url()));
                     if token.is_none() {
-                        // Said once, to the one who started it; nothing else keeps it.
+                        // Printed once, to the user who started the server; it is stored nowhere.
                         show::say_secret(&format!("bearer token: {}", listener.token().reveal()));
                     }
                     signals.next().await;
@@ -66,7 +66,7 @@ pub fn run(serving: &Serving, app: AppContext) -> Result<Exit, Failure> {
     })
 }
 
-/// Serves the one client at our stdin and stdout. Those may be anything, so threads carry them to and from a socket.
+/// Serves the one client at stdin and stdout. These may be any kind of file, so threads copy them to and from sockets.
 async fn over_stdio(server: &McpServer) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("stdin and stdout cannot be used: {error}");
     let (mut heard, input) = Blocking::pair().map_err(failed)?;
@@ -76,7 +76,7 @@ async fn over_stdio(server: &McpServer) -> Result<(), String> {
         UnixStream::from_std(blocking)
     };
     std::thread::spawn(move || {
-        // When stdin ends, the socket does.
+        // The socket is closed when stdin ends.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut heard);
     });
     let carrying = std::thread::spawn(move || {
@@ -90,7 +90,7 @@ async fn over_stdio(server: &McpServer) -> Result<(), String> {
         }
     });
     let ended = server.serve_pipes(socket(input).map_err(failed)?, socket(output).map_err(failed)?).await;
-    // What was said last is still on its way.
+    // Wait until the last output is written.
     let _ = tokio::task::spawn_blocking(move || carrying.join()).await;
     ended
 }

@@ -1,4 +1,4 @@
-//! What the program can be told to do, one file each.
+//! The commands, one file each.
 
 pub mod agents;
 pub mod chat;

@@ -31,7 +31,7 @@ pub fn run(options: &Options, action: Option<ProjectsAction>, app: &AppContext) 
 
 fn unknown(which: &Path) -> Failure {
     Failure::usage(format!("there is no project {}", which.display()))
-        .hint("`althing projects` lists them; `--project DIR` begins one")
+        .hint("`althing projects` lists them; `--project DIR` creates one")
 }
 
 fn list(as_json: bool, app: &AppContext) -> Result<(), Failure> {
@@ -43,10 +43,10 @@ fn list(as_json: bool, app: &AppContext) -> Result<(), Failure> {
         let entry = |entry: &ProjectEntry| json!({"name": entry.name, "path": entry.path, "last_used": entry.last_used, "exists": entry.exists()});
         print(&Value::Array(projects.iter().map(entry).collect()).to_string());
     } else if projects.is_empty() {
-        print("no projects; `althing --project DIR` begins one");
+        print("no projects; `althing --project DIR` creates one");
     }
     for entry in projects.iter().filter(|_| !as_json) {
-        let gone = if entry.exists() { "" } else { "  (not there any more)" };
+        let gone = if entry.exists() { "" } else { "  (no longer exists)" };
         let line = format!("{}  {}  {}{gone}", entry.name, entry.path.display(), entry.last_used);
         print(&sanitize::line(&line));
     }
@@ -55,7 +55,7 @@ fn list(as_json: bool, app: &AppContext) -> Result<(), Failure> {
 
 fn show(which: &Path, app: &AppContext) -> Result<(), Failure> {
     let dir = project::find(which, &app.environment)?;
-    // Looking at something must not make a project of it.
+    // Showing a directory must not turn it into a project.
     if !dir.join("CONTEXT.md").is_file() || !dir.join("deliverables").is_dir() {
         return Err(unknown(which));
     }

@@ -1,4 +1,4 @@
-//! `althing replay FILE`: a recorded log in the same screen that showed the session, at a chosen speed.
+//! `althing replay FILE`: shows a recorded log on the same screen as the session, at a chosen speed.
 
 use crate::exit::Exit;
 use crate::host::Machine;
@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     if !app.environment.stdout_is_terminal {
-        return Err(Failure::usage("a recording is shown in a terminal, and this is none")
-            .hint("the log is one JSON object a line: read it as it is"));
+        return Err(Failure::usage("a recording can only be shown in a terminal")
+            .hint("the log has one JSON object per line and can be read directly"));
     }
-    // A session's directory stands for the log in it.
+    // A directory means the log inside it.
     let path = app.environment.cwd.join(file);
     let path = if path.is_dir() { path.join("events.jsonl") } else { path };
     let text = std::fs::read_to_string(&path)
@@ -24,7 +24,7 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     let mut events: Vec<Event> = Vec::new();
     let mut notes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
-        let read = serde_json::from_str(line).map_err(|error| format!("not an event of this log: {error}"));
+        let read = serde_json::from_str(line).map_err(|error| format!("not a valid event: {error}"));
         match read {
             Ok(event) => events.push(event),
             Err(error) if events.is_empty() => {
@@ -32,7 +32,7 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
                     .hint("a session's log is `<state>/sessions/<id>/events.jsonl`"));
             }
             Err(error) => {
-                notes.push(format!("{}:{number}: {error}; what follows is not shown", path.display()));
+                notes.push(format!("{}:{number}: {error}; the rest is not shown", path.display()));
                 break;
             }
         }

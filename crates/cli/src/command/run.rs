@@ -11,10 +11,10 @@ use std::io::Read;
 
 pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
     if options.session.is_some() || options.go_on {
-        return Err(Failure::usage("a conversation is gone on with on the screen or by `althing chat`")
+        return Err(Failure::usage("a conversation continues on the screen or with `althing chat`")
             .hint("`althing chat --session ID` takes the message from stdin"));
     }
-    // First of all, so that no signal finds us unprepared.
+    // Register signal handlers first, so that an early signal does not kill the process.
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
     let mut draft = RunDraft::of(app, task.map(str::to_owned))?;
@@ -36,7 +36,7 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     let follower = if team.plain { follower.plain() } else { follower };
     let Followed { exit, result } = follower.run(&sessions, &runtime)?;
     if let Some(plan) = result.and_then(|result| result.plan).filter(|_| options.plan) {
-        show::say(&format!("plan kept in {}; carry it out with --execute-plan {}", plan.path, plan.id));
+        show::say(&format!("plan stored in {}; execute it with --execute-plan {}", plan.path, plan.id));
     }
     Ok(exit)
 }
@@ -51,7 +51,7 @@ fn read_stdin() -> Result<String, Failure> {
     Ok(text)
 }
 
-/// Says who takes part in a run that has just been launched.
+/// Prints the agents of a run that was just launched.
 async fn announce(sessions: &LocalSessions, id: &SessionId) -> Result<(), Failure> {
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
     while let Some(Ok(FeedItem::Event(event))) = events.next().await {

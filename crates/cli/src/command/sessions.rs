@@ -12,7 +12,7 @@ use althing_text::sanitize;
 use althing_view::labels;
 use serde_json::{Value, json};
 
-/// How much of a goal a line shows.
+/// How many characters of a goal a line shows.
 const GOAL_CHARS: usize = 60;
 const DAY_MS: u64 = 86_400_000;
 
@@ -25,7 +25,7 @@ pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) 
                 Ok(Exit::Answered)
             }
             Some(_) => Err(Failure::usage(format!("there are no sessions in {}", dir.display()))
-                .hint("--state-dir names another place")),
+                .hint("--state-dir chooses another directory")),
         };
     };
     match action {
@@ -46,7 +46,7 @@ pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) 
             print(&if opened.notices.is_empty() {
                 format!("{id} is not damaged")
             } else {
-                format!("repaired {id}; go on with `althing resume {id}`")
+                format!("repaired {id}; resume with `althing resume {id}`")
             });
             Ok(Exit::Answered)
         }
@@ -73,7 +73,7 @@ fn list(store: &dyn SessionStore, as_json: bool) -> Result<Exit, Failure> {
     Ok(Exit::Answered)
 }
 
-/// Where a session stands, in a word.
+/// The status of a session in one word.
 fn word(session: &SessionSummary) -> &'static str {
     match session.checkpoint.as_ref().map(|checkpoint| checkpoint.state) {
         _ if session.is_owned => "running",
@@ -130,7 +130,7 @@ fn prune(state: &SessionManager, days: u64) -> Result<Exit, Failure> {
     let before = Timestamp(SystemClock.now().0.saturating_sub(days.saturating_mul(DAY_MS)));
     let pruned = state.prune(before)?;
     for (id, error) in &pruned.kept {
-        show::say(&format!("{id} was kept: {error}"));
+        show::say(&format!("{id} was not removed: {error}"));
     }
     print(&format!("removed {}", count(pruned.removed.len() as u64, "session")));
     Ok(if pruned.kept.is_empty() { Exit::Answered } else { Exit::Usage })

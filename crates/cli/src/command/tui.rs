@@ -1,5 +1,5 @@
-//! `althing` in a terminal: the conversation on the screen, session after session until the user is done; and a
-//! workflow's tasks, until they are.
+//! `althing` in a terminal: shows conversations on the screen, one session after another, until the user quits; also
+//! shows a workflow until it ends.
 
 use crate::args::Options;
 use crate::exit::Exit;
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// Whether the screen is meant: somebody is at a terminal, and nothing asks for a script's output.
+/// Whether to use the screen: stdin and stdout are terminals, and no option asks for script output.
 pub fn is_meant(options: &Options, app: &AppContext) -> bool {
     let script = options.automation
         || options.json
@@ -38,9 +38,9 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
         let Shown { sessions, id, screen, hold } = shown;
         let (left, _) = show_until_left(&sessions, &id, screen, hold, &app, &runtime)?;
         if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
-            show::say(&format!("go on with `althing --session {id}`"));
+            show::say(&format!("resume with `althing --session {id}`"));
         }
-        // What was asked for once is not asked for again.
+        // These options select only the first session.
         (app.settings.session, app.settings.go_on) = (None, false);
         match left {
             TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
@@ -56,7 +56,7 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     }
 }
 
-/// A workflow on the screen, until it is left; then its outcome is printed as it is without a screen.
+/// Shows a workflow on the screen until the user leaves it, then prints its outcome as without a screen.
 pub fn watch(
     sessions: &LocalSessions,
     id: &SessionId,
@@ -72,12 +72,12 @@ pub fn watch(
     follower.tell_end(facts, stopped, runtime)
 }
 
-/// A conversation that was launched, and how the screen shows it.
+/// A conversation that was launched, and the options of its screen.
 struct Shown {
     sessions: LocalSessions,
     id: SessionId,
     screen: TuiOptions,
-    /// Keeps what is said meanwhile off the screen, until the screen is closed.
+    /// Holds back messages on stderr until the screen is closed.
     hold: Hold,
 }
 
@@ -97,7 +97,7 @@ impl Shown {
             return Ok(Self { sessions, id, screen, hold });
         }
         let (sessions, chat) = prepare::conversation(app, first_message, true)?;
-        // What was the first message is not said again in the next session.
+        // If the word after `--single-agent` was the first message, it must not be used again in the next session.
         app.settings.single_agent.clone_from(&chat.choice.single);
         let (first_message, team) = (chat.choice.task.clone(), sessions.team()?);
         let (problems, notes) = (team.problems.clone(), team.notes.clone());
@@ -111,7 +111,8 @@ impl Shown {
     }
 }
 
-/// Shows a session until the user leaves it; then it is stopped, and can be resumed. Says how it stopped.
+/// Shows a session until the user leaves the screen, then shuts it down so that it can be resumed. Returns how it
+/// stopped.
 fn show_until_left(
     sessions: &LocalSessions,
     id: &SessionId,
@@ -120,7 +121,7 @@ fn show_until_left(
     app: &AppContext,
     runtime: &Runtime,
 ) -> Result<(TuiExit, SessionEnd), Failure> {
-    let engine = sessions.engine(id).ok_or_else(|| Failure::no_answer("the session broke off"))?;
+    let engine = sessions.engine(id).ok_or_else(|| Failure::no_answer("the session ended unexpectedly"))?;
     let machine = Arc::new(Machine::new(id.clone(), app.clone()));
     let left = runtime.block_on(althing_tui::run(engine.clone(), screen, machine));
     drop(hold);
@@ -132,7 +133,7 @@ fn show_until_left(
     Ok((left, stopped?))
 }
 
-/// The conversation as it was opened.
+/// The spec that the conversation was opened with.
 async fn opened_as(sessions: &LocalSessions, id: &SessionId) -> Result<Option<ChatSpec>, Failure> {
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
     while let Some(Ok(FeedItem::Event(event))) = events.next().await {
@@ -143,7 +144,7 @@ async fn opened_as(sessions: &LocalSessions, id: &SessionId) -> Result<Option<Ch
     Ok(None)
 }
 
-/// How the screen looks here, and what it shows of a conversation.
+/// The options of the screen, from the environment and the conversation's spec.
 pub fn look(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
     let set = |name: &str| app.environment.variable(name).is_some();
     let theme = match app.environment.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {

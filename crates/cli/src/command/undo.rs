@@ -1,4 +1,4 @@
-//! `althing undo RUN`: puts back the context-path files that a run changed; with `--diff` it only shows them.
+//! `althing undo RUN`: restores the context-path files that a run changed; with `--diff` it only shows them.
 
 use crate::exit::Exit;
 use crate::show::{self, diff};
@@ -15,9 +15,9 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
     let store = resume::existing_store(app)?;
     let (session, task) = run.split_once('.').map_or((run, None), |(session, task)| (session, Some(task)));
     let session = SessionId::new(session);
-    // Says so in words if there is no such session.
+    // Fails with a message if there is no such session.
     store.read(&session, Seq(0)).map_err(Failure::stored)?;
-    // Undoing writes to the paths that the session names, wherever they are.
+    // Undoing writes to the paths that the session recorded, so the session must be trusted.
     trust::require_own_session(&app.session_dir(&session), app)?;
     let task = task
         .map(TaskId::from)
@@ -32,7 +32,7 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
     })?;
     let mut out = std::io::stdout().lock();
     let mut say = |text: String| {
-        // A reader that went away has enough.
+        // Ignore a closed pipe.
         let _ = writeln!(out, "{text}");
     };
     for path in &report.restored {
@@ -42,22 +42,22 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
         say(format!("removed  {}", sanitize::line(path)));
     }
     for path in &report.not_covered {
-        say(format!("kept     {} (nothing was kept of it)", sanitize::line(path)));
+        say(format!("kept     {} (no copy was stored)", sanitize::line(path)));
     }
     say(format!("{} put back", count((report.restored.len() + report.removed.len()) as u64, "file")));
     Ok(Exit::Answered)
 }
 
-/// Shows what a run changed, for a person or for `patch`.
+/// Prints what a run changed as a diff.
 fn review(run_dir: &Path) -> Result<Exit, Failure> {
     let changed = althing_workspace::review(run_dir)?;
     let mut out = std::io::stdout().lock();
     for one in &changed {
-        // A reader that went away has enough.
+        // Ignore a closed pipe.
         let _ = out.write_all(diff(one).as_bytes());
     }
     if changed.is_empty() {
-        show::say("the run changed nothing in context paths");
+        show::say("the run changed no file in context paths");
     }
     Ok(Exit::Answered)
 }

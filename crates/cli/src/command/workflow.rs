@@ -1,4 +1,4 @@
-//! `althing workflow run FILE` and `workflow check FILE…`: stages of programs and runs.
+//! `althing workflow run FILE` and `workflow check FILE…`.
 
 use crate::args::{Options, WorkflowAction};
 use crate::exit::Exit;
@@ -26,7 +26,7 @@ fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failu
     let (workflow, report) = Workflow::read(file, &team, app)?;
     show::problems(&report);
     let Some(workflow) = workflow else {
-        return Err(Failure::usage(format!("{} cannot be run; nothing was started", file.display())));
+        return Err(Failure::usage(format!("{} has errors; nothing was started", file.display())));
     };
     if workflow.has_runs() {
         team.announce(app);

@@ -1,4 +1,4 @@
-//! What a run changed, as a diff for people: unified, as `git` and `patch` write it.
+//! The changes of a run as a unified diff.
 
 use althing_protocol::FileChange;
 use althing_text::sanitize;
@@ -39,14 +39,14 @@ fn text(content: &FileContent) -> &str {
     }
 }
 
-/// What cannot be shown line by line.
+/// Describes content that has no lines to compare.
 fn in_words(content: &FileContent) -> String {
     match content {
         FileContent::Absent => "(no file)".into(),
         FileContent::Text(text) => format!("(a text of {} bytes)", text.len()),
         FileContent::Link(to) => format!("(a link to {})", sanitize::line(to)),
-        FileContent::Opaque { bytes } => format!("({bytes} bytes that are not text, or too many to show)"),
-        FileContent::Unknown => "(nothing was kept of it)".into(),
+        FileContent::Opaque { bytes } => format!("({bytes} bytes: binary, or too large to show)"),
+        FileContent::Unknown => "(no copy was stored)".into(),
     }
 }
 
@@ -77,6 +77,6 @@ mod tests {
         assert_eq!(new, "--- /dev/null\n+++ /p/a.txt\n@@ -0,0 +1 @@\n+one\n");
         let binary =
             diff(&reviewed(FileChange::Modified, FileContent::Unknown, FileContent::Opaque { bytes: 7 }));
-        assert!(binary.contains("-(nothing was kept of it)\n+(7 bytes"), "{binary}");
+        assert!(binary.contains("-(no copy was stored)\n+(7 bytes"), "{binary}");
     }
 }

@@ -1,6 +1,6 @@
-//! Progress as a block of lines that stays in place on a terminal: one line per agent, redrawn a few times a second.
+//! Progress as a block of lines that is redrawn in place on a terminal: one line per agent.
 //!
-//! Only cursor-up, clear-to-end and carriage return are used; everything in the lines is cleaned text.
+//! Only cursor-up, clear-to-end and carriage return are used; all other text is sanitized.
 
 use super::Plain;
 use althing_protocol::{Fact, FeedItem, Op, Progress, Timestamp, Verdict};
@@ -9,15 +9,15 @@ use althing_view::{SessionView, labels};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// Columns used when the terminal does not say how many it has.
+/// The width if the terminal does not report one.
 const WIDTH: usize = 80;
-/// Agents shown before the rest is summed up.
+/// Agents shown before the rest is summarized in one line.
 const MOST_ROWS: usize = 16;
 
-/// The block of lines.
+/// The block of progress lines.
 #[derive(Default)]
 pub struct Live {
-    /// Folds the session, and says what is not in the block: notices, decisions.
+    /// Folds the session, and prints what is not in the block: notices, decisions.
     plain: Plain,
     drawn: usize,
     dirty: bool,
@@ -33,7 +33,7 @@ impl Live {
             let whole = event.task.as_ref().is_some_and(|task| !task.is_subtask());
             self.over |= whole
                 && match &event.fact {
-                    // A plan that is carried out at once is not the end.
+                    // A plan that is executed next is not the end.
                     Fact::Decided(Verdict::Finished { result, .. }) => result.follow_up.is_none(),
                     Fact::StatusChanged { status, .. } => status.is_final(),
                     _ => false,
@@ -48,24 +48,24 @@ impl Live {
         }
     }
 
-    /// The session as far as it was folded.
+    /// The session as folded so far.
     pub fn session(&self) -> &SessionView {
         self.plain.session()
     }
 
-    /// Takes note of an item without drawing.
+    /// Folds an item without drawing.
     pub fn follow(&mut self, item: &FeedItem) {
         self.plain.follow(item);
     }
 
-    /// One line above the block.
+    /// Prints one line above the block.
     pub fn note(&mut self, text: &str) {
         self.erase();
         super::say(text);
         self.draw(self.plain.session().at);
     }
 
-    /// Redraws if something changed or time passes.
+    /// Redraws if something changed or an agent is busy.
     pub fn tick(&mut self, now: Timestamp) {
         let busy = self.session().workers().iter().any(|worker| worker.view.since.is_some());
         if !self.over && (self.dirty || busy) {
@@ -74,7 +74,7 @@ impl Live {
         }
     }
 
-    /// Leaves the last state on the screen.
+    /// Leaves the last state on the terminal.
     pub fn finish(&mut self, now: Timestamp) {
         if !self.over {
             self.erase();
@@ -118,7 +118,7 @@ impl Live {
     }
 }
 
-/// What happened that the board does not keep.
+/// Whether an item is printed as a line of its own, because the block does not show it.
 fn worth_a_line(item: &FeedItem) -> bool {
     match item {
         FeedItem::Event(event) => match &event.fact {

@@ -1,5 +1,5 @@
-//! Everything that is said to people: failures, notes, progress, the answer. Nothing an agent says reaches a terminal
-//! as anything but text.
+//! Everything printed for people: failures, notices, progress, the answer. Text from agents is sanitized before it
+//! reaches a terminal.
 
 mod changes;
 mod live;
@@ -16,23 +16,24 @@ use althing_text::sanitize;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
-/// What is to be said once the screen is given back.
+/// Messages that are held back while the screen is open.
 static HELD: Mutex<Option<String>> = Mutex::new(None);
 
-/// While it lives nothing is said: the terminal is a screen, or is about to be one. Then everything is.
+/// While this value lives, messages are held back because the terminal shows, or is about to show, the screen. Dropping
+/// it prints them.
 pub struct Hold {
     _private: (),
 }
 
-/// From now on nothing is said.
+/// Starts holding back messages.
 pub fn hold() -> Hold {
     HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
     Hold { _private: () }
 }
 
 impl Hold {
-    /// What would have been said so far: the screen says it instead.
-    #[expect(clippy::unused_self, reason = "only who holds it back may take it")]
+    /// Takes the messages that were held back so far, for the screen to show.
+    #[expect(clippy::unused_self, reason = "only the holder may take the messages")]
     pub fn heard(&self) -> Vec<String> {
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         held.as_mut().map(std::mem::take).unwrap_or_default().lines().map(str::to_owned).collect()
@@ -46,13 +47,13 @@ impl Drop for Hold {
     }
 }
 
-/// One line, or several, on stderr. A stderr that is gone is nobody's to hear.
+/// Prints a message on stderr and logs it. A closed stderr is ignored.
 pub fn say(text: &str) {
     tracing::info!(text, "said");
     put(text);
 }
 
-/// The same for what happens in a session, which is in the session's own log and not in the program's.
+/// The same without logging: events of a session are in the session's own log.
 fn put(text: &str) {
     let mut line = sanitize::output(&mask(text)).into_owned();
     line.push('\n');
@@ -60,22 +61,22 @@ fn put(text: &str) {
         held.push_str(&line);
         return;
     }
-    // In one piece: stderr is not buffered, and lines of other programs may go there too.
+    // In one write: stderr is unbuffered, and other programs may write to it too.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// One line, or several, on stdout: what was asked for. A reader that went away has enough.
+/// Prints output on stdout. A closed pipe is ignored.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }
 
-/// One line on stderr that is a secret, for the one who asked for it.
+/// Prints a secret on stderr, unmasked and unlogged, for the user who asked for it.
 pub fn say_secret(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// Why the program ends.
+/// Prints a failure with its hints.
 pub fn failure(failure: &Failure) {
     if let Some(report) = &failure.report {
         problems(report);
@@ -86,11 +87,11 @@ pub fn failure(failure: &Failure) {
     }
 }
 
-/// Everything that is wrong with a config, on stderr.
+/// Prints all problems of a config on stderr.
 pub fn problems(report: &Report) {
     let colour =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let style = if colour { Style::Color } else { Style::Plain };
-    // The renderer's own colours must stay; what it quotes was cleaned when it was read.
+    // Not sanitized, to keep the renderer's colors; quoted text was sanitized when it was parsed.
     let _ = write!(std::io::stderr(), "{}", mask(&report.render(style)));
 }

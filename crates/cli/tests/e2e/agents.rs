@@ -1,4 +1,4 @@
-//! `althing agents` tells what is here and what is missing, and hangs on nothing.
+//! `althing agents` reports what is installed and what is missing, and never hangs.
 
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
@@ -79,7 +79,7 @@ fn servers_are_usable_where_they_answer() {
     let note = missing["note"].as_str().unwrap();
     assert!(note.contains("nothing answers at http://127.0.0.1:9/v1"), "{note}");
     assert!(note.contains("ollama serve"), "{note}");
-    // Where this machine has none of the others, none is claimed.
+    // Servers that do not run on this machine are not reported as usable.
     for (name, port) in [("lmstudio", 1234), ("vllm", 8000), ("sglang", 30000)] {
         if TcpListener::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("::1", port)).is_ok() {
             let row = backend(&rows, name);
@@ -104,7 +104,7 @@ fn nothing_that_does_not_answer_is_waited_for() {
         .env("DOCKER_HOST", format!("unix://{}", socket.display()));
     let began = Instant::now();
     let rows = rows(&althing);
-    // A second and a half on a quiet machine; each of the three would hold it for minutes.
+    // It takes 1.5 s on a quiet machine; each of the three servers would block it for minutes.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let found = backend(&rows, "codex");
     assert_eq!((&found["usable"], &found["version"]), (&Value::Bool(true), &Value::Null), "{found}");
@@ -112,7 +112,7 @@ fn nothing_that_does_not_answer_is_waited_for() {
     assert_eq!(backend(&rows, "ollama")["usable"], false);
     let docker = rows["confinement"].as_array().unwrap().iter().find(|row| row["name"] == "docker").unwrap();
     assert!(docker["note"].as_str().unwrap().contains("does not answer"), "{docker}");
-    // And what was asked for its version is not left behind, nor what it started.
+    // Neither the program that was asked for its version nor its child is left behind.
     let sleeper = std::fs::read_to_string(&alive).unwrap();
     let proc = Path::new("/proc").join(sleeper.trim()).join("cmdline");
     wait::until(LIMIT, || !std::fs::read(&proc).is_ok_and(|line| line.starts_with(b"/bin/sleep")));
@@ -122,7 +122,7 @@ fn nothing_that_does_not_answer_is_waited_for() {
 fn nothing_that_a_program_starts_when_it_is_asked_for_its_version_is_left_behind() {
     let althing = bare();
     let (dir, alive) = (programs(&althing), althing.work_dir().join("alive"));
-    // In a session of its own, and with nothing of ours open: only a guard finds it.
+    // In a session of its own, with none of our files open, so that only the guard can find it.
     let script = format!(
         "/usr/bin/setsid /bin/sh -c 'echo $$ > {}; exec /bin/sleep 600' > /dev/null 2>&1 < /dev/null &\n\
          while [ ! -s {} ]; do :; done\necho 1.2.3",

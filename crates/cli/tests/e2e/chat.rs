@@ -1,4 +1,4 @@
-//! `althing chat`: the conversation from outside. Lines go in, replies come out, and the model server saw every request.
+//! `althing chat`, end to end: lines on stdin, replies on stdout, and every request that the model server received.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, Team, items, of_type, texts};
 
-/// The interactive agent's model.
+/// The chat agent's model.
 const TALKER: &str = "talker";
 
-/// Two agents, and one to talk to on a model of its own.
+/// Two agents, and a chat agent with a model of its own.
 fn scene(
     talker: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static,
     change: impl FnOnce(Value) -> Value,
@@ -32,12 +32,12 @@ fn chat(scene: &Scene, lines: &str, args: &[&str]) -> althing_testkit::Output {
     command.stdin(lines).spawn().wait(LIMIT)
 }
 
-/// Requests that the interactive agent's model received.
+/// The requests that the chat agent's model received.
 fn asked(server: &FakeModel) -> Vec<RecordedRequest> {
     server.requests().into_iter().filter(|request| request.model() == TALKER).collect()
 }
 
-/// Proposes what `launch` says, and then tells its result.
+/// Proposes this launch, then reports its result.
 fn delegates(launch: Value) -> impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static {
     move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -146,7 +146,7 @@ fn a_run_that_is_not_approved_does_not_begin_and_the_agent_is_told() {
     for (args, lines) in [
         (vec!["--approve", "never"], "Refactor everything\n"),
         (vec![], "Refactor everything\nn\n"),
-        // Stdin ends, and nobody is there to answer.
+        // Stdin ends, so nobody can answer.
         (vec![], "Refactor everything\n"),
     ] {
         let scene = scene(delegates(json!({"task": "Refactor"})), |config| config);
@@ -235,9 +235,9 @@ fn without_interactive_mode_each_message_is_a_run_that_knows_the_earlier_ones() 
     assert_eq!(runs[1]["data"]["spec"]["history"][0]["user"], "First question");
 }
 
-/// The conversation of the long test: every fifteenth message asks for a run.
+/// The chat agent of the long test: every fifteenth message launches a run.
 fn long_talker(request: &RecordedRequest) -> Reply {
-    // Summing up is done without tools.
+    // Compaction requests have no tools.
     if request.tool_names().is_empty() {
         return Reply::text("Summary of what was said so far.").without_usage();
     }
@@ -257,7 +257,8 @@ fn long_talker(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// How many messages were accepted. Lines are told apart by their text: to parse them all each time takes too long.
+/// How many messages were accepted. It searches the lines as text, because parsing all of them each time takes too
+/// long.
 fn sent(althing: &Althing) -> usize {
     let log = newest_session(&althing.state_dir()).expect("there is a session").join("events.jsonl");
     let text = std::fs::read_to_string(log).unwrap();
@@ -296,7 +297,7 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         let dir = newest_session(&scene.althing.state_dir())?;
         dir.file_name().map(|name| name.to_string_lossy().into_owned())
     };
-    // What is pinned is settled before anything is cut off.
+    // The pinned message must be recorded before the first kill.
     let running = start(None);
     running.write_stdin(format!("{}\n{}\n{}\n{}\n/pin\n", message(0), message(1), message(2), message(3)));
     wait_for_event(&scene.althing.state_dir(), LIMIT, |event| event["data"]["op"]["op"] == "pin");
@@ -305,10 +306,10 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     let mut killed = 1;
     while killed < kills {
         let running = start(session());
-        // Whatever was accepted is there; the rest is said again.
+        // Accepted messages are in the log; the others are sent again.
         wait::until(LIMIT, || session().is_some());
         let from = sent_or_none(&scene.althing);
-        // So that what is left to say lasts for the kills that are left.
+        // So that enough messages are left for the remaining kills.
         let step = 2 * (turns - from) / (kills - killed);
         let upto = (from + random.usize(0..=step)).min(turns - 1);
         let mut lines = String::new();
@@ -338,7 +339,7 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     check_long(&scene, turns);
 }
 
-/// What must be true after all that was said.
+/// What must hold after the whole conversation.
 fn check_long(scene: &Scene, turns: usize) {
     assert_eq!(sent(&scene.althing), turns, "every message once");
     let events = scene.althing.events();
@@ -364,7 +365,7 @@ fn check_long(scene: &Scene, turns: usize) {
     assert!(all.len() < 60_000, "it is short: {}", all.len());
 }
 
-/// How many messages were accepted, also before there is a session.
+/// How many messages were accepted; zero before there is a session.
 fn sent_or_none(althing: &Althing) -> usize {
     if newest_session(&althing.state_dir()).is_none() { 0 } else { sent(althing) }
 }

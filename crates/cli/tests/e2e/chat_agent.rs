@@ -1,4 +1,4 @@
-//! The interactive agent's own hands: the files of the project, MCP servers, and nothing else.
+//! The chat agent's own tools: the files of the project, MCP servers, and nothing else.
 
 use althing_testkit::{Action, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::support::{LIMIT, SKY, Scene, Team};
 
 const TALKER: &str = "talker";
 
-/// An agent to talk to that calls these tools, one in each reply, and then says what came of the last one.
+/// A chat agent that calls these tools, one in each reply, and then reports the last result.
 fn scene(calls: impl Fn(&Scene) -> Vec<(&'static str, Value)>, backend: &Value) -> Scene {
     let script: std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>> = std::sync::Arc::default();
     let known = script.clone();
@@ -33,7 +33,7 @@ fn chat(scene: &Scene, args: &[&str]) -> althing_testkit::Output {
     command.stdin("Please look after my files\n").spawn().wait(LIMIT)
 }
 
-/// What the tools said, one text for each call.
+/// The results of the tool calls, one text for each.
 fn told(scene: &Scene) -> Vec<String> {
     let last = scene.server.requests().into_iter().rfind(|request| request.model() == TALKER).unwrap();
     let results = last.messages().iter().filter(|message| message["role"] == "tool");
@@ -186,7 +186,8 @@ fn the_agent_calls_the_tool_of_an_mcp_server_of_its_own_or_of_the_first_agents()
     }
 }
 
-/// Stands for `claude`: leaves a file where it works, calls one of our tools the first time, and says what it knows.
+/// A stand-in for `claude`: writes a file in its working directory, calls one of our tools the first time, and prints
+/// what it knows.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys, urllib.request
 prompt = sys.stdin.read()

@@ -1,4 +1,4 @@
-//! `althing config`: checking, starting and describing configs; and what happens where there is none.
+//! `althing config`: checking, initializing and describing configs; also starts without a config.
 
 use std::collections::BTreeSet;
 
@@ -257,7 +257,7 @@ fn a_dotenv_file_is_read_and_the_environment_wins() {
 
 #[test]
 fn without_a_config_the_agents_come_from_the_keys_and_are_named_before_they_are_used() {
-    // Nothing leaves this machine: the proxy that everything is sent to does not exist.
+    // Nothing leaves this machine: the proxy for all requests does not exist.
     let proxy = althing_testkit::refused_base_url();
     let command = bare()
         .env("OPENAI_API_KEY", "sk-nobodys")
@@ -320,7 +320,7 @@ fn the_offline_model_plays_the_agents_of_a_config_and_goes_on_doing_so() {
         command.spawn().wait(LIMIT).expect_code(0)
     };
     talk(&["--offline", "--config", "team.yaml"]);
-    // Whoever was played stays played: a session does not turn into one that costs money.
+    // A session of the offline model stays offline when it is resumed, so it never starts to cost money.
     let again = talk(&["--continue"]);
     assert!(again.stdout.contains("offline model"), "{again:?}");
     assert_eq!(server.requests().len(), 0);

@@ -1,5 +1,5 @@
-//! `kill -9` at any moment (row D2): every session goes on, nothing that was shown is lost, and no call whose reply is
-//! in the log is made again. The checker reads the log and the server's diary, and believes nothing else.
+//! `kill -9` at any moment (row D2): every session can be resumed, nothing that was shown is lost, and no call whose
+//! reply is in the log is made again. The checks use only the log and the requests that the server recorded.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -13,19 +13,19 @@ use super::support::{LIMIT, Scene, ensure, in_parallel, items, of_type, run, tex
 
 const SEED: u64 = 20_261_115;
 const AGENTS: usize = 3;
-/// In a plain run everyone answers and votes, and one presents.
+/// In a plain run every agent answers and votes, and one presents.
 const REPLIES: usize = 2 * AGENTS + 1;
-/// From the start of `resume` to its first sign of life.
+/// From the start of `resume` to its first output.
 const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 
-/// When to strike: spread over the run by what it has done, not by a clock.
+/// When to kill: spread over the run by its progress, not by a clock.
 #[derive(Debug, Clone, Copy)]
 enum Strike {
-    /// So many calls have reached the server.
+    /// After this many requests reached the server.
     Requests(usize),
-    /// So many facts are in the log.
+    /// After this many facts are in the log.
     Facts(usize),
-    /// So many facts were shown.
+    /// After this many facts were printed.
     Shown(usize),
 }
 
@@ -38,7 +38,7 @@ impl Strike {
         }
     }
 
-    /// Waits for the moment, or for the end of a run that was quicker, and kills.
+    /// Waits for the moment, or for the end of a faster run, and kills the process.
     fn kill(self, scene: &Scene, running: &RunningProcess, made: usize, log_before: usize) {
         let end = Instant::now() + LIMIT;
         let reached = || match self {
@@ -58,7 +58,7 @@ fn facts_on_disk(state: &Path) -> usize {
     log.map_or(0, |bytes| bytes.split(|byte| *byte == b'\n').count() - 1)
 }
 
-/// Agents that take a moment, each another one, so that moments differ.
+/// Agents with different delays, so that the moments differ.
 fn script() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
@@ -66,8 +66,8 @@ fn script() -> Script {
     })
 }
 
-/// A livelier run: `b` has to be reminded of its tools, and `c` improves on what it sees, so that votes go stale. What
-/// each says follows from what it is asked, so that a call made again gets the same reply.
+/// A run with more events: `b` has to be reminded of its tools, and `c` improves its answer, so that votes go stale.
+/// Replies depend only on the request, so that a repeated call gets the same reply.
 fn lively_script() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
@@ -85,7 +85,7 @@ fn lively_script() -> Script {
     })
 }
 
-/// The log's lines without what belongs to the file.
+/// The events in the log, without the fields of the file format.
 fn facts(scene: &Scene) -> Vec<Value> {
     let strip = |mut event: Value| {
         let fields = event.as_object_mut().expect("an object");
@@ -95,7 +95,7 @@ fn facts(scene: &Scene) -> Vec<Value> {
     scene.althing.events().into_iter().map(strip).collect()
 }
 
-/// The whole lines among what was printed.
+/// The complete lines of stdout.
 fn shown(stdout: &str) -> Vec<Value> {
     let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
     whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
@@ -138,7 +138,7 @@ fn one_round(round: usize, script: Script, judge: Judge) -> Result<(), String> {
     ended_once(&facts).and_then(|()| judge(&scene, &facts, strikes.len())).map_err(complain)
 }
 
-/// What the log of every session must be like.
+/// What must hold for the log of every session.
 fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(facts.iter().zip(1u64..).all(|(fact, n)| fact["seq"] == n), || "a gap in the log".into())?;
     ensure(of_type(facts, "session_closed").len() == 1, || "not closed exactly once".into())?;
@@ -149,7 +149,7 @@ fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))
 }
 
-/// How many items of a kind an agent has in the log, and how often it was asked.
+/// How many items of a kind an agent has in the log, and how many requests it made.
 fn count(scene: &Scene, facts: &[Value], agent: usize, kind: &str) -> (usize, usize) {
     let task = format!("r1.a{}", agent + 1);
     let own: Vec<Value> = facts.iter().filter(|fact| fact["task"] == task.as_str()).cloned().collect();
@@ -157,7 +157,7 @@ fn count(scene: &Scene, facts: &[Value], agent: usize, kind: &str) -> (usize, us
     (items(&own, kind).len(), scene.server.requests_of(model).len())
 }
 
-/// Every reply is in the log once, and at most one call per agent and kill was made for nothing.
+/// Every reply is in the log once, and each kill wasted at most one call per agent.
 fn repeats_nothing(scene: &Scene, facts: &[Value], kills: usize) -> Result<(), String> {
     for (agent, expected) in [3, 2, 2].into_iter().enumerate() {
         let (replies, made) = count(scene, facts, agent, "reply");

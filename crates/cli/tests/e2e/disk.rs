@@ -1,5 +1,6 @@
-//! A disk that is full: nothing is shown or begun that could not be kept, a person is told, and the run goes on when
-//! there is room again (row D4). Needs a file system of its own; where that may not be mounted, it says so.
+//! A full disk: nothing is shown or started that could not be recorded, the user is notified, and the run continues
+//! when there is space again (row D4). Needs a mounted file system; where mounting is not allowed, the test reports
+//! that it was skipped.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,7 +11,7 @@ use althing_testkit::{Action, Gate, Reply, Script};
 
 use super::support::{LIMIT, Scene};
 
-/// A file system of 1 MiB in memory, over the state directory of a scene.
+/// A 1 MiB file system in memory, mounted over the state directory of a scene.
 struct SmallDisk {
     at: PathBuf,
 }
@@ -28,7 +29,7 @@ impl SmallDisk {
         }
     }
 
-    /// Fills it up to the last byte.
+    /// Fills it to the last byte.
     fn fill(&self) {
         let mut ballast = std::fs::File::create(self.ballast()).unwrap();
         let block = [0u8; 4096];
@@ -50,7 +51,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A run of three in which `c` waits at a gate while `a` and `b` have answered; long answers, so that they need room.
+/// A run of three agents in which `c` waits at a gate after `a` and `b` have answered; the answers are long, so that
+/// they need space.
 fn held() -> Option<(Scene, SmallDisk, Gate)> {
     let gate = Gate::before_headers();
     let long = |model: &str| Reply::new_answer(&format!("Answer of {model}: {}", "long ".repeat(4000)));

@@ -1,4 +1,4 @@
-//! Commands in containers, on a real daemon, seen through the whole program.
+//! Commands in containers on a real Docker daemon, end to end.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::support::{LIMIT, Scene};
 
-/// Tries to write to the project with a shell command, then does the usual.
+/// Tries to write to the project with a shell command, then behaves like any member.
 fn writes(request: &RecordedRequest) -> Action {
     if request.messages().iter().any(|message| message["role"] == "tool") {
         return Parliament::default().reply(request).into();
@@ -25,7 +25,7 @@ fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
-/// What the command said, and the container it said it in.
+/// The output of the command, which names its container.
 fn said(request: &RecordedRequest) -> String {
     let results = request.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
@@ -41,7 +41,7 @@ fn in_docker(agents: usize) -> Scene {
     })
 }
 
-/// Runs a task on a writable project in Docker; gives the project and what each command said.
+/// Runs a task on a writable project in Docker; returns the project and the output of each command.
 fn run(scene: &Scene, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec<(bool, String)>) {
     let project = scene.althing.work_dir().canonicalize().unwrap().join("project");
     std::fs::create_dir_all(&project).unwrap();
@@ -54,7 +54,7 @@ fn run(scene: &Scene, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec<(bo
     (project, results.filter(|(_, said)| !said.is_empty()).collect())
 }
 
-/// The container that a command said it ran in.
+/// The container that a command's output names.
 fn container(said: &str) -> &str {
     let is_id = |line: &&str| line.len() == 12 && line.chars().all(|c| c.is_ascii_hexdigit());
     said.lines().find(is_id).unwrap_or_else(|| panic!("no container: {said}"))

@@ -1,5 +1,6 @@
-//! However and whenever it ends, with programs at work: killed workflows go on without repeating what is finished (row
-//! D2), nobody that we started is left (A4), and what was cancelled starts nothing more and keeps what it has (A6).
+//! How processes end, with commands and CLI agents at work: killed workflows resume without repeating finished tasks
+//! (row D2), no process that we started is left (A4), and a cancelled task starts nothing more and keeps its results
+//! (A6).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,17 +15,17 @@ use serde_json::{Value, json};
 use super::support::{LIMIT, Scene, althing, ensure, in_parallel, items, of_type, run};
 
 const SEED: u64 = 20_261_116;
-/// How soon everyone below us is gone when we are.
+/// How soon all our child processes must be gone after we are.
 const GONE: Duration = Duration::from_secs(2);
-/// How soon a cancelled task has ended everything.
+/// How soon a cancelled task must have ended all its processes.
 const CANCELLED: Duration = Duration::from_secs(5);
 
-/// So long does nobody sleep, so that a process can be told by it.
+/// A sleep time that is unique, so that a process can be found by it.
 fn mark(rng: &mut Rng) -> String {
     format!("{}.{:06}", 1_000 + std::process::id() % 1_000, rng.u32(0..1_000_000))
 }
 
-/// The processes whose command line has these words.
+/// The processes whose command line contains these words.
 pub fn processes_with(words: &str) -> Vec<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -35,8 +36,8 @@ pub fn processes_with(words: &str) -> Vec<u32> {
     pids.filter(has).collect()
 }
 
-/// A shell script that notes its beginning and its end, and meanwhile has children: a plain one, one in a session of
-/// its own, a grandchild whose parent is gone, and one that ignores polite requests.
+/// A shell script that records its start and end, and has children meanwhile: a plain one, one in a session of its own,
+/// a grandchild whose parent has exited, and one that ignores SIGTERM.
 fn noting(diary: &Path, name: &str, mark: &str, work: &str) -> Value {
     let script = format!(
         "echo start {name} >> {diary}; sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & true' &); \
@@ -46,7 +47,7 @@ fn noting(diary: &Path, name: &str, mark: &str, work: &str) -> Value {
     json!({"id": name, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
 
-/// Two stages of two tasks each, which take a moment; the last of them may never end by itself.
+/// Two stages of two short tasks each; the last task may run forever.
 fn two_stages(althing: &Althing, mark: &str, ends: bool, rng: &mut Rng) -> PathBuf {
     let diary = althing.work_dir().join("diary");
     let mut moment = || format!("sleep 0.0{}", rng.u32(1..=6));
@@ -66,13 +67,13 @@ fn begun(diary: &Path, task: &str) -> usize {
     text.lines().filter(|line| *line == format!("start {task}")).count()
 }
 
-/// The statuses that a task of the workflow went through.
+/// The statuses of a workflow task, in order.
 fn statuses(events: &[Value], task: &str) -> Vec<String> {
     let changes = of_type(events, "status_changed").into_iter().filter(|event| event["task"] == *task);
     changes.filter_map(|event| Some(event["data"]["status"].as_str()?.to_owned())).collect()
 }
 
-/// Waits for a moment of the run that is told by what has happened, not by a clock; at the latest for the end of `c`.
+/// Waits for a moment of the run that is defined by its progress, not by a clock; at the latest for the end of `c`.
 fn wait_for_moment(althing: &Althing, diary: &Path, running: &RunningProcess, rng: &mut Rng) -> String {
     let (facts, lines) = (rng.usize(2..=40), rng.usize(1..=7));
     let by_diary = rng.bool();
@@ -94,7 +95,7 @@ fn nobody_left(mark: &str, within: Duration) -> Result<(), String> {
     ensure(gone, || format!("left after {within:?}: {:?}", processes_with(mark)))
 }
 
-/// One workflow, killed once or more and resumed.
+/// One workflow that is killed at least once and resumed.
 fn killed(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + round as u64);
     let (althing, mark) = (althing(), mark(rng));
@@ -154,7 +155,7 @@ fn a_killed_workflow_always_goes_on_and_repeats_no_finished_task() {
     in_parallel(3, 0..scale(12, 1000), killed);
 }
 
-/// How we may end while a program is at work.
+/// How the process ends while a program is running.
 #[derive(Clone, Copy, Debug)]
 enum Ending {
     Quit,
@@ -170,7 +171,7 @@ fn ended(how: Ending, round: usize) -> Result<(), String> {
     let stages = json!([{"name": "one", "tasks": [task]}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
-    // Five that sleep, and the shells of two of them.
+    // Five processes that sleep, and the shells of two of them.
     let all_there = || wait::until(LIMIT, || processes_with(&format!("sleep {mark}")).len() >= 7);
     match how {
         Ending::Quit => {
@@ -185,7 +186,7 @@ fn ended(how: Ending, round: usize) -> Result<(), String> {
             all_there();
             running.write_stdin("{\"op\": \"resume\"}\n");
             let output = running.wait(LIMIT);
-            ensure(output.stderr.contains("a mishap"), || format!("no panic: {}", output.stderr))?;
+            ensure(output.stderr.contains("failpoint"), || format!("no panic: {}", output.stderr))?;
         }
         Ending::Signal(signal) => {
             let running = command.spawn();
@@ -208,7 +209,7 @@ fn nobody_is_left_however_the_program_ends() {
     in_parallel(3, all, |(how, round)| ended(how, round));
 }
 
-/// What must hold of a log after the moment of its cancelling.
+/// What must hold for a log after its cancellation.
 fn nothing_begins_after_the_cancel(events: &[Value]) -> Result<(), String> {
     let at = events
         .iter()
@@ -249,7 +250,7 @@ fn cancelled_workflow(round: usize) -> Result<(), String> {
         ensure(kept, || complain(format!("{id}: what it gave is lost: {task}")))?;
         ensure(task["status"] != "RUNNING", || complain(format!("{id} still runs: {task}")))?;
     }
-    // It is over: going on with it starts nothing.
+    // The workflow is over: resuming it starts nothing.
     let begun = std::fs::read_to_string(&diary).unwrap_or_default();
     run(&althing, &["resume", &newest(&althing)]);
     ensure(std::fs::read_to_string(&diary).unwrap_or_default() == begun, || {
@@ -283,7 +284,7 @@ fn cancelled_run(round: usize) -> Result<(), String> {
         } else {
             Parliament::default().reply(request)
         };
-        // It never ends by itself.
+        // This command never ends by itself.
         let moment = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
         Action::after(if presents(request) { LIMIT } else { moment }, reply)
     });
@@ -298,7 +299,7 @@ fn cancelled_run(round: usize) -> Result<(), String> {
     running.write_stdin("{\"op\": \"cancel\", \"task\": \"r1\"}\n");
     let output = running.wait(LIMIT);
     let took = asked.elapsed();
-    // What was sent before the end may still be on its way to the server.
+    // A request sent before the end may still be on its way to the server.
     wait::until(LIMIT, || scene.server.open_connections() == 0);
     let requests = scene.server.request_count();
     let complain = |what: String| {
@@ -311,7 +312,7 @@ fn cancelled_run(round: usize) -> Result<(), String> {
     nothing_begins_after_the_cancel(&events).map_err(complain)?;
     let result: Value = serde_json::from_str(&output.stdout).map_err(|error| complain(error.to_string()))?;
     ensure(result["status"] == "cancelled", || complain("the result says otherwise".into()))?;
-    // What was answered by then is in the log, and in the result.
+    // Answers given before the cancellation are in the log and in the result.
     let answers = items(&events, "answer").len() as u64;
     let agents = result["coordination_summary"]["agents"].as_array().cloned().unwrap_or_default();
     let told: u64 = agents.iter().filter_map(|agent| agent["answers"].as_u64()).sum();

@@ -1,4 +1,4 @@
-//! Exit statuses and the words that go with them: what is wrong, where, and what to do.
+//! Exit statuses and their messages: what is wrong, where, and what to do.
 
 use althing_testkit::{Action, Fault, FaultMoment, Output, Reply, Script, refused_base_url};
 

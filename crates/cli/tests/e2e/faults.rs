@@ -1,5 +1,5 @@
-//! Row A1 through the whole program: whatever a model server does, the run ends within its limits, the others answer,
-//! and the failure is named.
+//! Row A1 end to end: for every fault of a model server, the run ends within its limits, the other agents answer, and
+//! the failure is reported.
 
 use std::time::Duration;
 
@@ -8,21 +8,21 @@ use serde_json::Value;
 
 use super::support::{Scene, Team, ensure, in_parallel, items, of_type};
 
-/// More than the slowest case may take: three tries of half a second each, and the waits a server asks for.
+/// More than the slowest case may take: three attempts of half a second each, and the delays that a server asks for.
 const BOUND: Duration = Duration::from_secs(20);
 const RETRIES: usize = 2;
-/// An agent that does not finish its turn is asked so often.
+/// How often an agent that does not finish its turn is called.
 const TRIES: usize = 3;
 const THREADS: usize = 4;
 
-/// Only the faulty agent is hurried: the others must not fail because the machine is busy.
+/// Only the faulty agent has short timeouts: the others must not fail because the machine is busy.
 fn impatient(team: Team) -> Team {
     team.backend(0, "connect_timeout_seconds", 5)
         .backend(0, "first_byte_timeout_seconds", 0.6)
         .backend(0, "idle_timeout_seconds", 0.6)
         .backend(0, "request_timeout_seconds", 10)
         .backend(0, "max_retries", RETRIES)
-        // A refused connection is tried again after at least this long, which is longer than a port refuses.
+        // The delay before a refused connection is retried; longer than the port stays closed.
         .backend(0, "retry_base_ms", 250)
 }
 
@@ -33,7 +33,7 @@ struct Ran {
     events: Vec<Value>,
 }
 
-/// The faulty agent has a server of its own, so that a port that is shut is shut for it alone.
+/// The faulty agent has its own server, so that closing the port affects only this agent.
 fn run(script: impl Into<Script>) -> Result<Ran, String> {
     let faulty = FakeModel::start_on_thread(script);
     let url = faulty.base_url();
@@ -51,14 +51,14 @@ impl Ran {
         self.result["coordination_summary"]["agents"][0]["status"].as_str().unwrap_or_default()
     }
 
-    /// Whether stderr says of agent `a` that it is out, and why.
+    /// Whether stderr reports that agent `a` failed, and why.
     fn failure_is_named(&self) -> bool {
         let named =
             |line: &str| line.starts_with("a ") && (line.contains("failed: ") || line.contains("out: "));
         self.output.stderr.lines().any(named)
     }
 
-    /// What every run must keep to, whatever went wrong.
+    /// What must hold for every run, with any fault.
     fn sound(&self) -> Result<(), String> {
         let answer = self.result["final_answer"].as_str().unwrap_or_default();
         ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))?;
@@ -85,7 +85,7 @@ impl Ran {
     }
 }
 
-/// Valid, if very long: an answer like any other.
+/// A reply that is valid but very long: an answer like any other.
 fn is_only_long(case: FaultCase) -> bool {
     case.fault == Fault::BadArguments(BadArguments::Huge)
 }
@@ -94,7 +94,7 @@ fn once(case: FaultCase) -> Result<(), String> {
     let ran = run(Script::parliament().on("model-a").fault_once(case.fault, case.moment))?;
     let judged = match case.expectation() {
         FaultExpectation::Fails { retryable: false } => ran.is_out(1..=1),
-        // A reply that is too long is not asked for again: the next would be as long.
+        // A reply that is too long is not requested again: the next one would be as long.
         FaultExpectation::Fails { .. } if case.fault == Fault::EndlessStream && ran.asked == 1 => {
             ran.is_out(1..=1)
         }
@@ -116,7 +116,7 @@ fn always(case: FaultCase) -> Result<(), String> {
         FaultExpectation::Recovers => ran.is_out(TRIES..=TRIES),
         FaultExpectation::Fails { retryable: false } => ran.is_out(1..=1),
         FaultExpectation::Fails { .. } if case.fault == Fault::EndlessStream => ran.is_out(1..=RETRIES + 1),
-        // The port is shut for a while after each: not every try need reach the server.
+        // The port stays closed for a while, so not every attempt reaches the server.
         FaultExpectation::Fails { .. } if case.fault == Fault::Refused => ran.is_out(1..=RETRIES + 1),
         FaultExpectation::Fails { .. } => ran.is_out(RETRIES + 1..=RETRIES + 1),
     };

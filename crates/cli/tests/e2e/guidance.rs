@@ -1,4 +1,4 @@
-//! What a config lets agents know, keep and run: instructions, skills, notes, task lists, planning, lists of commands.
+//! What a config lets agents know, remember and run: instructions, skills, notes, task lists, planning, command lists.
 
 use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -9,13 +9,13 @@ fn usual(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
 
-/// What the tools said in answer to a request's calls.
+/// The results of a request's tool calls.
 fn told(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
 }
 
-/// Calls these tools one after another, then does the usual.
+/// Calls these tools one after another, then behaves like any member.
 fn calling(calls: Vec<(&'static str, Value)>) -> Script {
     Script::from_fn(move |request| {
         let done = request.messages().iter().filter(|message| message["role"] == "tool").count();
@@ -26,7 +26,7 @@ fn calling(calls: Vec<(&'static str, Value)>) -> Script {
     })
 }
 
-/// A key of `orchestrator.coordination`.
+/// Sets keys of `orchestrator.coordination`.
 fn coordination(team: Team, keys: &Value) -> Team {
     team.rule("coordination", keys.clone())
 }

@@ -1,5 +1,5 @@
-//! Hostile surroundings: projects that would start programs (row S13), files that would eat the machine (S14), and
-//! models that would talk to the terminal (S7).
+//! Hostile environments: projects that would start programs (row S13), files that would exhaust the machine (S14), and
+//! models that would control the terminal (S7).
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn trust_is_remembered_until_the_file_changes() {
     assert_eq!(server.request_count(), 2 * made);
 }
 
-// Row S5: what was trusted is not known, so the answer is no.
+// Row S5: if the list of trusted files cannot be read, nothing is trusted.
 #[test]
 fn trust_that_cannot_be_read_or_makes_no_sense_is_none() {
     let server = FakeModel::start_on_thread(Script::parliament());
@@ -88,7 +88,8 @@ fn trust_in_one_directory_is_no_trust_in_another() {
     std::fs::create_dir(&below).unwrap();
     std::fs::copy(althing.work_dir().join("althing.yaml"), below.join("althing.yaml")).unwrap();
     let line = format!("cd below && {} --automation task", env!("CARGO_BIN_EXE_althing"));
-    // The same user, another directory: a shell changes to it, since the kit starts everything in one place.
+    // The same user in another directory: a shell changes to it, because the test kit starts everything in one
+    // directory.
     let home = althing.home_dir();
     let shell = Althing::new("/bin/sh").args(["-c", &line]).env("HOME", home);
     let there = shell.work_dir().join("below");
@@ -189,7 +190,7 @@ fn a_plan_that_was_found_here_is_carried_out_only_by_its_owner_or_with_trust_and
     here().args(args).args(["--plan", "Look around"]).spawn().wait(LIMIT).expect_code(0);
     let plans = scene.althing.work_dir().join(".althing/plans");
     let dir = std::fs::read_dir(&plans).unwrap().next().unwrap().unwrap().path();
-    // What a stranger would write into a plan that comes with a directory.
+    // What a stranger could write into a plan in a shared directory.
     let private = scene.althing.file("private/key", "of the user").parent().unwrap().canonicalize().unwrap();
     let file = dir.join("plan.json");
     let mut planted: serde_json::Value =
@@ -247,7 +248,7 @@ fn a_session_that_was_found_here_is_undone_only_by_its_owner_or_with_trust() {
     );
     let file = scene.althing.file("project/file.txt", "before");
     let path = format!("{}:rw", file.parent().unwrap().display());
-    // The state directory is the one in the working directory, where anybody may have put a session.
+    // The state directory is the one in the working directory, where anyone may have put a session.
     let here = || scene.althing.new_command().env("ALTHING_STATE_DIR", "");
     let run =
         here().args(["--config", "team.yaml", "--automation", "--quick", "--context-path", &path, "task"]);
@@ -274,7 +275,7 @@ fn a_dotenv_file_that_was_found_gives_keys_and_moves_neither_trust_nor_what_is_s
     let althing = althing();
     althing.file("althing.yaml", trap(&server).text());
     let planted = althing.work_dir().join("planted");
-    // Trust as the hostile project would like it to be, in a place that it names.
+    // A list of trusted files that the hostile project wrote, at a path that the project names.
     let accepting =
         althing.new_command().env("XDG_STATE_HOME", &planted).args(["--trust", "--automation", "task"]);
     accepting.spawn().wait(LIMIT).expect_code(0);
@@ -291,7 +292,7 @@ fn a_dotenv_file_that_was_found_gives_keys_and_moves_neither_trust_nor_what_is_s
     assert_eq!(server.request_count(), made);
     assert!(!althing.work_dir().join("trap-went-off").exists());
 
-    // A key goes to the address that came with it, and to no other.
+    // A key is sent only to the address that was set together with it.
     let azure =
         Althing::new(env!("CARGO_BIN_EXE_althing")).env("OLLAMA_HOST", "127.0.0.1:9").env("PATH", "/nowhere");
     let config = "agents: [{id: a, backend: {type: azure_openai, model: m}}]";
@@ -301,7 +302,7 @@ fn a_dotenv_file_that_was_found_gives_keys_and_moves_neither_trust_nor_what_is_s
     let output =
         own.args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT).expect_code(1);
     assert!(output.stderr.contains("AZURE_OPENAI_ENDPOINT"), "{}", output.stderr);
-    // A key that comes with the address changes nothing: tasks and files would go there, too.
+    // A key in the same file as the address changes nothing: tasks and files would be sent there, too.
     azure.file(
         ".env",
         format!("AZURE_OPENAI_ENDPOINT={}\nAZURE_OPENAI_API_KEY=planted-key\n", server.base_url()),
@@ -331,7 +332,7 @@ fn a_session_that_was_found_here_starts_nothing_unless_it_was_begun_by_the_user_
         json!({"name": "n", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]}).to_string(),
     );
     let traces = || std::fs::read_to_string(&trace).unwrap_or_default().lines().count();
-    // In the directory itself, as it is where nobody named another place.
+    // In the working directory, which is the default.
     let here = || althing.new_command().env("ALTHING_STATE_DIR", "");
     let cut_off = |args: &[&str], count: usize| {
         let running = here().args(args).spawn();
@@ -340,9 +341,9 @@ fn a_session_that_was_found_here_starts_nothing_unless_it_was_begun_by_the_user_
         running.wait(LIMIT);
     };
     cut_off(&["workflow", "run", "flow.yaml", "--offline"], 1);
-    // Who began it goes on with it.
+    // The user who started the session can resume it.
     cut_off(&["resume"], 2);
-    // Who finds it in what they unpacked does not.
+    // A user who found it in an unpacked archive cannot.
     let another = althing.work_dir().join("home-of-another");
     for args in [&["resume", "--automation"] as &[&str], &["resume", "--json"]] {
         let output = here().env("HOME", &another).args(args).spawn().wait(LIMIT).expect_code(1);
@@ -378,7 +379,7 @@ fn a_hostile_config_is_refused_quickly_and_its_line_is_named() {
             "{what}: no line is named: {}",
             output.stderr
         );
-        // The bar is 100 ms in a release build; this one is not, and the machine is busy.
+        // The limit is 100 ms in a release build; this is a debug build on a busy machine.
         assert!(output.elapsed < Duration::from_secs(3), "{what} took {:?}", output.elapsed);
         assert!(output.stderr.len() < 50_000, "{what}: {} bytes of complaint", output.stderr.len());
         assert!(paths_below(&althing.state_dir()).is_empty(), "{what}: something was started");
@@ -390,7 +391,7 @@ fn a_hostile_config_is_refused_within_fifty_megabytes() {
     for (what, content) in bombs() {
         let althing = althing();
         althing.file("bomb.yaml", content);
-        // More than this the system does not give it: then it would end in another way.
+        // The process gets no more memory than this; exceeding it would end it in another way.
         let line = format!("ulimit -d 51200; exec {} config check bomb.yaml", env!("CARGO_BIN_EXE_althing"));
         let output = althing.program("/bin/sh").args(["-c", &line]).spawn().wait(LIMIT).expect_code(1);
         assert!(output.stderr.contains("bomb.yaml:"), "{what}: {}", output.stderr);
@@ -408,11 +409,11 @@ fn a_key_that_stands_twice_is_told_with_the_line_of_the_second() {
     assert!(output.stderr.contains("twice.yaml:3:1"), "{}", output.stderr);
 }
 
-/// Writes the clipboard, clears the screen, changes colours (also as C1), turns the reading direction, sets the title,
-/// rings the bell.
+/// Writes the clipboard, clears the screen, changes colors (also as C1), reverses the reading direction, sets the
+/// title, rings the bell.
 const HOSTILE: &str = "x\u{1b}]52;c;aGk=\u{7}y\u{1b}[2Jz\u{9b}31mw\u{202e}v\u{2066}u\u{1b}]0;title\u{7}t\r\u{8}s\u{1b}Pq\u{1b}\\r\u{85}q\u{90}p";
 
-/// Pieces of what terminals obey, of what turns or hides text, and of text, at random.
+/// Random fragments of terminal sequences, bidirectional or invisible characters, and plain text.
 fn fuzz(rng: &mut Rng, letters: usize) -> String {
     const PIECES: [&str; 22] = [
         "\u{1b}",
@@ -451,7 +452,7 @@ fn fuzz(rng: &mut Rng, letters: usize) -> String {
     text
 }
 
-/// Says hostile things wherever a model can say something, and calls a tool by a hostile name.
+/// Gives hostile replies wherever a model can give text, and calls a tool with a hostile name.
 fn hostile_model(seed: Option<u64>) -> Script {
     Script::from_fn(move |request: &RecordedRequest| {
         let mut rng = Rng::with_seed(seed.unwrap_or_default() + request.seq() as u64 * 1000);
@@ -472,12 +473,12 @@ fn hostile_model(seed: Option<u64>) -> Script {
     })
 }
 
-/// What everything is tried with: one text that has it all, and as many at random as this run of the tests wants.
+/// The inputs: one text that contains every fragment, and as many random ones as the scale of this test run asks for.
 fn seeds() -> impl Iterator<Item = Option<u64>> {
     std::iter::once(None).chain((1..=scale(2, 200) as u64).map(|seed| Some(seed * 1_000_000)))
 }
 
-/// The first character of a text that a terminal would obey.
+/// The first character of a text that a terminal would act on.
 fn obeyed(text: &str) -> Option<char> {
     text.chars().find(|&c| {
         (c.is_control() && c != '\n' && c != '\t')
@@ -485,7 +486,7 @@ fn obeyed(text: &str) -> Option<char> {
     })
 }
 
-/// Two agents, the name of whose model is hostile as well. The config escapes it: raw, it would be refused.
+/// Two agents on a model with a hostile name. The config escapes the name, because a raw one would be rejected.
 fn hostile_scene(seed: Option<u64>) -> Scene {
     let name = seed.map_or(HOSTILE.to_owned(), |seed| fuzz(&mut Rng::with_seed(seed), 100));
     let scene = Scene::with(2, hostile_model(seed), |team| team.backend(1, "model", format!("model{name}")));
@@ -581,7 +582,7 @@ fn a_terminal_gets_only_text_and_our_own_few_sequences() {
     }
 }
 
-/// Takes out cursor-up, clear-to-end, and the carriage returns of a terminal's line ends and of redrawing.
+/// Removes cursor-up, clear-to-end, and carriage returns, which we write ourselves.
 fn without_our_sequences(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut rest = parts.next().unwrap_or_default().to_owned();
@@ -627,7 +628,7 @@ fn the_screen_gets_no_sequence_that_a_model_wrote() {
         let ours = |c: char| c == '\n' || c == '\r' || (c == '\x1b' && !plain);
         let obeyed = raw.chars().find(|&c| obeyed(&c.to_string()).is_some() && !ours(c));
         assert_eq!(obeyed, None, "{seed:?}: {raw:?}");
-        // Of all escapes only control sequences are ours: no titles, links, clipboards or device strings.
+        // We write only control sequences: no titles, links, clipboard or device strings.
         let foreign = raw.split('\x1b').skip(1).find(|rest| !rest.starts_with('['));
         assert_eq!(foreign, None);
         assert!(!raw.contains("\x1b[31m"), "colours are ours");

@@ -1,4 +1,4 @@
-//! Time limits of a run: real deadlines that end silence too, with the best answer there is.
+//! Time limits of a run: deadlines end silent agents too, and the best answer so far is used.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::support::{LIMIT, Scene};
 
-/// What a limit may be late by on a busy machine.
+/// How late a limit may be on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
 
 #[track_caller]
@@ -81,7 +81,7 @@ fn time_that_passed_before_an_interruption_counts() {
     let running = scene.spawn(&["task"]);
     gate.wait_waiting_blocking(1, LIMIT);
     let before = std::time::Instant::now();
-    // Active time can only pass; the interruption comes when half of the limit is gone.
+    // Only active time counts; the interruption comes after half of the limit.
     althing_testkit::wait::until(LIMIT, || before.elapsed() > Duration::from_millis(1200));
     running.signal(althing_testkit::process::Signal::TERM);
     running.wait(LIMIT).expect_code(4);

@@ -1,5 +1,5 @@
-//! Long texts of a conversation on their way to a model: handed over whole, or shortened with a marker that says how much
-//! is missing and where the whole text is. Looks at the requests that the model server received.
+//! Long texts of a conversation in requests to a model: passed on whole, or shortened with a marker that says how much
+//! is missing and where the whole text is. Checks the requests that the model server received.
 
 use althing_testkit::{Action, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::support::{LIMIT, Scene, Team, texts};
 
 const TALKER: &str = "talker";
 
-/// A text of about so many bytes on one line, whose every part can be told from every other.
+/// A text of about this many bytes on one line, in which every part is unique.
 fn long(name: &str, bytes: usize) -> String {
     let words: String =
         (0..).map(|n| format!("{name}{n} ")).scan(0, |length, word| within(length, word, bytes)).collect();
@@ -20,7 +20,7 @@ fn within(length: &mut usize, word: String, most: usize) -> Option<String> {
     (*length <= most).then_some(word)
 }
 
-/// Answers with this text, in whichever way it is asked to.
+/// Answers with this text, in the way that the request asks for.
 fn answer(request: &RecordedRequest, text: &str) -> Reply {
     if request.tool_names().contains(&"new_answer") { Reply::new_answer(text) } else { Reply::text(text) }
 }
@@ -30,7 +30,7 @@ fn chat(scene: &Scene, lines: &str, args: &[&str]) -> Output {
     command.stdin(lines).spawn().wait(LIMIT).expect_code(0)
 }
 
-/// The request of the run whose own message is this.
+/// The run's request that contains this message.
 fn asked(scene: &Scene, message: &str) -> String {
     let own = format!("<ORIGINAL MESSAGE>\n{message}\n");
     let requests = scene.server.requests();
@@ -81,7 +81,7 @@ fn messages_for_which_there_is_no_room_are_left_out_with_a_marker_that_counts_th
     assert!(text.contains(&marker), "{marker}\n{}", &text[..1000]);
 }
 
-/// An agent to talk to that launches a run, and then says that it is done.
+/// A chat agent that launches a run, and then says that it is done.
 fn talks(answer_of_the_run: &str) -> Scene {
     let said = answer_of_the_run.to_owned();
     let talker = Action::with(|request: &RecordedRequest| {

@@ -1,7 +1,7 @@
 //! The built binary against a fake model server over real HTTP: what a user, a script or an attacker sees from outside.
 //!
-//! Each file is about one behaviour. Nothing here looks inside the program: only stdout, stderr, exit codes, the
-//! requests that the server received, and the files on disk.
+//! Each file covers one behavior. The tests look only at stdout, stderr, exit codes, the requests that the server
+//! received, and the files on disk.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests read and damage files, start programs and measure time"
@@ -64,7 +64,7 @@ mod visible;
 mod watched;
 mod workflows;
 
-/// A file that nobody declares compiles nowhere and tests nothing.
+/// A file without a `mod` line is not compiled and tests nothing.
 #[test]
 fn no_test_file_is_forgotten() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e");

@@ -1,5 +1,5 @@
-//! Terminal manners of the built binary: the terminal is given back whatever happens (row S9), any size is borne (S10),
-//! colours and letters are only those that are wanted, and there is a way without a screen.
+//! Terminal behavior of the built binary: the terminal is restored in every case (row S9), every size works (S10), only
+//! the chosen colors and characters are used, and there is a mode without a screen.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use althing_testkit::{Terminal, vt100, wait};
 
 use super::support::{LIMIT, althing, ensure, in_parallel, of_type, run};
 
-/// How soon a program that was asked to stop must be gone.
+/// How soon a program that was asked to stop must have exited.
 const SOON: Duration = Duration::from_secs(10);
 
 fn offline() -> Terminal {
@@ -22,21 +22,21 @@ fn ready(terminal: &mut Terminal) {
     assert!(!terminal.is_cooked(), "keys come one by one");
 }
 
-/// Everything that was switched on was switched off again, after it.
+/// Checks that every terminal mode that was switched on was switched off afterwards.
 #[track_caller]
 fn given_back(terminal: &Terminal) {
     let last = |raw: &str, sequence: &str| raw.rfind(sequence);
     let switches =
         ["1049", "1000", "1006", "2004"].map(|mode| (format!("\x1b[?{mode}h"), format!("\x1b[?{mode}l")));
     let cursor = [("\x1b[?25l".to_owned(), "\x1b[?25h".to_owned())];
-    // What was written may still be on its way to us.
+    // The last output may not have arrived yet.
     wait::until(SOON, || {
         let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
         switches
             .iter()
             .chain(&cursor)
             .all(|(on, off)| last(&raw, on).is_some() && last(&raw, on) < last(&raw, off))
-            // A frame that was begun is ended, or a terminal would hold back what follows.
+            // A synchronized frame that was started must be ended, or the terminal would hold back what follows.
             && last(&raw, "\x1b[?2026h") <= last(&raw, "\x1b[?2026l")
     });
     assert!(terminal.is_cooked(), "the terminal's own modes are as they were");
@@ -63,9 +63,9 @@ fn every_signal_that_ends_it_gives_the_terminal_back_and_the_session_can_be_gone
     }
 }
 
-/// Types, sends and approves, as far as it gets before the mishap.
+/// Types, sends and approves until the failpoint is reached.
 fn use_it(terminal: &mut Terminal, place: &str) {
-    const MISHAP: &str = "a mishap in the";
+    const MISHAP: &str = "failpoint";
     let shown = |terminal: &Terminal, text: &str| {
         let screen = terminal.wait_until(LIMIT, &format!("{place}: {text}"), |screen| {
             screen.contains(text) || screen.contains(MISHAP)
@@ -92,10 +92,10 @@ fn use_it(terminal: &mut Terminal, place: &str) {
     }
 }
 
-// Row S9: drawing, folding what is new, keys, the editor, the feed, the session, a workplace, threads of nobody's.
+// Row S9: drawing, folding events, keys, the editor, the feed, the session, an agent's environment, other threads.
 #[test]
 fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
-    // The first three facts come before the screen; the others with the message and the run that it leads to.
+    // The first three facts come before the screen; the others come with the message and its run.
     let facts = (4..=10).map(|nth| format!("fact:{nth}"));
     let screen =
         ["view:4", "view:6", "view:8", "update:1", "update:6", "feed:2", "feed:6", "keys:1", "keys:4"];
@@ -107,15 +107,15 @@ fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
         let command =
             althing.new_command().arg("--offline").env("ALTHING_TEST_PANIC", &place).env("EDITOR", "true");
         let mut terminal = command.terminal(100, 30);
-        // What is to be gone on with must be on disk first.
+        // The session to resume must be on disk first.
         wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "status_changed");
         use_it(&mut terminal, &place);
         ensure(terminal.wait(SOON) != 0, || format!("{place}: it went on"))?;
         given_back(&terminal);
         let screen = terminal.screen();
         let name = place.split(':').next().unwrap();
-        ensure(screen.contains(&format!("a mishap in the {name}")), || format!("{place}: {screen}"))?;
-        // The session can be gone on with, and left: whatever it asks by then.
+        ensure(screen.contains(&format!("failpoint {name}")), || format!("{place}: {screen}"))?;
+        // The session can be resumed and left, even if it asks a question.
         let mut terminal = althing.new_command().args(["resume", "--offline"]).terminal(100, 30);
         ready(&mut terminal);
         terminal.keys("\x03\x03");
@@ -168,7 +168,7 @@ fn a_storm_of_sizes_ends_in_the_frame_that_a_fresh_screen_would_show() {
     }
     terminal.resize(100, 80);
     terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
-    // One more for the frame that was due at the beginning.
+    // One more for the frame that was due at the start.
     let most = begin.elapsed().as_millis() * 60 / 1000 + 1;
     let frames = frames(&terminal) - drawn;
     assert!(frames as u128 <= most, "{frames} frames in {:?}", begin.elapsed());
@@ -177,7 +177,7 @@ fn a_storm_of_sizes_ends_in_the_frame_that_a_fresh_screen_would_show() {
         let over = ["Status: Idle", "Complete ✓", "replace the weakest part", "enter send"];
         over.iter().all(|text| screen.contains(text)) && !screen.contains("The vote")
     });
-    // Everything is drawn anew.
+    // Redraws everything.
     terminal.keys("\x0c");
     terminal.keys("x");
     let fresh = terminal.wait_for("› x", LIMIT);

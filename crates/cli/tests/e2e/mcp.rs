@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::support::{LIMIT, althing};
 
-/// A client that speaks line by line.
+/// A client that exchanges lines.
 pub struct Client {
     pub running: RunningProcess,
     next: u64,
@@ -59,7 +59,7 @@ fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
     assert_eq!(result["status"], "completed", "{launched}");
     assert!(result["final_answer"].as_str().unwrap().contains("offline model"));
     let run_id = result["run_id"].as_str().unwrap().to_owned();
-    // The run is a session like any other: the same log, the same result.
+    // The run is a session like any other, with the same log and result.
     let (session, task) = run_id.split_once('.').unwrap();
     let dir = althing.state_dir().join("sessions").join(session);
     let kept = std::fs::read_to_string(dir.join("tasks").join(task).join("result.json")).unwrap();
@@ -91,7 +91,7 @@ fn a_client_that_asks_for_a_plan_and_its_execution_gets_the_results_of_both_runs
     let plan = std::path::Path::new(planned["plan"]["path"].as_str().unwrap()).join("plan.md");
     let shown = std::fs::read_to_string(plan).unwrap();
     assert_eq!(shown.matches("- [x] **").count(), 3, "every task of the plan is done: {shown}");
-    // Both can be asked for again, each by its own id.
+    // Both results can be requested again, each by its own id.
     assert_eq!(client.tool("run_result", &json!({"run_id": run_id}))["structuredContent"], planned);
     assert_eq!(client.tool("run_result", &json!({"run_id": follow_up}))["structuredContent"], execution);
     let status = client.tool("run_status", &json!({"run_id": run_id}));

@@ -1,7 +1,8 @@
-//! Real MCP clients that launch runs on `althing mcp`: the official Python client, the MCP Inspector, Claude Code, Codex.
+//! Real MCP clients that launch runs on `althing mcp`: the official Python client, the MCP Inspector, Claude Code,
+//! Codex.
 //!
-//! `ALTHING_MCP_SERVERS` names where the first two are installed, `ALTHING_AGENT_CLIS` the agents' programs; without them
-//! there is nothing to try.
+//! `ALTHING_MCP_SERVERS` is the directory of the first two, `ALTHING_AGENT_CLIS` that of the CLI agents; without them
+//! nothing is tested.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,13 +16,13 @@ use serde_json::{Value, json};
 use super::programs::{PATIENCE, programs, with_programs};
 use super::support::{LIMIT, Team, althing};
 
-/// What a client over HTTP shows.
+/// The bearer token of HTTP clients.
 const TOKEN: &str = "a-token-of-this-test-that-is-long-enough";
 
 /// The binary under test.
 const ALTHING: &str = env!("CARGO_BIN_EXE_althing");
 
-/// A file of the installed clients, if they are there.
+/// A file of the installed clients, if it exists.
 fn installed(path: &str) -> Option<PathBuf> {
     let dir = std::env::var_os("ALTHING_MCP_SERVERS").map(PathBuf::from);
     let file = dir.map(|dir| dir.join(path)).filter(|file| file.exists());
@@ -49,7 +50,7 @@ fn python(althing: &Althing) -> Option<Althing> {
     Some(althing.program(python).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/mcp_client.py")))
 }
 
-/// Serves over HTTP; the process and its address.
+/// Serves over HTTP; returns the process and its address.
 fn serve(althing: &Althing) -> (RunningProcess, String) {
     let serving = althing
         .new_command()
@@ -99,14 +100,14 @@ fn the_inspector_lists_and_calls_the_tools() {
     assert_eq!(launched["structuredContent"]["status"], "completed", "{launched}");
 }
 
-/// What the run's only agent says at its end.
+/// The final answer of the run's only agent.
 const ANSWER: &str = "Final answer of model-a";
 
-/// A client's model: calls `launch_run`, asks again while the run goes on, then tells what came back.
+/// A client's model: calls `launch_run`, polls while the run is not over, then reports the result.
 fn caller(request: &RecordedRequest) -> Reply {
     let tools = request.tool_names();
     let tool = |end: &str| tools.iter().find(|name| name.ends_with(end)).map(ToString::to_string);
-    // The tools' own words speak of run ids, too; only what was said counts.
+    // The tool descriptions mention run ids too, so only the messages count.
     let mut said = request.body().clone();
     for words in ["tools", "system", "instructions"] {
         said.as_object_mut().unwrap().remove(words);
@@ -123,12 +124,12 @@ fn caller(request: &RecordedRequest) -> Reply {
             }
             None => Reply::call(launch, &json!({"task": "Which sort is best?"})),
         },
-        // Titles, and whatever else a program asks its model beside the task.
+        // Requests for titles, and other requests besides the task.
         _ => Reply::text("A title"),
     }
 }
 
-/// A server for the client's model and for the run, whose first reply takes so long.
+/// A server for the client's model and for the run, whose first reply is delayed.
 fn server(delay: Duration) -> FakeModel {
     FakeModel::start_on_thread(Script::from_fn(move |request: &RecordedRequest| {
         if request.model() != "model-a" {
@@ -139,7 +140,7 @@ fn server(delay: Duration) -> FakeModel {
     }))
 }
 
-/// Claude Code told to use `althing mcp`, against a run that takes so long.
+/// Claude Code uses `althing mcp` with a run that takes this long.
 fn claude_gets_the_result(bin: &Path, delay: Duration) {
     let server = server(delay);
     let althing = with_programs(bin, &server);
@@ -158,7 +159,7 @@ fn claude_gets_the_result(bin: &Path, delay: Duration) {
     assert_eq!(server.requests_of("model-a").len(), 1, "one run, of an agent that is alone");
 }
 
-/// Codex told to use `althing mcp`, against a run that takes so long.
+/// Codex uses `althing mcp` with a run that takes this long.
 fn codex_gets_the_result(bin: &Path, delay: Duration) {
     let server = server(delay);
     let althing = with_programs(bin, &server);

@@ -1,5 +1,5 @@
-//! `@path` and `@path:w`: what a person types grants a path to the runs of that message, on the screen and in `chat`; what
-//! a model or a client writes grants nothing.
+//! `@path` and `@path:w`: what a person types grants a path to the runs of that message, on the screen and in `chat`;
+//! what a model or a client writes grants nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -11,14 +11,14 @@ use super::support::{LIMIT, Scene, Team, althing, of_type};
 
 const TALKER: &str = "talker";
 
-/// A folder `notes` with a file in it, and a file `plan.md`.
+/// A directory `notes` with a file in it, and a file `plan.md`.
 fn files(scene: &Scene) -> (PathBuf, PathBuf) {
     scene.althing.file("notes/old.txt", "old\n");
     let plan = scene.althing.file("plan.md", "the plan\n").canonicalize().unwrap();
     (scene.althing.work_dir().join("notes").canonicalize().unwrap(), plan)
 }
 
-/// What a member of a run does: it writes a file to the first path that it is told it may write to, then the usual.
+/// A member that writes a file to the first path that its prompt says is writable, then behaves like any member.
 fn member(request: &RecordedRequest) -> Action {
     let system = request.system_text();
     let told = request.messages().iter().any(|message| message["role"] == "tool");
@@ -37,7 +37,7 @@ fn direct() -> Scene {
     Scene::new(2, Script::from_fn(member))
 }
 
-/// A team with an agent to talk to, which launches this run for every message.
+/// A team with a chat agent that launches this run for every message.
 fn interactive(launch: Value, approval: bool) -> Scene {
     let talker = move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -51,7 +51,7 @@ fn interactive(launch: Value, approval: bool) -> Scene {
     scene
 }
 
-/// The context paths of every run that began, with whether they may be written.
+/// The context paths of every run that started, and whether they are writable.
 fn granted(scene: &Scene) -> Vec<Vec<(String, bool)>> {
     let events = scene.althing.events();
     let created = of_type(&events, "task_created").into_iter().map(|event| &event["data"]["spec"]);
@@ -129,7 +129,7 @@ fn the_approval_box_shows_what_the_run_may_read_and_write() {
     let screen = terminal.wait_for("Cancel esc", LIMIT);
     let row = |label: &str| screen.lines().find(|line| line.contains(label)).unwrap_or_default().to_owned();
     let (reads, writes) = (row("Reads "), row("May write "));
-    // A long path may be folded: its beginning is enough.
+    // A long path may be wrapped on the screen, so only its start is compared.
     let start = |path: &Path| path.display().to_string().chars().take(30).collect::<String>();
     assert!(reads.contains(&start(&plan)), "{screen}");
     assert!(writes.contains(&start(&notes)), "{screen}");

@@ -1,5 +1,5 @@
-//! The modes and coordination rules of the specification, seen in what agents are offered, what they are shown, when
-//! they are asked, and what becomes the final answer.
+//! The modes and coordination rules of the specification, as seen in the tools and prompts that agents get, when they
+//! are called, and what becomes the final answer.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, items, of_type, texts, tools_text};
 
-/// How long nothing must happen before we believe that it does not.
+/// How long nothing may happen before the test concludes that nothing will.
 const QUIET: Duration = Duration::from_millis(700);
 
-/// Everyone answers, and everyone votes for agent 2.
+/// Every agent answers and votes for agent 2.
 fn second_wins() -> Script {
     Script::from_fn(|request| {
         if request.tool_names().contains(&"vote") {
@@ -28,14 +28,14 @@ fn may_vote(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"vote")
 }
 
-/// The rules that a run was started under, as its log has them.
+/// The rules of a run, from its log.
 fn rules(scene: &Scene) -> Value {
     let events = scene.althing.events();
     let created = of_type(&events, "task_created");
     created[0]["data"]["spec"]["rules"].clone()
 }
 
-/// The purposes of all attempts, in the order of the log.
+/// The purposes of all attempts, in log order.
 fn purposes(scene: &Scene) -> Vec<String> {
     let events = scene.althing.events();
     let started = of_type(&events, "attempt_started");
@@ -82,7 +82,7 @@ fn synthesize_shows_the_presenter_every_answer_and_asks_for_one_from_all() {
     for answer in ["Answer of model-a", "Answer of model-b", "Answer of model-c"] {
         assert!(texts(&shown).contains(answer), "{answer} is missing: {}", texts(&shown));
     }
-    // It is told to combine: the same run under the other strategy is told something else.
+    // The prompt asks it to combine the answers: under the other strategy it has different instructions.
     let presentation = Scene::with(3, second_wins(), strategy("winner_present"));
     presentation.run(&["task"]).expect_code(0);
     let other = presentation.server.requests().pop().unwrap();
@@ -118,7 +118,7 @@ fn independent_agents_neither_learn_of_others_answers_nor_disturb_them() {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
     let scene = Scene::with(3, script, |team| {
-        // Without a wait, whoever may learn of answers would at once.
+        // Without the wait, an agent that may see other answers would see them immediately.
         team.rule("disable_injection", true).rule("coordination", json!({"first_answer_wait_seconds": 0}))
     });
     let running = scene.spawn(&["task"]);
@@ -151,7 +151,7 @@ fn with_deferred_voting_nobody_votes_before_everybody_has_answered() {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
     let scene = Scene::with(3, script, |team| {
-        // Without a wait, whoever need not defer would judge at once.
+        // Without the wait, an agent that need not defer would vote immediately.
         team.rule("defer_voting_until_all_answered", true)
             .rule("coordination", json!({"first_answer_wait_seconds": 0}))
     });
@@ -219,7 +219,7 @@ fn with_voting_skipped_there_is_no_vote_to_offer_or_to_enforce() {
 // spec: modes/refinement-mode-toggle/refinement-off-with-single-agent
 #[test]
 fn refinement_off_with_a_single_agent_goes_straight_from_the_answer_to_the_user() {
-    // Also an agent that uses the tool it knows is done with its one answer.
+    // An agent that uses the tool has also given its one answer.
     for reply in [Reply::text("The answer."), Reply::new_answer("The answer.")] {
         let scene = Scene::new(3, Script::always(reply));
         let output = scene.run(&["--quick", "--single-agent", "a", "task"]).expect_code(0);

@@ -1,7 +1,7 @@
 //! Adding a CLI agent takes a row in the table of agent kinds and an adapter: this file adds one.
 //!
-//! Unlike the other files here it calls the crates below the binary, since the table of the built binary is fixed. The
-//! binary is only the guard of the processes that are started.
+//! Unlike the other files here it calls the crates below the binary, because the table of the built binary is fixed.
+//! The binary only guards the processes that are started.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -37,11 +37,11 @@ const TOY: AgentKind = AgentKind {
     project_dirs: &[],
 };
 
-/// The table with its row.
+/// The table with the new row.
 static KINDS: LazyLock<Vec<AgentKind>> = LazyLock::new(|| AGENT_KINDS.iter().copied().chain([TOY]).collect());
 static BACKENDS: LazyLock<Backends> = LazyLock::new(|| Backends::with_agents(&KINDS));
 
-/// The adapter of the new agent: what would be its file.
+/// The adapter of the new agent, which would normally be a file of its own.
 #[derive(Debug)]
 struct Toy(PathBuf);
 
@@ -67,7 +67,7 @@ impl AgentAdapter for Toy {
     }
 }
 
-/// Keeps its prompt beside it and says that it is done, or fails where it is told to.
+/// Saves its prompt beside itself and succeeds, or fails if the prompt says so.
 const PROGRAM: &str = "#!/bin/sh
 [ \"$1\" = --version ] && { echo 1.2.3; exit; }
 cat > prompt.txt
@@ -102,7 +102,7 @@ fn starter(toy: &Path) -> Arc<ProgramStarter> {
     })
 }
 
-/// A config with the new agent, which is right and gives no warning.
+/// A valid config with the new agent, without warnings.
 fn config() -> Config {
     let text = "agents: [{id: t, backend: {type: toy_cli, model: m}}]";
     let source = Source { name: "team.yaml", text };
@@ -176,7 +176,7 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
         custom: &[],
         agents: &agents,
     };
-    // By the name of its adapter, and as an agent of the config.
+    // By the name of the adapter, and as an agent of the config.
     let text = "name: n\nstages:\n  - name: s\n    tasks:\n      - {id: a, agent: toy, executionMode: headless, prompt: one}\n      \
                 - {id: b, agent: t, executionMode: headless, prompt: two}\n";
     let (workflow, report) = load_workflow(Source { name: "flow.yaml", text }, &around);

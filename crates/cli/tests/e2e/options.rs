@@ -1,4 +1,4 @@
-//! The options of a run: who takes part, where the task comes from, what needs no config.
+//! The options of a run: which agents take part, where the task comes from, what needs no config.
 
 use althing_testkit::{FakeModel, Reply, Script};
 

@@ -1,4 +1,4 @@
-//! What goes where: the answer and nothing else on stdout, progress on stderr, and the forms for programs.
+//! What is printed where: only the answer on stdout, progress on stderr, and the formats for programs.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ fn set<const N: usize>(keys: [&str; N]) -> BTreeSet<&str> {
     BTreeSet::from(keys)
 }
 
-/// The log's lines without what belongs to the file.
+/// The events in the log, without the fields of the file format.
 fn facts(scene: &Scene) -> Vec<Value> {
     let mut events = scene.althing.events();
     for event in &mut events {
@@ -122,7 +122,7 @@ fn prices_of_the_config_give_the_cost_of_the_run() {
     config["prices"] = json!({"model-a": {"input_per_million": 1000, "output_per_million": 10_000}});
     scene.althing.file("team.yaml", config.to_string());
     let result = scene.result(&["task"]);
-    // Three calls of 100 tokens read and 20 written.
+    // Three calls with 100 input tokens and 20 output tokens each.
     let cost = result["usage"]["cost_usd"].as_f64().unwrap();
     assert!((cost - 3.0 * (0.1 + 0.2)).abs() < 1e-9, "{cost}");
 }
@@ -232,7 +232,7 @@ fn a_reader_that_goes_away_early_does_not_stop_or_hang_the_run() {
     let scene = Scene::new(3, Script::parliament());
     let binary = env!("CARGO_BIN_EXE_althing");
     for args in ["--stream-events=all task", "task", "--json task"] {
-        // `true` reads nothing: every write meets a closed pipe.
+        // `true` reads nothing, so every write fails with a closed pipe.
         let line = format!(
             "set -o pipefail; {{ {binary} --config team.yaml --automation {args}; echo \"code $?\" >&2; }} | true"
         );

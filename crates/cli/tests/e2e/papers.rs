@@ -1,7 +1,7 @@
-//! What the papers say is what the binary does: the examples run, and so do the commands in the README and the guide.
+//! The documentation matches the binary: the examples run, and so do the commands in the README and the guide.
 //!
-//! Nothing is sent anywhere: `althing` on the path of these commands is the binary with `--offline`, agents' programs
-//! are stand-ins, and `cargo` only builds what is built already.
+//! No network: `althing` in these commands is the binary with `--offline`, CLI agents are stand-ins, and `cargo` only
+//! builds what is already built.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::support::{LIMIT, SKY, althing, ensure, in_parallel, run};
 
-/// A program like `claude`: without a screen it gives its last event, in a terminal it says hello and is done.
+/// A stand-in for `claude`: on pipes it prints its last event, in a terminal it says hello and exits.
 const STAND_IN: &str = r#"case " $* " in
 *" -p "*) cat > /dev/null; echo '{"type":"result","subtype":"success","is_error":false,"result":"Three changes.","session_id":"s1"}';;
 *) echo "hello from a stand-in";;
@@ -21,7 +21,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The binary in a project of its own, as the papers assume it: a repository with sources, the examples beside them.
+/// The binary in a project as the documentation assumes it: a repository with sources and the examples.
 fn desk() -> Althing {
     let althing = althing();
     let bin = althing.home_dir().join("bin");
@@ -46,19 +46,19 @@ fn desk() -> Althing {
     althing.file("src/main.rs", "fn main() {}\n");
     std::os::unix::fs::symlink(root().join("examples"), althing.work_dir().join("examples")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    // Where the papers say that state is.
+    // The state directory is where the documentation says.
     let althing = althing.env("PATH", path).env("ALTHING_STATE_DIR", "");
     let git = "git init -q . && git add src && git -c user.name=n -c user.email=e@e commit -qm 'Begin'";
     shell(&althing, git).expect_code(0);
     althing
 }
 
-/// Runs what somebody would type.
+/// Runs commands as a user would type them.
 fn shell(althing: &Althing, commands: &str) -> Output {
     althing.program("sh").args(["-ec", commands]).spawn().wait(LIMIT)
 }
 
-/// What is wrong with a config or a workflow, if anything is: keys are there, and nothing may be warned of.
+/// Fails if a config or workflow has any problem; API keys are set, and warnings count too.
 fn problems(althing: &Althing, file: &str) -> Result<(), String> {
     let keys = ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"];
     let keyed =
@@ -89,7 +89,7 @@ fn every_example_is_told_of_is_valid_and_runs_with_the_offline_model() {
         let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#   ")).collect();
         ensure(!commands.is_empty(), || format!("{name} does not say how it is run"))?;
         for command in commands {
-            // Without a task it is a conversation, and somebody has to say something.
+            // Without a task the command starts a conversation, which needs a message.
             let has_task = command.contains('"') || command.contains("--execute-plan");
             let talks = !has_task && command.starts_with("althing --config");
             let command = match command.strip_prefix("althing ").filter(|_| talks) {
@@ -104,7 +104,7 @@ fn every_example_is_told_of_is_valid_and_runs_with_the_offline_model() {
     });
 }
 
-/// The papers whose commands are run.
+/// The documents whose commands are run.
 const PAPERS: [&str; 10] = [
     "README.md",
     "docs/start.md",
@@ -118,7 +118,7 @@ const PAPERS: [&str; 10] = [
     "docs/troubleshooting.md",
 ];
 
-/// A fenced block of a paper.
+/// A fenced code block of a document.
 struct Block<'a> {
     kind: &'a str,
     text: String,
@@ -143,7 +143,7 @@ fn blocks(paper: &str) -> Vec<Block<'_>> {
     found
 }
 
-/// Goes through a paper as a reader would: writes the files that it shows, and types its commands, one after the other.
+/// Follows a document as a reader would: writes the files that it shows, and runs its commands in order.
 fn follow(name: &str) -> Result<(), String> {
     let paper = std::fs::read_to_string(root().join(name)).unwrap();
     let desk = desk();
@@ -184,7 +184,7 @@ fn every_option_and_command_is_in_the_table_of_what_can_be_said() {
     let table = std::fs::read_to_string(root().join("docs/scripts.md")).unwrap();
     let help = run(&althing(), &["--help"]).expect_code(0).stdout;
     let (commands, options) = help.split_once("Arguments:").unwrap();
-    // What is said of an option or a command is further in than its name.
+    // Descriptions are indented further than the names of options and commands.
     let options = options.lines().filter_map(|line| line.strip_prefix("      "));
     let options = options.filter(|line| line.starts_with("--"));
     let options = options.filter_map(|line| line.split([' ', '[', '=']).next());

@@ -1,4 +1,4 @@
-//! Plans from the command line: made, kept, carried out.
+//! Plans from the command line: made, stored, executed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
     assert!(output.stderr.contains("plan kept in"), "{}", output.stderr);
     let sessions = std::fs::read_dir(althing.state_dir().join("sessions")).unwrap().count();
     assert_eq!(sessions, 1, "both runs are in one session, so that resuming it continues with the execution");
-    // Each step is a fact, and the next one begins only once it is.
+    // Each step is a fact, and the next one starts only after it.
     let events = althing.events();
     let at = |what: &str, is: &dyn Fn(&Value) -> bool| {
         events.iter().position(is).unwrap_or_else(|| panic!("{what} is missing"))
@@ -62,7 +62,7 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
         }),
     ];
     assert!(steps.is_sorted(), "{steps:?}");
-    // Everyone can see how a plan is carried out, without a key.
+    // The offline model can execute a plan too.
     let plan = std::fs::read_dir(althing.state_dir().join("plans")).unwrap().next().unwrap().unwrap().path();
     let shown = std::fs::read_to_string(plan.join("plan.md")).unwrap();
     assert_eq!(shown.matches("- [x] **").count(), 3, "{shown}");
@@ -90,7 +90,7 @@ fn a_plan_that_cannot_be_stored_is_said_and_its_run_still_ends_with_its_answer()
     assert!(planned["plan"].is_null() && planned["final_answer"].is_string(), "{planned}");
 }
 
-/// A plan of eight tasks, each after the one before it, kept where plans are kept.
+/// Stores a plan of eight tasks, each of which depends on the previous one.
 fn keep_eight(scene: &Scene) -> std::path::PathBuf {
     let task = |n: usize| {
         let before: Vec<String> = (n > 1).then(|| format!("t{}", n - 1)).into_iter().collect();
@@ -104,7 +104,7 @@ fn keep_eight(scene: &Scene) -> std::path::PathBuf {
     dir
 }
 
-/// What the tasks of a request's plan are told to be: as the plan stood when the attempt began, and since.
+/// The plan tasks with this status in a request: in the prompt, and in later results.
 fn told(request: &RecordedRequest, status: &str) -> Vec<String> {
     let mut tasks: Vec<String> = Vec::new();
     let shown = format!(" ({})", status.replace('_', " "));
@@ -123,7 +123,7 @@ fn told(request: &RecordedRequest, status: &str) -> Vec<String> {
     tasks
 }
 
-/// Begins the first task that is not done and writes its part; once that is written, ends it.
+/// Starts the first unfinished task and writes its part; after that, completes it.
 fn worker(request: &RecordedRequest) -> Reply {
     let done = told(request, "completed");
     let Some(n) = (1..=8).find(|n| !done.contains(&format!("t{n}"))) else {
@@ -137,7 +137,7 @@ fn worker(request: &RecordedRequest) -> Reply {
     Reply::call("update_plan_task", &update("in_progress")).and_call("write_file", &part)
 }
 
-/// How far the tasks are, as it is kept beside the plan.
+/// The stored status of each task of the plan.
 fn kept_progress(plan: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(plan.join("progress.json")).unwrap();
     let progress: Value = serde_json::from_str(&text).unwrap();
@@ -150,7 +150,7 @@ fn a_plan_of_eight_tasks_is_killed_in_the_middle_and_resumed_without_repeating_a
     let held = gate.clone();
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let action = Action::from(worker(request));
-        // Killed when four tasks are done and the fifth is under way.
+        // Killed when four tasks are done and the fifth has started.
         let (done, begun) = (told(request, "completed").len(), told(request, "in_progress").len());
         if (done, begun) == (4, 5) { Action::gated(action, &held) } else { action }
     });
@@ -248,7 +248,7 @@ fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_pro
         wait_for_event(&scene.althing.state_dir(), LIMIT, |event| event["type"] == "interaction_opened");
     let plan =
         Path::new(opened["data"]["plan"]["path"].as_str().unwrap_or_else(|| panic!("{opened}"))).to_owned();
-    // The user changes the plan in an editor before approving it.
+    // The user edits the plan before approving it.
     let text = std::fs::read_to_string(plan.join("plan.json")).unwrap().replace("\"t2\"", "\"t3\"");
     std::fs::write(plan.join("plan.json"), text).unwrap();
     running.wait_for_stderr(|line| line.contains("y or n"), LIMIT);
@@ -310,7 +310,7 @@ fn an_execution_that_is_cancelled_before_it_begins_names_the_stored_plan() {
     let line_with = |part: &str| lines.iter().position(|line| line.contains(part)).unwrap();
     let stored = line_with("\"kind\":\"plan_stored\"");
     let executing = line_with("\"type\":\"task_created\",\"data\":{\"id\":\"r1.execution\"");
-    // The cancel arrives when the plan was just stored, or when the planning run has just ended.
+    // The cancel arrives just after the plan was stored, or just after the planning run ended.
     for cut in [stored + 1, executing] {
         std::fs::write(scene.log(), lines[..stored].join("\n") + "\n").unwrap();
         let state = althing_journal::open_state(&scene.althing.state_dir()).unwrap();
@@ -327,7 +327,7 @@ fn an_execution_that_is_cancelled_before_it_begins_names_the_stored_plan() {
             std::fs::read_dir(scene.althing.state_dir().join("plans")).unwrap().next().unwrap().unwrap();
         let (path, id) = (plan.path(), plan.file_name());
         let kept = format!(
-            "the plan is kept in {}; carry it out with --execute-plan {}",
+            "the plan is stored in {}; execute it with --execute-plan {}",
             path.canonicalize().unwrap().display(),
             id.display()
         );

@@ -1,7 +1,7 @@
-//! The real agent programs, from npm, against the fake model server: as tasks of a workflow, and as members of a run.
+//! The real CLI agents from npm against the fake model server: as tasks of a workflow, and as members of a run.
 //!
-//! `ALTHING_AGENT_CLIS` names where `tests/setup.sh` installed them; without it there is nothing to try, except in CI, where
-//! that is a failure.
+//! `ALTHING_AGENT_CLIS` is the directory where `tests/setup.sh` installed them; without it nothing is tested, except in
+//! CI, where that is a failure.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use super::support::{LIMIT, althing, items, of_type};
 
-/// What four programs on two cores may take to start.
+/// The time that four CLI agents may take to start on two cores.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
-/// The directory of the programs, if they are installed.
+/// The directory of the CLI agents, if they are installed.
 pub fn programs() -> Option<PathBuf> {
     let dir = std::env::var_os("ALTHING_AGENT_CLIS").map(PathBuf::from);
     let found = dir.map(|dir| dir.join("node_modules/.bin")).filter(|dir| dir.join("claude").exists());
@@ -29,7 +29,7 @@ pub fn programs() -> Option<PathBuf> {
     found
 }
 
-/// The binary with the programs on its path, each pointed at the server by its own settings.
+/// The binary with the CLI agents on its path, each configured to use the server.
 pub fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
     let althing = althing();
     let origin = server.base_url().trim_end_matches("/v1").to_owned();
@@ -71,14 +71,14 @@ fn headless(id: &str, agent: &str, prompt: &str) -> Value {
     json!({"id": id, "agent": agent, "executionMode": "headless", "prompt": prompt, "timeout_seconds": 150})
 }
 
-/// Which program speaks this wire.
+/// The CLI agent that uses this wire format.
 fn speaker(request: &RecordedRequest) -> &'static str {
     let path = request.path();
     let wires = [("/messages", "claude"), ("/responses", "codex"), ("GenerateContent", "gemini")];
     wires.into_iter().find(|(wire, _)| path.contains(wire)).map_or("opencode", |(_, program)| program)
 }
 
-/// Whether commands can be confined here at all.
+/// Whether this machine has a working sandbox for commands.
 fn has_walls(althing: &Althing) -> bool {
     let found = althing.new_command().args(["agents", "--json"]).spawn().wait(LIMIT).expect_code(0);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
@@ -91,7 +91,7 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
     let Some(dir) = programs() else { return };
     let gate = Gate::before_headers();
     let held = gate.clone();
-    // Whatever program asks is told to write here and in its person's home; the second stage is held back once.
+    // Every CLI agent is told to write here and in the home directory; the second stage is delayed once.
     let script = Script::from_fn(move |request: &RecordedRequest| {
         if let Some(aside) = aside(request) {
             return Action::from(aside);
@@ -154,13 +154,13 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
     }
 }
 
-/// The answer to what a program asks for its own use, such as how hard a task is.
+/// The reply to a CLI agent's internal requests, such as how hard a task is.
 fn aside(request: &RecordedRequest) -> Option<Reply> {
     request.wanted_schema().map(|_| Parliament::default().reply(request))
 }
 
-/// A sensible agent on any wire, whatever the program calls our tools: votes where it can, else answers, and ends its turn
-/// once a tool was answered.
+/// A member on any wire format, regardless of how the CLI agent names our tools: votes if it can, else answers, and
+/// ends its turn after a tool result.
 fn member(request: &RecordedRequest) -> Reply {
     let tools: Vec<String> = request.tool_names().into_iter().map(str::to_owned).collect();
     let named = |end: &str| {
@@ -174,7 +174,7 @@ fn member(request: &RecordedRequest) -> Reply {
         return aside;
     }
     let body = request.body().to_string();
-    // What our endpoint says once it has noted a call, after what the agent was last told.
+    // The text that our endpoint returns for a recorded call, after the last prompt.
     if body.rfind("End your turn now") > body.rfind("<ORIGINAL MESSAGE>") {
         return Reply::text("My turn is over.");
     }
@@ -188,7 +188,7 @@ fn member(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// A run of these programs beside an API model: everyone answers, and everyone votes.
+/// A run of these CLI agents and an API model: all of them answer and vote.
 fn everyone_votes(programs: [&str; 2]) {
     let Some(dir) = self::programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(member));
@@ -218,7 +218,7 @@ fn gemini_cli_and_opencode_answer_and_vote_beside_an_api_model() {
     everyone_votes(["gemini_cli", "opencode"]);
 }
 
-/// Who is talked to: makes a file, launches a run, and tells what came of it.
+/// The chat agent: creates a file, launches a run, and reports its result.
 fn talker(request: &RecordedRequest) -> Reply {
     if let Some(aside) = aside(request) {
         return aside;
@@ -262,7 +262,7 @@ fn claude_code_is_talked_to_works_in_the_project_and_launches_a_run() {
     assert!(!althing.work_dir().join(".git/hooks/x").exists(), "the project's history is not its own");
 }
 
-/// A call of whatever the program calls its shell; None where it offers none.
+/// A call of the CLI agent's shell tool, by its name there; None if it has none.
 fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
     let tools = request.tool_names();
     let shells = ["Bash", "bash", "run_shell_command", "exec_command"];
@@ -275,7 +275,7 @@ fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value
     Some(Reply::call(shell, &input))
 }
 
-/// Makes a file with a command, and is done when it sees what that printed.
+/// Creates a file with a command, and finishes when it sees the command's output.
 fn commander(request: &RecordedRequest) -> Reply {
     if let Some(aside) = aside(request) {
         return aside;
@@ -283,7 +283,7 @@ fn commander(request: &RecordedRequest) -> Reply {
     if request.body().to_string().contains("made-it") {
         return Reply::text("All of it is done.");
     }
-    // Codex asks only for what its own sandbox would not let pass.
+    // Codex asks only for what its own sandbox would not allow.
     let codex = json!({"sandbox_permissions": "require_escalated", "justification": "Make a file?"});
     let call = shell_call(request, "echo made-''it > made.txt; cat made.txt", Some(&codex));
     call.unwrap_or_else(|| Reply::text("A title"))
@@ -301,7 +301,7 @@ fn say(running: &RunningProcess, op: &Value) {
     running.write_stdin(format!("{op}\n"));
 }
 
-/// Waits until a task waits for a person who can give this answer by name, and gives what it asks.
+/// Waits until a task asks a question with this option, and returns the question.
 #[track_caller]
 fn asked(running: &RunningProcess, task: &str, option: &str) -> Value {
     let option = format!(r#""id":"{option}""#);
@@ -315,7 +315,7 @@ fn asked(running: &RunningProcess, task: &str, option: &str) -> Value {
     event["data"].clone()
 }
 
-/// The statuses of a task, in the order in which it had them.
+/// The statuses of a task, in order.
 fn statuses(events: &[Value], task: &str) -> Vec<String> {
     let of_task = of_type(events, "status_changed").into_iter().filter(|event| event["task"] == task);
     of_task.map(|event| event["data"]["status"].as_str().unwrap().to_owned()).collect()
@@ -329,7 +329,7 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
     let task =
         json!({"id": "t", "agent": "claude", "executionMode": "interactive", "prompt": "Make the file"});
     let running = begin(&althing, &[task]);
-    // Nothing was asked before, although nobody ever used it here: its own first start is spared.
+    // This is its first question: the first-start dialogs of a new installation are suppressed.
     let ask = asked(&running, "w1.t", "yes");
     assert_eq!(ask["about"], "permission", "{ask}");
     assert!(ask["text"].as_str().unwrap().contains("made.txt"), "in its own words: {ask}");
@@ -338,7 +338,7 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
     assert!(!made.exists());
     let type_in =
         |keys: &str| say(&running, &json!({"op": "input", "task": "w1.t", "bytes": keys.as_bytes()}));
-    // It drops what comes just after it drew its dialog; a person types again what was not heard.
+    // It drops input just after it drew its dialog; a person would type the text again.
     let mut typed_at = None::<Instant>;
     wait::until(PATIENCE, || {
         let answered = statuses(&althing.events(), "w1.t").len() > 2;
@@ -357,7 +357,7 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
     type_in("\r");
     running.wait(PATIENCE).expect_code(0);
     assert_eq!(statuses(&althing.events(), "w1.t"), ["RUNNING", "WAITING_FOR_USER", "RUNNING", "DONE"]);
-    // None of its answers was written into the settings of whoever uses it.
+    // None of the answers was written into the user's settings.
     let settings = std::fs::read_to_string(althing.home_dir().join(".claude.json")).unwrap();
     let settings: Value = serde_json::from_str(&settings).unwrap();
     assert_eq!(settings.get("hasCompletedOnboarding"), None);
@@ -410,7 +410,7 @@ fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
     let Some(dir) = programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(commander));
     let althing = with_programs(&dir, &server);
-    // Nobody used it here before; how it signs in is then for us to say.
+    // On a new installation we have to choose how it signs in.
     let own = althing.home_dir().join(".gemini/settings.json");
     std::fs::remove_file(&own).unwrap();
     let answers =
@@ -441,7 +441,7 @@ fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
     assert!(!own.exists(), "its own settings are left alone");
 }
 
-/// The texts of a person in a request of any wire, each as one JSON string.
+/// Whether a user message of the request, on any wire format, contains this text as a JSON string.
 fn is_told(request: &RecordedRequest, text: &str) -> bool {
     fn has(value: &Value, text: &str) -> bool {
         match value {
@@ -455,7 +455,7 @@ fn is_told(request: &RecordedRequest, text: &str) -> bool {
     lists.iter().filter_map(|list| request.body().get(list)).any(|list| has(list, text))
 }
 
-/// Waits until each of these programs has told its model this text.
+/// Waits until each of these CLI agents has sent this text to its model.
 #[track_caller]
 fn all_are_told(server: &FakeModel, told: &[(&str, &str)]) {
     let deadline = Instant::now() + PATIENCE;
@@ -473,12 +473,12 @@ fn all_are_told(server: &FakeModel, told: &[(&str, &str)]) {
     }
 }
 
-/// Answers everything with a text.
+/// Replies to everything with a text.
 fn speaks(request: &RecordedRequest) -> Reply {
     aside(request).unwrap_or_else(|| Reply::text("All of it is done."))
 }
 
-/// Each of these programs, in a terminal, tells its model this text, and runs nothing.
+/// Each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
 #[track_caller]
 fn told_in_terminals(told: &[(&str, &str)]) {
     let Some(dir) = programs() else { return };
@@ -555,8 +555,8 @@ fn found_below(dir: &Path, name: &str) -> Vec<PathBuf> {
     found
 }
 
-/// A model that writes where it must not, with tools that it was offered and with tools that it was not, then reads a file
-/// of the project, and then says its plan.
+/// A model that writes where it must not, with offered and unoffered tools, then reads a file of the project, and then
+/// gives its plan.
 fn unruly(project: PathBuf) -> Script {
     let turns = std::sync::Mutex::new(std::collections::HashMap::<&'static str, usize>::new());
     Script::from_fn(move |request: &RecordedRequest| {
@@ -682,17 +682,17 @@ fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_
     }
 }
 
-/// What the real program of this kind sent to the model in its first call as a member, with these options in its config.
+/// The first request that the real CLI agent of this kind sends as a member, with these options in its config.
 fn first_request(dir: &Path, kind: &str, options: &Value) -> RecordedRequest {
     let server = FakeModel::start_on_thread(Script::from_fn(member));
     let althing = with_programs(dir, &server);
     let mut backend = json!({"type": kind});
     backend.as_object_mut().unwrap().extend(options.as_object().unwrap().clone());
-    // A second agent, so that there is somebody to vote for.
+    // A second agent, so that there is another answer to vote for.
     let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
     let agents = json!([{"id": "api", "backend": api}, {"id": "a", "backend": backend}]);
     althing.file("team.yaml", json!({"agents": agents}).to_string());
-    // Where nothing confines programs, they would have fewer tools.
+    // Without a sandbox the CLI agents would have fewer tools.
     let args = ["--config", "team.yaml", "--unconfined", "--json", "Which is best?"];
     althing.new_command().args(args).spawn().wait(PATIENCE).expect_code(0);
     let offers_ours = |request: &&RecordedRequest| {

@@ -1,4 +1,4 @@
-//! Project workspaces through the binary: made, kept by conversations and runs, listed, switched.
+//! Project workspaces through the binary: created, maintained by conversations and runs, listed, switched.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use super::support::{LIMIT, Scene, Team, texts};
 
 const TALKER: &str = "talker";
 
-/// A member that writes this into `deliverables/report.md` of its workspace and answers.
+/// A member that writes this text to `deliverables/report.md` of its workspace and answers.
 fn delivers(text: &str) -> impl Fn(&RecordedRequest) -> Action + Send + Sync + 'static {
     let text = text.to_owned();
     move |request| {
@@ -38,7 +38,7 @@ fn althing(scene: &Scene, args: &[&str]) -> Output {
     scene.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// The accounts of a project's runs.
+/// The descriptions of a project's runs.
 fn descriptions(project: &Path) -> Vec<Value> {
     let mut found: Vec<PathBuf> =
         std::fs::read_dir(project.join("runs")).unwrap().map(|entry| entry.unwrap().path()).collect();

@@ -1,4 +1,4 @@
-//! `althing replay`: what a session left is shown as it was.
+//! `althing replay` shows a recorded session.
 
 use super::support::{LIMIT, althing, run};
 use althing_testkit::process::newest_session;

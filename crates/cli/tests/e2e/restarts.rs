@@ -1,4 +1,4 @@
-//! A run whose final answer is found wanting starts over, as the config allows.
+//! A run whose final answer is judged insufficient starts over, as often as the config allows.
 
 use althing_testkit::process::Signal;
 use althing_testkit::{Action, Fault, FaultMoment, Gate, RecordedRequest, Reply, Script};
@@ -12,7 +12,7 @@ fn judges(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"restart_orchestration")
 }
 
-/// Everyone is of one mind; who judges asks for as many restarts as it can get.
+/// All agents agree; the judge asks for as many restarts as it can get.
 fn never_content() -> Action {
     Action::with(|request| {
         if judges(request) {
@@ -38,7 +38,7 @@ fn an_answer_found_wanting_starts_the_run_over_until_it_may_not_any_more() {
     let result = scene.result(&[TASK]);
     assert_eq!(result["coordination_summary"]["restarts"], 2);
     assert_eq!(result["status"], "completed");
-    // Three tries of five calls, two of them judged.
+    // Three attempts of five calls, two of which are followed by a judgment.
     assert_eq!((scene.server.request_count(), &result["usage"]["calls"]), (17, &json!(17)));
     let requests = scene.server.requests();
     let told = requests.iter().filter(|request| texts(request).contains("Name the law."));

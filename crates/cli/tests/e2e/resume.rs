@@ -1,11 +1,11 @@
-//! Going on with a session: it needs no config, reads secrets anew, and says what changed.
+//! Resuming a session: it needs no config, reads secrets again, and reports what changed.
 
 use althing_testkit::process::Signal;
 use althing_testkit::{Action, Gate, Reply, Script};
 
 use super::support::{LIMIT, Scene, Team, althing, run};
 
-/// A run of two whose first answer of `b` was cut off.
+/// A run of two agents in which the first answer of `b` was interrupted.
 fn interrupted(change: impl FnOnce(Team) -> Team) -> Scene {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate));
@@ -24,7 +24,7 @@ fn a_session_goes_on_without_its_config_file() {
     std::fs::remove_file(scene.althing.work_dir().join("team.yaml")).unwrap();
     let output = scene.resume().expect_code(0);
     assert_eq!(output.stdout, "Final answer of model-a\n");
-    assert!(output.stderr.contains("team.yaml is not there any more"), "{}", output.stderr);
+    assert!(output.stderr.contains("team.yaml no longer exists"), "{}", output.stderr);
 }
 
 #[test]
@@ -137,7 +137,7 @@ fn a_session_whose_state_directory_was_moved_is_resumed_and_names_the_new_place(
     let id = std::fs::read_dir(format!("{new}/sessions")).unwrap().next().unwrap().unwrap().path();
     let log = std::fs::read_to_string(id.join("events.jsonl")).unwrap();
     assert!(!log.contains(new), "a log has one root, however often it is moved");
-    // And once more, back to where it was.
+    // Moved back to its original location.
     std::fs::rename(new, &old).unwrap();
     let id = id.file_name().unwrap().to_str().unwrap();
     let output = run(&scene.althing, &["resume", id, "--json"]).expect_code(0);

@@ -1,4 +1,4 @@
-//! What a run costs, counted at the server: how many calls, who is asked when, and how large the requests are.
+//! What a run costs, counted at the server: how many calls, which agent is called when, and how large the requests are.
 
 use std::time::Duration;
 
@@ -197,7 +197,7 @@ fn a_wait_for_a_slow_model_does_not_keep_the_processor_busy() {
     let running = scene.spawn(&[TASK]);
     gate.wait_waiting_blocking(1, LIMIT);
     let before = processor_ticks(running.id());
-    // Nothing tells "it does nothing" but time that passes.
+    // That nothing happens can only be observed over time.
     assert!(!althing_testkit::wait::holds_within(Duration::from_secs(1), || {
         processor_ticks(running.id()) > before + 20
     }));

@@ -1,4 +1,4 @@
-//! The terminal UI in a real terminal: the built binary, keys typed into it, and the screen that it shows.
+//! The terminal UI in a real terminal: the built binary, typed keys, and the resulting screen.
 
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
     terminal.keys("\x1b[Z");
     terminal.wait_for("Describe what to plan...", LIMIT);
     terminal.keys("Write a tool that counts words\r");
-    // The planning run's vote may be continued past.
+    // Continue after the planning run's vote.
     terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
     terminal.keys("\r");
     let screen = terminal.wait_for("Add instructions", LIMIT);

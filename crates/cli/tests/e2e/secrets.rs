@@ -1,4 +1,5 @@
-//! Secrets stay where they belong (row S6): in no file of ours, not on stdout or stderr, whoever repeats them.
+//! Secrets never leak (row S6): they are in no file of ours and not on stdout or stderr, even if a model or provider
+//! repeats them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use super::mcp::Client;
 use super::support::{LIMIT, SKY, Scene, Team, althing, files_below, items, paths_below, run};
 
-/// Variables of the environment, each with its canary. The last has characters that JSON escapes.
+/// Environment variables, each with its canary. The last one has characters that JSON escapes.
 const ENVIRONMENT: [(&str, &str); 9] = [
     ("OPENAI_API_KEY", "sk-canary-01-environment"),
     ("GROQ_API_KEY", "gsk_canary_02_environment"),
@@ -30,7 +31,7 @@ const DOTENV: [(&str, &str); 3] = [
     ("REFRESH_TOKEN", "canary-12-dotenv-token"),
 ];
 const USERS_DOTENV: [(&str, &str); 1] = [("XAI_API_KEY", "xai-canary-13-users-dotenv")];
-/// Written into the config itself; the last stands in a comment, so that nobody who is told anything is told it.
+/// Secrets in the config itself; the last one is in a comment, so it is never sent to anyone.
 const IN_CONFIG: [&str; 7] = [
     "canary-14-api-key-in-the-config",
     "canary-15-authorization-header",
@@ -46,7 +47,7 @@ fn canaries() -> Vec<&'static str> {
     named.chain(IN_CONFIG).collect()
 }
 
-/// What a model or provider that repeats everything it was told would say.
+/// The reply of a model or provider that repeats everything it knows.
 fn parrot() -> String {
     let mut all = canaries();
     all.pop();
@@ -76,7 +77,7 @@ fn config(server: &FakeModel) -> String {
     format!("# old: api_key: {}\n{config:#}", IN_CONFIG[6])
 }
 
-/// The program with every canary around it.
+/// The program with every canary in its environment.
 fn surrounded(server: &FakeModel) -> Althing {
     let lines = |pairs: &[(&str, &str)]| -> String {
         pairs.iter().map(|(name, value)| [name, "=", value, "\n"].concat()).collect()
@@ -90,7 +91,7 @@ fn surrounded(server: &FakeModel) -> Althing {
     ENVIRONMENT.iter().fold(althing, |althing, (name, value)| althing.env(name, value))
 }
 
-/// The canaries that a text holds, plain or as JSON writes them.
+/// The canaries that a text contains, plain or JSON-escaped.
 fn sung(text: &[u8]) -> Vec<&'static str> {
     let text = String::from_utf8_lossy(text);
     let escaped = |canary: &str| json!(canary).to_string().trim_matches('"').to_owned();
@@ -103,7 +104,7 @@ fn silent(what: &str, text: &[u8]) {
     assert!(sung.is_empty(), "{what} holds {sung:?}:\n{}", String::from_utf8_lossy(text));
 }
 
-/// Looks at everything that a run left behind or printed.
+/// Checks everything that a run wrote or printed.
 #[track_caller]
 fn silent_everywhere(output: &Output, state: &Path) {
     silent("stdout", output.stdout.as_bytes());
@@ -116,7 +117,7 @@ fn silent_everywhere(output: &Output, state: &Path) {
     }
 }
 
-/// Everyone repeats every secret, in whatever they say.
+/// Every agent repeats every secret in everything it says.
 fn parrots() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         if request.tool_names().contains(&"vote") {
@@ -143,7 +144,7 @@ fn secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal() {
         silent("the output file", &std::fs::read(althing.work_dir().join("answer.md")).unwrap());
         silent("the log", &std::fs::read(althing.work_dir().join("log")).unwrap());
     }
-    // They did go where they belong.
+    // The secrets did reach the provider they belong to.
     let sent = server.requests_of("model-b");
     assert_eq!(sent[0].header("authorization"), Some(format!("Bearer {}", IN_CONFIG[1]).as_str()));
     let sent = server.requests_of("model-a");
@@ -181,7 +182,7 @@ fn a_panic_that_has_a_secret_in_its_words_is_told_without_it() {
         let output = command.args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT);
         let output = output.expect_code(code);
         assert!(
-            output.stderr.contains("a mishap in the") && output.stderr.contains("[secret]"),
+            output.stderr.contains("failpoint") && output.stderr.contains("[secret]"),
             "{}",
             output.stderr
         );
@@ -276,7 +277,7 @@ fn a_providers_error_that_repeats_the_key_is_told_without_it() {
 fn a_secret_at_the_place_where_a_long_message_is_cut_off_does_not_show_in_part() {
     for (whose, secret) in [("its own", "canary-08-used-as-a-key"), ("another's", "sk-canary-01-environment")]
     {
-        // Wherever the cut falls, for one of these lengths it falls into the secret.
+        // For one of these lengths the text is cut inside the secret.
         for filler in (180..320).step_by(10) {
             let message = format!("{}{secret} is wrong", "x".repeat(filler));
             let body = json!({"error": {"message": message}}).to_string();
@@ -329,7 +330,7 @@ fn only_the_owner_may_look_at_what_is_kept() {
     let paths = paths_below(&state);
     assert!(paths.len() > 5);
     for path in paths {
-        // What was kept of a workspace may not even be written by its owner.
+        // Snapshots of a workspace may be read-only even for their owner.
         let most = if path.is_dir() { 0o700 } else { 0o600 };
         assert_eq!(mode(&path) & !most, 0, "{} has {:o}", path.display(), mode(&path));
     }
@@ -344,10 +345,11 @@ fn state_in_a_project_keeps_itself_out_of_version_control() {
     assert_eq!(std::fs::read_to_string(althing.work_dir().join(".althing/.gitignore")).unwrap(), "*\n");
 }
 
-/// What a program prints is kept, without what nobody may read there.
+/// A program's output is stored, with secrets masked.
 fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let althing = ENVIRONMENT[..7].iter().fold(althing(), |althing, (name, value)| althing.env(name, value));
-    // Whole, in two writes, at every column, and among much that is none. A program has a secret where its task gives it one.
+    // Whole, in two writes, at every column, and among other output. A program gets a secret only if its task gives it
+    // one.
     let given = json!({"OPENAI_API_KEY": "${OPENAI_API_KEY}", "DEPLOY_TOKEN": "${DEPLOY_TOKEN}"});
     let (front, back) = ENVIRONMENT[0].1.split_at(9);
     let print = format!(
@@ -361,7 +363,7 @@ fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let output = run(&althing, &args).expect_code(0);
     silent_everywhere(&output, &althing.state_dir());
     let kept = files_below(&althing.state_dir());
-    // Nor in two pieces, above and below each other.
+    // Nor split over two adjacent screen lines.
     for text in kept.iter().map(|(_, bytes)| bytes.as_slice()).chain([output.stdout.as_bytes()]) {
         let joined =
             String::from_utf8_lossy(text).replace("\\r", "").replace("\\n", "").replace(['\r', '\n'], "");
@@ -417,7 +419,7 @@ fn a_secret_in_the_id_or_the_name_of_a_tool_call_is_kept_nowhere_on_any_wire() {
     }
     silent_everywhere(&output, &scene.althing.state_dir());
     silent("the log", &std::fs::read(scene.althing.work_dir().join("log")).unwrap());
-    // Every call got its result, although two of them had nothing but a secret for an id.
+    // Every call got its result, although two calls had only a secret as their id.
     let events = scene.althing.events();
     let replies = items(&events, "reply");
     let calls = replies.iter().filter_map(|reply| reply["tool_calls"].as_array()).flatten();

@@ -1,4 +1,4 @@
-//! However Althing ends, no MCP server that it started is left, and no process that such a server started.
+//! However Althing ends, no MCP server that it started is left, and no child process of such a server.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use serde_json::{Value, json};
 use super::endings::processes_with;
 use super::support::{LIMIT, Scene, Team, ensure, in_parallel};
 
-/// How soon every process is gone after Althing is.
+/// How soon every process must be gone after Althing is.
 const GONE: Duration = Duration::from_secs(3);
 
 /// The children that a server starts before it answers: a plain one, one in a session of its own, a grandchild in a
-/// session of its own whose parent has ended, and one that ignores TERM.
+/// session of its own whose parent has exited, and one that ignores SIGTERM.
 const SLEEPERS: usize = 4;
 
-/// An MCP server without tools: `python3 server.py MARK MANNER`. A stubborn one ignores TERM and the end of its input;
-/// a polite one ends with its input, and leaves its children behind.
+/// An MCP server without tools: `python3 server.py MARK MANNER`. A stubborn server ignores SIGTERM and the end of its
+/// input; a polite one exits with its input, and leaves its children behind.
 const SERVER: &str = r#"
 import json, signal, subprocess, sys, time
 mark, manner = sys.argv[1:3]
@@ -47,7 +47,7 @@ while manner == "stubborn":
 enum Place {
     /// An agent of a run.
     Run,
-    /// The agent of a conversation.
+    /// The chat agent.
     Chat,
     /// An agent of a run that is a task of a workflow.
     Workflow,
@@ -60,7 +60,7 @@ enum Ending {
     Signal(Signal),
 }
 
-/// Althing in this place, with a server that carries this mark in its command line.
+/// Althing with a server for this kind of agent, which has the mark in its command line.
 fn command(place: Place, scene: &Scene, servers: &Value) -> Althing {
     let base = scene.server.base_url();
     let team = Team::on(&base, 1);
@@ -125,7 +125,7 @@ fn nothing_is_left(place: Place, manner: &str, ending: Ending) -> Result<(), Str
         |what: &str| format!("{place:?}, {manner}, {ending:?}: {what}\n{}{}", output.stdout, output.stderr);
     match ending {
         Ending::Normal => ensure(output.code == Some(0), || complain("it did not end well"))?,
-        Ending::Panic => ensure(output.stderr.contains("a mishap"), || complain("no panic"))?,
+        Ending::Panic => ensure(output.stderr.contains("failpoint"), || complain("no panic"))?,
         Ending::Signal(_) => {}
     }
     let gone = wait::holds_within(GONE, || processes_with(&mark).is_empty());

@@ -1,4 +1,4 @@
-//! `althing sessions`: listing, showing and deleting; the checkpoint beside the log; and logs that are damaged.
+//! `althing sessions`: listing, showing and deleting; the checkpoint beside the log; damaged logs.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +13,7 @@ fn json_of(stdout: &str) -> Value {
     serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
 }
 
-/// A run of two that was killed while `b` had not answered.
+/// A run of two agents that was killed before `b` answered.
 fn killed() -> Scene {
     let gate = Gate::before_headers();
     let scene = Scene::new(2, Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate)));
@@ -116,7 +116,7 @@ fn only_old_sessions_are_pruned() {
     assert_eq!(output.stdout, "removed 0 sessions\n");
     assert!(scene.session().is_dir());
     let id = scene.session_id();
-    // Everything changed before now is older than no days at all.
+    // With zero days, every earlier session is old.
     let output = run(&scene.althing, &["sessions", "prune", "--older-than", "0"]).expect_code(0);
     assert!(output.stdout.contains("removed 1 session"), "{}", output.stdout);
     assert!(!scene.althing.state_dir().join("sessions").join(id).exists());
@@ -225,7 +225,7 @@ fn a_log_of_a_newer_althing_is_refused_unchanged() {
     let text = std::fs::read_to_string(&log).unwrap();
     let newer = text.replacen("\"schema\":1", "\"schema\":9", 1);
     assert_ne!(text, newer);
-    // The first line's checksum must fit, or it is merely damaged.
+    // The first line's checksum must be valid, or the log counts as damaged.
     let (first, rest) = newer.split_once('\n').unwrap();
     let body = &first[..first.rfind(",\"crc\":\"").unwrap()];
     let forged = format!("{body},\"crc\":\"{:08x}\"}}\n{rest}", crc32c(body.as_bytes()));
@@ -235,7 +235,7 @@ fn a_log_of_a_newer_althing_is_refused_unchanged() {
     assert_eq!(std::fs::read_to_string(&log).unwrap(), forged);
 }
 
-/// CRC-32C, bit by bit: the checker shares no code with what it checks.
+/// CRC-32C, bit by bit: the test shares no code with the implementation.
 fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
     let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc));

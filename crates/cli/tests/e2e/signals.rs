@@ -1,4 +1,4 @@
-//! Being asked to stop: quickly, with everything kept, and with the words that go on from there.
+//! Stopping on a signal: quickly, with everything saved, and with the command that resumes the session.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use althing_testkit::{Action, Gate, RunningProcess, Script};
 
 use super::support::{LIMIT, Scene};
 
-/// A run of three in which `a` and `b` have answered and `c` never gets to its end, and the gate that holds it.
+/// A run of three agents in which `a` and `b` have answered and `c` is held at the gate.
 fn held() -> (Scene, RunningProcess, Gate) {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
@@ -86,7 +86,7 @@ fn an_interrupted_run_can_be_interrupted_again_and_still_goes_on() {
         running.signal(Signal::INT);
         let output = running.wait(LIMIT);
         if output.code == Some(0) {
-            // It was quicker than the signal.
+            // The run ended before the signal arrived.
             assert_eq!(output.stdout, "Final answer of model-a\n");
             return;
         }
@@ -127,7 +127,7 @@ fn the_way_to_go_on_names_the_state_directory_where_that_was_named() {
 fn a_signal_while_the_task_is_still_being_read_is_an_interruption_too() {
     let running = super::support::althing().args(["--offline", "--automation", "-"]).open_stdin().spawn();
     let threads = format!("/proc/{}/task", running.id());
-    // Call 0 is `read`, and its first argument the descriptor 0.
+    // System call 0 is `read`; its first argument is file descriptor 0.
     let reading = |thread: std::io::Result<std::fs::DirEntry>| {
         thread
             .and_then(|thread| std::fs::read_to_string(thread.path().join("syscall")))

@@ -1,7 +1,7 @@
-//! A long life: an MCP server that does one run after another, a conversation, and a workflow whose programs never stop.
-//! However long it goes on, memory, descriptors, threads and children stay where they were.
+//! Long-running processes: an MCP server that does one run after another, a conversation, and a workflow whose programs
+//! never stop. Memory, file descriptors, threads and children must not grow.
 //!
-//! With every change a few rounds; `scripts/soak` sets `ALTHING_SOAK_MINUTES` and goes on for that long.
+//! By default a few rounds; `scripts/soak` sets `ALTHING_SOAK_MINUTES` to run for that long.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -21,20 +21,20 @@ use super::support::{LIMIT, SKY, Team, althing};
 
 const TOKEN: &str = "a-token-of-the-soak-that-is-long-enough";
 const TALKER: &str = "talker";
-/// Rounds of the small size: before the baseline, and after it.
+/// Rounds of the default size: before the baseline, and after it.
 const WARM_UP: usize = 2;
 const ROUNDS: usize = 4;
-/// The steepest growth of memory that passes, in kilobytes an hour. A minute's median of one process scatters by some
-/// hundred kilobytes, which over 24 minutes is one or two thousand an hour; a leak of three kilobytes a run shows.
+/// The largest memory growth that passes, in kilobytes an hour. The median of a minute varies by some hundred
+/// kilobytes, which over 24 minutes is one or two thousand an hour; a leak of three kilobytes a run is detected.
 const STEEPEST: f64 = 4096.0;
-/// What a turn of a conversation may add: it is kept whole in memory, as its log is on disk.
+/// What a turn of a conversation may add, in kilobytes: the conversation is in memory, as its log is on disk.
 const A_TURN: f64 = 8.0;
 
-/// What a process has, as the kernel tells it.
+/// The resources of a process, as the kernel reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sample {
     second: f64,
-    /// Memory of its own, in kilobytes.
+    /// Private memory, in kilobytes.
     memory: u64,
     descriptors: usize,
     threads: u64,
@@ -66,7 +66,7 @@ fn sample(pid: u32, start: Instant) -> Sample {
     }
 }
 
-/// A process, and what it had whenever it was looked at.
+/// A process and its samples.
 struct Watched {
     name: &'static str,
     running: RunningProcess,
@@ -78,7 +78,7 @@ impl Watched {
         Self { name, running, samples: Vec::new() }
     }
 
-    /// What it has once it rests, which takes a moment: the least of a few seconds.
+    /// Its resources when idle: the minimum over a few seconds.
     fn at_rest(&self, start: Instant) -> Sample {
         let begun = Instant::now();
         let mut least = sample(self.running.id(), start);
@@ -96,12 +96,12 @@ impl Watched {
         least
     }
 
-    /// Its samples after the first fifth, which is for caches and pools to fill.
+    /// The samples without the first fifth, in which caches and pools fill.
     fn settled(&self) -> &[Sample] {
         &self.samples[self.samples.len() / 5..]
     }
 
-    /// The medians of each minute: minutes since the start, and kilobytes.
+    /// The median of each minute: minutes since the start, and kilobytes.
     fn minutes(&self) -> Vec<(f64, f64)> {
         let mut minutes: Vec<(f64, f64)> = Vec::new();
         for of_minute in
@@ -114,8 +114,8 @@ impl Watched {
         minutes
     }
 
-    /// How much its memory grows, in kilobytes an hour: the median of the slopes between any two minutes, which a few
-    /// wild minutes do not move.
+    /// The growth of memory in kilobytes an hour: the median of the slopes between all pairs of minutes, which is
+    /// robust against outliers.
     fn growth(&self) -> f64 {
         let minutes = self.minutes();
         let mut slopes: Vec<f64> = Vec::new();
@@ -126,7 +126,7 @@ impl Watched {
         slopes.get(slopes.len() / 2).copied().unwrap_or_default()
     }
 
-    /// The largest of a count in the first and in the last fifth of what settled.
+    /// The maximum of a count in the first and in the last fifth of the settled samples.
     fn ends(&self, count: impl Fn(&Sample) -> u64) -> (u64, u64) {
         let settled = self.settled();
         let fifth = (settled.len() / 5).max(1);
@@ -135,7 +135,7 @@ impl Watched {
     }
 }
 
-/// An HTTP client that knows just enough: one request for each connection, the whole answer read to its end.
+/// A minimal HTTP client: one request per connection, the whole response read to its end.
 struct Client {
     address: String,
     session: Option<String>,
@@ -174,7 +174,7 @@ impl Client {
     fn ask(&mut self, method: &str, params: &Value) -> Value {
         let request = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
         let answer = self.http("POST", &request.to_string());
-        // An event is one chunk, so that its data stands in one line.
+        // An event is one chunk, so its data is on one line.
         let data = answer.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
         let mut messages = data.filter_map(|line| serde_json::from_str::<Value>(line).ok());
         messages.find(|message| message["id"] == 7).unwrap_or_else(|| panic!("no answer: {answer}"))
@@ -184,7 +184,7 @@ impl Client {
         self.ask("tools/call", &json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 
-    /// A run to its end.
+    /// Does one run to its end.
     fn run(&mut self, task: &str) -> Value {
         let mut told = self.tool("launch_run", &json!({"task": task}))["structuredContent"].clone();
         while told["status"] == "running" {
@@ -199,8 +199,8 @@ impl Client {
     }
 }
 
-/// What the models do: the second agent uses its tools first, a run that is to be cancelled hangs, the one who is talked
-/// to launches a run now and then.
+/// The models: the second agent uses its tools first, a run that will be cancelled hangs, and the chat agent launches a
+/// run now and then.
 fn models() -> Script {
     Script::from_fn(|request: &RecordedRequest| -> Action {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -227,7 +227,7 @@ fn models() -> Script {
     })
 }
 
-/// A workflow of one stage: a program on pipes and one in a terminal, both busy until there is a file `stop`.
+/// A workflow of one stage: a program on pipes and one in a terminal, both busy until the file `stop` exists.
 fn busy_workflow(althing: &Althing) -> RunningProcess {
     let until_stopped = |words: &str| {
         let stop = althing.work_dir().join("stop");
@@ -242,7 +242,7 @@ fn busy_workflow(althing: &Althing) -> RunningProcess {
     althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--unconfined"]).spawn()
 }
 
-/// All that lives.
+/// All processes under test.
 struct Life {
     server: Althing,
     address: String,
@@ -286,7 +286,8 @@ impl Life {
         Self { server, address, watched, workflow, round: 0 }
     }
 
-    /// One client comes, launches runs, cancels one, makes mistakes and goes; and one thing is said in the conversation.
+    /// One client connects, launches runs, cancels one, makes mistakes and disconnects; and one message is sent in the
+    /// conversation.
     fn round(&mut self) {
         self.round += 1;
         let mut client = Client::connect(&self.address);
@@ -301,7 +302,7 @@ impl Life {
         assert_eq!(client.tool("launch_run", &json!({"tsak": "x"}))["isError"], true);
         client.tool("list_runs", &json!({}));
         client.leave();
-        // What a person would do now and then: the disk is not what is measured.
+        // A user would prune sessions now and then; disk usage is not measured here.
         let sessions = self.server.state_dir().join("sessions");
         for run in [&result["run_id"], &held["run_id"]] {
             let session = run.as_str().unwrap().split('.').next().unwrap();
@@ -313,7 +314,7 @@ impl Life {
         wait::until(LIMIT, || chat.stdout().len() > before);
     }
 
-    /// Does rounds for so many minutes, while everybody is looked at every second.
+    /// Does rounds for this many minutes, and samples every process once a second.
     fn live(&mut self, minutes: f64, start: Instant) {
         let pids = self.watched.each_ref().map(|watched| watched.running.id());
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
@@ -340,7 +341,7 @@ impl Life {
         }
     }
 
-    /// Everything ends well, and nothing is left behind.
+    /// Ends all processes normally, and checks that nothing is left behind.
     fn end(self) {
         std::fs::write(self.workflow.work_dir().join("stop"), "").unwrap();
         let [server, chat, workflow] = self.watched;
@@ -355,13 +356,13 @@ impl Life {
     }
 }
 
-/// Removes a session's directory, also one that is read-only in parts; false while that does not work yet.
+/// Removes a session's directory, even if parts of it are read-only; false if that does not work yet.
 fn gone(session: &Path) -> bool {
     let _ = std::process::Command::new("chmod").args(["-R", "u+w"]).arg(session).status();
     std::fs::remove_dir_all(session).is_ok() || !session.exists()
 }
 
-/// Whether any process works in a directory.
+/// Whether any process has its working directory there.
 fn somebody_is_in(dir: &Path) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes
@@ -403,7 +404,7 @@ fn a_long_life_leaves_memory_descriptors_threads_and_children_where_they_were() 
     life.end();
 }
 
-/// Says what was measured, and fails where anything grew.
+/// Prints the measurements, and fails if anything grew.
 fn judge(life: &Life) {
     let mut report = format!("{} rounds\n", life.round);
     let mut failed = false;

@@ -1,4 +1,4 @@
-//! Agents that start agents: their own runs in the same log, their answers and files back to the one that asked.
+//! Subagents: their runs are in the same log, and their answers and files go back to the agent that launched them.
 
 use althing_testkit::process::Signal;
 use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script};
@@ -16,7 +16,7 @@ fn has_been_told(request: &RecordedRequest) -> bool {
     request.messages().iter().any(|message| message["role"] == "tool")
 }
 
-/// Who may start subagents starts one first; a subagent leaves a file if it can.
+/// An agent that may launch a subagent does so first; a subagent writes a file if it can.
 fn hands_out(request: &RecordedRequest) -> Action {
     if is_subagent(request) {
         return if has_been_told(request) || !request.tool_names().contains(&"write_file") {

@@ -1,4 +1,4 @@
-//! What the suites share: a team on the fake server, the binary in directories of its own, and reading what is left.
+//! What the suites share: a team on the fake server, the binary in fresh directories, and reading what it wrote.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use althing_testkit::process::newest_session;
 use althing_testkit::{Althing, FakeModel, Output, RecordedRequest, RunningProcess, Script};
 use serde_json::{Value, json};
 
-/// Longer than anything takes on a busy machine; what must be quick says so itself.
+/// Longer than anything takes on a busy machine; stricter limits are set where they matter.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// An MCP server that tells the weather: `python3 sky.py`.
+/// An MCP server that reports the weather: `python3 sky.py`.
 pub const SKY: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -35,25 +35,25 @@ pub fn althing() -> Althing {
     Althing::new(env!("CARGO_BIN_EXE_althing"))
 }
 
-/// The program on a machine without agents' programs and without an Ollama.
+/// The program on a machine without CLI agents and without Ollama.
 pub fn bare() -> Althing {
     althing().env("PATH", "/nowhere").env("OLLAMA_HOST", "127.0.0.1:9")
 }
 
-/// Runs it to its end.
+/// Runs it until it exits.
 #[track_caller]
 pub fn run(althing: &Althing, args: &[&str]) -> Output {
     althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// A config: agent `a` on `model-a`, `b` on `model-b` and so on. Written as JSON, which is YAML too.
+/// A config: agent `a` on `model-a`, `b` on `model-b` and so on. Written as JSON, which is valid YAML.
 #[derive(Debug, Clone)]
 pub struct Team {
     config: Value,
 }
 
 impl Team {
-    /// So many agents, all on one server.
+    /// This many agents, all on one server.
     pub fn on(base_url: &str, agents: usize) -> Self {
         let agent = |name: char| {
             let backend = json!({
@@ -66,31 +66,31 @@ impl Team {
         Self { config: json!({ "agents": agents }) }
     }
 
-    /// A key of `orchestrator`.
+    /// Sets a key of `orchestrator`.
     pub fn rule(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.config["orchestrator"][key] = value.into();
         self
     }
 
-    /// A key of `timeout_settings`.
+    /// Sets a key of `timeout_settings`.
     pub fn timeout(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.config["timeout_settings"][key] = value.into();
         self
     }
 
-    /// What a model costs per million tokens, in and out.
+    /// Sets the price of a model, per million tokens, input and output alike.
     pub fn price(mut self, model: &str, dollars: f64) -> Self {
         self.config["prices"][model] = json!({ "input_per_million": dollars, "output_per_million": dollars });
         self
     }
 
-    /// A key of one agent's backend.
+    /// Sets a key of one agent's backend.
     pub fn backend(mut self, agent: usize, key: &str, value: impl Into<Value>) -> Self {
         self.config["agents"][agent]["backend"][key] = value.into();
         self
     }
 
-    /// A key of every agent's backend.
+    /// Sets a key of every agent's backend.
     pub fn every_backend(self, key: &str, value: impl Into<Value>) -> Self {
         let (count, value) = (self.config["agents"].as_array().map_or(0, Vec::len), value.into());
         (0..count).fold(self, |team, agent| team.backend(agent, key, value.clone()))
@@ -109,12 +109,12 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// So many agents under the default rules.
+    /// This many agents with the default rules.
     pub fn new(agents: usize, script: impl Into<Script>) -> Self {
         Self::with(agents, script, |team| team)
     }
 
-    /// So many agents, their config changed as the test wants it.
+    /// This many agents, with a changed config.
     pub fn with(agents: usize, script: impl Into<Script>, change: impl FnOnce(Team) -> Team) -> Self {
         let server = FakeModel::start_on_thread(script);
         let althing = althing();
@@ -122,7 +122,7 @@ impl Scene {
         Self { server, althing }
     }
 
-    /// `althing --config team.yaml --automation` with these words after it, ready to start.
+    /// `althing --config team.yaml --automation` with these arguments, ready to start.
     pub fn command(&self, args: &[&str]) -> Althing {
         self.althing.new_command().args(["--config", "team.yaml", "--automation"]).args(args)
     }
@@ -132,13 +132,13 @@ impl Scene {
         self.command(args).spawn()
     }
 
-    /// Runs to the end.
+    /// Runs until it exits.
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Output {
         self.spawn(args).wait(LIMIT)
     }
 
-    /// Runs to the end with `--json`, which must succeed, and gives the result.
+    /// Runs with `--json`, which must succeed, and returns the result.
     #[track_caller]
     pub fn result(&self, args: &[&str]) -> Value {
         let output = self.command(&["--json"]).args(args).spawn().wait(LIMIT).expect_code(0);
@@ -146,7 +146,7 @@ impl Scene {
             .unwrap_or_else(|error| panic!("stdout is not one JSON object ({error}): {}", output.stdout))
     }
 
-    /// Goes on with the newest session.
+    /// Resumes the newest session.
     #[track_caller]
     pub fn resume(&self) -> Output {
         run(&self.althing, &["resume"])
@@ -186,7 +186,7 @@ pub fn texts(request: &RecordedRequest) -> String {
     texts.join("\n")
 }
 
-/// Everything an offered tool list says, names and descriptions and schemas.
+/// All text of the offered tools: names, descriptions and schemas.
 pub fn tools_text(request: &RecordedRequest) -> String {
     request.body()["tools"].to_string()
 }
@@ -196,7 +196,7 @@ pub fn of_type<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     events.iter().filter(|event| event["type"] == kind).collect()
 }
 
-/// The items of one kind, in the order of the log.
+/// The items of one kind, in log order.
 pub fn items<'a>(events: &'a [Value], kind: &str) -> Vec<&'a Value> {
     let of_kind = |event: &'a Value| {
         let item = &event["data"]["item"];
@@ -230,7 +230,7 @@ pub fn paths_below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Does `work` for every item on a few threads, and panics with every complaint at once.
+/// Does `work` for every item on a few threads, and panics with all errors at once.
 #[track_caller]
 pub fn in_parallel<T: Send>(
     threads: usize,
@@ -256,7 +256,7 @@ pub fn in_parallel<T: Send>(
     assert!(complaints.is_empty(), "{} went wrong:\n{}", complaints.len(), complaints.join("\n---\n"));
 }
 
-/// A complaint unless a condition holds.
+/// An error unless a condition holds.
 pub fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint()) }
 }

@@ -1,5 +1,5 @@
-//! `--otlp`: what a collector is told of runs, conversations, workflows and MCP clients' runs, what it is never told, and
-//! that no run suffers from one.
+//! `--otlp`: what is exported for runs, conversations, workflows and MCP clients' runs, what is never exported, and
+//! that a failing collector harms no run.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ fn traces(told: &[CollectedSpan]) -> BTreeSet<&str> {
     told.iter().map(|span| span.trace.as_str()).collect()
 }
 
-/// Every span is told once, and what it is part of is told, too.
+/// Every span is exported once, and so is its parent.
 #[track_caller]
 fn whole(told: &[CollectedSpan]) {
     let ids: BTreeSet<&str> = told.iter().map(|span| span.id.as_str()).collect();
@@ -155,7 +155,7 @@ fn a_session_that_is_resumed_goes_on_in_its_trace_and_tells_nothing_twice() {
         let running = scene.spawn(&["--otlp", &collector.url(), "task"]);
         gate.wait_waiting_blocking(1, LIMIT);
         running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
-        // What is told before the end is told within a second or so.
+        // Spans are exported within about a second, not only at the end.
         collector.wait_for_requests(1, LIMIT);
         running.signal(signal);
         running.wait(LIMIT);

@@ -1,4 +1,4 @@
-//! Agents with hands: what they may touch and when, what is said of it, and how it is put back.
+//! Agents with tools: what they may touch and when, how their writes are reported, and how they are undone.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::support::{LIMIT, SKY, Scene, files_below, items, paths_below, texts};
 
-/// Calls a tool in the first turn of a role, then does the usual.
+/// Calls a tool in the first turn of a role, then behaves like any member.
 fn once(request: &RecordedRequest, tool: &str, arguments: &serde_json::Value) -> Action {
     let told = request.messages().iter().any(|message| message["role"] == "tool");
     if told { usual(request) } else { Reply::call(tool, arguments).into() }
 }
 
-/// What a member of a parliament does.
+/// The normal behavior of a member.
 fn usual(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
@@ -24,7 +24,7 @@ fn write(path: &Path, text: &str) -> serde_json::Value {
     json!({ "path": path, "content": text })
 }
 
-/// A project beside the program's directory, as a user has one.
+/// A project outside of the program's directory.
 fn project(scene: &Scene) -> std::path::PathBuf {
     let project = scene.althing.work_dir().join("project");
     std::fs::create_dir_all(&project).unwrap();
@@ -32,7 +32,8 @@ fn project(scene: &Scene) -> std::path::PathBuf {
     project.canonicalize().unwrap()
 }
 
-/// An agent that writes this to a file of the project; the project, and the option that opens it for writing.
+/// An agent that writes this text to a file of the project; returns the scene, the project, and the option that makes
+/// it writable.
 fn writer(file: &'static str, text: &'static str) -> (Scene, std::path::PathBuf, String) {
     let script = Script::from_fn(move |request| {
         once(request, "write_file", &write(&project_of(request).join(file), text))
@@ -43,7 +44,7 @@ fn writer(file: &'static str, text: &'static str) -> (Scene, std::path::PathBuf,
     (scene, project, path)
 }
 
-/// What the tools said in answer to a request's calls.
+/// The results of a request's tool calls.
 fn told(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
@@ -53,12 +54,12 @@ fn is_presenter(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
-/// A command that takes no config.
+/// Runs a command that takes no config.
 fn run(scene: &Scene, args: &[&str]) -> althing_testkit::Output {
     scene.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// The project, as the agent is told of it.
+/// The project's path in the agent's prompt.
 fn project_of(request: &RecordedRequest) -> std::path::PathBuf {
     let system = request.system_text();
     let line = system.lines().find_map(|line| line.strip_prefix("- ")).unwrap_or("/nowhere (");
@@ -185,7 +186,7 @@ fn what_a_run_changed_can_be_undone_and_not_over_somebody_elses_change() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "and by a person\n");
     std::fs::write(&file, "changed by the run\n").unwrap();
     let undone = run(&scene, &["undo", &session]);
-    // Written anew by a person, if only with the same words: still theirs, or put back; never anything else.
+    // A person rewrote the file, possibly with the same text: it is either left alone or restored, never anything else.
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(
         (undone.code == Some(0) && text == "old\n")
@@ -258,7 +259,7 @@ fn a_secret_in_the_long_output_of_a_command_is_kept_nowhere() {
     let scene = commanding(
         1,
         Script::from_fn(|request| {
-            // In two writes, and in front of more than an agent is shown.
+            // In two writes, followed by more output than an agent is shown.
             let command = "printf %s sk-a-key-; printf %s of-the-user-0123; seq 1 40000";
             once(request, "run_command", &json!({ "command": command }))
         }),
@@ -328,7 +329,7 @@ fn a_judge_sees_the_others_kept_work_read_only_and_under_its_own_path() {
     assert_eq!(std::fs::read_to_string(Path::new(workspace).join("result.txt")).unwrap(), "of model-a");
 }
 
-/// The agent's workspace, as it is told of it.
+/// The workspace's path in the agent's prompt.
 fn workspace_of(request: &RecordedRequest) -> String {
     let system = request.system_text();
     let rest = system.split("Your workspace is ").nth(1).unwrap_or_default();
@@ -368,7 +369,7 @@ fn agents_on_four_wires_work_together_and_only_the_presenter_writes() {
     assert!(output.stdout.contains(&footer), "{}", output.stdout);
 }
 
-// Row D8: each would take the other's changes for its own, in what it tells and in what it undoes.
+// Row D8: each session would report and undo the other's changes as its own.
 #[test]
 fn two_sessions_do_not_write_to_one_path_at_once_and_the_second_is_told_why() {
     let gate = Gate::before_headers();
@@ -387,7 +388,7 @@ fn two_sessions_do_not_write_to_one_path_at_once_and_the_second_is_told_why() {
     let first = scene.spawn(&["--quick", "--context-path", &path, "hold it"]);
     gate.wait_waiting_blocking(1, LIMIT);
     assert!(project.join("first.txt").exists());
-    // Part of what the first one writes to.
+    // A directory inside the one that the first session writes to.
     let inner = project.join("inner");
     std::fs::create_dir(&inner).unwrap();
     let path = format!("{}:rw", inner.display());
@@ -405,13 +406,13 @@ fn two_sessions_do_not_write_to_one_path_at_once_and_the_second_is_told_why() {
     );
 }
 
-/// How much space everything below a directory takes on the disk.
+/// The disk space that everything below a directory takes.
 fn space(dir: &Path) -> u64 {
     let blocks = |path: &std::path::PathBuf| std::fs::symlink_metadata(path).unwrap().blocks();
     paths_below(dir).iter().map(blocks).sum::<u64>() * 512
 }
 
-/// Agents that make a file of this size that holds nothing, and one that does, before they answer.
+/// Agents that create a sparse file of this size and a normal file before they answer.
 fn making_holes(size: &'static str) -> Scene {
     commanding(
         2,

@@ -1,5 +1,5 @@
-//! Which part of the screen gets a key in a real terminal: the input while a person types, a box while a person answers
-//! it. Stopping a run and undoing its files are confirmed first.
+//! Which part of the screen gets a key in a real terminal: the input while a person types, a dialog while a person
+//! answers it. Stopping a run and undoing its files need confirmation.
 
 use althing_testkit::process::wait_for_event;
 use althing_testkit::{Althing, Terminal};
@@ -13,7 +13,7 @@ const RIGHT: &str = "\x1b[C";
 const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";
 
-/// A conversation with the offline model whose agent proposes a run.
+/// A conversation with the offline model whose chat agent proposes a run.
 fn proposed(althing: &Althing, cols: u16) -> Terminal {
     let mut terminal = althing.new_command().arg("--offline").terminal(cols, 50);
     terminal.wait_for("Type a message...", LIMIT);
@@ -38,13 +38,13 @@ fn runs(althing: &Althing) -> Vec<Value> {
     created.map(|event| event["data"]["spec"].clone()).filter(|spec| spec["kind"] == "run").collect()
 }
 
-/// Whether somebody asked for a task to be cancelled.
+/// Whether a cancel of a task was requested.
 fn cancelled(althing: &Althing) -> bool {
     let events = althing.events();
     of_type(&events, "op_accepted").iter().any(|event| event["data"]["op"]["op"] == "cancel")
 }
 
-/// The line of the screen that holds a text.
+/// The line of the screen that contains a text.
 #[track_caller]
 fn line(terminal: &Terminal, text: &str) -> String {
     let screen = terminal.screen();
@@ -87,14 +87,14 @@ fn a_refused_answer_opens_the_box_again_with_the_reason_and_nothing_is_stuck() {
     let mut terminal = proposed(&althing, 100);
     terminal.keys("e");
     terminal.wait_for("tab next field", LIMIT);
-    // A run without a task is refused.
+    // A run without a task is rejected.
     terminal.keys("\x05\x15\r");
     terminal.wait_for("Cancel esc", LIMIT);
     terminal.keys("\r");
     let screen = terminal.wait_for("`task` is empty", LIMIT);
     assert!(screen.contains("Launch this run?"), "{screen}");
     assert!(runs(&althing).is_empty());
-    // The box takes the next answer like the first.
+    // The dialog takes the next answer like the first.
     terminal.keys("e");
     terminal.wait_for("tab next field", LIMIT);
     terminal.keys("Sort a list\r");
@@ -128,7 +128,7 @@ fn on_a_wide_screen_letters_go_to_the_visible_input_and_not_to_the_opened_run() 
     assert!(terminal.screen().contains("‹ esc   Run: Compare"), "the run is still beside it");
     terminal.keys("\r");
     terminal.wait_for("queued, delivered after this run", LIMIT);
-    // Tab gives the keys to the run; then no input is shown.
+    // Tab moves the focus to the run; then no input is shown.
     terminal.keys("\t");
     terminal.wait_gone("Type a message...", LIMIT);
     terminal.keys("x");
@@ -149,7 +149,7 @@ fn cancelling_a_run_is_asked_about_before_it_happens() {
     let mut terminal = opened(&althing, 100);
     terminal.keys("x");
     terminal.wait_for("Stop this run?", LIMIT);
-    // Neither Enter nor the same key again is a yes.
+    // Neither Enter nor the same key again confirms.
     terminal.keys("\r");
     terminal.wait_gone("Stop this run?", LIMIT);
     terminal.keys("x");
@@ -224,18 +224,18 @@ fn letters_typed_while_a_box_is_open_go_to_the_input_and_approve_nothing() {
         let screen = terminal.wait_for(&format!("› {text}"), LIMIT);
         assert!(screen.contains("Launch this run?") && screen.contains("Multi · Refine"), "{screen}");
         assert!(runs(&althing).is_empty(), "{text}");
-        // Ctrl+C clears what was typed, and nothing else.
+        // Ctrl+C only clears the input.
         terminal.keys("\x03");
         terminal.wait_gone(&format!("› {text}"), LIMIT);
         assert!(terminal.screen().contains("Launch this run?"), "{}", terminal.screen());
     }
     terminal.keys("\x1b[200~a pasted line\x1b[201~");
     terminal.wait_for("› a pasted line", LIMIT);
-    // Enter sends what was typed; the box stays.
+    // Enter sends the input; the dialog stays open.
     terminal.keys("\r");
     let screen = terminal.wait_for("queued", LIMIT);
     assert!(screen.contains("Launch this run?") && runs(&althing).is_empty(), "{screen}");
-    // Alone, the letter approves.
+    // With an empty input, the letter approves.
     terminal.keys("a");
     terminal.wait_for(VOTE, LIMIT);
     assert_eq!(runs(&althing).len(), 1);

@@ -1,5 +1,5 @@
-//! Sessions that older versions wrote (`tests/golden/<version>`): they are read, told and gone on with by this one. The files
-//! are never changed; a release adds its own.
+//! Sessions that older versions wrote (`tests/golden/<version>`) can be read, shown and resumed by this version. The
+//! files are never changed; each release adds its own.
 
 use std::path::{Path, PathBuf};
 
@@ -10,14 +10,14 @@ use super::support::{althing, ensure, in_parallel, run};
 
 const RUN: &str = "20261115-180955-1189";
 const CHAT: &str = "20261115-180955-7711";
-/// Cut off when its second stage had begun.
+/// Interrupted after its second stage had started.
 const WORKFLOW: &str = "20261115-180955-8b2e";
 
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/0.1.0")
 }
 
-/// A state directory with everything that version 0.1.0 left.
+/// A state directory with all sessions of version 0.1.0.
 fn with_old_sessions() -> Althing {
     let althing = althing();
     for session in std::fs::read_dir(golden()).unwrap() {
@@ -90,7 +90,7 @@ fn an_old_workflow_that_was_cut_off_goes_on_and_repeats_nothing() {
     assert_eq!(attempts.count(), 1, "the first stage ran once");
 }
 
-/// A state directory in which an old session's log ends after so many events, as a crash leaves it.
+/// A state directory in which an old session's log ends after this many events, as after a crash.
 fn cut_off(session: &str, events: usize) -> Althing {
     let althing = althing();
     let dir = althing.state_dir().join("sessions").join(session);

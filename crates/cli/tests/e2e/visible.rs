@@ -1,5 +1,5 @@
-//! What a user sees, clicks and types in the built binary's screen: the conversation's layout, cards, approvals, the mode
-//! bar and the tabs.
+//! What a user sees, clicks and types on the screen of the built binary: the layout of the conversation, cards,
+//! approvals, the mode bar and the tabs.
 
 use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script, Terminal, wait};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ fn click(terminal: &mut Terminal, text: &str) {
     terminal.click(column, row);
 }
 
-/// The line that holds a text, without the blanks at its end.
+/// The line that contains a text, without trailing spaces.
 #[track_caller]
 fn line(screen: &str, text: &str) -> String {
     let found = screen.lines().find(|line| line.contains(text));
@@ -157,7 +157,7 @@ fn the_mode_bar_and_the_tabs_are_clicked_locked_while_agents_work_and_keep_the_c
     for word in ["Plan ·", "Single", "Refine off", "1 a   2 b"] {
         click(&mut terminal, word);
         terminal.wait_for("modes locked while agents work", LIMIT);
-        // The word goes with the next key.
+        // The message disappears with the next key.
         terminal.keys("\x1b[F");
         terminal.wait_gone("modes locked", LIMIT);
     }

@@ -1,4 +1,4 @@
-//! A workflow in a terminal: its tasks on the screen, and programs that one attaches to.
+//! A workflow in a terminal: its tasks on the screen, and attaching to programs.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::support::{LIMIT, althing};
 
-/// A program that asks in its terminal, says what it was answered, and goes on until there is a file `go`.
+/// A program that asks a question in its terminal, prints the answer, and continues until the file `go` exists.
 const ASKS: &str = r#"printf 'hello from the program\n\033[32mAllow it? (yes / no)\033[0m '
 read answer; printf '\033[2J\033[Hgot <%s>\n' "$answer"; while [ ! -e "$GO" ]; do sleep 0.02; done"#;
 
-/// A workflow whose first stage has a program in a terminal beside one without, and a second stage.
+/// A workflow whose first stage has a program in a terminal and one on pipes, and a second stage.
 fn asking() -> (Althing, PathBuf) {
     let althing = althing();
     let go = althing.work_dir().join("go");
@@ -59,7 +59,7 @@ fn a_program_that_waits_unseen_is_told_attached_to_answered_and_left_again() {
     }
     assert!(terminal.raw().contains(&7), "the bell rings");
 
-    // What a program without a terminal gave is a key away.
+    // The output of a program on pipes is one key away.
     terminal.wait_for("done ✓", LIMIT);
     terminal.keys("\r");
     terminal.wait_for("forty-two commits", LIMIT);
@@ -98,7 +98,7 @@ fn a_watched_workflow_that_is_left_is_gone_on_with_on_the_screen() {
     assert!(terminal.screen().contains("althing resume"), "{}", terminal.screen());
 
     let mut terminal = althing.new_command().args(["resume", "--unconfined"]).terminal(100, 30);
-    // It waits once more, in a terminal of its own.
+    // It asks again, in its own terminal.
     let waits = became("w1.ask", "WAITING_FOR_USER");
     wait::until(LIMIT, || althing.events().iter().filter(|event| waits(event)).count() == 2);
     let screen = terminal.wait_for("1 waits for you", LIMIT);
@@ -107,7 +107,7 @@ fn a_watched_workflow_that_is_left_is_gone_on_with_on_the_screen() {
     terminal.keys("a");
     terminal.wait_for("attached to ask", LIMIT);
     terminal.keys("no\r");
-    // The program ends, and the screen is the workflow's again.
+    // The program exits, and the screen shows the workflow again.
     terminal.wait_for("Status: Done ✓", LIMIT);
     terminal.keys("q");
     assert_eq!(terminal.wait(LIMIT), 0);
@@ -148,7 +148,7 @@ fn a_task_that_fails_is_seen_and_is_the_exit_status() {
     assert_eq!(terminal.wait(LIMIT), 2);
 }
 
-/// Asks for a title, the clipboard and the device's status, keeps what it is given, and floods its terminal.
+/// Requests a title, the clipboard and the device status, saves its input, and floods its terminal.
 const HOSTILE: &str = r#"printf '\033]0;taken\007\033]52;c;aGk=\007\033]8;;http://evil\033\\link\033[6n\033[c\033Pq\033\\'
 echo; echo "$NAME is ready"; read line; echo "$line" > "$DIR/$NAME"; [ "$NAME" = first ] && yes 'a flood of words'; read line"#;
 
@@ -174,7 +174,7 @@ fn an_attached_program_reaches_nothing_but_its_own_cells_and_is_left_in_the_midd
     let took = start.elapsed();
     assert!(took < Duration::from_secs(1), "left after {took:?}");
     let typed = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
-    // What it asked its terminal was answered there, before what was typed.
+    // Its terminal answered its requests before it passed on typed keys.
     let first = typed("first");
     assert!(first.starts_with("\x1b[1;5R") && first.ends_with("for the first alone\n"), "{first:?}");
     assert_eq!(typed("second"), "");

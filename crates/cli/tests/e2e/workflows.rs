@@ -1,4 +1,4 @@
-//! Workflows of headless tasks: stages, templates, runs among the tasks, failures, and what survives a `kill -9`.
+//! Workflows of headless tasks: stages, templates, runs as tasks, failures, and what survives a `kill -9`.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::support::{LIMIT, Scene, althing, run};
 
-/// A task that runs a shell script; the script is the user's own, so a shell is what they asked for.
+/// A task that runs a shell script.
 fn script(id: &str, script: &str) -> Value {
     json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
@@ -49,7 +49,7 @@ fn stages_run_in_order_and_what_a_task_gave_goes_into_the_next_prompt() {
     assert_eq!(report["stages"][1]["tasks"][0]["output"], "got [three] for Ship 2.0");
     assert_eq!(report["stages"][1]["tasks"][0]["exitCode"], 0);
     assert!(report["session_id"].is_string() && report["log_dir"].is_string());
-    // Kept beside the log, by the session's own files: what a restart needs.
+    // The checkpoint beside the log has what a restart needs.
     let checkpoint = checkpoint(&althing);
     assert_eq!(checkpoint["goal"], "Ship 2.0");
     assert_eq!(checkpoint["kind"], "workflow");
@@ -187,7 +187,7 @@ fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without
     let diary = althing.work_dir().join("diary");
     let (go, pids) = (althing.work_dir().join("go"), althing.work_dir().join("pids"));
     let write = |what: &str| format!("echo {what} >> {}", diary.display());
-    // A child that left the session and group must go as well.
+    // A child that left the session and process group must be ended as well.
     let lives = format!(
         "{}; echo $$ >> {pids}; setsid sh -c 'echo $$ >> {pids}; exec sleep 300' & sleep 300 & echo $! >> {pids}; \
          while [ ! -e {go} ]; do sleep 0.02; done",
@@ -231,7 +231,7 @@ fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without
     assert_eq!(stages, [json!(0), json!(1), json!(2)], "the stage never goes back");
 }
 
-/// Whether a process still lives; one that only waits to be reaped does not.
+/// Whether a process is alive; a zombie is not.
 fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
@@ -250,7 +250,7 @@ fn a_signal_stops_the_tasks_and_the_workflow_can_be_resumed() {
     assert!(stopped.stderr.contains("althing resume"), "{}", stopped.stderr);
     std::fs::write(&go, "").unwrap();
     run(&althing, &["resume"]).expect_code(0);
-    // A finished workflow says so again.
+    // A finished workflow reports its result again.
     let again = run(&althing, &["resume", "--json"]).expect_code(0);
     assert!(again.stdout.contains("\"DONE\""), "{}", again.stdout);
 }
@@ -306,7 +306,7 @@ fn what_a_task_waits_for_can_be_typed_by_a_script_over_stdin() {
     workflow(&althing, &[vec![asks]]);
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
     let running = althing.new_command().args(args).open_stdin().spawn();
-    // Who types before there is a terminal is told so.
+    // Input for a task that has no terminal yet is rejected with a message.
     let early = json!({"op": "input", "task": "w1.nobody", "bytes": b"Ada\r"});
     running.write_stdin(format!("{early}\n"));
     running.wait_for_stdout(|line| line.contains("w1.nobody has no terminal"), LIMIT);

@@ -1,6 +1,6 @@
 //! Keys of one agent.
 //!
-//! Facts only; see `keys`.
+//! Data only; see `keys`.
 
 use super::backend::BACKEND;
 use super::orchestrator::SENSITIVITY;
@@ -11,18 +11,18 @@ use super::{Kind, Section, instead, key, later};
 #[rustfmt::skip] // a table: one key a line
 pub(super) static AGENT: Section = Section {
     name: "agent",
-    about: "One agent: a name, a model, and what it is told.",
+    about: "One agent: a name, a backend, and a system message.",
     keys: &[
-        key("id", Kind::Text, "Its name, unique in the team.").required().before_trust(),
-        key("backend", Kind::Section(&BACKEND), "The model or program that it runs on.").required().before_trust(),
-        key("system_message", Kind::Text, "What it is told about itself.").before_trust(),
-        key("append_system_prompt", Kind::Text, "More of the same, added behind `system_message`.").before_trust(),
-        key("voting_sensitivity", Kind::Choice(SENSITIVITY), "This agent's own `orchestrator.voting_sensitivity`.").before_trust(),
-        key("context_paths", CONTEXT_PATHS, "Paths besides `orchestrator.context_paths`; the whole team gets them."),
-        later("subagent_agents", Kind::List(&Kind::Any), "Agents that it may start by itself."),
+        key("id", Kind::Text, "The agent's name, unique in the team.").required().before_trust(),
+        key("backend", Kind::Section(&BACKEND), "The model or CLI agent that it runs on.").required().before_trust(),
+        key("system_message", Kind::Text, "The agent's own system message.").before_trust(),
+        key("append_system_prompt", Kind::Text, "Text appended to `system_message`.").before_trust(),
+        key("voting_sensitivity", Kind::Choice(SENSITIVITY), "`orchestrator.voting_sensitivity` for this agent.").before_trust(),
+        key("context_paths", CONTEXT_PATHS, "Context paths in addition to `orchestrator.context_paths`; the whole team gets them."),
+        later("subagent_agents", Kind::List(&Kind::Any), "Subagents that it may start."),
         later("main_agent", Kind::Bool, "Whether it leads in MassGen's checkpoint mode."),
-        instead("subtask", Kind::Text, "Its part in MassGen's decomposition mode.", "decomposition is not offered; describe the part in `system_message`"),
-        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not offered"),
-        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
+        instead("subtask", Kind::Text, "Its part in MassGen's decomposition mode.", "decomposition is not supported; describe the agent's part in `system_message`"),
+        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not supported"),
+        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not supported"),
     ],
 };

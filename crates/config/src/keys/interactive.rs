@@ -1,21 +1,21 @@
-//! Keys of `orchestrator.interactive_mode`: the conversation in front of the runs.
+//! Keys of `orchestrator.interactive_mode`: the conversation that launches runs.
 //!
-//! Facts only; see `keys`. These are Althing's own: MassGen tolerates the section and ignores what is in it.
+//! Data only; see `keys`. These keys are Althing's own: MassGen accepts the section and ignores its content.
 
 use super::backend::BACKEND;
 use super::{COUNT_OR_ZERO, Kind, POSITIVE, Section, TOKENS, key};
 
-/// The conversation in front of the runs.
+/// The conversation that launches runs.
 #[rustfmt::skip] // a table: one key a line
 pub(super) static INTERACTIVE: Section = Section {
     name: "interactive_mode",
-    about: "The conversation in front of the runs. Present, it is on unless `enabled: false`.",
+    about: "The conversation that launches runs. The section turns it on, unless `enabled: false`.",
     keys: &[
-        key("enabled", Kind::Bool, "Whether messages go to the interactive agent first.").default("true"),
+        key("enabled", Kind::Bool, "Whether messages go to the chat agent, which launches runs.").default("true"),
         key("require_approval", Kind::Bool, "Whether a person approves each run before it starts.").default("true"),
-        key("backend", Kind::Section(&BACKEND), "The interactive agent's backend; the first agent's where absent."),
-        key("append_system_prompt", Kind::Text, "Text added to what the interactive agent is told."),
-        key("context_compaction", Kind::Section(&COMPACTION), "When a long conversation is summed up."),
+        key("backend", Kind::Section(&BACKEND), "The chat agent's backend; default: the first agent's."),
+        key("append_system_prompt", Kind::Text, "Text appended to the chat agent's system prompt."),
+        key("context_compaction", Kind::Section(&COMPACTION), "When a long conversation is summarized."),
         key("budget_usd", Kind::Number(POSITIVE), "Most that the conversation and its runs may cost, in US dollars."),
     ],
 };
@@ -23,10 +23,10 @@ pub(super) static INTERACTIVE: Section = Section {
 #[rustfmt::skip] // a table: one key a line
 static COMPACTION: Section = Section {
     name: "context_compaction",
-    about: "When a long conversation is summed up.",
+    about: "When a long conversation is summarized.",
     keys: &[
-        key("enabled", Kind::Bool, "Whether it is summed up at all.").default("true"),
-        key("threshold_tokens", Kind::Integer(TOKENS), "Size of the conversation, in tokens, from which it is summed up.").default("100000"),
-        key("preserve_recent", Kind::Integer(COUNT_OR_ZERO), "Number of newest exchanges that stay word for word.").default("10"),
+        key("enabled", Kind::Bool, "Whether it is summarized at all.").default("true"),
+        key("threshold_tokens", Kind::Integer(TOKENS), "Size of the conversation, in tokens, from which it is summarized.").default("100000"),
+        key("preserve_recent", Kind::Integer(COUNT_OR_ZERO), "Number of newest exchanges that stay verbatim.").default("10"),
     ],
 };

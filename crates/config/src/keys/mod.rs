@@ -1,9 +1,7 @@
-//! The table of every config key: the one place that knows what a key is called, what it may hold, and whether
-//! Althing acts on it.
+//! The table of all config keys: their names, values, and whether Althing supports them.
 //!
-//! Checks, suggestions, the JSON Schema, the Markdown reference and the defaults shown to people all read this
-//! table; none of them may keep a list of its own, because a second list is a list that goes stale. The table
-//! holds facts only and looks at no document.
+//! Checks, suggestions, the JSON Schema, the Markdown reference and the shown defaults all read this table; none of
+//! them has a list of its own, which would go stale. The table is data only and looks at no document.
 
 mod agent;
 mod backend;
@@ -20,14 +18,14 @@ pub(crate) use root::ROOT;
 pub(crate) use tools::DEFAULT_IMAGE;
 pub(crate) use workflow::{OVERRIDES, WORKFLOW};
 
-/// A group of keys that stand together in a map.
+/// A group of keys in one map.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// Name of the group, used for the definitions of the JSON Schema.
+    /// The name of the group, used for the definitions of the JSON Schema.
     pub(crate) name: &'static str,
     /// What the group is for.
     pub(crate) about: &'static str,
-    /// Its keys, in the order in which a person would like to read them.
+    /// The keys, in the order in which a person would like to read them.
     pub(crate) keys: &'static [Key],
 }
 
@@ -36,41 +34,41 @@ pub(crate) struct Section {
 pub(crate) struct Key {
     /// The key as written.
     pub(crate) name: &'static str,
-    /// What it may hold.
+    /// What values it may have.
     pub(crate) kind: Kind,
-    /// Whether Althing acts on it.
+    /// Whether Althing supports it.
     pub(crate) status: Status,
-    /// What holds when it is absent, as YAML; `None` when absence is its own meaning.
+    /// The value if the key is absent, as YAML; `None` if absence has its own meaning.
     pub(crate) default: Option<&'static str>,
-    /// One line about it.
+    /// One line of description.
     pub(crate) about: &'static str,
-    /// Whether the section is wrong without it.
+    /// Whether the key must be present.
     pub(crate) required: bool,
-    /// For a key that does not act: the value with which nothing is missed (`false`, `0`), so no warning is due.
+    /// For a key that has no effect: the value that asks for nothing (`false`, `0`), so that it gives no warning.
     pub(crate) off: Option<&'static str>,
-    /// For a key that does not act: whether nothing is missed whatever it holds, so no warning is due.
+    /// For a key that has no effect: whether no value of it gives a warning.
     pub(crate) never_missed: bool,
-    /// Whether the value goes on to the model's client as it stands (`BackendConfig::params`).
+    /// Whether the value is passed to the model client unchanged (`BackendConfig::params`).
     pub(crate) passed_on: bool,
-    /// Whether the key may act in a config that was found in the working directory, before the user trusts that config.
-    /// A new key needs trust unless its row says otherwise.
+    /// Whether the key takes effect in a config that was found in the working directory before the user trusts that
+    /// config. A new key needs trust unless its row says otherwise.
     pub(crate) before_trust: bool,
 }
 
-/// Whether Althing acts on a key.
+/// Whether Althing supports a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// It acts.
+    /// Supported.
     Supported,
-    /// MassGen acts on it; Althing does not yet.
+    /// MassGen supports it; Althing does not yet.
     NotYet,
-    /// Althing will not act on it; the text says what to use instead.
+    /// Althing will not support it; the text says what to use instead.
     Alternative(&'static str),
-    /// From MassGen's first config format, which nothing reads any more; the text says what took its place.
+    /// From MassGen's first config format, which is not read any more; the text says what replaced it.
     Replaced(&'static str),
 }
 
-/// What a key may hold.
+/// What values a key may have.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kind {
     /// `true` or `false`.
@@ -85,7 +83,7 @@ pub(crate) enum Kind {
     Integer(Range),
     /// A number.
     Number(Range),
-    /// One of some words.
+    /// One of a list of words.
     Choice(&'static [Choice]),
     /// One of the backend types of `backends`.
     BackendType,
@@ -93,15 +91,15 @@ pub(crate) enum Kind {
     Section(&'static Section),
     /// A list.
     List(&'static Kind),
-    /// A map whose keys are the user's.
+    /// A map with arbitrary keys.
     Map(&'static Kind),
     /// A regular expression.
     Pattern,
     /// An amount of memory: bytes, or a number with a unit (`512m`, `2g`).
     Memory,
-    /// Any of several shapes.
+    /// One of several kinds.
     Either(&'static [Kind]),
-    /// Whatever stands there.
+    /// Any value.
     Any,
 }
 
@@ -110,46 +108,46 @@ pub(crate) enum Kind {
 pub(crate) struct Choice {
     /// The word.
     pub(crate) value: &'static str,
-    /// For a word that MassGen knows and Althing does not yet: the word it is taken for.
+    /// For a word that MassGen knows and Althing does not support yet: the word that is used instead.
     pub(crate) taken_for: Option<&'static str>,
 }
 
 /// The numbers that a key accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Range {
-    /// Lowest value.
+    /// The lowest value.
     pub(crate) min: f64,
-    /// Whether the lowest value itself is refused.
+    /// Whether the lowest value itself is excluded.
     pub(crate) above_min: bool,
-    /// Highest value.
+    /// The highest value.
     pub(crate) max: f64,
 }
 
-/// A text, or a number or boolean that stands for one.
+/// A text, or a number or boolean that is read as a text.
 const SCALAR: Kind =
     Kind::Either(&[Kind::Text, Kind::Bool, Kind::Integer(ANY_NUMBER), Kind::Number(ANY_NUMBER)]);
 
 /// Any number.
 pub(crate) const ANY_NUMBER: Range = Range { min: f64::NEG_INFINITY, above_min: false, max: f64::INFINITY };
-/// More than nothing.
+/// Greater than zero.
 pub(crate) const POSITIVE: Range = Range { min: 0.0, above_min: true, max: f64::INFINITY };
-/// Nothing or more.
+/// Zero or more.
 pub(crate) const NOT_NEGATIVE: Range = Range { min: 0.0, above_min: false, max: f64::INFINITY };
-/// Largest number of tokens that makes sense anywhere.
+/// The largest number of tokens that makes sense anywhere.
 const MOST_TOKENS: f64 = 1e12;
 /// A number of tokens.
 pub(crate) const TOKENS: Range = Range { min: 1.0, above_min: false, max: MOST_TOKENS };
-/// Largest number of things that makes sense anywhere; it also fits every integer type we count in.
+/// The largest count that makes sense anywhere; it fits every integer type that is used for counts.
 const MOST: f64 = 1_000_000.0;
-/// A number of things, at least one.
+/// A count, at least one.
 pub(crate) const COUNT: Range = Range { min: 1.0, above_min: false, max: MOST };
-/// A number of things, or none.
+/// A count, or zero.
 pub(crate) const COUNT_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: MOST };
-/// Longest time that any wait may be set to: a year. It keeps sums of times far from overflow.
+/// The longest time that can be set: a year. It keeps sums of times far from overflow.
 const YEAR: f64 = 31_536_000.0;
-/// A time in seconds that must pass.
+/// A time in seconds, greater than zero.
 pub(crate) const SECONDS: Range = Range { min: 0.0, above_min: true, max: YEAR };
-/// A time in seconds, or none at all.
+/// A time in seconds, or zero.
 pub(crate) const SECONDS_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: YEAR };
 
 impl Range {
@@ -158,7 +156,7 @@ impl Range {
         Self { min, above_min: false, max }
     }
 
-    /// Whether `number` lies in the range.
+    /// Whether `number` is in the range.
     pub(crate) fn holds(self, number: f64) -> bool {
         let above = if self.above_min { number > self.min } else { number >= self.min };
         above && number <= self.max
@@ -184,7 +182,7 @@ impl Section {
     }
 }
 
-/// A key that Althing acts on.
+/// A supported key.
 const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key {
         name,
@@ -200,18 +198,18 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
     }
 }
 
-/// A key of MassGen's that Althing does not act on yet.
+/// A key of MassGen's that Althing does not support yet.
 const fn later(name: &'static str, kind: Kind, about: &'static str) -> Key {
     let off = if matches!(kind, Kind::Bool) { Some("false") } else { None };
     Key { status: Status::NotYet, off, ..key(name, kind, about) }
 }
 
-/// A key of MassGen's for which Althing has something else.
+/// A key of MassGen's for which Althing has an alternative.
 const fn instead(name: &'static str, kind: Kind, about: &'static str, use_this: &'static str) -> Key {
     Key { status: Status::Alternative(use_this), ..later(name, kind, about) }
 }
 
-/// A key that goes on to the model's client as it stands.
+/// A key that is passed to the model client unchanged.
 const fn sent(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { passed_on: true, ..key(name, kind, about) }
 }
@@ -225,13 +223,13 @@ impl Key {
         Self { required: true, ..self }
     }
 
-    /// Acts in a found config without trust: it names an agent, a prompt or a mode, and no endpoint, variable, tool, path
-    /// or program.
+    /// The key takes effect in a found config without trust: it names an agent, a prompt or a mode, and no endpoint,
+    /// variable, tool, path or program.
     const fn before_trust(self) -> Self {
         Self { before_trust: true, ..self }
     }
 
-    /// Althing does by itself what the key is for, so a value of it gives no warning.
+    /// Althing does what the key is for by itself, so no value of it gives a warning.
     const fn never_missed(self) -> Self {
         Self { never_missed: true, ..self }
     }
@@ -241,12 +239,12 @@ impl Key {
     }
 }
 
-/// A word that acts.
+/// A supported word.
 const fn word(value: &'static str) -> Choice {
     Choice { value, taken_for: None }
 }
 
-/// A word that MassGen knows, taken for one that acts.
+/// A word of MassGen's, for which a supported word is used.
 const fn word_later(value: &'static str, taken_for: &'static str) -> Choice {
     Choice { value, taken_for: Some(taken_for) }
 }

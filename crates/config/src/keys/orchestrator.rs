@@ -1,17 +1,17 @@
 //! Keys of `orchestrator`: how the agents coordinate.
 //!
-//! Facts only; see `keys`.
+//! Data only; see `keys`.
 
 use super::coordination::COORDINATION;
 use super::interactive::INTERACTIVE;
 use super::tools::CONTEXT_PATHS;
 use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, instead, key, later, word, word_later};
 
-const KEPT: &str = "Althing keeps them by itself, under its state directory";
-const MULTIMEDIA: &str = "generating images, sound and video is not offered; an MCP server can";
+const KEPT: &str = "Althing stores them in its state directory";
+const MULTIMEDIA: &str = "generating images, sound and video is not supported; use an MCP server";
 
-/// How willing agents are to vote for an answer instead of improving on it. MassGen's finer shades are taken for
-/// the nearest of the three.
+/// How willing agents are to vote for an answer instead of improving it. MassGen's other levels are mapped to the
+/// nearest of the three.
 pub(super) const SENSITIVITY: &[Choice] = &[
     word("lenient"),
     word("balanced"),
@@ -37,48 +37,48 @@ pub(crate) static ORCHESTRATOR: Section = Section {
     about: "How the agents coordinate.",
     keys: &[
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "How good an answer must be before agents vote for it.").default("lenient").before_trust(),
-        key("max_new_answers_per_agent", Kind::Integer(COUNT), "Most answers of one agent; after that it only votes.").before_trust(),
+        key("max_new_answers_per_agent", Kind::Integer(COUNT), "Most answers of one agent; after that it can only vote.").before_trust(),
         key("max_new_answers_global", Kind::Integer(COUNT), "Most answers of all agents together.").before_trust(),
         key("skip_voting", Kind::Bool, "Whether to go from the answers straight to the presentation.").default("false").before_trust(),
         key("disable_injection", Kind::Bool, "Whether agents work without seeing each other's answers until they vote.").default("false").before_trust(),
         key("defer_voting_until_all_answered", Kind::Bool, "Whether nobody votes before everybody has answered.").default("false").before_trust(),
         key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "Who writes the final answer, and from what.").before_trust(),
         key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is the final one as it stands.").default("false").before_trust(),
-        key("coordination", Kind::Section(&COORDINATION), "Finer points of the coordination.").before_trust(),
-        key("interactive_mode", Kind::Section(&INTERACTIVE), "The conversation in front of the runs."),
-        key("context_paths", CONTEXT_PATHS, "Files and directories that the run is about: every agent may read them, the presenter may write to those with `permission: write`."),
-        key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from those that its author knows.").default("lenient").before_trust(),
+        key("coordination", Kind::Section(&COORDINATION), "Details of the coordination.").before_trust(),
+        key("interactive_mode", Kind::Section(&INTERACTIVE), "The conversation that launches runs."),
+        key("context_paths", CONTEXT_PATHS, "Files and directories for the run: every agent may read them, the presenter may write to those with `permission: write`."),
+        key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from the answers that its author has seen.").default("lenient").before_trust(),
         key("fairness_enabled", Kind::Bool, "Whether fast agents wait for slow ones.").default("true").before_trust(),
-        key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers an agent may be ahead of the slowest.").default("2").before_trust(),
-        instead("agent_temporary_workspace", Kind::Text, "Where MassGen keeps the copies that agents see of each other's work.", KEPT).never_missed(),
-        instead("snapshot_storage", Kind::Text, "Where MassGen keeps what agents had made when they answered.", KEPT).never_missed(),
+        key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers an agent may be ahead of the slowest one.").default("2").before_trust(),
+        instead("agent_temporary_workspace", Kind::Text, "MassGen's directory for the copies of other agents' work.", KEPT).never_missed(),
+        instead("snapshot_storage", Kind::Text, "MassGen's directory for snapshots of workspaces.", KEPT).never_missed(),
         later("voting_threshold", Kind::Integer(COUNT), "MassGen's threshold of its checklist votes."),
         later("max_midstream_injections_per_round", Kind::Integer(COUNT_OR_ZERO), "How many updates reach an agent in one round."),
         later("defer_peer_updates_until_restart", Kind::Bool, "Whether updates wait for an agent's next round."),
-        later("allow_midstream_peer_updates_before_checklist_submit", Kind::Bool, "Whether updates may come before a checklist is handed in."),
-        later("max_checklist_calls_per_round", Kind::Integer(COUNT), "How often a checklist may be handed in."),
+        later("allow_midstream_peer_updates_before_checklist_submit", Kind::Bool, "Whether updates may arrive before a checklist is submitted."),
+        later("max_checklist_calls_per_round", Kind::Integer(COUNT), "How often a checklist may be submitted."),
         later("checklist_first_answer", Kind::Bool, "Whether first answers need a checklist."),
         later("checklist_require_gap_report", Kind::Bool, "Whether a checklist needs a report of gaps."),
         later("gap_report_mode", Kind::Choice(&[word("changedoc"), word("separate"), word("none")]), "Where the report of gaps goes.").off("none"),
         later("skip_coordination_rounds", Kind::Bool, "MassGen's test of the presentation alone."),
         later("debug_final_answer", Kind::Text, "MassGen's test of the presentation alone."),
         later("presenter_agent", Kind::Text, "The agent that presents in MassGen's decomposition mode."),
-        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after it was judged; `coordination.max_orchestration_restarts` comes before it.").before_trust(),
+        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over after its final answer was judged; `coordination.max_orchestration_restarts` takes precedence.").before_trust(),
         later("max_turns", Kind::Integer(COUNT), "Most turns of a conversation."),
-        key("skills_directory", Kind::Text, "Another place for `coordination.skills_directory`."),
-        key("project_instructions", Kind::Bool, "Whether agents are told what `AGENTS.md` and `CLAUDE.md` in the context paths say.").default("true").before_trust(),
+        key("skills_directory", Kind::Text, "An alternative to `coordination.skills_directory`."),
+        key("project_instructions", Kind::Bool, "Whether prompts include `AGENTS.md` and `CLAUDE.md` from the context paths.").default("true").before_trust(),
         later("docker", Kind::Any, "Containers of the team."),
-        later("timeout", Kind::Any, "MassGen's older place for `timeout_settings`."),
+        later("timeout", Kind::Any, "An older location of `timeout_settings`."),
         later("type", Kind::Text, "MassGen's kind of orchestrator."),
-        instead("coordination_mode", Kind::Choice(&[word("voting"), word("decomposition")]), "Voting, or a split of the task.", "decomposition is not offered; the agents vote").off("voting").before_trust(),
+        instead("coordination_mode", Kind::Choice(&[word("voting"), word("decomposition")]), "Voting, or decomposition of the task.", "decomposition is not supported; the agents vote").off("voting").before_trust(),
         instead("enable_multimodal_tools", Kind::Bool, "Tools for images, sound and video.", MULTIMEDIA),
         instead("multimodal_config", Kind::Any, "Tools for images, sound and video.", MULTIMEDIA),
         instead("image_generation_backend", Kind::Any, "Provider of images.", MULTIMEDIA),
         instead("audio_generation_backend", Kind::Any, "Provider of sound.", MULTIMEDIA),
         instead("video_generation_backend", Kind::Any, "Provider of video.", MULTIMEDIA),
-        instead("dspy", Kind::Any, "Rephrasing of the task for each agent.", "rephrasing is not offered"),
-        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not offered"),
-        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
-        instead("nlip_config", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
+        instead("dspy", Kind::Any, "Rephrasing of the task for each agent.", "rephrasing is not supported"),
+        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not supported"),
+        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not supported"),
+        instead("nlip_config", Kind::Any, "MassGen's NLIP message routing.", "not supported"),
     ],
 };

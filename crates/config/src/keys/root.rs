@@ -1,6 +1,6 @@
-//! Keys at the top of a config, and the small sections right below it.
+//! Keys at the top level of a config, and its small sections.
 //!
-//! Facts only; see `keys`.
+//! Data only; see `keys`.
 
 use super::agent::AGENT;
 use super::orchestrator::ORCHESTRATOR;
@@ -8,7 +8,7 @@ use super::tools::HOOKS;
 use super::workflow::ADAPTERS;
 use super::{Key, Kind, NOT_NEGATIVE, SECONDS, SECONDS_OR_ZERO, Section, Status, instead, key, later, word};
 
-const V1: &str = "it belongs to MassGen's first config format, which is no longer read";
+const V1: &str = "it belongs to MassGen's first config format, which is no longer supported";
 
 const fn replaced(name: &'static str, by: &'static str) -> Key {
     Key { status: Status::Replaced(by), ..key(name, Kind::Any, V1) }
@@ -18,23 +18,23 @@ const fn replaced(name: &'static str, by: &'static str) -> Key {
 #[rustfmt::skip] // a table: one key a line
 pub(crate) static ROOT: Section = Section {
     name: "config",
-    about: "A team of agents for Althing: who they are, how they coordinate, and what limits hold.",
+    about: "A team of agents for Althing: the agents, how they coordinate, and their limits.",
     keys: &[
         key("agents", Kind::List(&Kind::Section(&AGENT)), "The agents of the team, in order.").before_trust(),
         key("agent", Kind::Section(&AGENT), "The only agent, instead of `agents`.").before_trust(),
         key("orchestrator", Kind::Section(&ORCHESTRATOR), "How the agents coordinate.").before_trust(),
         key("timeout_settings", Kind::Section(&TIMEOUTS), "Time limits of a run.").before_trust(),
         key("ui", Kind::Section(&UI), "How a run is shown.").before_trust(),
-        key("prices", Kind::Map(&Kind::Section(&PRICE)), "Prices by model name, for models that Althing does not know or that cost you something else."),
-        key("adapters", ADAPTERS, "Agents' command lines besides those that Althing knows, by name, for workflows."),
+        key("prices", Kind::Map(&Kind::Section(&PRICE)), "Prices by model name, for models that Althing does not know or that have a different price for you."),
+        key("adapters", ADAPTERS, "Custom adapters for CLI agents, by name, for workflows."),
         later("memory", Kind::Any, "Memory across runs."),
         later("hooks", Kind::Section(&HOOKS), "Programs called before and after every tool call."),
         later("checkpoint", Kind::Any, "Delegation by a main agent in MassGen's checkpoint mode."),
         instead("display", Kind::Any, "An older spelling of `ui`.", "use `ui`"),
         instead("timeout", Kind::Any, "An older spelling of `timeout_settings`.", "use `timeout_settings`"),
         instead("task", Kind::Text, "The task to work on.", "give the task on the command line"),
-        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not offered"),
-        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not offered"),
+        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not supported"),
+        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not supported"),
         replaced("models", "list each model as an agent: `agents: [{id: …, backend: {type: …, model: …}}]`"),
         replaced("model_configs", "write each model's settings into its agent's `backend`"),
         replaced("num_agents", "list the agents under `agents`; their number is the number of agents"),
@@ -48,7 +48,7 @@ pub(crate) static ROOT: Section = Section {
 #[rustfmt::skip] // a table: one key a line
 static TIMEOUTS: Section = Section {
     name: "timeout_settings",
-    about: "Time limits of a run. They are deadlines: they also end a model call that has gone silent.",
+    about: "Time limits of a run. They are deadlines: they also end a model call that has stalled.",
     keys: &[
         key("orchestrator_timeout_seconds", Kind::Number(SECONDS), "Longest time of a whole run.").default("1800").before_trust(),
         key("initial_round_timeout_seconds", Kind::Number(SECONDS), "Longest time for an agent's first answer.").before_trust(),
@@ -65,10 +65,10 @@ static UI: Section = Section {
         key("display_type", Kind::Choice(&[word("textual_terminal"), word("rich_terminal"), word("simple")]), "How a run is shown: `simple` is plain progress; the others are the full screen.").before_trust(),
         key("type", Kind::Text, "An older spelling of `display_type`.").before_trust(),
         instead("logging_enabled", Kind::Bool, "Whether a run is logged.", "every run is logged").off("true").before_trust(),
-        instead("automation_mode", Kind::Bool, "Whether nobody is watching.", "use `--automation`").before_trust(),
-        later("theme", Kind::Text, "Colours of the screen.").before_trust(),
+        instead("automation_mode", Kind::Bool, "Whether nobody is present.", "use `--automation`").before_trust(),
+        later("theme", Kind::Text, "Colors of the screen.").before_trust(),
         later("skip_agent_selector", Kind::Bool, "Whether to start without choosing an agent.").before_trust(),
-        instead("use_orchestrator_for_single_agent", Kind::Bool, "Whether one agent alone is coordinated too.", "one agent alone is always a run like any other").off("true").before_trust(),
+        instead("use_orchestrator_for_single_agent", Kind::Bool, "Whether a single agent is coordinated too.", "a single agent is always a normal run").off("true").before_trust(),
         later("display_kwargs", Kind::Any, "Details of MassGen's screen."),
     ],
 };
@@ -80,6 +80,6 @@ static PRICE: Section = Section {
     keys: &[
         key("input_per_million", Kind::Number(NOT_NEGATIVE), "Price of a million input tokens.").required(),
         key("output_per_million", Kind::Number(NOT_NEGATIVE), "Price of a million output tokens.").required(),
-        key("cached_input_per_million", Kind::Number(NOT_NEGATIVE), "Price of a million input tokens read from the provider's cache; the input price where absent."),
+        key("cached_input_per_million", Kind::Number(NOT_NEGATIVE), "Price of a million input tokens read from the provider's cache; default: the input price."),
     ],
 };

@@ -1,6 +1,6 @@
-//! Reports what is wrong with an agent's tools where it takes more than one key to tell.
+//! Reports problems of an agent's tools that involve more than one key.
 //!
-//! It resolves nothing. A key that would have no effect gives a warning; what is wrong is an error.
+//! It resolves nothing. A key without effect is a warning; a wrong value is an error.
 
 use std::collections::HashSet;
 
@@ -12,19 +12,19 @@ use crate::limits;
 use crate::rules::{self, AgentAt};
 use crate::tree::{Entry, Node};
 
-/// Keys that only count for commands in a container.
+/// Keys that only matter for commands in a container.
 const DOCKER: &[&str] = &[
     "command_line_docker_image",
     "command_line_docker_network_mode",
     "command_line_docker_memory_limit",
     "command_line_docker_cpu_limit",
 ];
-/// Keys that only count for an agent that may run commands.
+/// Keys that only matter for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
-/// Keys that give tools which the interactive agent does not have: it works on the project itself.
+/// Keys for tools that the chat agent does not have: it works on the project itself.
 const HANDS: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
-/// Longest name of a server.
+/// The longest name of a server.
 const LONGEST_NAME: usize = 64;
 
 /// Checks the tools of every agent.
@@ -42,7 +42,7 @@ pub(crate) fn check(root: &Node, backends: &Backends, sink: &mut Sink<'_>) {
     interactive(root, sink);
 }
 
-/// The interactive agent has the project's files and MCP servers; it hands other work to runs.
+/// The chat agent has the project's files and MCP servers; other work is done by runs.
 fn interactive(root: &Node, sink: &mut Sink<'_>) {
     let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
     let Some(node) = section.and_then(|node| node.get("backend")) else { return };
@@ -69,7 +69,7 @@ fn image(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// Keys that need another one to act.
+/// Keys that have no effect without another key.
 fn without_effect(
     backend: &AgentAt<'_>,
     backends: &Backends,
@@ -94,7 +94,7 @@ fn without_effect(
                 tell(keys, where_to, "it runs its own commands, inside Althing's walls; remove the key");
             }
         }
-        // The type itself does nothing yet.
+        // The type itself has no effect yet.
         Some(_) => {}
         None => {
             let mut without = |keys, needs: &str| {
@@ -174,7 +174,7 @@ fn transport(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
     let given = server.node.get(needs);
     let is_blank = match server.transport() {
         Transport::Stdio => server.command().first().is_none_or(|program| program.trim().is_empty()),
-        // What is no address was reported as such.
+        // An invalid address was already reported.
         Transport::Http => false,
     };
     if given.is_none() || is_blank {
@@ -184,7 +184,7 @@ fn transport(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// A variable that no environment can hold would fail the program's start.
+/// A variable name or value that no environment can hold would make the program fail to start.
 pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.contains('\0'));
@@ -199,7 +199,7 @@ pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
     }
 }
 
-/// What of a server does not act, or acts as nobody wants.
+/// Reports keys of a server that have no effect, or an unwanted one.
 fn effects(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
     let others: &[&str] = match server.transport() {
         Transport::Stdio => &["url", "headers"],

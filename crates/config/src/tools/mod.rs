@@ -1,8 +1,7 @@
-//! What agents may do besides talking: files, commands, MCP servers, context paths.
+//! The tools of agents: files, commands, MCP servers, context paths.
 //!
-//! The keys are in the table; here is how they go together. `check` reports, `resolve` and `paths` give settings, and
-//! this file holds what both need. Nothing here looks whether a path, program or image exists: that is the machine's
-//! matter, not the file's.
+//! `check` reports problems, `resolve` and `paths` make settings, and this file has what both need. Nothing here checks
+//! whether a path, program or image exists: that depends on the machine, not on the file.
 
 pub(crate) mod check;
 pub(crate) mod paths;
@@ -10,7 +9,7 @@ pub(crate) mod resolve;
 
 use crate::tree::{Node, Span, Substitution, Value};
 
-/// Tools for files that agents are offered.
+/// The file tools that agents are offered.
 const FILE_TOOLS: &[&str] = &[
     "read_file",
     "list_directory",
@@ -22,10 +21,10 @@ const FILE_TOOLS: &[&str] = &[
     "delete_file",
 ];
 
-/// The tool for commands.
+/// The tool that runs commands.
 const RUN_COMMAND: &str = "run_command";
 
-/// What MassGen's tools for the same are called.
+/// MassGen's names of equivalent tools.
 const MASSGEN_TOOLS: &[(&str, &str)] = &[
     ("read_text_file", "read_file"),
     ("read_multiple_files", "read_file"),
@@ -36,28 +35,28 @@ const MASSGEN_TOOLS: &[(&str, &str)] = &[
     ("execute_command", RUN_COMMAND),
 ];
 
-/// The built-in servers of MassGen whose tools are ours here.
+/// The name prefixes of MassGen's built-in servers whose tools Althing has built in.
 const MASSGEN_SERVERS: &[&str] = &["mcp__filesystem__", "mcp__workspace_tools__", "mcp__command_line__"];
 
-/// The tool of ours that a name means, whether it is our name or MassGen's.
+/// The built-in tool that a name means, whether it is our name or MassGen's.
 fn own_tool(name: &str) -> Option<&'static str> {
     let bare = MASSGEN_SERVERS.iter().find_map(|server| name.strip_prefix(server)).unwrap_or(name);
     let ours = own_tools().find(|tool| *tool == bare);
     ours.or_else(|| MASSGEN_TOOLS.iter().find(|(theirs, _)| *theirs == bare).map(|(_, ours)| *ours))
 }
 
-/// Every tool of ours.
+/// All built-in tools.
 fn own_tools() -> impl Iterator<Item = &'static str> {
     FILE_TOOLS.iter().copied().chain([RUN_COMMAND])
 }
 
-/// An MCP server's place in a backend.
+/// An MCP server of a backend.
 pub(crate) struct ServerAt<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
-    /// Its name, from its key or its `name`.
+    /// The name, from the key or from `name`.
     name: Option<&'a str>,
-    /// The span to point at for its name, or for the server as a whole.
+    /// The span of its name, or of the server as a whole.
     at: Span,
 }
 
@@ -68,7 +67,7 @@ enum Transport {
     Http,
 }
 
-/// The MCP servers of a backend, whether written as a list or by name.
+/// The MCP servers of a backend, written as a list or as a map.
 pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerAt<'a>> {
     let Some(servers) = backend.get("mcp_servers") else { return Vec::new() };
     let listed = servers.items().iter().enumerate().map(|(index, node)| {
@@ -86,12 +85,12 @@ pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerAt<'a>> {
         name: Some(&entry.key),
         at: entry.key_span,
     });
-    // What is no section was reported as such.
+    // Entries of another type were already reported.
     listed.chain(named).filter(|server| matches!(server.node.value, Value::Map(_))).collect()
 }
 
 impl ServerAt<'_> {
-    /// How it is reached: as it says, else as it looks.
+    /// How it is reached: by its `type`, else by whether it has a `url` or a `command`.
     fn transport(&self) -> Transport {
         match self.node.get("type").and_then(Node::as_text) {
             Some("stdio") => Transport::Stdio,
@@ -107,7 +106,7 @@ impl ServerAt<'_> {
             Some(Node { value: Value::Text(text), .. }) if text.substitution == Substitution::None => {
                 split(&text.content)
             }
-            // What a variable holds is one word, whatever is in it.
+            // The value of a variable is one word, even if it contains spaces.
             Some(command) => command.as_text().map(str::to_owned).into_iter().chain(texts(command)).collect(),
             None => Vec::new(),
         };
@@ -132,7 +131,7 @@ pub(crate) fn scalar(node: &Node) -> Option<String> {
     }
 }
 
-/// The words of a command line, as MassGen reads one: cut at blanks, except between quotes.
+/// The words of a command line, as MassGen reads it: split at blanks, except inside quotes.
 fn split(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

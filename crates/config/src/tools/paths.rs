@@ -1,6 +1,6 @@
-//! Context paths: where a config names them, what is wrong with them, and the one list that they come to.
+//! Context paths: where a config names them, what is wrong with them, and the resulting list.
 //!
-//! A path stays as it is written: who runs the config knows where a relative one counts from.
+//! A path stays as written: the caller resolves relative ones.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,15 +10,15 @@ use crate::diagnostic::{Problem, Sink};
 use crate::rules;
 use crate::tree::Node;
 
-/// A context path's place in a document.
+/// A context path of a document.
 pub(crate) struct PathAt<'a> {
     node: &'a Node,
     pub(crate) location: String,
-    /// Whether one agent names it rather than the team.
+    /// Whether it belongs to one agent rather than to the team.
     of_agent: bool,
 }
 
-/// The context paths of a document: the team's, then the agents' own.
+/// The context paths of a document: the team's, then those of the agents.
 pub(crate) fn all<'a>(root: &'a Node) -> Vec<PathAt<'a>> {
     let mut found = Vec::new();
     let mut add = |list: Option<&'a Node>, location: String, of_agent: bool| {
@@ -36,7 +36,7 @@ pub(crate) fn all<'a>(root: &'a Node) -> Vec<PathAt<'a>> {
     found
 }
 
-/// The path that an entry names, as written.
+/// The path of an entry, as written.
 pub(crate) fn path_of(entry: &Node) -> Option<&str> {
     path_node(entry).and_then(Node::as_text)
 }
@@ -45,7 +45,7 @@ fn path_node(entry: &Node) -> Option<&Node> {
     if entry.as_text().is_some() { Some(entry) } else { entry.get("path") }
 }
 
-/// Whether the path that an entry names may be written to.
+/// Whether an entry makes its path writable.
 pub(crate) fn is_writable(entry: &Node) -> bool {
     entry.get("permission").and_then(Node::as_text) == Some("write")
 }
@@ -56,7 +56,7 @@ impl<'a> PathAt<'a> {
     }
 }
 
-/// Reports what is wrong with context paths.
+/// Reports problems of context paths.
 pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     let is_blank = |node: &Node| node.as_text().is_some_and(|path| path.trim().is_empty());
     let mut told = rules::agents(root).len() < 2;
@@ -87,7 +87,7 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// The context paths that come of it, each once: what one entry may write may be written.
+/// The resolved context paths, each once; a path is writable if any entry says so.
 pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     let mut paths: Vec<ContextPath> = Vec::new();
     let mut places: HashMap<&str, usize> = HashMap::new();
@@ -107,7 +107,7 @@ pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     paths
 }
 
-/// The spelling by which two paths are told to be the same: `./docs/` is `docs`.
+/// A normal form for comparing paths: `./docs/` is `docs`.
 fn plain(path: &str) -> &str {
     let mut rest = path;
     while let Some(shorter) = rest.strip_prefix("./") {

@@ -1,6 +1,6 @@
-//! An agent's tools, from its backend section.
+//! Resolves an agent's tools from its backend section.
 //!
-//! It reports nothing: what could be wrong was reported before.
+//! It reports nothing: problems were reported before.
 
 use std::collections::HashSet;
 
@@ -13,10 +13,10 @@ use crate::memory;
 use crate::resolve::seconds;
 use crate::tree::Node;
 
-/// What stays of the file tools for an agent that works with commands.
+/// The file tools that remain with `exclude_file_operation_mcps`.
 const KEPT_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
-/// The tools of an agent with this backend. Who has context paths can read them.
+/// The tools of an agent with this backend. With context paths it always has file tools.
 pub(crate) fn tools(backend: &Node, has_paths: bool, backends: &Backends) -> ToolsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
     let allowed = allowed_tools(backend, backends);
@@ -91,7 +91,8 @@ fn server(server: &ServerAt<'_>, backend: &Node, allowed: Option<&[String]>) -> 
     })
 }
 
-/// The only tools of an agent. A program's list is of the program's own tools, which are not ours to withhold.
+/// The list of tools that an agent is limited to. The list of a CLI agent is about that agent's own tools, so it does
+/// not limit ours.
 fn allowed_tools(backend: &Node, backends: &Backends) -> Option<Vec<String>> {
     let kind = backend.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
     let is_program = kind.is_some_and(|kind| kind.reach == Reach::Program);
@@ -112,7 +113,7 @@ fn excluded_tools(backend: &Node, allowed: Option<&[String]>) -> Vec<String> {
     once(excluded)
 }
 
-/// Each text once, in the order of its first place.
+/// Each text once, in order of first occurrence.
 fn once(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = HashSet::new();
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()

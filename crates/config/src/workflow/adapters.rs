@@ -1,4 +1,4 @@
-//! Agents' command lines that a user describes: what is wrong with them, and what they come to.
+//! Custom adapters for CLI agents: checks and resolves them.
 //!
 //! The section is the same in a workflow and in a config.
 
@@ -10,9 +10,9 @@ use crate::diagnostic::{Problem, Sink};
 use crate::tools::{self, texts};
 use crate::tree::{Entry, Node, Value};
 
-/// What stands for a conversation's id among arguments.
+/// The placeholder for a conversation's id in arguments.
 const SESSION: &str = "{session}";
-/// Longest name.
+/// The longest name.
 const LONGEST_NAME: usize = 64;
 
 fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
@@ -20,7 +20,7 @@ fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
     all.iter().filter(|entry| matches!(entry.value.value, Value::Map(_)))
 }
 
-/// Reports what is wrong with the adapters of a document. `built_in` are names that are taken.
+/// Reports problems of a document's adapters. `built_in` are reserved names.
 pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, sink: &mut Sink<'_>) {
     let built_in: Vec<&str> = built_in.collect();
     for entry in entries(root) {
@@ -32,7 +32,7 @@ pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, s
             ));
             sink.error(entry.key_span, &path, problem.hint("choose a name such as `aider`"));
         } else if built_in.contains(&name) {
-            let problem = Problem::new(format!("`{name}` is an adapter of Althing's own"));
+            let problem = Problem::new(format!("`{name}` is a built-in adapter"));
             sink.error(entry.key_span, &path, problem.hint("choose another name"));
         }
         if let Some(program) = node.get("program")
@@ -53,12 +53,12 @@ pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, s
     }
 }
 
-/// Letters, digits, `-` and `_`, and at least one of them.
+/// Whether a name consists of letters, digits, `-` and `_`, and is not empty.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
 }
 
-/// The adapters of a document as written: what variables hold is not put in yet.
+/// The adapters of a document as written: variables are not substituted yet.
 pub(crate) fn resolve(root: &Node) -> Vec<CustomAdapter> {
     let adapter = |entry: &Entry| {
         let node = &entry.value;

@@ -1,6 +1,6 @@
-//! Reports what is wrong with a workflow where it takes more than one key to tell.
+//! Reports problems of a workflow that involve more than one key.
 //!
-//! It resolves nothing. Everything that can be said about a single key is in the table and checked by `walk`.
+//! It resolves nothing. Rules about a single key are in the table and checked by `walk`.
 
 use std::collections::HashMap;
 
@@ -12,9 +12,9 @@ use crate::secrets;
 use crate::tools::{self, texts};
 use crate::tree::{Node, Value};
 
-/// Longest name of a task.
+/// The longest id of a task.
 const LONGEST_ID: usize = 64;
-/// Keys that only programs have.
+/// Keys that only apply to programs.
 const OF_PROGRAMS: &[&str] = &[
     "command",
     "model",
@@ -63,7 +63,7 @@ fn empty_lists(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// What templates may name; reports ids that are no names, or taken.
+/// What templates may name; reports ids that are invalid or duplicate.
 fn known<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> Known<'a> {
     let mut stages = HashMap::new();
     let mut lines: HashMap<&str, usize> = HashMap::new();
@@ -88,14 +88,15 @@ fn known<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> Known<'a> {
     Known { stages, has_goal, text: document.source.text }
 }
 
-/// A secret that is written out is masked in everything that Althing keeps, so a resumed session would not know it.
+/// A secret in the file itself is masked in everything that Althing stores, so a resumed session would not know it.
 fn written_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let is_secret =
             tools::scalar(&entry.value).is_some_and(|value| secrets::is_written_out(&entry.key, &value));
         if is_secret {
-            let problem =
-                Problem::new("a secret is written out here; it is lost when the workflow is resumed");
+            let problem = Problem::new(
+                "a secret is written here in plain text; it is lost when the workflow is resumed",
+            );
             let hint = "put it into the environment and write `${VARIABLE}`";
             sink.warning(entry.key_span, &format!("{path}.env"), problem.hint(hint));
         }
@@ -117,18 +118,18 @@ impl Checker<'_, '_> {
             (Some(_), Some(_)) => {
                 let at = node.entry("run").map_or(node.span, |entry| entry.key_span);
                 let problem = Problem::new("a task has `agent` or `run`, not both");
-                self.sink.error(at, &self.path("run"), problem.hint("make two tasks of it"));
+                self.sink.error(at, &self.path("run"), problem.hint("split it into two tasks"));
             }
             (None, None) => {
                 let problem = Problem::new(format!("{} needs `agent` or `run`", self.task.path));
-                let hint = "add `agent: …`: who does it; or `run: {task: …}`: a run of agents";
+                let hint = "add `agent: …` for one agent, or `run: {task: …}` for a run of agents";
                 self.sink.error(node.span, &self.path("agent"), problem.hint(hint));
             }
             (None, Some(run)) => {
                 let (path, stage) = (self.path("run"), self.task.stage);
                 runs::check(self.document, run, &path, stage, self.known, self.sink);
                 self.without_effect(OF_PROGRAMS, "a run");
-                self.without_effect(&["prompt"], "a run: its words are `run.task`");
+                self.without_effect(&["prompt"], "a run: use `run.task`");
             }
             (Some(agent), None) => self.of_agent(agent),
         }
@@ -165,7 +166,7 @@ impl Checker<'_, '_> {
                 if let Some(mode) = self.task.mode().filter(|_| self.task.is_interactive()) {
                     let problem =
                         Problem::new(format!("`{name}` is a model: there is no terminal to attach to"));
-                    let hint = "use `executionMode: headless`, or an agent's program such as `claude`";
+                    let hint = "use `executionMode: headless`, or a CLI agent such as `claude`";
                     self.sink.error(mode.span, &self.path("executionMode"), problem.hint(hint));
                 }
             }
@@ -184,7 +185,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Headless, nobody can be asked what to do.
+    /// A headless task needs a prompt, because nobody can be asked what to do.
     fn headless_prompt(&mut self, may_be_blank: bool) {
         let path = self.path("prompt");
         let Some(prompt) = self.task.node.get("prompt") else {
@@ -193,13 +194,13 @@ impl Checker<'_, '_> {
             let hint = if may_be_blank {
                 "add `prompt: …`, the command's input, or `prompt: \"\"` for none"
             } else {
-                "add `prompt: …`: what it is told; nobody is asked while it runs"
+                "add `prompt: …`: nobody can be asked while it runs"
             };
             return self.sink.error(at, &path, problem.hint(hint));
         };
         if !may_be_blank && prompt.as_text().is_some_and(|text| text.trim().is_empty()) {
             let problem = Problem::new("the prompt of a headless agent may not be blank");
-            self.sink.error(prompt.span, &path, problem.hint("say what it is to do"));
+            self.sink.error(prompt.span, &path, problem.hint("say what it should do"));
         }
     }
 
@@ -220,13 +221,13 @@ impl Checker<'_, '_> {
         if let Some(node) =
             command.items().iter().find(|node| node.as_text().is_some_and(|text| text.contains('\0')))
         {
-            let problem = Problem::new("no argument can hold a NUL character");
+            let problem = Problem::new("an argument cannot contain a NUL character");
             self.sink.error(node.span, &path, problem.hint("remove it"));
         }
         let holds = |node: &&Node| node.as_text().is_some_and(|text| !templates(text).is_empty());
         if let Some(node) = command.items().iter().find(holds) {
-            let problem = Problem::new("templates are not filled in here, only in `prompt`");
-            let hint = "give it to the command as its input: `prompt: \"{{id.output}}\"`";
+            let problem = Problem::new("templates are only filled in in `prompt`");
+            let hint = "pass it to the command as its input: `prompt: \"{{id.output}}\"`";
             self.sink.warning(node.span, &path, problem.hint(hint));
         }
     }
@@ -244,7 +245,7 @@ impl Checker<'_, '_> {
         let problem = match cwd.as_text() {
             Some(text) if text.trim().is_empty() => Problem::new("`cwd` is blank").hint("name a directory"),
             Some(text) if text.starts_with('~') => {
-                Problem::new("`~` is not read here").hint("write `${HOME}` instead")
+                Problem::new("`~` is not expanded here").hint("write `${HOME}` instead")
             }
             _ => return,
         };
@@ -254,7 +255,7 @@ impl Checker<'_, '_> {
     fn without_effect(&mut self, keys: &[&'static str], on: &str) {
         for key in keys {
             if let Some(entry) = self.task.node.entry(key).filter(|entry| !entry.value.is_null()) {
-                let problem = Problem::new(format!("`{key}` does nothing for {on}"));
+                let problem = Problem::new(format!("`{key}` has no effect for {on}"));
                 self.sink.warning(entry.key_span, &self.path(key), problem.hint("remove the key"));
             }
         }
@@ -267,7 +268,7 @@ impl Checker<'_, '_> {
 
 fn unknown(document: &Document<'_>, name: &str) -> Problem {
     let shown: String = name.chars().take(80).flat_map(char::escape_debug).collect();
-    let problem = Problem::new(format!("nobody is called `{shown}`"));
+    let problem = Problem::new(format!("there is no agent or adapter `{shown}`"));
     let names = document.names();
     if let Some(near) = althing_text::nearest(name, names.iter().copied().take(limits::MAX_COMPARED)) {
         return problem.hint(format!("did you mean `{near}`?"));

@@ -1,8 +1,8 @@
-//! Workflow files: text in, every problem and the stages out.
+//! Workflow files: text in, all problems and the stages out.
 //!
-//! The same reader, table of keys and reports as for configs. Whether a program is installed is not judged here: that is
-//! the machine's matter, not the file's. `check` reports, `resolve` gives the stages, `adapters` is the part that a
-//! config may hold as well.
+//! The same reader, table of keys and reports as for configs. Whether a program is installed is not checked here: that
+//! depends on the machine, not on the file. `check` reports, `resolve` makes the stages, `adapters` is the part that a
+//! config may also contain.
 
 pub(crate) mod adapters;
 mod check;
@@ -27,23 +27,23 @@ use crate::{NeedsTrust, Purpose, Report, Source};
 /// The adapter of the user's own commands.
 pub(crate) const COMMAND: &str = "command";
 
-/// The names of the adapters that are built in.
+/// The names of the built-in adapters.
 pub(crate) fn built_in(kinds: &'static [AgentKind]) -> impl Iterator<Item = &'static str> {
     kinds.iter().map(|row| row.adapter).chain([COMMAND])
 }
 
-/// What a workflow is read in.
+/// The context in which a workflow is read.
 #[derive(Clone, Copy)]
 pub struct WorkflowContext<'a> {
     /// What it is read for.
     pub purpose: Purpose,
-    /// Where Althing was started, absolute: relative paths count from there.
+    /// The absolute path of the directory where Althing was started; relative paths are resolved against it.
     pub cwd: &'a str,
-    /// Looks environment variables up.
+    /// Looks up environment variables.
     pub env: &'a dyn Fn(&str) -> Option<String>,
-    /// The CLI agents that Althing drives.
+    /// The CLI agents that Althing supports.
     pub kinds: &'static [AgentKind],
-    /// The adapters that the config describes.
+    /// The adapters that the config defines.
     pub custom: &'a [CustomAdapter],
     /// The agents of the config: see [`workflow_agents`].
     pub agents: &'a [(AgentId, WorkflowAgent)],
@@ -55,18 +55,18 @@ impl fmt::Debug for WorkflowContext<'_> {
     }
 }
 
-/// What an agent of the config is to a workflow.
+/// How an agent of the config runs as a task of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WorkflowAgent {
-    /// A model: a task of its own is a quick run of this one agent.
+    /// A model: the task is a quick run of this one agent.
     Model,
-    /// A program on this machine.
+    /// A CLI agent on this machine.
     Program {
-        /// The adapter that drives it.
+        /// The adapter.
         adapter: String,
-        /// The model that it is to use.
+        /// The model.
         model: Option<String>,
-        /// Its own permissions, tools and prompt.
+        /// The agent's own permissions, tools and prompt.
         options: AgentOptions,
     },
 }
@@ -84,16 +84,16 @@ pub fn workflow_agents(config: &Config, kinds: &[AgentKind]) -> Vec<(AgentId, Wo
     config.agents.iter().map(|agent| (agent.id.clone(), kind(&agent.backend))).collect()
 }
 
-/// A workflow that can be run, once its runs are given their members.
+/// A workflow that can be run, once its runs have been resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowFile {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it is for; empty where the file does not say.
+    /// The goal; empty if the file has none.
     pub goal: String,
-    /// Its stages, in order.
+    /// The stages, in order.
     pub stages: Vec<WorkflowStage>,
-    /// The adapters that it describes itself. They come before the config's of the same name.
+    /// The adapters that the file itself defines. They take precedence over the config's.
     pub adapters: Vec<CustomAdapter>,
     processes: Vec<NeedsTrust>,
 }
@@ -101,49 +101,49 @@ pub struct WorkflowFile {
 /// One stage.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowStage {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Its tasks.
+    /// The tasks.
     pub tasks: Vec<WorkflowTask>,
 }
 
 /// One task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowTask {
-    /// Its name.
+    /// The id.
     pub id: String,
-    /// What it is.
+    /// What the task does.
     pub body: TaskBody,
-    /// How long it may take.
+    /// The time limit.
     pub timeout: Option<Millis>,
-    /// Whether the workflow goes on although it failed.
+    /// Whether the workflow continues if the task fails.
     pub continue_on_failure: bool,
 }
 
-/// What a task is.
+/// What a task does.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskBody {
-    /// A program.
+    /// Runs a program.
     Program(Box<ProgramSpec>),
     /// A run of the config's agents.
     Run(Box<LaunchRun>),
     /// One agent of the config that is a model.
     Agent {
-        /// Which.
+        /// The agent.
         id: AgentId,
-        /// What it is told.
+        /// The prompt.
         prompt: String,
     },
 }
 
 impl WorkflowFile {
-    /// What it would start on this machine.
+    /// What the workflow would start on this machine.
     pub fn starts_processes(&self) -> &[NeedsTrust] {
         &self.processes
     }
 
-    /// The workflow as the engine takes it. `source` and `digest` are the file's; `run` gives a run its members and
-    /// rules, as it does for `launch_run`.
+    /// The workflow as the engine takes it. `source` and `digest` are the file's; `run` resolves a run's members and
+    /// rules, as for `launch_run`.
     pub fn into_spec<E>(
         self,
         source: &str,
@@ -180,13 +180,13 @@ fn quick(agent: AgentId, task: String) -> LaunchRun {
     }
 }
 
-/// Reads a workflow and reports everything there is to say about it. The workflow is there if there is no error.
+/// Reads a workflow and reports all problems. There is a workflow if there is no error.
 pub fn load_workflow(
     source: Source<'_>,
     surroundings: &WorkflowContext<'_>,
 ) -> (Option<WorkflowFile>, Report) {
     let mut report = Report::empty(source.name);
-    // A text that is refused for its size alone is not searched for lines first.
+    // A text that is rejected for its size is not split into lines.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
     let mut sink = Sink::new(quotable);
     let mut parsed = match parse::parse(source.text) {
@@ -207,7 +207,7 @@ pub fn load_workflow(
     let written = parsed.root.clone();
     let substituted = substitute_some(&mut parsed.root, surroundings.env);
     if substituted.too_much {
-        let problem = Problem::new("more text than a file may hold comes out of its variables");
+        let problem = Problem::new("substituting variables makes the text too large");
         sink.error(parsed.root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
     Walk::new(&WORKFLOW, &BACKENDS, &mut sink, surroundings.purpose).document(&parsed.root);
@@ -223,7 +223,7 @@ pub fn load_workflow(
     (file, report)
 }
 
-/// The workflow of a document, without any check of it.
+/// The workflow of a document, without checks.
 #[cfg(test)]
 pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     use althing_protocol::AGENT_KINDS;
@@ -239,7 +239,7 @@ pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     resolve::file(&Document::new(root, root, source, &surroundings))
 }
 
-/// Variables stand in environments and directories only: a prompt or a command may well hold a `${…}` of its own.
+/// Substitutes variables only in `env` and `cwd`: a prompt or a command may contain a `${…}` of its own.
 fn substitute_some(root: &mut Node, env: substitute::Lookup<'_>) -> substitute::Substituted {
     let mut result = substitute::Substituted::default();
     let mut todo = vec![root];
@@ -261,11 +261,11 @@ fn substitute_some(root: &mut Node, env: substitute::Lookup<'_>) -> substitute::
     result
 }
 
-/// A workflow's text, read, with what it is read in.
+/// A workflow's document and its context.
 struct Document<'a> {
-    /// With variables filled in where they may stand.
+    /// With variables substituted.
     root: &'a Node,
-    /// As written: the same tree.
+    /// The same tree as written.
     written: &'a Node,
     source: Source<'a>,
     surroundings: &'a WorkflowContext<'a>,
@@ -273,21 +273,21 @@ struct Document<'a> {
     custom: Vec<CustomAdapter>,
 }
 
-/// A task's place in the document.
+/// A task of the document.
 struct TaskAt<'a> {
     node: &'a Node,
     path: String,
-    /// Which stage, from 0.
+    /// The index of its stage.
     stage: usize,
 }
 
-/// Who does a task.
+/// The agent that does a task.
 enum Who<'a> {
-    /// A command line that Althing knows.
+    /// A built-in adapter.
     BuiltIn(&'a str),
-    /// One that the user describes.
+    /// A custom adapter.
     Custom(&'a CustomAdapter),
-    /// An agent of the config that is a program.
+    /// An agent of the config that is a CLI agent.
     Program { id: &'a AgentId, adapter: &'a str, model: Option<&'a str>, options: &'a AgentOptions },
     /// An agent of the config that is a model.
     Model(&'a AgentId),
@@ -308,7 +308,8 @@ impl<'a> Document<'a> {
         tasks(self.root)
     }
 
-    /// Who `name` is. An adapter comes before an agent of the config: a workflow means the same beside every config.
+    /// The agent called `name`. An adapter takes precedence over an agent of the config, so that a workflow means the
+    /// same with every config.
     fn who(&self, name: &str) -> Option<Who<'_>> {
         if let Some(name) = built_in(self.surroundings.kinds).find(|known| *known == name) {
             return Some(Who::BuiltIn(name));
@@ -325,7 +326,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Every name that `who` knows.
+    /// Every name that can be resolved.
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = built_in(self.surroundings.kinds).collect();
         names.extend(self.custom.iter().map(|adapter| adapter.name.as_str()));
@@ -342,7 +343,7 @@ fn tasks(root: &Node) -> Vec<TaskAt<'_>> {
     let mut found = Vec::new();
     for (stage, node) in root.get("stages").map(Node::items).unwrap_or_default().iter().enumerate() {
         for (index, node) in node.get("tasks").map(Node::items).unwrap_or_default().iter().enumerate() {
-            // What is no section was reported as such.
+            // Entries of another type were already reported.
             if matches!(node.value, Value::Map(_)) {
                 found.push(TaskAt { node, path: format!("stages[{stage}].tasks[{index}]"), stage });
             }
@@ -360,7 +361,7 @@ impl<'a> TaskAt<'a> {
         self.node.get("agent").and_then(Node::as_text)
     }
 
-    /// How it is driven, by either spelling.
+    /// The execution mode, by either spelling of the key.
     fn mode(&self) -> Option<&'a Node> {
         self.node.get("executionMode").or_else(|| self.node.get("execution_mode"))
     }

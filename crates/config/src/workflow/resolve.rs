@@ -1,6 +1,6 @@
 //! Turns a workflow without errors into its stages.
 //!
-//! It reports nothing: what could be wrong was reported before.
+//! It reports nothing: problems were reported before.
 
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
     };
     let mut stages: Vec<WorkflowStage> =
         names.map(|at| WorkflowStage { name: name(at), tasks: Vec::new() }).collect();
-    // The tree as written is the same one, but what variables hold is not in it.
+    // The tree as written has the same shape, without the values of variables.
     for (at, written) in document.tasks().iter().zip(tasks(document.written)) {
         if let (Some(stage), Some(task)) = (stages.get_mut(at.stage), task(document, at, &written)) {
             stage.tasks.push(task);
@@ -37,7 +37,7 @@ pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
     }
 }
 
-/// The file's name without directory and ending.
+/// The file's name without directory and extension.
 fn stem(document: &Document<'_>) -> String {
     let name = Path::new(document.source.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "workflow".to_owned())
@@ -93,7 +93,7 @@ fn on_interrupt(word: &str) -> Option<OnInterrupt> {
     }
 }
 
-/// The programs that the tasks are, for a person who is asked to trust the file.
+/// The programs of the tasks, for a person who is asked to trust the file.
 fn processes(stages: &[WorkflowStage]) -> Vec<NeedsTrust> {
     let mut found = Vec::new();
     for (number, stage) in stages.iter().enumerate() {

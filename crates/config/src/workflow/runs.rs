@@ -1,6 +1,6 @@
-//! `run:` tasks: what is wrong with one, and the request that it comes to.
+//! `run:` tasks: checks one, and turns it into a launch request.
 //!
-//! Who takes part and by which rules is settled by whoever starts the run, as for `launch_run`.
+//! Members and rules are resolved when the run is launched, as for `launch_run`.
 
 use althing_protocol::{AgentId, AgentMode, LaunchRun, PathGrant, Permission};
 
@@ -11,7 +11,7 @@ use crate::keys::OVERRIDES;
 use crate::resolve::{as_kind, flag, text, word};
 use crate::tree::Node;
 
-/// Reports what is wrong with a run.
+/// Reports problems of a run.
 pub(super) fn check(
     document: &Document<'_>,
     run: &Node,
@@ -26,7 +26,7 @@ pub(super) fn check(
         }
     }
     if let Some(task) = run.get("task").filter(|task| is_blank(task)) {
-        let problem = Problem::new("`task` is blank").hint("say what the run is to accomplish");
+        let problem = Problem::new("`task` is blank").hint("say what the run should accomplish");
         sink.error(task.span, &format!("{path}.task"), problem);
     }
     agents(document, run, path, sink);
@@ -34,7 +34,7 @@ pub(super) fn check(
         && entry.value.as_bool() == Some(true)
         && flag(run, "planning_mode") != Some(true)
     {
-        let problem = Problem::new("`execute_after_planning` does nothing without `planning_mode: true`");
+        let problem = Problem::new("`execute_after_planning` has no effect without `planning_mode: true`");
         let hint = "add `planning_mode: true`, or remove the key";
         sink.warning(entry.key_span, &format!("{path}.execute_after_planning"), problem.hint(hint));
     }
@@ -96,7 +96,7 @@ fn is_blank(node: &Node) -> bool {
     node.as_text().is_some_and(|text| text.trim().is_empty())
 }
 
-/// The request that a run comes to.
+/// The launch request of a run.
 pub(super) fn resolve(run: &Node) -> Option<LaunchRun> {
     let agents = run.get("agents").map(|list| list.items().iter().filter_map(Node::as_text));
     let prompts = run.get("agent_system_prompts").map(Node::entries).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `{{goal}}` and `{{id.output}}` in prompts: which there are, and whether each can be filled in.
+//! `{{goal}}` and `{{id.output}}` in prompts: finds them, and checks that each can be filled in.
 //!
 //! The engine fills them in; here a person learns of a wrong one before anything is started.
 
@@ -10,16 +10,16 @@ use crate::tree::{Node, Span};
 
 /// What templates may name.
 pub(super) struct Known<'a> {
-    /// Each task's stage, by its id.
+    /// The stage of each task, by id.
     pub(super) stages: HashMap<&'a str, usize>,
-    /// Whether the workflow says what it is for.
+    /// Whether the workflow has a goal.
     pub(super) has_goal: bool,
-    /// The whole text, to point at a template within a value.
+    /// The whole text, to locate a template within a value.
     pub(super) text: &'a str,
 }
 
 impl Known<'_> {
-    /// Reports what is wrong with the templates of a text that belongs to a task of this stage.
+    /// Reports problems of the templates in a text of a task of this stage.
     pub(super) fn check(&self, node: &Node, path: &str, stage: usize, sink: &mut Sink<'_>) {
         let Some(text) = node.as_text() else { return };
         let mut cursor = Cursor::new(node, self.text);
@@ -36,17 +36,17 @@ impl Known<'_> {
         name == "goal" && self.has_goal || name.strip_suffix(".output").is_some_and(earlier)
     }
 
-    /// What is wrong with a template that is not right.
+    /// What is wrong with a template.
     fn problem(&self, name: &str, stage: usize) -> Problem {
         if name == "goal" {
-            let problem = Problem::new("`{{goal}}` stands for nothing: the workflow has no `goal`");
+            let problem = Problem::new("`{{goal}}` is empty: the workflow has no `goal`");
             return problem.hint("add `goal: …` at the top of the file");
         }
         let Some((id, field)) = name.split_once('.') else {
-            let problem = Problem::new(format!("`{{{{{name}}}}}` stands for nothing"));
+            let problem = Problem::new(format!("`{{{{{name}}}}}` is not a template"));
             return match self.stages.get(name) {
-                Some(_) => problem.hint(format!("what a task gave is `{{{{{name}.output}}}}`")),
-                None => problem.hint("there are `{{goal}}` and `{{id.output}}`, with a task's id"),
+                Some(_) => problem.hint(format!("a task's output is `{{{{{name}.output}}}}`")),
+                None => problem.hint("use `{{goal}}`, or `{{id.output}}` with a task's id"),
             };
         };
         let Some(of) = self.stages.get(id) else {
@@ -65,17 +65,17 @@ impl Known<'_> {
         };
         if field != "output" {
             let problem = Problem::new(format!("a task has no `{field}`"));
-            return problem.hint(format!("what it gave is `{{{{{id}.output}}}}`"));
+            return problem.hint(format!("its output is `{{{{{id}.output}}}}`"));
         }
         let when = if *of == stage { "runs in the same stage" } else { "runs in a later stage" };
-        let problem = Problem::new(format!("`{id}` {when}: there is no output of it yet"));
-        problem.hint("move this task to a stage behind it")
+        let problem = Problem::new(format!("`{id}` {when}: it has no output yet"));
+        problem.hint("move this task to a later stage")
     }
 }
 
-/// Finds templates in the source of a value, one behind the other: a text may be long and hold thousands.
+/// Finds templates in the source of a value, one after the other: a text may be long and have thousands.
 struct Cursor<'a> {
-    /// What is left of the source, and where it begins.
+    /// The rest of the source, and where it starts.
     rest: &'a str,
     at: Span,
     whole: Span,
@@ -87,7 +87,7 @@ impl<'a> Cursor<'a> {
         Self { rest, at: node.span, whole: node.span }
     }
 
-    /// Where the next template stands; the whole value where that cannot be told, because it is written with escapes.
+    /// The span of the next template; the whole value if it cannot be found, because it is written with escapes.
     fn next(&mut self, written: &str) -> Span {
         let Some((before, behind)) = self.rest.split_once(written) else {
             self.rest = "";
@@ -115,13 +115,13 @@ impl<'a> Cursor<'a> {
 /// A template in a text.
 #[derive(Debug, PartialEq)]
 pub(super) struct Template<'a> {
-    /// With its braces.
+    /// The template with its braces.
     pub(super) written: &'a str,
-    /// What it names.
+    /// The name in it.
     pub(super) name: &'a str,
 }
 
-/// The templates of a text. Braces around anything but a name, such as `{{ .Values.x }}`, are the text's own.
+/// The templates of a text. Braces around anything but a name, such as `{{ .Values.x }}`, are plain text.
 pub(super) fn templates(text: &str) -> Vec<Template<'_>> {
     let mut found = Vec::new();
     let mut from = 0;

@@ -1,4 +1,4 @@
-//! Skills, memories, task lists, planning, agents of agents, and agents that are programs: from keys to settings.
+//! Skills, memories, task lists, planning, subagents, and CLI agents: from keys to settings.
 
 use althing_config::{Purpose, Source, check};
 use althing_protocol::{
@@ -163,7 +163,7 @@ fn an_option_of_a_cli_agent_reaches_its_settings_or_is_refused_by_name_with_what
             let places: Vec<&str> = run.errors.iter().map(|error| error.location.as_str()).collect();
             let expected = [0, 1].map(|n| format!("agents[{n}].backend.{key}"));
             assert_eq!(places, expected, "{} {entry}: {:?}", row.kind, messages(&run));
-            assert_eq!(run.errors[0].message, format!("{} has no option for `{key}`", row.title));
+            assert_eq!(run.errors[0].message, format!("{} does not support `{key}`", row.title));
             assert!(run.errors[0].suggestion.as_deref().unwrap().contains(instead));
             assert!(checked.is_valid(), "the file is right: {:?}", messages(&checked));
             assert_eq!(checked.warnings.len(), 1, "one for all agents: {:?}", messages(&checked));

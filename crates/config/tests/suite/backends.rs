@@ -1,4 +1,4 @@
-//! What a backend needs: a model, an address, a key; and that no key goes where it does not belong.
+//! What a backend needs: a model, an address, a key; and that a key is never sent to a wrong address.
 
 use althing_config::{BACKENDS, Purpose, Report, Severity, Source, check};
 use althing_protocol::BackendConfig;
@@ -91,7 +91,7 @@ fn a_server_of_the_users_own_may_need_no_key() {
 fn a_key_in_the_clear_is_warned_about() {
     let report =
         run("{type: openai, base_url: 'http://proxy.example.test/v1', api_key: '${K}'}", &[("K", "k")]);
-    assert_eq!(report.warnings[0].message, "the key would go over the network unencrypted");
+    assert_eq!(report.warnings[0].message, "the key would be sent over the network unencrypted");
 }
 
 #[test]

@@ -1,11 +1,11 @@
-//! The reference in `docs` is the one that the tables give.
+//! `docs/config.md` matches the tables.
 
 use std::path::Path;
 
 use althing_config::reference;
 
 #[test]
-#[expect(clippy::disallowed_methods, reason = "a test may read and refresh the papers of its own project")]
+#[expect(clippy::disallowed_methods, reason = "a test may read and update the generated documentation")]
 fn the_reference_in_the_docs_is_fresh() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/config.md");
     if std::env::var_os("ALTHING_UPDATE_DOCS").is_some() {

@@ -8,7 +8,7 @@ fn run(text: &str, variables: &[(&str, &str)]) -> Report {
     check(Source { name: "team.yaml", text }, &env(variables), Purpose::Run)
 }
 
-/// The system message of the only agent, with variables put in.
+/// The system message of the only agent, with variables substituted.
 fn message(written: &str, variables: &[(&str, &str)]) -> String {
     let text =
         format!("agents:\n  - id: a\n    system_message: '{written}'\n    backend: {{type: offline}}\n");
@@ -53,7 +53,7 @@ fn a_number_or_boolean_may_come_from_a_variable() {
     let wrong = run(&text, &[("SKIP", "hunter2"), ("MOST", "4")]);
     assert_eq!(
         wrong.errors[0].message,
-        "`skip_voting` must be `true` or `false`, not what the variable holds"
+        "`skip_voting` must be `true` or `false`, not the value of the variable"
     );
 }
 

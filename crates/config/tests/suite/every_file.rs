@@ -1,4 +1,4 @@
-//! No test file is forgotten.
+//! Every test file is declared.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Hostile configs: refused quickly, in little memory, with a line and a suggestion.
+//! Hostile configs: rejected quickly, in little memory, with a line and a suggestion.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -7,8 +7,8 @@ use althing_config::{Purpose, Report, Source, check};
 
 use super::support::{backend, checked, env, with};
 
-/// Checks a text and holds the report to the promise: an error, a place, a suggestion, in time. The promised 100 ms are
-/// for a release build (`cargo test --release`); a debug build on a shared machine only shows that nothing explodes.
+/// Checks a text that must be rejected: an error with a position and a suggestion, in time. The promised 100 ms hold
+/// for a release build (`cargo test --release`); a debug build only shows that nothing explodes.
 fn refused(text: &str) -> Report {
     let report = in_time(|| checked(text));
     assert!(!report.is_valid() && report.config.is_none());
@@ -20,7 +20,7 @@ fn refused(text: &str) -> Report {
 
 pub(crate) fn in_time(check: impl Fn() -> Report) -> Report {
     let limit = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
-    // The best of a few: other work on the machine is not the config's doing.
+    // The minimum of a few tries: other work on the machine must not count.
     let mut best = Duration::MAX;
     let mut report = None;
     for _ in 0..5 {
@@ -35,7 +35,7 @@ pub(crate) fn in_time(check: impl Fn() -> Report) -> Report {
     report.expect("at least one")
 }
 
-/// What this thread has had of the processor so far.
+/// The processor time of this thread so far.
 fn spent() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(now).expect("time goes forward")

@@ -1,4 +1,4 @@
-//! `orchestrator.interactive_mode`: what it accepts, what it defaults to, and what is wrong.
+//! `orchestrator.interactive_mode`: accepted values, defaults, and problems.
 
 use althing_protocol::{ContextCompaction, InteractiveConfig, ToolsConfig};
 
@@ -89,7 +89,7 @@ fn interactive_mode_may_not_be_a_bare_word_and_unknown_fields_are_named() {
     assert_eq!(
         messages(&checked(&section(" true\n"))),
         [
-            "Error 5:21 orchestrator.interactive_mode | `interactive_mode` must be a section with keys of its own, not `true` | write a section with keys of its own"
+            "Error 5:21 orchestrator.interactive_mode | `interactive_mode` must be a section with keys, not `true` | write a section with keys"
         ]
     );
     assert_eq!(

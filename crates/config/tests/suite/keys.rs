@@ -1,4 +1,4 @@
-//! Keys: known, not supported yet, unknown, replaced; and what their values may be.
+//! Keys: supported, not supported yet, unknown, replaced; and their values.
 
 use althing_config::Purpose;
 
@@ -17,7 +17,7 @@ fn a_key_that_is_not_supported_yet_gives_one_warning_however_often_it_is_used() 
         messages(&checked(&format!("agents:\n{agents}"))),
         [
             "Warning 3:30 agents[0].backend.output_schema | `output_schema` is not supported yet and does nothing | the rest of the file works without it; remove the key to silence this warning",
-            "Warning 3:49 agents[0].backend.custom_tools | `custom_tools` does nothing in Althing | Python tools are not offered; use an MCP server",
+            "Warning 3:49 agents[0].backend.custom_tools | `custom_tools` does nothing in Althing | Python tools are not supported; use an MCP server",
         ]
     );
 }
@@ -159,12 +159,9 @@ fn a_config_has_agents_or_one_agent_but_not_both_and_not_neither() {
     }
     assert_eq!(
         checked("agents: {id: a}\n").errors[0].message,
-        "`agents` must be a list, not a section with keys of its own"
+        "`agents` must be a list, not a section with keys"
     );
-    assert_eq!(
-        checked("- a\n- b\n").errors[0].message,
-        "the file must be a section with keys of its own, not a list"
-    );
+    assert_eq!(checked("- a\n- b\n").errors[0].message, "the file must be a section with keys, not a list");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! MassGen's own configs: every one that it ships must load without an error.
+//! MassGen's own configs: every config that it ships must load without an error.
 //!
-//! They are not ours to copy, so the directory is named by `ALTHING_MASSGEN_CONFIGS` (the `massgen/configs` of its
-//! wheel); without it there is nothing to do.
+//! They are not in this repository; `ALTHING_MASSGEN_CONFIGS` names the directory (`massgen/configs` of its wheel).
+//! Without it nothing is tested.
 
 use std::path::{Path, PathBuf};
 
@@ -41,7 +41,7 @@ fn judge(name: &str, report: &Report, failed: &mut Vec<String>) {
     if !report.is_valid() {
         failed.push(report.render(althing_config::Style::Plain));
     }
-    // One warning per key, however many agents use it.
+    // One warning per key, even if several agents use it.
     let mut seen: Vec<String> = Vec::new();
     for warning in report.warnings.iter().filter(|warning| warning.message.contains("does nothing")) {
         let key: String = warning.location.chars().filter(|c| !c.is_ascii_digit()).collect();

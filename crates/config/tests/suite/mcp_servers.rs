@@ -1,4 +1,4 @@
-//! MCP servers: how they are reached, what they are called, which of their tools are taken.
+//! MCP servers: how they are reached, their names, and which of their tools are used.
 
 use althing_config::{Purpose, Source, WORKSPACE_PLACEHOLDER, check};
 use althing_protocol::{McpServerConfig, McpTransport, Secret};
@@ -90,7 +90,7 @@ fn the_agents_lists_of_tools_hold_for_its_servers() {
         (&found[1].allowed_tools, &found[1].exclude_tools),
         (&Some(texts(&["a", "mcp__two__b"])), &texts(&["x"]))
     );
-    // A program's list names its own tools.
+    // A CLI agent's list names that agent's own tools.
     let program =
         checked(&backend("{type: claude_code, allowed_tools: [Read], mcp_servers: {one: {command: p}}}"));
     let tools = program.config.expect("settings").config.agents[0].tools.clone();
@@ -139,7 +139,7 @@ fn what_a_server_lacks_is_an_error_with_its_place() {
         checked(&backend("{type: offline, mcp_servers: [{name: a, command: p}, {name: a, command: q}]}"));
     assert_eq!(report.errors[0].message, "two MCP servers of this agent are called `a`");
     assert_eq!(report.errors[0].location, "agents[0].backend.mcp_servers[1].name");
-    // Two agents may each have one of the same name.
+    // Two agents may each have a server of the same name.
     let agents = ["a", "b"].map(|id| {
         format!("  - {{id: {id}, backend: {{type: offline, mcp_servers: {{s: {{command: p}}}}}}}}\n")
     });

@@ -72,7 +72,7 @@ fn what_is_wrong_with_a_path_is_an_error_with_its_place() {
         ("{path: a, protected_paths: ['']}", "[0].protected_paths[0]", "a protected path is blank"),
         ("{permission: read}", "[0].path", "orchestrator.context_paths[0] needs `path`"),
         ("{path: a, permission: wrte}", "[0].permission", "`permission` cannot be the text \"wrte\""),
-        ("7", "[0]", "`context_paths[0]` must be a section with keys of its own or a text, not the number 7"),
+        ("7", "[0]", "`context_paths[0]` must be a section with keys or a text, not the number 7"),
     ] {
         let report = checked(&with(&format!("orchestrator: {{context_paths: [{entry}]}}\n")));
         let found: Vec<_> =

@@ -1,11 +1,11 @@
-//! Whatever the text, reading it ends in a report and not in a panic.
+//! Reading any text ends in a report and not in a panic.
 
 use althing_config::{Purpose, Source, Style, check, parse_dotenv, redact};
 use proptest::prelude::*;
 
 use super::support::env;
 
-/// Pieces that configs are made of, so that random texts get past the first character.
+/// Fragments of configs, so that random texts get past the first character.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         4 => "[a-z]{1,3}",
@@ -44,7 +44,7 @@ proptest! {
     fn a_secret_never_survives_redaction(before in text(), after in text()) {
         let text = format!("{before}\napi_key: canary5f3a9c\n{after}");
         let redacted = redact(&text);
-        // Where the line became part of something else, a text for example, it is no key and holds no secret.
+        // If the line became part of something else, such as a block text, it is not a key and has no secret.
         if check(Source { name: "x", text: &text }, &env(&[]), Purpose::Check).secrets.iter().any(|secret| secret.reveal().contains("canary")) {
             prop_assert!(!redacted.contains("canary"), "{redacted}");
         }

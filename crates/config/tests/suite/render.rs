@@ -20,7 +20,7 @@ warning: nobody knows the key `ui_theme` here; it does nothing
  --> team.yaml:5:1 (ui_theme)
 5 | ui_theme: {}
   | ^^^^^^^^
-  = help: remove it, or see `althing config schema` for the keys there are
+  = help: remove it, or see `althing config schema` for the known keys
 ";
     assert_eq!(checked(TEXT).render(Style::Plain), expected);
 }
@@ -58,7 +58,7 @@ fn the_report_for_programs_has_exactly_the_promised_fields() {
                 "location": "ui_theme",
                 "line": 5,
                 "column": 1,
-                "suggestion": "remove it, or see `althing config schema` for the keys there are"
+                "suggestion": "remove it, or see `althing config schema` for the known keys"
             }]
         })
     );

@@ -1,4 +1,4 @@
-//! The settings that come out.
+//! The resulting settings.
 
 use althing_protocol::{
     AnswerNovelty, FinalAnswerStrategy, Millis, Price, RunLimits, RunRules, VotingSensitivity,
@@ -107,7 +107,8 @@ fn a_config_that_says_nothing_has_the_default_rules() {
     assert_eq!(loaded(&with("")).config.rules, RunRules::default());
 }
 
-/// The table's defaults are what people read; these are what acts. Written out, they must change nothing.
+/// The table's defaults are documentation, those of the types take effect. Writing the defaults out must change
+/// nothing.
 #[test]
 fn writing_the_defaults_of_the_table_out_changes_nothing() {
     let schema = althing_config::schema();

@@ -1,4 +1,4 @@
-//! The JSON Schema and the reference say what the checker does.
+//! The JSON Schema and the reference match the checker.
 
 use althing_config::{BACKENDS, reference, schema};
 use serde_json::{Value, json};

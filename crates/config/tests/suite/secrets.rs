@@ -1,4 +1,4 @@
-//! Secrets stay out of messages, stored texts and everything else that is written.
+//! Secrets are masked in messages, stored texts and everything else that is written.
 
 use althing_config::{Purpose, Source, Style, check, is_secret_name, redact, secrets_in_variable};
 
@@ -49,7 +49,7 @@ agents:
     ] {
         assert!(redacted.contains(kept), "{kept} is gone from:\n{redacted}");
     }
-    // What is stored can be read again.
+    // The stored text can be parsed again.
     assert!(!checked(&redacted).errors.iter().any(|error| error.message.contains("YAML")), "{redacted}");
     assert_eq!(redact(&redacted), redacted, "there is nothing left to redact");
 }

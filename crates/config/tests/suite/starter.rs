@@ -1,4 +1,4 @@
-//! The first config that `config init` writes.
+//! The starter config that `config init` writes.
 
 use althing_config::{
     BACKENDS, Found, FoundOllama, Purpose, Report, Source, Style, backend_type, check, found_programs,
@@ -34,7 +34,7 @@ fn without_keys_it_is_three_offline_agents_that_run_as_they_are() {
     let config = report.config.expect("settings").config;
     let kinds: Vec<&str> = config.agents.iter().map(|agent| agent.backend.kind.as_str()).collect();
     assert_eq!(kinds, ["offline", "offline", "offline"]);
-    // It also serves where there is no file, and then the rules are the default ones and the conversation is on.
+    // It is also used where there is no file: then the rules are the defaults and the conversation is on.
     assert_eq!(config.rules, RunRules::default());
     assert_eq!(config.interactive, Some(InteractiveConfig::default()));
 }

@@ -1,25 +1,25 @@
-//! What the tests share: an environment of given variables, and short ways to check a text.
+//! What the tests share: an environment of given variables, and shortcuts to check a text.
 
 use althing_config::{Diagnostic, Loaded, Purpose, Report, Source, check};
 
-/// A lookup over the given variables and no others.
+/// A lookup of the given variables only.
 pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
     move |name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned())
 }
 
-/// Checks a text with nothing in the environment.
+/// Checks a text with an empty environment.
 pub(crate) fn checked(text: &str) -> Report {
     check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check)
 }
 
-/// Checks a text that must be right, without a warning.
+/// Checks a text that must be valid and without warnings.
 pub(crate) fn loaded(text: &str) -> Loaded {
     let report = checked(text);
     assert_eq!(messages(&report), Vec::<String>::new());
     report.config.expect("settings")
 }
 
-/// Every problem as one line: severity, place, message, suggestion.
+/// Each problem as one line: severity, position, message, suggestion.
 pub(crate) fn messages(report: &Report) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
         format!(
@@ -35,7 +35,7 @@ pub(crate) fn messages(report: &Report) -> Vec<String> {
     report.errors.iter().chain(&report.warnings).map(line).collect()
 }
 
-/// A config with one offline agent, and `more` behind it.
+/// A config with one offline agent, followed by `more`.
 pub(crate) fn with(more: &str) -> String {
     format!("agents:\n  - id: a\n    backend: {{type: offline}}\n{more}")
 }

@@ -1,4 +1,4 @@
-//! Keys and backend types that are supported: they load without a warning, and reach the settings.
+//! Supported keys and backend types load without a warning and reach the settings.
 
 use althing_config::{BACKENDS, Purpose, Source, check, schema};
 use althing_protocol::AGENT_KINDS;

@@ -1,4 +1,4 @@
-//! Text that is not YAML: a located error that says what to try.
+//! Text that is not YAML: an error with a position and a suggestion.
 
 use super::support::{checked, loaded, messages, with};
 

@@ -1,4 +1,4 @@
-//! Files, commands and containers: what an agent may do besides talking.
+//! Files, commands and containers: the tools of an agent.
 
 use althing_protocol::{CommandsConfig, DockerConfig, Millis, ToolsConfig};
 

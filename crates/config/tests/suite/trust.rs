@@ -1,10 +1,10 @@
-//! What a config that was found in the working directory may do before the user trusts it: an allow-list.
+//! What a config that was found in the working directory may do before the user trusts it.
 
 use althing_config::{Purpose, Source, check};
 
 use super::support::{backend, checked, env, with};
 
-/// What of a config needs trust, as "location: what".
+/// What needs trust in a config, as "location: what".
 fn needs(text: &str) -> Vec<String> {
     let config = checked(text).config.expect("settings");
     config.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect()
@@ -86,7 +86,7 @@ fn no_key_of_a_backend_fills_in_a_variable_without_trust() {
     for key in keys.keys().filter(|key| *key != "type") {
         for value in ["'${SECRET}'", "['${SECRET}']", "{x: '${SECRET}'}"] {
             let report = checked(&backend(&format!("{{type: openai, {key}: {value}}}")));
-            // A value of the wrong shape is refused anyway.
+            // A value of the wrong kind is rejected anyway.
             let Some(config) = report.config else { continue };
             let found = config.needs_trust();
             assert!(found.iter().any(|need| need.what.contains("`SECRET`")), "{key}: {value}: {found:?}");
@@ -116,7 +116,8 @@ fn an_address_needs_trust_whatever_it_reaches() {
 
 #[test]
 fn tools_for_the_agent_that_one_talks_to_need_trust() {
-    let told = "orchestrator.interactive_mode: would let the agent that you talk to read and change files in this directory";
+    let told =
+        "orchestrator.interactive_mode: would let the chat agent read and change files in this directory";
     for on in ["{}", "~", "null", ""] {
         assert_eq!(needs(&with(&format!("orchestrator:\n  interactive_mode: {on}\n"))), [told], "{on}");
     }

@@ -1,4 +1,4 @@
-//! Workflow files that are right: what they come to.
+//! Valid workflow files and the resulting stages.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::support::{env, messages};
 
-/// Reads a workflow beside a config with two models and a program.
+/// Reads a workflow with a config of two models and a CLI agent.
 pub(crate) fn read(
     text: &str,
     variables: &[(&str, &str)],

@@ -1,4 +1,4 @@
-//! Workflow files that are wrong: every problem with its place and what to do.
+//! Invalid workflow files: every problem with its position and a suggestion.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ fn one(keys: &str) -> String {
     format!("goal: g\nstages:\n  - tasks:\n      - {{id: a, {keys}}}\n")
 }
 
-/// The one problem of such a task, without its place.
+/// The only problem of such a task, without its position.
 fn of(keys: &str) -> String {
     let found = problems(&one(keys));
     assert_eq!(found.len(), 1, "{keys}: {found:?}");
@@ -38,7 +38,7 @@ fn of(keys: &str) -> String {
 #[test]
 fn a_headless_task_without_a_prompt_is_an_error_and_a_blank_one_is_only_for_commands() {
     let error = "Error stages[0].tasks[0].prompt | stages[0].tasks[0] is headless and needs `prompt` | ";
-    let told = "add `prompt: …`: what it is told; nobody is asked while it runs";
+    let told = "add `prompt: …`: nobody can be asked while it runs";
     assert_eq!(of("agent: claude, executionMode: headless"), format!("{error}{told}"));
     assert_eq!(of("agent: claude, executionMode: headless, prompt: null"), format!("{error}{told}"));
     assert_eq!(of("agent: writer, executionMode: headless"), format!("{error}{told}"));
@@ -46,7 +46,7 @@ fn a_headless_task_without_a_prompt_is_an_error_and_a_blank_one_is_only_for_comm
     assert_eq!(of("agent: command, command: [ls], execution_mode: headless"), format!("{error}{input}"));
     assert_eq!(
         of("agent: claude, executionMode: headless, prompt: '  '"),
-        "Error stages[0].tasks[0].prompt | the prompt of a headless agent may not be blank | say what it is to do"
+        "Error stages[0].tasks[0].prompt | the prompt of a headless agent may not be blank | say what it should do"
     );
     for right in [
         "agent: command, command: [ls], executionMode: headless, prompt: ''",
@@ -99,11 +99,11 @@ stages:
     assert_eq!(
         told,
         [
-            "3:43 s[0].t[0].prompt | `b` runs in the same stage: there is no output of it yet | move this task to a stage behind it",
-            "3:56 s[0].t[0].prompt | `a` runs in the same stage: there is no output of it yet | move this task to a stage behind it",
-            "4:41 s[0].t[1].prompt | `c` runs in a later stage: there is no output of it yet | move this task to a stage behind it",
+            "3:43 s[0].t[0].prompt | `b` runs in the same stage: there is no output of it yet | move this task to a later stage",
+            "3:56 s[0].t[0].prompt | `a` runs in the same stage: there is no output of it yet | move this task to a later stage",
+            "4:41 s[0].t[1].prompt | `c` runs in a later stage: there is no output of it yet | move this task to a later stage",
             "6:47 s[1].t[0].run.task | a task has no `result` | what it gave is `{{a.output}}`",
-            "6:72 s[1].t[0].run.context | `{{goal}}` stands for nothing: the workflow has no `goal` | add `goal: …` at the top of the file",
+            "6:72 s[1].t[0].run.context | `{{goal}}` is empty: the workflow has no `goal` | add `goal: …` at the top of the file",
             "6:81 s[1].t[0].run.context | no task is called `nobody` | t of earlier s: a, b",
             "6:99 s[1].t[0].run.context | `{{a}}` stands for nothing | what a task gave is `{{a.output}}`",
         ]
@@ -163,11 +163,11 @@ stages:
             "Error 8:9 stages[0].tasks[3].id | stages[0].tasks[3] needs `id` | add `id: …`: its name, unique in the workflow: letters, digits, `-` and `_`",
             "Error 8:53 stages[0].tasks[3].timeout_seconds | `timeout_seconds` must be greater than 0 and at most 31536000, not 0 | use a number greater than 0 and at most 31536000",
             "Error 9:12 stages[1].tasks | `tasks` is empty | add at least one",
-            "Error 11:9 stages[2].tasks[0].agent | stages[2].tasks[0] needs `agent` or `run` | add `agent: …`: who does it; or `run: {task: …}`: a run of agents",
-            "Error 12:32 stages[2].tasks[1].run | a task has `agent` or `run`, not both | make two tasks of it",
-            "Error 13:47 stages[2].tasks[2].executionMode | `writer` is a model: there is no terminal to attach to | use `executionMode: headless`, or an agent's program such as `claude`",
+            "Error 11:9 stages[2].tasks[0].agent | stages[2].tasks[0] needs `agent` or `run` | add `agent: …` for one agent, or `run: {task: …}` for a run of agents",
+            "Error 12:32 stages[2].tasks[1].run | a task has `agent` or `run`, not both | split it into two tasks",
+            "Error 13:47 stages[2].tasks[2].executionMode | `writer` is a model: there is no terminal to attach to | use `executionMode: headless`, or a CLI agent such as `claude`",
             "Error 14:66 stages[2].tasks[3].env | no environment can hold this variable | a name is not empty and has no `=`",
-            "Error 14:80 stages[2].tasks[3].cwd | `~` is not read here | write `${HOME}` instead",
+            "Error 14:80 stages[2].tasks[3].cwd | `~` is not expanded here | write `${HOME}` instead",
         ]
     );
 }
@@ -199,11 +199,11 @@ fn keys_that_do_nothing_for_a_task_are_told() {
     );
     assert_eq!(
         told("agent: command, command: ['{{goal}}'], prompt: ''"),
-        "command | templates are not filled in here, only in `prompt` | give it to the command as its input: `prompt: \"{{id.output}}\"`"
+        "command | templates are only filled in in `prompt` | pass it to the command as its input: `prompt: \"{{id.output}}\"`"
     );
     assert_eq!(
         told("agent: claude, prompt: p, env: {MY_TOKEN: canary-1234}"),
-        "env | a secret is written out here; it is lost when the workflow is resumed | put it into the environment and write `${VARIABLE}`"
+        "env | a secret is written here in plain text; it is lost when the workflow is resumed | put it into the environment and write `${VARIABLE}`"
     );
 }
 
@@ -240,10 +240,10 @@ adapters:
             "Error 1:34 stages[0].tasks[0].agent | the adapter `tool` cannot run headless | add `headless_args` to `adapters.tool`, or use `executionMode: interactive`",
             "Error 3:3 adapters.claude | `claude` is an adapter of Althing's own | choose another name",
             "Error 4:19 adapters.tool.program | `program` is blank | name the program to start",
-            "Error 4:31 adapters.tool.ready | not a regular expression: unclosed group | put a backslash before a character that stands for itself, such as `\\(`",
+            "Error 4:31 adapters.tool.ready | not a regular expression: unclosed group | escape special characters with a backslash, such as `\\(`",
             "Error 4:49 adapters.tool.resume_args | `{session}` needs `session`: how the conversation's id is found | add `session: …`, a pattern of the output whose first group is the id",
             "Error 4:64 adapters.tool.sesion | unknown key `sesion` | did you mean `session`?",
-            "Error 5:28 adapters.big.ready | the pattern is too large | repeat less: `x{1000}`, `\\w{200}`",
+            "Error 5:28 adapters.big.ready | the pattern is too large | use smaller repetitions than `x{1000}` or `\\w{200}`",
         ]
     );
 }
