@@ -5,8 +5,8 @@
 
 use crate::agent_env;
 use crate::context::AppContext;
+use crate::detect;
 use crate::failure::Failure;
-use crate::found;
 use althing_config::{BACKENDS, BackendType, Reach};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{BackendError, BackendErrorKind};
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// How long a CLI agent may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_millis(1200);
 /// How many models the text output names; the JSON output has all of them.
-const NAMED_MODELS: usize = 6;
+const SHOWN_MODELS: usize = 6;
 
 /// A backend or a sandbox, and whether it is usable on this machine.
 #[derive(Clone, Debug, Default)]
@@ -40,7 +40,7 @@ pub struct Available {
 }
 
 /// Probes every backend and every sandbox.
-pub async fn look(app: &AppContext) -> Result<(Vec<Available>, Vec<Available>), Failure> {
+pub async fn probe(app: &AppContext) -> Result<(Vec<Available>, Vec<Available>), Failure> {
     let http = HttpClient::new(&HttpOptions::default()).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(join(backends(&http, app), sandboxes(app)).await)
 }
@@ -96,7 +96,7 @@ async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> O
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;
     let (url, models) = if backend.name == "ollama" {
-        let url = found::ollama_url(&app.environment);
+        let url = detect::ollama_url(&app.environment);
         let models = althing_llm::ollama_models(http, &url).await;
         (url, models)
     } else {
@@ -125,7 +125,7 @@ fn why(url: &str, error: &BackendError) -> String {
 }
 
 fn named(models: &[String]) -> String {
-    let some: Vec<&str> = models.iter().map(String::as_str).take(NAMED_MODELS).collect();
+    let some: Vec<&str> = models.iter().map(String::as_str).take(SHOWN_MODELS).collect();
     match models.len() - some.len() {
         0 => some.join(", "),
         more => format!("{} and {more} more", some.join(", ")),
@@ -136,9 +136,15 @@ async fn sandboxes(app: &AppContext) -> Vec<Available> {
     let scratch = std::env::temp_dir();
     let socket = agent_env::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
     let found = althing_runner::availability(&Launcher::default(), &scratch, &socket).await;
-    let row = |wall: althing_runner::SandboxAvailability| {
-        let name = wall.name.to_owned();
-        Available { title: name.clone(), name, usable: wall.usable, note: wall.note, ..Available::default() }
+    let row = |sandbox: althing_runner::SandboxAvailability| {
+        let name = sandbox.name.to_owned();
+        Available {
+            title: name.clone(),
+            name,
+            usable: sandbox.usable,
+            note: sandbox.note,
+            ..Available::default()
+        }
     };
     found.into_iter().map(row).collect()
 }

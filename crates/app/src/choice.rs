@@ -2,7 +2,7 @@
 
 use crate::context::AppContext;
 use crate::failure::Failure;
-use crate::settings::Single;
+use crate::settings::SingleAgent;
 use crate::team::Team;
 use althing_protocol::{AgentId, AgentMode, ModeChoice};
 
@@ -12,7 +12,7 @@ pub struct Choice {
     /// The task, if there is one.
     pub task: Option<String>,
     /// Which agent works alone, if one does.
-    pub single: Option<Single>,
+    pub single: Option<SingleAgent>,
     agents: Vec<String>,
 }
 
@@ -21,7 +21,7 @@ impl Choice {
     pub fn of(app: &AppContext, task: Option<String>, team: &Team) -> Result<Self, Failure> {
         let (single, agents) = (app.settings.single_agent.clone(), app.settings.agents.clone());
         let mut choice = Self { task, single, agents };
-        choice.settle(team)?;
+        choice.resolve(team)?;
         Ok(choice)
     }
 
@@ -30,14 +30,14 @@ impl Choice {
         Self::of(app, Some(String::new()), team)
     }
 
-    fn settle(&mut self, team: &Team) -> Result<(), Failure> {
+    fn resolve(&mut self, team: &Team) -> Result<(), Failure> {
         let known = |id: &str| team.config.agents.iter().any(|agent| agent.id.as_str() == id);
-        if let Some(Single::Named(id)) = &self.single
+        if let Some(SingleAgent::Named(id)) = &self.single
             && !known(id)
             && self.task.is_none()
         {
             self.task = Some(id.clone());
-            self.single = Some(Single::First);
+            self.single = Some(SingleAgent::First);
         }
         match self.agents.iter().chain(self.named()).find(|id| !known(id)) {
             None => Ok(()),
@@ -51,8 +51,8 @@ impl Choice {
 
     fn named(&self) -> Option<&String> {
         match &self.single {
-            Some(Single::Named(id)) => Some(id),
-            Some(Single::First) | None => None,
+            Some(SingleAgent::Named(id)) => Some(id),
+            Some(SingleAgent::First) | None => None,
         }
     }
 
@@ -69,8 +69,8 @@ impl Choice {
         self.narrow(team);
         let agents = &mut team.config.agents;
         match &self.single {
-            Some(Single::Named(id)) => agents.retain(|agent| agent.id.as_str() == id),
-            Some(Single::First) => agents.truncate(1),
+            Some(SingleAgent::Named(id)) => agents.retain(|agent| agent.id.as_str() == id),
+            Some(SingleAgent::First) => agents.truncate(1),
             None => {}
         }
     }

@@ -5,14 +5,14 @@ use althing_protocol::{ContextPath, PathGrant, Permission};
 use std::path::{Component, Path, PathBuf};
 
 /// The directories that relative paths and `~` are resolved against.
-pub struct From<'a> {
+pub struct BaseDirs<'a> {
     /// The working directory.
     pub cwd: &'a Path,
     /// The home directory, for `~`.
     pub home: Option<&'a Path>,
 }
 
-impl From<'_> {
+impl BaseDirs<'_> {
     fn path(&self, text: &str) -> PathBuf {
         match (text.strip_prefix('~'), self.home) {
             (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
@@ -24,16 +24,16 @@ impl From<'_> {
 }
 
 /// The context paths of a run, and the task with each `@path` replaced by its absolute path.
-pub fn gather(
+pub fn collect_paths(
     configured: &[ContextPath],
     named: &[String],
     task: &str,
-    from: &From<'_>,
+    from: &BaseDirs<'_>,
 ) -> Result<(Vec<ContextPath>, String), Failure> {
     let cwd = from.cwd;
     let mut paths = Vec::new();
     for path in configured {
-        let real = existing(&from.path(&path.path)).ok_or_else(|| missing(&path.path, "the config", cwd))?;
+        let real = canonical(&from.path(&path.path)).ok_or_else(|| missing(&path.path, "the config", cwd))?;
         let protected = path.protected.iter().map(|inner| real.join(inner).display().to_string()).collect();
         add(&mut paths, ContextPath { path: real.display().to_string(), writable: path.writable, protected });
     }
@@ -43,10 +43,10 @@ pub fn gather(
             Some((path, "ro")) => (path, false),
             _ => (text.as_str(), false),
         };
-        let real = existing(&from.path(path)).ok_or_else(|| missing(path, "--context-path", cwd))?;
-        add(&mut paths, plain(&real, writable));
+        let real = canonical(&from.path(path)).ok_or_else(|| missing(path, "--context-path", cwd))?;
+        add(&mut paths, context_path(&real, writable));
     }
-    let task = mentioned(task, cwd, &mut paths);
+    let task = replace_mentions(task, cwd, &mut paths);
     Ok((paths, task))
 }
 
@@ -54,7 +54,7 @@ pub fn gather(
 /// by its absolute path. Only for text that a person typed: the same characters from a model or a client grant nothing.
 pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
     let mut paths = Vec::new();
-    let message = mentioned(message, cwd, &mut paths);
+    let message = replace_mentions(message, cwd, &mut paths);
     let grant = |path: ContextPath| PathGrant {
         path: path.path,
         permission: if path.writable { Permission::Write } else { Permission::Read },
@@ -62,7 +62,7 @@ pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
     (message, paths.into_iter().map(grant).collect())
 }
 
-fn plain(path: &Path, writable: bool) -> ContextPath {
+fn context_path(path: &Path, writable: bool) -> ContextPath {
     ContextPath { path: path.display().to_string(), writable, protected: Vec::new() }
 }
 
@@ -83,21 +83,21 @@ fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
 }
 
 /// The canonical path, or None if it does not exist. Symlinks are resolved so that agents see one name per file.
-fn existing(path: &Path) -> Option<PathBuf> {
+fn canonical(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
 /// Replaces `@path` and `@path:w` where the path exists; any other word that starts with `@` stays as it is.
-fn mentioned(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> String {
+fn replace_mentions(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> String {
     let mut out = String::with_capacity(task.len());
     for piece in task.split_inclusive(char::is_whitespace) {
         let word = piece.trim_end();
-        match word.strip_prefix('@').and_then(|rest| mention(rest, cwd)) {
+        match word.strip_prefix('@').and_then(|rest| parse_mention(rest, cwd)) {
             Some((path, writable, rest)) => {
                 out.push_str(&path.display().to_string());
                 out.push_str(rest);
                 out.push_str(piece.get(word.len()..).unwrap_or_default());
-                add(paths, plain(&path, writable));
+                add(paths, context_path(&path, writable));
             }
             None => out.push_str(piece),
         }
@@ -106,7 +106,7 @@ fn mentioned(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> String {
 }
 
 /// The path at the start of a word, whether it is writable, and the punctuation after it.
-fn mention<'a>(word: &'a str, cwd: &Path) -> Option<(PathBuf, bool, &'a str)> {
+fn parse_mention<'a>(word: &'a str, cwd: &Path) -> Option<(PathBuf, bool, &'a str)> {
     let bare = word.trim_end_matches([',', ';', '.', '!', '?', ')', ']', '"', '\'']);
     // A path may itself end in a dot or a bracket: the longest existing path wins.
     for text in [word, bare] {
@@ -117,7 +117,7 @@ fn mention<'a>(word: &'a str, cwd: &Path) -> Option<(PathBuf, bool, &'a str)> {
         let only_dots = Path::new(path).components().all(|part| matches!(part, Component::CurDir));
         if !path.is_empty()
             && (!only_dots || path == ".")
-            && let Some(real) = existing(&cwd.join(path))
+            && let Some(real) = canonical(&cwd.join(path))
         {
             return Some((real, writable, word.get(text.len()..).unwrap_or_default()));
         }
@@ -137,10 +137,10 @@ mod tests {
         std::fs::write(cwd.join("notes.md"), "").unwrap();
         let configured =
             [ContextPath { path: "src".into(), writable: false, protected: vec!["keep".into()] }];
-        let from = From { cwd: &cwd, home: Some(&cwd) };
+        let from = BaseDirs { cwd: &cwd, home: Some(&cwd) };
         let task = "Mend @src:w, read @notes.md. Ask @alice about @missing.txt";
         let (paths, task) =
-            gather(&configured, &["notes.md:ro".into(), "~/src".into()], task, &from).unwrap();
+            collect_paths(&configured, &["notes.md:ro".into(), "~/src".into()], task, &from).unwrap();
         let src = cwd.join("src").display().to_string();
         let notes = cwd.join("notes.md").display().to_string();
         let protected = vec![format!("{src}/keep")];
@@ -152,7 +152,7 @@ mod tests {
             ]
         );
         assert_eq!(task, format!("Mend {src}, read {notes}. Ask @alice about @missing.txt"));
-        let refused = gather(&[], &["nowhere:rw".into()], "task", &from).unwrap_err();
+        let refused = collect_paths(&[], &["nowhere:rw".into()], "task", &from).unwrap_err();
         assert!(refused.message.contains("nowhere"), "{}", refused.message);
     }
 }

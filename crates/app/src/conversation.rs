@@ -5,7 +5,7 @@ use crate::context::AppContext;
 use crate::context_paths;
 use crate::failure::Failure;
 use crate::project::{Project, with_project};
-use crate::session::{self, Cast};
+use crate::session::{self, TeamBackends};
 use crate::team::Team;
 use althing_protocol::{
     AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, InteractiveAgent, Member, TeamSpec,
@@ -18,7 +18,7 @@ pub struct Conversation {
     /// The spec that the conversation is opened with.
     pub spec: ChatSpec,
     /// The backends of the chat agent and of the team.
-    pub cast: Cast,
+    pub backends: TeamBackends,
 }
 
 /// Makes the conversation for a team and the user's choice. `attended`: whether a person can override winners.
@@ -29,25 +29,25 @@ pub fn assemble(
     project: Option<&Project>,
     app: &AppContext,
 ) -> Result<Conversation, Failure> {
-    let about = about(team, project, app)?;
-    let mut cast = session::cast(team, Some(&about), app)?;
-    let team_spec = team_spec(team, &cast, about, attended, app);
+    let context_paths = team_context_paths(team, project, app)?;
+    let mut backends = session::team_backends(team, Some(&context_paths), app)?;
+    let team_spec = team_spec(team, &backends, context_paths, attended, app);
     let agent = match team.interactive() {
         None => None,
         Some(config) => {
-            let first = first(team, &cast.members);
+            let first = default_agent(team, &backends.members);
             let backend = backend(config.backend.as_ref(), first)?;
             // The chat agent's id must differ from the ids of the team's agents.
             let mut id = "interactive".to_owned();
-            while cast.members.iter().any(|member| member.id.as_str() == id) {
+            while backends.members.iter().any(|member| member.id.as_str() == id) {
                 id.push('_');
             }
             let id = AgentId::from(id.as_str());
-            let mut member = cast.add(&id, backend, team, app)?;
+            let mut member = backends.add(&id, backend, team, app)?;
             // The first agent's `system_message` applies only if the chat agent uses that agent's backend.
             member.system_message =
                 first.filter(|_| config.backend.is_none()).and_then(|agent| agent.system_message.clone());
-            cast.tools.insert(id, tools(team, first));
+            backends.tools.insert(id, chat_agent_tools(team, first));
             Some(InteractiveAgent {
                 member,
                 require_approval: config.require_approval,
@@ -59,23 +59,23 @@ pub fn assemble(
     };
     let spec =
         ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: choice.modes(app) };
-    Ok(Conversation { spec, cast })
+    Ok(Conversation { spec, backends })
 }
 
 /// The backends of a conversation that is resumed.
-pub fn recast(spec: &ChatSpec, team: &Team, app: &AppContext) -> Result<Cast, Failure> {
-    let mut cast = session::cast(team, None, app)?;
+pub fn resumed_backends(spec: &ChatSpec, team: &Team, app: &AppContext) -> Result<TeamBackends, Failure> {
+    let mut backends = session::team_backends(team, None, app)?;
     if let Some(agent) = &spec.agent {
-        let first = first(team, &spec.team.members);
+        let first = default_agent(team, &spec.team.members);
         let own = team.config.interactive.as_ref().and_then(|config| config.backend.as_ref());
-        cast.add(&agent.member.id, backend(own, first)?, team, app)?;
-        cast.tools.insert(agent.member.id.clone(), tools(team, first));
+        backends.add(&agent.member.id, backend(own, first)?, team, app)?;
+        backends.tools.insert(agent.member.id.clone(), chat_agent_tools(team, first));
     }
-    Ok(cast)
+    Ok(backends)
 }
 
 /// The agent whose backend and tools the chat agent uses unless the config sets its own: the first of the team.
-fn first<'a>(team: &'a Team, members: &[Member]) -> Option<&'a AgentConfig> {
+fn default_agent<'a>(team: &'a Team, members: &[Member]) -> Option<&'a AgentConfig> {
     let id = members.first().map(|member| &member.id);
     team.config.agents.iter().find(|agent| Some(&agent.id) == id)
 }
@@ -89,7 +89,7 @@ fn backend<'a>(
 }
 
 /// The chat agent's MCP servers and excluded tools: those of its own backend, else those of the first agent.
-fn tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
+fn chat_agent_tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
     let own = team.config.interactive.as_ref().map(|config| &config.tools);
     let own = own.filter(|tools| !tools.mcp_servers.is_empty() || !tools.excluded_tools.is_empty());
     let tools = own.or_else(|| first.map(|agent| &agent.tools)).cloned();
@@ -98,18 +98,22 @@ fn tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
 }
 
 /// The context paths of every run of a team.
-pub fn about(team: &Team, project: Option<&Project>, app: &AppContext) -> Result<Vec<ContextPath>, Failure> {
+pub fn team_context_paths(
+    team: &Team,
+    project: Option<&Project>,
+    app: &AppContext,
+) -> Result<Vec<ContextPath>, Failure> {
     let home = app.environment.variable("HOME").map(PathBuf::from);
-    let from = context_paths::From { cwd: &app.environment.cwd, home: home.as_deref() };
+    let from = context_paths::BaseDirs { cwd: &app.environment.cwd, home: home.as_deref() };
     let (paths, _) =
-        context_paths::gather(&team.config.context_paths, &app.settings.context_path, "", &from)?;
+        context_paths::collect_paths(&team.config.context_paths, &app.settings.context_path, "", &from)?;
     Ok(with_project(paths, project))
 }
 
 /// The team that runs use.
 pub fn team_spec(
     team: &Team,
-    cast: &Cast,
+    backends: &TeamBackends,
     context_paths: Vec<ContextPath>,
     attended: bool,
     app: &AppContext,
@@ -118,5 +122,5 @@ pub fn team_spec(
     if !attended {
         rules.override_window = None;
     }
-    TeamSpec { members: cast.members.clone(), rules, context_paths }
+    TeamSpec { members: backends.members.clone(), rules, context_paths }
 }

@@ -23,10 +23,10 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 
 /// Events are written only for targets with this prefix.
-const OURS: &str = "althing";
+const TARGET_PREFIX: &str = "althing";
 
 /// The first error of writing a line; reported once, at exit.
-static LOST: OnceLock<String> = OnceLock::new();
+static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 
 /// Starts writing, if `--log` is given. Secrets must have been registered before.
 pub fn start(
@@ -49,8 +49,8 @@ pub fn start(
     })?;
     let level = level.unwrap_or(LevelFilter::INFO);
     // Can fail only if called twice: a process has one command line.
-    let _ = tracing::subscriber::set_global_default(Lines { level, file: Mutex::new(file) });
-    let args: Vec<String> = std::env::args().skip(1).map(|arg| shown(arg, task)).collect();
+    let _ = tracing::subscriber::set_global_default(JsonLines { level, file: Mutex::new(file) });
+    let args: Vec<String> = std::env::args().skip(1).map(|arg| redact_argument(arg, task)).collect();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         pid = std::process::id(),
@@ -63,7 +63,7 @@ pub fn start(
 
 /// Hides the task and other long arguments: the task belongs in the session's log, and may contain a secret that is
 /// only known once the config is read.
-fn shown(arg: String, task: Option<&str>) -> String {
+fn redact_argument(arg: String, task: Option<&str>) -> String {
     if task == Some(&arg) || arg.contains(char::is_whitespace) {
         format!("({} characters)", arg.chars().count())
     } else {
@@ -74,20 +74,20 @@ fn shown(arg: String, task: Option<&str>) -> String {
 /// Writes the last line, and reports a write error to the user.
 pub fn finish(status: u8, notify: &dyn Fn(&str)) {
     tracing::info!(status, "ended");
-    if let Some(why) = LOST.get() {
+    if let Some(why) = WRITE_ERROR.get() {
         notify(&format!("warning: the log could not be written: {why}"));
     }
 }
 
 /// Writes events as lines of JSON.
-struct Lines {
+struct JsonLines {
     level: LevelFilter,
     file: Mutex<File>,
 }
 
-impl Subscriber for Lines {
+impl Subscriber for JsonLines {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && *metadata.level() <= self.level && metadata.target().starts_with(OURS)
+        metadata.is_event() && *metadata.level() <= self.level && metadata.target().starts_with(TARGET_PREFIX)
     }
 
     fn max_level_hint(&self) -> Option<LevelFilter> {
@@ -95,16 +95,16 @@ impl Subscriber for Lines {
     }
 
     fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields(Map::new());
+        let mut fields = MaskedFields(Map::new());
         let metadata = event.metadata();
-        fields.put("at", SystemClock.now().to_string().into());
-        fields.put("level", metadata.level().as_str().to_ascii_lowercase().into());
-        fields.put("from", metadata.target().into());
+        fields.insert("at", SystemClock.now().to_string().into());
+        fields.insert("level", metadata.level().as_str().to_ascii_lowercase().into());
+        fields.insert("from", metadata.target().into());
         event.record(&mut fields);
         let line = format!("{}\n", Value::Object(fields.0));
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = file.write_all(line.as_bytes()) {
-            let _ = LOST.set(error.to_string());
+            let _ = WRITE_ERROR.set(error.to_string());
         }
     }
 
@@ -119,36 +119,36 @@ impl Subscriber for Lines {
 }
 
 /// The fields of a line, with secrets masked.
-struct Fields(Map<String, Value>);
+struct MaskedFields(Map<String, Value>);
 
-impl Fields {
-    fn put(&mut self, key: &str, value: Value) {
+impl MaskedFields {
+    fn insert(&mut self, key: &str, value: Value) {
         self.0.insert(key.to_owned(), value);
     }
 }
 
-impl Visit for Fields {
+impl Visit for MaskedFields {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.record_str(field, &format!("{value:?}"));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field.name(), mask(value).into());
+        self.insert(field.name(), mask(value).into());
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.put(field.name(), value.into());
+        self.insert(field.name(), value.into());
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.put(field.name(), value.into());
+        self.insert(field.name(), value.into());
     }
 
     fn record_f64(&mut self, field: &Field, value: f64) {
-        self.put(field.name(), value.into());
+        self.insert(field.name(), value.into());
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.put(field.name(), value.into());
+        self.insert(field.name(), value.into());
     }
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The name of Althing's directory in the user's config and state directories.
-const OURS: &str = "althing";
+const APP_DIR: &str = "althing";
 
 /// The environment of the process.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub struct Environment {
     variables: BTreeMap<String, String>,
     /// Variables that only `.env` in the working directory sets, API keys excepted. Another person may have written
     /// that file, so a config can refer to these variables, but they never decide what is started, trusted or called.
-    found: BTreeMap<String, String>,
+    dotenv: BTreeMap<String, String>,
 }
 
 impl Environment {
@@ -42,7 +42,7 @@ impl Environment {
         let mut found = Self {
             cwd,
             variables,
-            found: BTreeMap::new(),
+            dotenv: BTreeMap::new(),
             stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
@@ -50,7 +50,7 @@ impl Environment {
         // A variable that is already set keeps its value.
         for (name, value) in read_dotenv(&found.cwd.join(".env"))? {
             if !is_secret_name(&name) || name.to_uppercase().starts_with("ALTHING_") {
-                found.found.entry(name).or_insert(value);
+                found.dotenv.entry(name).or_insert(value);
             } else {
                 found.variables.entry(name).or_insert(value);
             }
@@ -69,7 +69,7 @@ impl Environment {
             // A `.env` that was found here must not choose an endpoint, even if it also contains a key.
             let is_endpoint =
                 althing_config::BACKENDS.iter().any(|backend| backend.url_variable == Some(name));
-            self.found.get(name).filter(|value| !value.is_empty() && !is_endpoint).cloned()
+            self.dotenv.get(name).filter(|value| !value.is_empty() && !is_endpoint).cloned()
         })
     }
 
@@ -94,13 +94,13 @@ impl Environment {
     }
 
     /// All variables, for callers that pass on a selection of them.
-    pub fn environment(&self) -> Vec<(OsString, OsString)> {
+    pub fn variables(&self) -> Vec<(OsString, OsString)> {
         self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
     /// The secrets in all variables, including those from `.env` in the working directory.
     pub fn secrets(&self) -> Vec<Secret> {
-        let all = self.variables.iter().chain(&self.found);
+        let all = self.variables.iter().chain(&self.dotenv);
         all.flat_map(|(name, value)| secrets_in_variable(name, value)).collect()
     }
 
@@ -117,7 +117,7 @@ impl Environment {
     fn user_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
         let named = self.variable(variable).map(PathBuf::from).filter(|path| path.is_absolute());
         let base = named.or_else(|| Some(PathBuf::from(self.variable("HOME")?).join(below_home)))?;
-        Some(base.join(OURS))
+        Some(base.join(APP_DIR))
     }
 
     /// The directory of sessions, plans and other state.

@@ -8,30 +8,30 @@ use std::sync::atomic::{AtomicU32, Ordering};
 #[cfg(debug_assertions)]
 static REACHED: AtomicU32 = AtomicU32::new(0);
 
-/// Panics if `ALTHING_TEST_PANIC` names this failpoint: `NAME`, or `NAME:N` for the Nth time that it is reached. Text
-/// after another colon becomes part of the panic message.
+/// Panics if `ALTHING_TEST_PANIC` names this failpoint: `NAME`, or `NAME:N` for the Nth time that it is reached. Text after
+/// another colon becomes part of the panic message.
 #[cfg(debug_assertions)]
-pub fn may_happen(place: &str) {
-    let Ok(asked) = std::env::var("ALTHING_TEST_PANIC") else { return };
-    let (name, rest) = asked.split_once(':').unwrap_or((&asked, "1"));
-    let (nth, words) = rest.split_once(':').unwrap_or((rest, ""));
-    if name == place {
+pub fn hit(name: &str) {
+    let Ok(requested) = std::env::var("ALTHING_TEST_PANIC") else { return };
+    let (requested_name, rest) = requested.split_once(':').unwrap_or((&requested, "1"));
+    let (nth, text) = rest.split_once(':').unwrap_or((rest, ""));
+    if requested_name == name {
         let reached = REACHED.fetch_add(1, Ordering::Relaxed) + 1;
-        assert!(nth.parse() != Ok(reached), "failpoint {place} reached {words}");
+        assert!(nth.parse() != Ok(reached), "failpoint {name} reached {text}");
     }
 }
 
 /// Does nothing in release builds.
 #[cfg(not(debug_assertions))]
-pub fn may_happen(_place: &str) {}
+pub fn hit(_name: &str) {}
 
 /// Reaches the failpoint on a separate thread.
 #[cfg(debug_assertions)]
-pub fn may_happen_elsewhere(place: &'static str) {
+pub fn hit_on_thread(name: &'static str) {
     // The panic is intended; the panic hook reports it.
-    let _ = std::thread::spawn(move || may_happen(place)).join();
+    let _ = std::thread::spawn(move || hit(name)).join();
 }
 
 /// Does nothing in release builds.
 #[cfg(not(debug_assertions))]
-pub fn may_happen_elsewhere(_place: &'static str) {}
+pub fn hit_on_thread(_name: &'static str) {}

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::programs;
 use crate::resume;
 use crate::service::LocalSessions;
-use crate::session::{self, Cast, NewSession, Started};
+use crate::session::{self, NewSession, StartedSession, TeamBackends};
 use crate::team::Team;
 use crate::workflow::Workflow;
 use althing_engine::{Consent, resolve_launch};
@@ -55,30 +55,34 @@ pub(crate) async fn start(
     request: SessionRequest,
     sessions: &LocalSessions,
     app: &AppContext,
-) -> Result<Started, Failure> {
+) -> Result<StartedSession, Failure> {
     match request {
         SessionRequest::Run(request) => {
             let team = sessions.team()?;
-            let cast = session::cast(team, Some(&request.context_paths), app)?;
-            let spec = run_spec(*request, team, &cast, app)?;
+            let backends = session::team_backends(team, Some(&request.context_paths), app)?;
+            let spec = run_spec(*request, team, &backends, app)?;
             let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
-            begin(SessionKind::Run, goal, op, sessions, cast, app).await
+            start_with_team(SessionKind::Run, goal, op, sessions, backends, app).await
         }
         SessionRequest::Chat(ChatRequest { choice, goal, attended }) => {
             let project = sessions.project().map(Arc::as_ref);
-            let Conversation { spec, cast } =
+            let Conversation { spec, backends } =
                 conversation::assemble(sessions.team()?, &choice, attended, project, app)?;
             let op = Op::StartChat { spec: Box::new(spec) };
-            begin(SessionKind::Chat, goal, op, sessions, cast, app).await
+            start_with_team(SessionKind::Chat, goal, op, sessions, backends, app).await
         }
         SessionRequest::Workflow(workflow) => {
             let team = sessions.team()?;
             let project = sessions.project().map(Arc::as_ref);
-            let about = conversation::about(team, project, app)?;
-            let cast =
-                if workflow.has_runs() { session::cast(team, Some(&about), app)? } else { Cast::default() };
+            let context_paths = conversation::team_context_paths(team, project, app)?;
+            let backends = if workflow.has_runs() {
+                session::team_backends(team, Some(&context_paths), app)?
+            } else {
+                TeamBackends::default()
+            };
             // Nobody is present to override a winner.
-            let spec = workflow.resolve(&conversation::team_spec(team, &cast, about, false, app))?;
+            let spec =
+                workflow.resolve(&conversation::team_spec(team, &backends, context_paths, false, app))?;
             let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
             let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
             let new = NewSession {
@@ -87,29 +91,34 @@ pub(crate) async fn start(
                 op: Op::StartWorkflow { spec: Box::new(spec) },
                 project: sessions.project().cloned(),
             };
-            session::begin(new, team, cast, Some(programs::assemble(adapters, app)), app).await
+            session::start(new, team, backends, Some(programs::assemble(adapters, app)), app).await
         }
         SessionRequest::Resume(id) => resume::resume(&id, app).await,
     }
 }
 
-async fn begin(
+async fn start_with_team(
     kind: SessionKind,
     goal: String,
     op: Op,
     sessions: &LocalSessions,
-    cast: Cast,
+    backends: TeamBackends,
     app: &AppContext,
-) -> Result<Started, Failure> {
+) -> Result<StartedSession, Failure> {
     let new = NewSession { kind, goal, op, project: sessions.project().cloned() };
-    session::begin(new, sessions.team()?, cast, None, app).await
+    session::start(new, sessions.team()?, backends, None, app).await
 }
 
 /// Resolves the request in the same way as every other launch.
-fn run_spec(request: RunRequest, team: &Team, cast: &Cast, app: &AppContext) -> Result<RunSpec, Failure> {
+fn run_spec(
+    request: RunRequest,
+    team: &Team,
+    backends: &TeamBackends,
+    app: &AppContext,
+) -> Result<RunSpec, Failure> {
     let RunRequest { launch, context_paths, plan, consent } = request;
     // Nobody is present to override the winner.
-    let team = conversation::team_spec(team, cast, context_paths, false, app);
+    let team = conversation::team_spec(team, backends, context_paths, false, app);
     let mut spec = resolve(&team, &launch, consent).map_err(Failure::usage)?;
     spec.plan = plan;
     Ok(spec)

@@ -10,12 +10,12 @@ pub mod choice;
 pub mod context;
 pub mod context_paths;
 pub mod conversation;
+pub mod detect;
 pub mod diagnostics;
 pub mod environment;
 #[doc(hidden)]
 pub mod failpoint;
 pub mod failure;
-pub mod found;
 pub mod launch;
 pub mod observe;
 mod plans;
@@ -38,7 +38,7 @@ pub use environment::{Environment, SystemClock};
 pub use failure::{Failure, FailureKind};
 pub use launch::{ChatRequest, RunRequest, SessionRequest};
 pub use service::{LocalSessions, SessionService};
-pub use settings::{Settings, Single};
+pub use settings::{Settings, SingleAgent};
 // What front ends need from the engine and from the ports.
 pub use althing_engine::{Consent, SessionEnd};
 pub use althing_protocol::{Engine, EventStream, SessionStore};

@@ -14,11 +14,11 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 /// How long the exit may wait for the last spans to be sent.
-const PATIENCE: Duration = Duration::from_secs(1);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same after a signal, when the user is already waiting for the exit.
-const LITTLE_PATIENCE: Duration = Duration::from_millis(400);
+const INTERRUPTED_EXIT_TIMEOUT: Duration = Duration::from_millis(400);
 /// The connect timeout.
-const CONNECT: Duration = Duration::from_secs(3);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
 const TRACES_HEADERS: &str = "OTEL_EXPORTER_OTLP_TRACES_HEADERS";
@@ -46,18 +46,18 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     // `OTEL_EXPORTER_OTLP_TRACES_HEADERS` replaces the general headers, as the standard says.
     let headers = if app.environment.variable(TRACES_HEADERS).is_some() { TRACES_HEADERS } else { HEADERS };
     let (from, headers) = (headers, read(headers)?);
-    secrets::remember(headers.iter().flat_map(|(_, value)| in_header(value)).map(Secret::new).collect());
+    secrets::remember(headers.iter().flat_map(|(_, value)| header_secrets(value)).map(Secret::new).collect());
     let name = app.environment.variable("OTEL_SERVICE_NAME").map(|name| ("service.name".to_owned(), name));
     let ours = [("service.name", "althing"), ("service.version", env!("CARGO_PKG_VERSION"))];
     let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));
     let attributes = name.into_iter().chain(read(RESOURCE)?).chain(ours).collect();
-    let told = app.environment.variable(CONTENT).is_some_and(|value| {
+    let include_content = app.environment.variable(CONTENT).is_some_and(|value| {
         ["true", "span_only", "span_and_event"].contains(&value.to_ascii_lowercase().as_str())
     });
-    let content = if told { ContentCapture::Include } else { ContentCapture::Omit };
+    let content = if include_content { ContentCapture::Include } else { ContentCapture::Omit };
     let http =
         if endpoint.is_secure() { session::http_options(&app.environment)? } else { HttpOptions::default() };
-    let client = HttpClient::new(&http)?.service(endpoint.host(), CONNECT)?;
+    let client = HttpClient::new(&http)?.service(endpoint.host(), CONNECT_TIMEOUT)?;
     let settings = ExporterSettings { endpoint, headers, resource: Resource { attributes }, content, client };
     let exporter = Exporter::new(settings).map_err(|error| Failure::usage(format!("{from}: {error}")))?;
     // Can fail only if called twice: a process has one command line.
@@ -66,23 +66,23 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
 }
 
 /// The secrets in a header: the whole value, and what follows a scheme such as `Bearer`.
-fn in_header(value: &str) -> impl Iterator<Item = &str> {
+fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
     [Some(value), value.split_once(' ').map(|(_, rest)| rest)].into_iter().flatten()
 }
 
 /// Exports a session's spans. Events up to `already_exported` belong to an earlier process, which may have exported
 /// them.
-pub fn follow(orchestrator: &Orchestrator, told: Seq) {
+pub fn follow(orchestrator: &Orchestrator, already_exported: Seq) {
     if let Some(exporter) = EXPORTER.get() {
-        exporter.follow(Box::new(orchestrator.feed().subscribe(Seq(0), Interest::Facts)), told);
+        exporter.follow(Box::new(orchestrator.feed().subscribe(Seq(0), Interest::Facts)), already_exported);
     }
 }
 
 /// Sends the remaining spans before the process ends, and reports what could not be sent.
 pub fn finish(interrupted: bool, notify: &dyn Fn(&str)) {
     let Some(exporter) = EXPORTER.get() else { return };
-    let patience = if interrupted { LITTLE_PATIENCE } else { PATIENCE };
-    let Some(report) = exporter.finish(patience) else { return };
+    let timeout = if interrupted { INTERRUPTED_EXIT_TIMEOUT } else { EXIT_TIMEOUT };
+    let Some(report) = exporter.finish(timeout) else { return };
     if report.lost > 0 {
         notify(&format!(
             "warning: {} of {} could not be sent to the OpenTelemetry collector at {}: {}",

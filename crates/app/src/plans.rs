@@ -23,7 +23,7 @@ impl Plans for StoredPlans {
         let store = PlanStore::of(&self.state_dir);
         let stored = store.create(&draft.task, plan, &draft.run_id, draft.started_at);
         let stored = stored.map_err(|error| error.to_string())?;
-        trust::note_own(stored.dir(), &self.environment);
+        trust::remember_own(stored.dir(), &self.environment);
         Ok(stored.reference())
     }
 
@@ -39,7 +39,7 @@ impl Plans for StoredPlans {
 }
 
 /// Loads a stored plan for execution. Asking for its execution approves it.
-pub fn to_execute(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
+pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     let mut plan = PlanStore::of(&app.state_dir()).load(which).map_err(failed)?;
     if !which.contains('/') {

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The longest task, in bytes; larger material belongs in files.
-pub const MOST_TASK_BYTES: u64 = 4 << 20;
+pub const MAX_TASK_BYTES: u64 = 4 << 20;
 
 /// A run whose team is known, but whose task may still have to be read.
 pub struct RunDraft {
@@ -37,7 +37,7 @@ impl RunDraft {
     pub fn of(app: &AppContext, task: Option<String>) -> Result<Self, Failure> {
         let team = team::assemble(app)?;
         let choice = Choice::of(app, task, &team)?;
-        let plan = app.settings.execute_plan.as_deref().map(|which| plans::to_execute(which, app));
+        let plan = app.settings.execute_plan.as_deref().map(|which| plans::load_for_execution(which, app));
         Ok(Self { app: app.clone(), team, choice, plan: plan.transpose()?, is_typed: true })
     }
 
@@ -57,17 +57,21 @@ impl RunDraft {
         // Only a task that a person typed grants paths; a stored plan or text from a pipe does not.
         let (task, is_typed) = match (self.choice.task.take(), &self.plan) {
             (None, Some(plan)) => (plan.goal().to_owned(), false),
-            (task, _) => (checked(task)?, self.is_typed),
+            (task, _) => (checked_task(task)?, self.is_typed),
         };
         let (app, plan) = (self.app, self.plan);
         let mut team = self.team;
         self.choice.narrow_to_run(&mut team);
         let home = app.environment.variable("HOME").map(PathBuf::from);
-        let from = context_paths::From { cwd: &app.environment.cwd, home: home.as_deref() };
+        let from = context_paths::BaseDirs { cwd: &app.environment.cwd, home: home.as_deref() };
         let typed = if is_typed { task.as_str() } else { "" };
-        let (context_paths, written_out) =
-            context_paths::gather(&team.config.context_paths, &app.settings.context_path, typed, &from)?;
-        let project = project::named(&app)?;
+        let (context_paths, expanded_task) = context_paths::collect_paths(
+            &team.config.context_paths,
+            &app.settings.context_path,
+            typed,
+            &from,
+        )?;
+        let project = project::from_settings(&app)?;
         let context_paths = with_project(context_paths, project.as_deref());
         let overview = project.as_deref().map(|project| project.workspace.overview()).transpose()?;
         let additions =
@@ -75,7 +79,7 @@ impl RunDraft {
         let context: Vec<String> = overview.into_iter().chain(additions).collect();
         let settings = &app.settings;
         let launch = LaunchRun {
-            task: if is_typed { written_out } else { task },
+            task: if is_typed { expanded_task } else { task },
             context: (!context.is_empty()).then(|| context.join("\n\n")),
             refinement: Some(!settings.quick),
             planning_mode: settings.plan || settings.plan_and_execute,
@@ -89,7 +93,7 @@ impl RunDraft {
 }
 
 /// Checks that there is a task and that its length is allowed.
-fn checked(task: Option<String>) -> Result<String, Failure> {
+fn checked_task(task: Option<String>) -> Result<String, Failure> {
     let task = task.ok_or_else(|| {
         Failure::usage("there is no task")
             .hint("give a task: althing \"Compare three ways to cache HTTP responses\", or `-` to read it from stdin")
@@ -98,8 +102,8 @@ fn checked(task: Option<String>) -> Result<String, Failure> {
     if task.trim().is_empty() {
         return Err(Failure::usage("the task is empty").hint("describe what to do"));
     }
-    if task.len() as u64 > MOST_TASK_BYTES {
-        return Err(Failure::usage(format!("the task is longer than {} MiB", MOST_TASK_BYTES >> 20))
+    if task.len() as u64 > MAX_TASK_BYTES {
+        return Err(Failure::usage(format!("the task is longer than {} MiB", MAX_TASK_BYTES >> 20))
             .hint("put large material into files"));
     }
     Ok(task)
@@ -122,6 +126,6 @@ pub fn conversation(
     choice.narrow(&mut team);
     let goal = choice.task.clone().filter(|task| !task.is_empty());
     let goal = goal.unwrap_or_else(|| "conversation".to_owned());
-    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::named(app)?);
+    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::from_settings(app)?);
     Ok((sessions, ChatRequest { choice, goal, attended }))
 }

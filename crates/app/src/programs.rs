@@ -15,18 +15,20 @@ use std::sync::Arc;
 pub fn assemble(custom: Vec<CustomAdapter>, app: &AppContext) -> Arc<dyn Programs> {
     let variables = app.environment.clone();
     let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.setting(name));
-    let custom = custom.into_iter().map(|adapter| described(adapter, &fill)).collect();
+    let custom = custom.into_iter().map(|adapter| custom_adapter(adapter, &fill)).collect();
     let starter = starter(Adapters::with(custom), app);
     let runner = ProgramRunner::new(starter, patterns(app));
-    Arc::new(Filled { runner, fill: Box::new(fill) })
+    Arc::new(VariableFiller { runner, fill: Box::new(fill) })
 }
 
 /// What is needed to start CLI agents: adapters, launcher, sandbox.
 pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStarter> {
     let launcher = Launcher::default();
     let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
-    let trying = launcher.clone();
-    let found = session::apart(async move { althing_runner::detect(&trying, &std::env::temp_dir()).await });
+    let probe_launcher = launcher.clone();
+    let found = session::block_on_thread(async move {
+        althing_runner::detect(&probe_launcher, &std::env::temp_dir()).await
+    });
     let confinement = match found {
         Some(available) => available.choose(accepted),
         None => Confinement::Refused { why: "sandbox detection failed".to_owned() },
@@ -57,7 +59,7 @@ fn patterns(app: &AppContext) -> PatternTable {
 }
 
 /// Converts a custom adapter to the runner's type.
-fn described(
+fn custom_adapter(
     adapter: CustomAdapter,
     fill: &dyn Fn(&str) -> Result<String, String>,
 ) -> adapter::CustomAdapter {
@@ -90,12 +92,12 @@ type Fill = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
 /// Fills in a program's environment variables when it starts. The log keeps them as the user wrote them, so it contains
 /// no secret.
-struct Filled {
+struct VariableFiller {
     runner: ProgramRunner,
     fill: Box<Fill>,
 }
 
-impl Programs for Filled {
+impl Programs for VariableFiller {
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
         Box::pin(async move {
             let mut job = job.clone();

@@ -24,7 +24,7 @@ impl From<ProjectError> for Failure {
 }
 
 /// Opens the project that the settings name; creates it if it does not exist.
-pub fn named(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
+pub fn from_settings(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     let Some(which) = &app.settings.project else { return Ok(None) };
     let dir = find(which, &app.environment)?;
     let state = app.state_dir();
@@ -40,7 +40,7 @@ pub fn named(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
 }
 
 /// Opens the project of a session that is resumed.
-pub fn again(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
+pub fn reopen(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     dir.map(|dir| open(Path::new(dir), app)).transpose()
 }
 

@@ -1,7 +1,7 @@
 //! What outlives a session: a project's record of its runs, their deliverables, and the progress of plans. It observes
 //! every fact once the fact is on disk, and again after a crash, so everything here is idempotent.
 
-use crate::context::Notify as Tell;
+use crate::context::Notify;
 use crate::project::Project;
 use althing_journal::{session_dir, task_dir};
 use althing_protocol::{
@@ -18,13 +18,13 @@ pub struct Records {
     session: SessionId,
     state_dir: PathBuf,
     project: Option<Arc<Project>>,
-    tell: Tell,
+    notify: Notify,
     /// Runs that execute a plan.
-    plans: HashMap<TaskId, Executed>,
+    plans: HashMap<TaskId, ExecutingPlan>,
 }
 
 /// A plan that is being executed.
-struct Executed {
+struct ExecutingPlan {
     plan: PlanRef,
     /// Held until the run ends, so that two runs never execute the same plan.
     _lock: Option<PlanLock>,
@@ -36,10 +36,10 @@ impl Records {
         session: SessionId,
         state_dir: PathBuf,
         project: Option<Arc<Project>>,
-        tell: Tell,
+        notify: Notify,
         history: &[Arc<Event>],
     ) -> Self {
-        let mut records = Self { session, state_dir, project, tell, plans: HashMap::new() };
+        let mut records = Self { session, state_dir, project, notify, plans: HashMap::new() };
         // Only the last progress of each plan task matters.
         let mut last: BTreeMap<(TaskId, String), &Event> = BTreeMap::new();
         for event in history {
@@ -48,35 +48,36 @@ impl Records {
                     last.insert((task.clone(), progress.task.clone()), event);
                 }
                 (Fact::Decided(Verdict::Finished { .. }), _) => {
-                    records.take_all(std::mem::take(&mut last).into_values());
-                    records.take(event);
+                    records.observe_all(std::mem::take(&mut last).into_values());
+                    records.observe(event);
                 }
-                _ => records.take(event),
+                _ => records.observe(event),
             }
         }
-        records.take_all(last.into_values());
+        records.observe_all(last.into_values());
         records
     }
 
-    fn take_all<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
+    fn observe_all<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
         let mut events: Vec<&Event> = events.collect();
         events.sort_by_key(|event| event.seq);
         for event in events {
-            self.take(event);
+            self.observe(event);
         }
     }
 
     /// Updates the records for a fact.
-    pub fn take(&mut self, event: &Event) {
+    pub fn observe(&mut self, event: &Event) {
         match &event.fact {
             Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if spec.subagent_of.is_none() => {
-                self.began(id, spec, event.at);
+                self.run_started(id, spec, event.at);
             }
             Fact::ItemAdded { item: Item::PlanProgress(progress), .. } => {
                 let Some(task) = &event.task else { return };
                 let executed = self.plans.iter().find(|(run, _)| run.covers(task));
-                if let Some(Err(error)) = executed.map(|(_, plan)| self.progressed(&plan.plan, progress)) {
-                    (self.tell)(&format!("the plan's progress could not be saved: {error}"));
+                if let Some(Err(error)) = executed.map(|(_, plan)| self.store_progress(&plan.plan, progress))
+                {
+                    (self.notify)(&format!("the plan's progress could not be saved: {error}"));
                 }
             }
             Fact::Decided(Verdict::Finished { result, .. }) => {
@@ -84,9 +85,9 @@ impl Records {
                 self.plans.remove(task);
                 let is_ours = result.run_id == format!("{}.{task}", self.session);
                 if let Some(project) = self.project.clone().filter(|_| is_ours) {
-                    match ended(&project, result) {
-                        Ok(delivered) => self.tell_of(&delivered, &project),
-                        Err(error) => (self.tell)(&format!("the project could not be updated: {error}")),
+                    match finish_run(&project, result) {
+                        Ok(delivered) => self.report_delivery(&delivered, &project),
+                        Err(error) => (self.notify)(&format!("the project could not be updated: {error}")),
                     }
                 }
             }
@@ -94,30 +95,30 @@ impl Records {
         }
     }
 
-    fn began(&mut self, run: &TaskId, spec: &RunSpec, at: Timestamp) {
+    fn run_started(&mut self, run: &TaskId, spec: &RunSpec, at: Timestamp) {
         if let Some(plan) = &spec.plan {
             let lock = PlanStore::of(&self.state_dir).load(&plan.plan.path).and_then(|plan| plan.lock());
             if let Err(error @ PlanError::Locked { .. }) = &lock {
-                (self.tell)(&error.to_string());
+                (self.notify)(&error.to_string());
             }
-            self.plans.insert(run.clone(), Executed { plan: plan.plan.clone(), _lock: lock.ok() });
+            self.plans.insert(run.clone(), ExecutingPlan { plan: plan.plan.clone(), _lock: lock.ok() });
         }
         let Some(project) = &self.project else { return };
         let id = format!("{}.{run}", self.session);
         let log_dir = task_dir(&session_dir(&self.state_dir, &self.session), run);
-        let begun = match project.workspace.description(&id) {
+        let started = match project.workspace.description(&id) {
             Ok(Some(_)) => Ok(()),
             Err(error) => Err(error),
             Ok(None) => {
                 project.workspace.begin_run(&id, &spec.task, spec.modes, &log_dir.display().to_string(), at)
             }
         };
-        if let Err(error) = begun {
-            (self.tell)(&format!("the project could not be updated: {error}"));
+        if let Err(error) = started {
+            (self.notify)(&format!("the project could not be updated: {error}"));
         }
     }
 
-    fn progressed(&self, plan: &PlanRef, progress: &PlanProgress) -> Result<(), PlanError> {
+    fn store_progress(&self, plan: &PlanRef, progress: &PlanProgress) -> Result<(), PlanError> {
         let mut plan = PlanStore::of(&self.state_dir).load(&plan.path)?;
         let known = plan.progress(&progress.task);
         if known.status == progress.status && known.note == progress.note {
@@ -126,30 +127,31 @@ impl Records {
         plan.set(&progress.task, progress.status, progress.note.clone())
     }
 
-    fn tell_of(&self, delivered: &DeliveryReport, project: &Project) {
+    fn report_delivery(&self, delivered: &DeliveryReport, project: &Project) {
         let dir = project.workspace.deliverables_dir();
         if !delivered.copied.is_empty() {
-            (self.tell)(&format!("delivered to {}: {}", dir.display(), delivered.copied.join(", ")));
+            (self.notify)(&format!("delivered to {}: {}", dir.display(), delivered.copied.join(", ")));
         }
         for (name, beside) in &delivered.beside {
-            (self.tell)(&format!("{name} was edited by hand and is kept; the run's version is {beside}"));
+            (self.notify)(&format!("{name} was edited by hand and is kept; the run's version is {beside}"));
         }
         for (name, why) in &delivered.left_out {
-            (self.tell)(&format!("{name} was not delivered: {why}"));
+            (self.notify)(&format!("{name} was not delivered: {why}"));
         }
     }
 }
 
 /// Delivers a run's files and records its end. Done only once, because later runs may have delivered the same files
 /// again.
-fn ended(project: &Project, result: &RunResult) -> Result<DeliveryReport, ProjectError> {
+fn finish_run(project: &Project, result: &RunResult) -> Result<DeliveryReport, ProjectError> {
     let workspace = &project.workspace;
     let known = workspace.description(&result.run_id)?;
     if known.is_some_and(|known| known.get("status").is_none_or(|status| status != "running")) {
         return Ok(DeliveryReport::default());
     }
-    let gives = matches!(result.status, RunStatus::Completed | RunStatus::Partial) && !result.modes.planning;
-    let from = result.workspace_path.as_ref().filter(|_| gives);
+    let delivers =
+        matches!(result.status, RunStatus::Completed | RunStatus::Partial) && !result.modes.planning;
+    let from = result.workspace_path.as_ref().filter(|_| delivers);
     let delivered = match from {
         Some(from) => workspace.deliver(Path::new(from), &result.run_id)?,
         None => DeliveryReport::default(),
@@ -162,8 +164,8 @@ fn ended(project: &Project, result: &RunResult) -> Result<DeliveryReport, Projec
 pub fn plan_run(plan: &StoredPlan) -> PlanRun {
     let progress = |task: &PlanTask| {
         let known = plan.progress(&task.id);
-        let begun = known.status != PlanStatus::Pending;
-        begun.then(|| PlanProgress { task: task.id.clone(), status: known.status, note: known.note })
+        let started = known.status != PlanStatus::Pending;
+        started.then(|| PlanProgress { task: task.id.clone(), status: known.status, note: known.note })
     };
     let tasks = &plan.plan().tasks;
     PlanRun {

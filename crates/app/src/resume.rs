@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::programs;
 use crate::project;
 use crate::service;
-use crate::session::{self, Cast, Staff, Started};
+use crate::session::{self, Dependencies, StartedSession, TeamBackends};
 use crate::team;
 use crate::trust;
 use althing_protocol::{
@@ -41,7 +41,7 @@ pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Optio
 }
 
 /// Continues a session where it stopped, with the team, the workspaces and the workflow that it recorded.
-pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<Started, Failure> {
+pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
     for notice in &owned.notices {
@@ -50,30 +50,31 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<Started, 
     }
     trust::require_own_session(&app.session_dir(id), app)?;
     let opened = opening(&owned.events)?;
-    let team = team::recorded(&opened, &app.environment)?;
+    let team = team::from_record(&opened, &app.environment)?;
     team.announce(app);
-    let (cast, programs) = match &opened.op {
+    let (backends, programs) = match &opened.op {
         Some(Op::StartWorkflow { spec }) => {
             warn_of_changes(spec, app);
             let mut tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
             let has_runs = tasks.any(|task| matches!(task.body, StageBody::Run(_)));
-            let cast = if has_runs { session::cast(&team, None, app)? } else { Cast::default() };
+            let backends =
+                if has_runs { session::team_backends(&team, None, app)? } else { TeamBackends::default() };
             let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
-            (cast, Some(programs::assemble(adapters, app)))
+            (backends, Some(programs::assemble(adapters, app)))
         }
-        Some(Op::StartChat { spec }) => (conversation::recast(spec, &team, app)?, None),
-        _ => (session::cast(&team, None, app)?, None),
+        Some(Op::StartChat { spec }) => (conversation::resumed_backends(spec, &team, app)?, None),
+        _ => (session::team_backends(&team, None, app)?, None),
     };
-    let project = project::again(opened.project.as_deref(), app)?;
+    let project = project::reopen(opened.project.as_deref(), app)?;
     // The chat agent works in the directory where the conversation was started.
     let mut there = app.clone();
     there.environment.cwd = PathBuf::from(&opened.cwd);
-    let places = session::places(id, cast.tools, project.clone(), &app.state_dir(), &there).await;
-    let staff = Staff { backends: cast.backends, places: places.clone(), programs, project };
-    let orchestrator = session::open(id.clone(), owned, staff, None, app)?;
+    let envs = session::session_envs(id, backends.tools, project.clone(), &app.state_dir(), &there).await;
+    let dependencies = Dependencies { backends: backends.backends, envs: envs.clone(), programs, project };
+    let orchestrator = session::start_orchestrator(id.clone(), owned, dependencies, None, app)?;
     // If the session has already ended, its events say so.
     let _ = orchestrator.submitter().submit(Submission::new(Op::Resume, Origin::User));
-    Ok(Started { id: id.clone(), orchestrator, places })
+    Ok(StartedSession { id: id.clone(), orchestrator, envs })
 }
 
 /// Whether a session is over.
@@ -87,7 +88,7 @@ fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     if now.as_ref().is_ok_and(|digest| *digest == spec.digest) {
         return;
     }
-    let what = team::what_became_of(now.as_ref().map(|_| ()));
+    let what = team::describe_change(now.as_ref().map(|_| ()));
     app.notify(&format!(
         "{} {what}; the session continues with the workflow it was started with",
         spec.source

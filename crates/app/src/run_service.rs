@@ -20,22 +20,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The largest file that a client can read.
-const MOST_FILE_BYTES: u64 = 4 << 20;
+const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Starts runs for MCP clients, and finds earlier ones.
-pub struct RunDesk {
+pub struct LocalRunService {
     app: AppContext,
     team_spec: TeamSpec,
     sessions: LocalSessions,
 }
 
-impl RunDesk {
+impl LocalRunService {
     /// A service that starts runs of this team.
     pub fn new(team: Team, app: AppContext) -> Result<Self, Failure> {
-        let project = project::named(&app)?;
-        let about = conversation::about(&team, project.as_deref(), &app)?;
-        let cast = session::cast(&team, Some(&about), &app)?;
-        let team_spec = conversation::team_spec(&team, &cast, about, false, &app);
+        let project = project::from_settings(&app)?;
+        let context_paths = conversation::team_context_paths(&team, project.as_deref(), &app)?;
+        let backends = session::team_backends(&team, Some(&context_paths), &app)?;
+        let team_spec = conversation::team_spec(&team, &backends, context_paths, false, &app);
         let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
         Ok(Self { app, team_spec, sessions })
     }
@@ -47,7 +47,7 @@ impl RunDesk {
 
     /// All events of a run's session.
     async fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
-        let (session, _) = split(run)?;
+        let (session, _) = split_run_id(run)?;
         Some(self.sessions.read(&SessionId::new(session)).await.ok()?.events)
     }
 
@@ -79,18 +79,18 @@ impl RunDesk {
         let mut views = Vec::new();
         for session in runs.take(most) {
             let run = format!("{}.{}", session.id, TaskId::run(1));
-            views.extend(self.events(&run).await.and_then(|events| view(&run, &events)));
+            views.extend(self.events(&run).await.and_then(|events| summary(&run, &events)));
         }
         views
     }
 
-    async fn file(&self, run: &str, place: RunDir, path: &str) -> Result<RunFile, String> {
+    async fn file(&self, run: &str, dir: RunDir, path: &str) -> Result<RunFile, String> {
         let unknown = || "no such run".to_owned();
         let events = self.events(run).await.ok_or_else(unknown)?;
-        let (session, task) = split(run).ok_or_else(unknown)?;
+        let (session, task) = split_run_id(run).ok_or_else(unknown)?;
         let (lines, _) = fold(&events);
         let known = lines.session().runs.get(&TaskId::from(task)).ok_or_else(unknown)?;
-        let root = match place {
+        let root = match dir {
             RunDir::Log => self.app.task_dir(&SessionId::new(session), &TaskId::from(task)),
             RunDir::Workspace => {
                 let path = known.result.as_ref().and_then(|result| result.workspace_path.clone());
@@ -99,7 +99,7 @@ impl RunDesk {
         };
         let path = path.to_owned();
         let read = service::blocking(move || {
-            let found = althing_workspace::read_confined_path(&root, &path, MOST_FILE_BYTES);
+            let found = althing_workspace::read_confined_path(&root, &path, MAX_FILE_BYTES);
             found.map_err(|error| Failure::usage(format!("`{path}` cannot be read: {error}")))
         });
         Ok(match read.await.map_err(|failure| failure.message)? {
@@ -110,7 +110,7 @@ impl RunDesk {
 }
 
 /// Splits a run id into its session and its task.
-fn split(run: &str) -> Option<(&str, &str)> {
+fn split_run_id(run: &str) -> Option<(&str, &str)> {
     run.split_once('.').filter(|(session, task)| !session.is_empty() && !task.is_empty())
 }
 
@@ -136,8 +136,8 @@ fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
 }
 
 /// A summary of a run, folded from its events.
-fn view(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
-    let task = TaskId::from(split(run)?.1);
+fn summary(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
+    let task = TaskId::from(split_run_id(run)?.1);
     let (lines, progress) = fold(events);
     let session = lines.session();
     Some(RunSummary {
@@ -149,7 +149,7 @@ fn view(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
     })
 }
 
-impl RunService for RunDesk {
+impl RunService for LocalRunService {
     fn launch_tool(&self) -> ToolSpec {
         launch_run_spec(&self.team_spec)
     }
@@ -159,7 +159,7 @@ impl RunService for RunDesk {
     }
 
     fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>> {
-        Box::pin(async move { view(run, &self.events(run).await?) })
+        Box::pin(async move { summary(run, &self.events(run).await?) })
     }
 
     fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunSummary>> {
@@ -168,14 +168,14 @@ impl RunService for RunDesk {
 
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
         Box::pin(async move {
-            let (session, task) = split(run)?;
+            let (session, task) = split_run_id(run)?;
             // Subscribe before reading from disk: a run that ends in between is seen in one of the two.
             let id = SessionId::new(session);
             let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
             let events = self.events(run).await?;
             let task = TaskId::from(task);
             let outcome = outcome(fold(&events).0.session(), &task);
-            let feed = Following { live, lines: ProgressLines::default(), task, outcome };
+            let feed = RunFollower { live, lines: ProgressLines::default(), task, outcome };
             Some(Box::new(feed) as Box<dyn RunFeed>)
         })
     }
@@ -183,13 +183,13 @@ impl RunService for RunDesk {
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>> {
         Box::pin(async move {
             let events = self.events(run).await?;
-            outcome(fold(&events).0.session(), &TaskId::from(split(run)?.1))
+            outcome(fold(&events).0.session(), &TaskId::from(split_run_id(run)?.1))
         })
     }
 
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let (session, task) = split(run).ok_or("no such run")?;
+            let (session, task) = split_run_id(run).ok_or("no such run")?;
             let cancel = Submission::new(Op::Cancel { task: TaskId::from(task) }, Origin::Client);
             if self.sessions.submit(&SessionId::new(session), cancel).is_ok() {
                 return Ok(());
@@ -208,7 +208,7 @@ impl RunService for RunDesk {
         decision: Decision,
     ) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
-            let (session, _) = split(run).ok_or("no such run")?;
+            let (session, _) = split_run_id(run).ok_or("no such run")?;
             let answer = Submission::new(Op::Answer { interaction, decision }, Origin::Client);
             let answered = self.sessions.submit(&SessionId::new(session), answer);
             answered.map_err(|_| format!("run {run} does not run in this process"))
@@ -218,15 +218,15 @@ impl RunService for RunDesk {
     fn file<'a>(
         &'a self,
         run: &'a str,
-        place: RunDir,
+        dir: RunDir,
         path: &'a str,
     ) -> BoxFuture<'a, Result<RunFile, String>> {
-        Box::pin(Self::file(self, run, place, path))
+        Box::pin(Self::file(self, run, dir, path))
     }
 }
 
 /// Follows one run for an MCP client.
-struct Following {
+struct RunFollower {
     /// None for a run that is not running in this process.
     live: Option<Box<dyn EventStream>>,
     lines: ProgressLines,
@@ -234,7 +234,7 @@ struct Following {
     outcome: Option<RunOutcome>,
 }
 
-impl RunFeed for Following {
+impl RunFeed for RunFollower {
     fn next(&mut self) -> BoxFuture<'_, RunUpdate> {
         Box::pin(async move {
             loop {

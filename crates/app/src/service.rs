@@ -3,12 +3,12 @@
 //! A front end launches a session, follows its events, submits ops and waits for its end. It never touches the engine, the
 //! journal or an agent's workspace.
 
-use crate::agent_env::Places;
+use crate::agent_env::SessionEnvs;
 use crate::context::AppContext;
 use crate::failure::Failure;
 use crate::launch::{self, SessionRequest};
 use crate::project::Project;
-use crate::session::{CLOSING, Started};
+use crate::session::{CLOSE_TIMEOUT, StartedSession};
 use crate::team::Team;
 use althing_engine::{Orchestrator, SessionEnd};
 use althing_protocol::{
@@ -24,7 +24,7 @@ use tokio::task::JoinSet;
 /// How often the log of a session in another process is polled.
 const POLL: Duration = Duration::from_millis(250);
 /// How many ended sessions are remembered, so that a late caller can still ask how they ended.
-const MOST_ENDED: usize = 64;
+const MAX_ENDED: usize = 64;
 
 /// The port through which front ends use sessions.
 pub trait SessionService: Send + Sync {
@@ -42,7 +42,7 @@ pub trait SessionService: Send + Sync {
     /// Sends an op to a session that runs in this process; the answer comes as events. A session that has just ended
     /// ignores the op; its events say that it ended.
     fn submit(&self, id: &SessionId, submission: Submission) -> Result<(), Failure> {
-        let engine = self.engine(id).ok_or_else(|| not_here(id))?;
+        let engine = self.engine(id).ok_or_else(|| not_running_here(id))?;
         engine.submit(submission);
         Ok(())
     }
@@ -61,20 +61,20 @@ pub trait SessionService: Send + Sync {
     fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>>;
 }
 
-fn not_here(id: &SessionId) -> Failure {
+fn not_running_here(id: &SessionId) -> Failure {
     Failure::usage(format!("session {id} does not run in this process"))
         .hint("`althing sessions` lists the sessions; `althing resume` continues one")
 }
 
 /// How a session's thread ended: None if it panicked.
-type End = Option<SessionEnd>;
+type ThreadEnd = Option<SessionEnd>;
 
 /// A session that was launched by this service.
-struct Launched {
+struct LaunchedSession {
     /// None once the session has ended.
     engine: Option<Arc<dyn Engine>>,
-    places: Arc<Places>,
-    end: watch::Receiver<Option<End>>,
+    envs: Arc<SessionEnvs>,
+    end: watch::Receiver<Option<ThreadEnd>>,
 }
 
 /// Runs sessions in this process and stores them in the user's state directory.
@@ -82,7 +82,7 @@ pub struct LocalSessions {
     app: AppContext,
     team: Option<Arc<Team>>,
     project: Option<Arc<Project>>,
-    launched: Arc<Mutex<BTreeMap<SessionId, Launched>>>,
+    launched: Arc<Mutex<BTreeMap<SessionId, LaunchedSession>>>,
     /// One task per session: it waits for the end and closes the agents' environments.
     closing: Mutex<JoinSet<()>>,
 }
@@ -116,16 +116,16 @@ impl LocalSessions {
     }
 
     /// Supervises a started session until it ends and everything that was started for its agents is closed.
-    fn attend(&self, Started { id, orchestrator, places }: Started) {
+    fn supervise(&self, StartedSession { id, orchestrator, envs }: StartedSession) {
         let (ended, end) = watch::channel(None);
         let engine: Arc<dyn Engine> = Arc::new(orchestrator.engine_handle());
         let mut launched = lock(&self.launched);
         let over: Vec<SessionId> =
             launched.iter().filter(|(_, one)| one.engine.is_none()).map(|(id, _)| id.clone()).collect();
-        for id in over.iter().take(over.len().saturating_sub(MOST_ENDED)) {
+        for id in over.iter().take(over.len().saturating_sub(MAX_ENDED)) {
             launched.remove(id);
         }
-        launched.insert(id.clone(), Launched { engine: Some(engine), places: places.clone(), end });
+        launched.insert(id.clone(), LaunchedSession { engine: Some(engine), envs: envs.clone(), end });
         drop(launched);
         let (all, app) = (Arc::clone(&self.launched), self.app.clone());
         let mut closing = lock(&self.closing);
@@ -137,7 +137,7 @@ impl LocalSessions {
             }
             // Fails only if no caller waits for the end.
             let _ = ended.send(Some(stopped));
-            close_places(&places, &app).await;
+            close_envs(&envs, &app).await;
         });
     }
 
@@ -149,16 +149,16 @@ impl LocalSessions {
         let mut closing = std::mem::take(&mut *lock(&self.closing));
         let closed = async { while closing.join_next().await.is_some() {} };
         // Each session may take this long to end, and as long again to close.
-        if tokio::time::timeout(2 * CLOSING, closed).await.is_err() {
+        if tokio::time::timeout(2 * CLOSE_TIMEOUT, closed).await.is_err() {
             self.app.notify("some sessions did not end in time; they end with this process");
         }
     }
 
     /// Closes what was started for agents without waiting for their sessions, for a process that must exit now.
     pub async fn abandon(&self) {
-        let places: Vec<Arc<Places>> = lock(&self.launched).values().map(|one| one.places.clone()).collect();
-        for places in places {
-            close_places(&places, &self.app).await;
+        let envs: Vec<Arc<SessionEnvs>> = lock(&self.launched).values().map(|one| one.envs.clone()).collect();
+        for envs in envs {
+            close_envs(&envs, &self.app).await;
         }
     }
 
@@ -196,7 +196,7 @@ impl Drop for LocalSessions {
 
 /// Joins the session's thread on a separate thread: the runtime must keep running while the session ends, and dropping
 /// the runtime must not wait for a session.
-async fn join(orchestrator: Orchestrator) -> End {
+async fn join(orchestrator: Orchestrator) -> ThreadEnd {
     let (ended, end) = tokio::sync::oneshot::channel();
     let waiting = std::thread::Builder::new().name("session end".into()).spawn(move || {
         // Fails only if the process is ending.
@@ -206,8 +206,8 @@ async fn join(orchestrator: Orchestrator) -> End {
     end.await.ok().flatten()
 }
 
-async fn close_places(places: &Places, app: &AppContext) {
-    if tokio::time::timeout(CLOSING, places.close()).await.is_err() {
+async fn close_envs(envs: &SessionEnvs, app: &AppContext) {
+    if tokio::time::timeout(CLOSE_TIMEOUT, envs.close()).await.is_err() {
         app.notify("some agents' processes did not end in time; they end with this process");
     }
 }
@@ -217,7 +217,7 @@ impl SessionService for LocalSessions {
         Box::pin(async move {
             let started = launch::start(request, self, &self.app).await?;
             let id = started.id.clone();
-            self.attend(started);
+            self.supervise(started);
             Ok(id)
         })
     }
@@ -234,7 +234,7 @@ impl SessionService for LocalSessions {
             }
             let (store, stored) = self.stored(id).await?;
             let mut tail =
-                Tail { store, id: id.clone(), last: Seq(0), backlog: VecDeque::new(), is_owned: true };
+                LogTail { store, id: id.clone(), last: Seq(0), backlog: VecDeque::new(), is_owned: true };
             tail.take(stored, from);
             Ok(Box::new(tail) as Box<dyn EventStream>)
         })
@@ -259,7 +259,7 @@ impl SessionService for LocalSessions {
     fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>> {
         Box::pin(async move {
             let end = lock(&self.launched).get(id).map(|one| one.end.clone());
-            let mut end = end.ok_or_else(|| not_here(id))?;
+            let mut end = end.ok_or_else(|| not_running_here(id))?;
             let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone().flatten());
             ended.ok_or_else(|| Failure::no_answer("the session ended unexpectedly"))
         })
@@ -268,7 +268,7 @@ impl SessionService for LocalSessions {
 
 /// The events of a session that does not run here: the recorded ones, then those that its owner appends, until nobody
 /// owns it.
-struct Tail {
+struct LogTail {
     store: Arc<dyn SessionStore>,
     id: SessionId,
     last: Seq,
@@ -276,7 +276,7 @@ struct Tail {
     is_owned: bool,
 }
 
-impl Tail {
+impl LogTail {
     fn take(&mut self, stored: StoredSession, from: Seq) {
         self.is_owned = stored.is_owned;
         self.last = stored.events.last().map_or(self.last, |event| event.seq);
@@ -284,7 +284,7 @@ impl Tail {
     }
 }
 
-impl EventStream for Tail {
+impl EventStream for LogTail {
     fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>> {
         Box::pin(async move {
             loop {
@@ -350,12 +350,12 @@ mod tests {
         }
     }
 
-    fn followed(
+    fn follow_all(
         replies: Vec<Result<StoredSession, JournalErrorKind>>,
     ) -> Vec<Result<FeedItem, JournalError>> {
         let store = Arc::new(Replies(Mutex::new(replies)));
         let mut tail =
-            Tail { store, id: "s1".into(), last: Seq(0), backlog: VecDeque::new(), is_owned: true };
+            LogTail { store, id: "s1".into(), last: Seq(0), backlog: VecDeque::new(), is_owned: true };
         crate::session::runtime().unwrap().block_on(async {
             let mut items = Vec::new();
             while let Some(item) = tail.next().await {
@@ -367,9 +367,9 @@ mod tests {
 
     #[test]
     fn following_a_session_of_another_process_reports_a_log_that_cannot_be_read() {
-        assert_eq!(followed(vec![Err(JournalErrorKind::NotFound)]), [], "a deleted session has ended");
+        assert_eq!(follow_all(vec![Err(JournalErrorKind::NotFound)]), [], "a deleted session has ended");
         for kind in [JournalErrorKind::Unreadable, JournalErrorKind::Failed] {
-            assert_eq!(followed(vec![Err(kind)]), [Err(error(kind))]);
+            assert_eq!(follow_all(vec![Err(kind)]), [Err(error(kind))]);
         }
         // A store that is temporarily unavailable is read again.
         let event = Arc::new(Event {
@@ -381,6 +381,6 @@ mod tests {
         });
         let stored = StoredSession { events: vec![Arc::clone(&event)], ..StoredSession::default() };
         let replies = vec![Ok(stored), Err(JournalErrorKind::Unavailable)];
-        assert_eq!(followed(replies), [Ok(FeedItem::Event(event))]);
+        assert_eq!(follow_all(replies), [Ok(FeedItem::Event(event))]);
     }
 }

@@ -1,6 +1,6 @@
 //! Wires up a session: journal, backends, agents' environments and engine.
 
-use crate::agent_env::{self, Places, TeamTools, Walls};
+use crate::agent_env::{self, Sandboxes, SessionEnvs, TeamTools};
 use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
@@ -28,13 +28,13 @@ use tokio::runtime::{Handle, Runtime};
 
 /// How long CLI agents and containers may take to stop. Usually they take a moment, but a Docker daemon on a busy
 /// machine is slow, and a container left behind is worse than a slow exit.
-pub const CLOSING: Duration = Duration::from_secs(10);
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for a disk that accepts no writes, such as a full one.
-const DISK_PATIENCE: Duration = Duration::from_secs(60);
+const DISK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A team's agents as members of a run, with their backends and tools.
 #[derive(Default)]
-pub struct Cast {
+pub struct TeamBackends {
     /// The agents, as members of a run.
     pub members: Vec<Member>,
     /// The backend of each agent.
@@ -58,23 +58,27 @@ pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
 }
 
 /// Makes the members and backends of a team's agents.
-pub fn cast(team: &Team, about: Option<&[ContextPath]>, app: &AppContext) -> Result<Cast, Failure> {
-    let mut cast = Cast { tools: TeamTools::of(&team.config), ..Cast::default() };
+pub fn team_backends(
+    team: &Team,
+    context_paths: Option<&[ContextPath]>,
+    app: &AppContext,
+) -> Result<TeamBackends, Failure> {
+    let mut backends = TeamBackends { tools: TeamTools::of(&team.config), ..TeamBackends::default() };
     for agent in &team.config.agents {
-        let member = cast.add(&agent.id, &agent.backend, team, app)?;
+        let member = backends.add(&agent.id, &agent.backend, team, app)?;
         let member = Member {
             system_message: agent.system_message.clone(),
             // An agent needs tools to read the run's context paths.
-            has_tools: cast.tools.has(&agent.id) || about.is_some_and(|paths| !paths.is_empty()),
+            has_tools: backends.tools.has(&agent.id) || context_paths.is_some_and(|paths| !paths.is_empty()),
             voting_sensitivity: agent.voting_sensitivity,
             ..member
         };
-        cast.members.push(member);
+        backends.members.push(member);
     }
-    Ok(cast)
+    Ok(backends)
 }
 
-impl Cast {
+impl TeamBackends {
     /// Adds an agent's backend, and returns the agent as a member.
     pub fn add(
         &mut self,
@@ -117,7 +121,7 @@ impl Cast {
     }
 }
 
-impl Cast {
+impl TeamBackends {
     /// Adds the backend of a CLI agent.
     fn add_program(
         &mut self,
@@ -156,11 +160,11 @@ impl Cast {
 }
 
 /// The conversation that the settings ask to continue, if any.
-pub fn to_go_on_with(app: &AppContext) -> Result<Option<SessionId>, Failure> {
+pub fn session_to_continue(app: &AppContext) -> Result<Option<SessionId>, Failure> {
     if let Some(id) = &app.settings.session {
         return Ok(Some(SessionId::new(id.as_str())));
     }
-    if !app.settings.go_on {
+    if !app.settings.continue_newest {
         return Ok(None);
     }
     let sessions = match app.existing_store()? {
@@ -187,35 +191,35 @@ pub fn runtime() -> Result<Runtime, Failure> {
 }
 
 /// Blocks on a separate thread, because the caller may already be inside a Tokio runtime.
-pub fn apart<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<T> {
+pub fn block_on_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let waiting = std::thread::spawn(move || Some(runtime().ok()?.block_on(work)));
     waiting.join().ok().flatten()
 }
 
 /// The environments of a session's agents, with the sandboxes that they need.
-pub(crate) async fn places(
+pub(crate) async fn session_envs(
     id: &SessionId,
     tools: TeamTools,
     project: Option<Arc<Project>>,
     state_dir: &Path,
     app: &AppContext,
-) -> Arc<Places> {
-    let tell = app.notifier();
-    let mut walls = if tools.runs_commands() || tools.starts_servers() {
+) -> Arc<SessionEnvs> {
+    let notify = app.notifier();
+    let mut sandboxes = if tools.runs_commands() || tools.starts_servers() {
         let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
-        Walls::find(&std::env::temp_dir(), accepted).await
+        Sandboxes::detect(&std::env::temp_dir(), accepted).await
     } else {
-        Walls::unneeded()
+        Sandboxes::none()
     };
     if tools.needs_docker() {
         let socket = agent_env::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
-        walls.docker = agent_env::docker(&tell, &socket).await;
+        sandboxes.docker = agent_env::connect_docker(&notify, &socket).await;
     }
     if tools.runs_commands() {
-        let docker = walls.docker.is_some();
-        tracing::info!(confinement = ?walls.local.kind(), docker, "where commands run");
+        let docker = sandboxes.docker.is_some();
+        tracing::info!(confinement = ?sandboxes.local.kind(), docker, "where commands run");
     }
-    match &walls.local {
+    match &sandboxes.local {
         Confinement::Unconfined(_) if tools.runs_commands() => {
             app.notify("commands run without a sandbox (--unconfined): agents can do everything that you can")
         }
@@ -226,7 +230,15 @@ pub(crate) async fn places(
         }
         _ => {}
     }
-    Arc::new(Places::new(id.clone(), state_dir.to_owned(), tools, project, walls, &app.environment, tell))
+    Arc::new(SessionEnvs::new(
+        id.clone(),
+        state_dir.to_owned(),
+        tools,
+        project,
+        sandboxes,
+        &app.environment,
+        notify,
+    ))
 }
 
 /// A session to be started.
@@ -242,27 +254,27 @@ pub(crate) struct NewSession {
 }
 
 /// A session that was started, and what must be closed after it.
-pub(crate) struct Started {
+pub(crate) struct StartedSession {
     /// The session's id.
     pub id: SessionId,
     /// Runs the session.
     pub orchestrator: Orchestrator,
     /// The agents' environments.
-    pub places: Arc<Places>,
+    pub envs: Arc<SessionEnvs>,
 }
 
 /// Starts a session: creates its directory, environments and log, and submits the first op.
-pub(crate) async fn begin(
+pub(crate) async fn start(
     new: NewSession,
     team: &Team,
-    Cast { backends, tools, .. }: Cast,
+    TeamBackends { backends, tools, .. }: TeamBackends,
     programs: Option<Arc<dyn Programs>>,
     app: &AppContext,
-) -> Result<Started, Failure> {
+) -> Result<StartedSession, Failure> {
     let store = app.store()?;
     let id = althing_journal::new_session_id(SystemClock.now(), fastrand::u64(..));
     let owned = store.create(&id).map_err(Failure::stored)?;
-    trust::note_own(&app.session_dir(&id), &app.environment);
+    trust::remember_own(&app.session_dir(&id), &app.environment);
     let opening = SessionOpened {
         schema: LOG_SCHEMA,
         session: id.clone(),
@@ -277,18 +289,18 @@ pub(crate) async fn begin(
         project: new.project.as_deref().map(Project::dir),
         op: Some(new.op),
     };
-    let places = places(&id, tools, new.project.clone(), &app.state_dir(), app).await;
-    let staff = Staff { backends, places: places.clone(), programs, project: new.project };
-    let orchestrator = open(id.clone(), owned, staff, Some(opening), app)?;
-    Ok(Started { id, orchestrator, places })
+    let envs = session_envs(&id, tools, new.project.clone(), &app.state_dir(), app).await;
+    let dependencies = Dependencies { backends, envs: envs.clone(), programs, project: new.project };
+    let orchestrator = start_orchestrator(id.clone(), owned, dependencies, Some(opening), app)?;
+    Ok(StartedSession { id, orchestrator, envs })
 }
 
 /// What a session depends on.
-pub(crate) struct Staff {
+pub(crate) struct Dependencies {
     /// The backend of each agent.
     pub backends: Backends,
     /// The agents' environments.
-    pub places: Arc<Places>,
+    pub envs: Arc<SessionEnvs>,
     /// Runs the CLI agents and commands of a workflow.
     pub programs: Option<Arc<dyn Programs>>,
     /// The project, if there is one.
@@ -296,10 +308,10 @@ pub(crate) struct Staff {
 }
 
 /// Starts the session's orchestrator.
-pub(crate) fn open(
+pub(crate) fn start_orchestrator(
     id: SessionId,
     owned: OwnedSession,
-    staff: Staff,
+    dependencies: Dependencies,
     opening: Option<SessionOpened>,
     app: &AppContext,
 ) -> Result<Orchestrator, Failure> {
@@ -308,28 +320,29 @@ pub(crate) fn open(
     let dir = app.session_dir(&id);
     let (name, log_dir) = (id.clone(), dir.display().to_string());
     let known = history.last().map_or(Seq(0), |event| event.seq);
-    let mut records = Records::new(id.clone(), state_dir.clone(), staff.project, app.notifier(), &history);
+    let mut records =
+        Records::new(id.clone(), state_dir.clone(), dependencies.project, app.notifier(), &history);
     let parts = SessionDeps {
         session: id,
         reader,
         journal,
         history,
-        backends: staff.backends,
-        agent_envs: Some(staff.places),
-        programs: staff.programs,
+        backends: dependencies.backends,
+        agent_envs: Some(dependencies.envs),
+        programs: dependencies.programs,
         plans: Some(Arc::new(StoredPlans { state_dir, environment: app.environment.clone() })),
         observer: Some(Box::new(move |event| {
-            crate::failpoint::may_happen("fact");
-            records.take(event);
+            crate::failpoint::hit("fact");
+            records.observe(event);
         })),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| {
-            crate::failpoint::may_happen("session");
+            crate::failpoint::hit("session");
             althing_journal::task_dir(&dir, task).display().to_string()
         }),
         runtime: Handle::current(),
-        journal_retry_timeout: DISK_PATIENCE,
+        journal_retry_timeout: DISK_TIMEOUT,
     };
     let orchestrator = Orchestrator::open(parts, opening)
         .map_err(|error| Failure::no_answer(format!("could not start a thread: {error}")))?;

@@ -15,7 +15,7 @@ pub struct Settings {
     /// Models to make agents of, as `TYPE:NAME`, instead of a config.
     pub model: Vec<String>,
     /// One agent works alone.
-    pub single_agent: Option<Single>,
+    pub single_agent: Option<SingleAgent>,
     /// Refinement is off.
     pub quick: bool,
     /// Agents plan, and change nothing.
@@ -39,7 +39,7 @@ pub struct Settings {
     /// The conversation to continue.
     pub session: Option<String>,
     /// Continue the newest conversation.
-    pub go_on: bool,
+    pub continue_newest: bool,
     /// Allow commands and CLI agents without a sandbox where no sandbox works.
     pub unconfined: bool,
     /// The OpenTelemetry collector to send spans to.
@@ -50,7 +50,7 @@ pub struct Settings {
 
 /// Which agent works alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Single {
+pub enum SingleAgent {
     /// The first agent of the config.
     First,
     /// The agent with this id.

@@ -2,12 +2,12 @@
 //! offline model.
 
 use crate::context::AppContext;
+use crate::detect;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::found;
 use crate::secrets;
 use crate::trust::Trust;
-use althing_config::{Found, Purpose, Report, Source, Style, starter};
+use althing_config::{DetectedBackends, Purpose, Report, Source, Style, starter};
 use althing_protocol::{BackendConfig, Config, InteractiveConfig, Millis, RunRules, SessionOpened};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The source that sessions record for the offline team.
 const OFFLINE: &str = "offline agents";
 /// Sessions record this prefix before the path of a config whose agents are replaced by the offline model.
-const PLAYED: &str = "played by the offline model: ";
+const OFFLINE_CONFIG: &str = "played by the offline model: ";
 
 /// A config that is ready to run, and its source.
 pub struct Team {
@@ -70,13 +70,13 @@ impl Team {
 
 /// The config file that a source names, if any.
 fn file_of(source: &str) -> Option<&Path> {
-    let path = Path::new(source.strip_prefix(PLAYED).unwrap_or(source));
+    let path = Path::new(source.strip_prefix(OFFLINE_CONFIG).unwrap_or(source));
     path.is_absolute().then_some(path)
 }
 
 /// How a config file was chosen, which decides whether it is trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Origin {
+enum ConfigOrigin {
     /// The user named it on the command line.
     Named,
     /// It is in the user's config directory.
@@ -89,20 +89,20 @@ enum Origin {
 pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     if let Some(path) = app.settings.config.as_ref().filter(|_| app.settings.offline) {
         let path = app.environment.cwd.join(path);
-        return load(&format!("{PLAYED}{}", path.display()), &read_config(&path)?, &app.environment);
+        return load(&format!("{OFFLINE_CONFIG}{}", path.display()), &read_config(&path)?, &app.environment);
     }
     if app.settings.offline {
-        return load(OFFLINE, &starter(&Found::default()), &app.environment);
+        return load(OFFLINE, &starter(&DetectedBackends::default()), &app.environment);
     }
     if !app.settings.model.is_empty() {
         return load("--model", &models(&app.settings.model)?, &app.environment);
     }
     if let Some(path) = &app.settings.config {
-        return from_file(&app.environment.cwd.join(path), Origin::Named, app);
+        return from_file(&app.environment.cwd.join(path), ConfigOrigin::Named, app);
     }
     let here = ["althing.yaml", ".althing/config.yaml"].map(|name| app.environment.cwd.join(name));
-    let here = here.into_iter().map(|path| (path, Origin::Found));
-    let own = app.environment.config_dir().map(|dir| (dir.join("config.yaml"), Origin::Own));
+    let here = here.into_iter().map(|path| (path, ConfigOrigin::Found));
+    let own = app.environment.config_dir().map(|dir| (dir.join("config.yaml"), ConfigOrigin::Own));
     match here.chain(own).find(|(path, _)| path.is_file()) {
         Some((path, origin)) => from_file(&path, origin, app),
         None => from_environment(&app.environment),
@@ -110,7 +110,7 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
 }
 
 /// The team of a session that is resumed: as recorded, with secrets read again.
-pub fn recorded(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
+pub fn from_record(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
     let path = file_of(&opened.config_source);
     let current = path.map(std::fs::read_to_string);
     let unchanged = current.as_ref().and_then(|read| read.as_deref().ok());
@@ -119,14 +119,14 @@ pub fn recorded(opened: &SessionOpened, environment: &Environment) -> Result<Tea
     let mut team = load(&opened.config_source, text, environment)?;
     team.digest.clone_from(&opened.config_digest);
     if let (Some(path), Some(read), None) = (path, &current, unchanged) {
-        let (path, what) = (path.display(), what_became_of(read.as_ref().map(|_| ())));
+        let (path, what) = (path.display(), describe_change(read.as_ref().map(|_| ())));
         team.notes.push(format!("{path} {what}; the session continues with the config it was started with"));
     }
     Ok(team)
 }
 
 /// Says what happened to a file that differs from its recorded version.
-pub fn what_became_of(read: Result<(), &std::io::Error>) -> String {
+pub fn describe_change(read: Result<(), &std::io::Error>) -> String {
     match read {
         Ok(()) => "has changed".to_owned(),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => "no longer exists".to_owned(),
@@ -135,7 +135,7 @@ pub fn what_became_of(read: Result<(), &std::io::Error>) -> String {
 }
 
 fn from_environment(environment: &Environment) -> Result<Team, Failure> {
-    let found = found::look(environment);
+    let found = detect::detect(environment);
     if found.is_empty() {
         let mut team = load(OFFLINE, &starter(&found), environment)?;
         team.notes.push(
@@ -166,16 +166,16 @@ fn models(models: &[String]) -> Result<String, Failure> {
     Ok(serde_json::json!({ "agents": agents }).to_string())
 }
 
-fn from_file(path: &Path, origin: Origin, app: &AppContext) -> Result<Team, Failure> {
+fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team, Failure> {
     let text = read_config(path)?;
     let name = path.display().to_string();
     let report = check(&name, &text, &app.environment, Purpose::Run);
-    let Usable { config, risks, problems, plain } = usable(report)?;
-    if origin == Origin::Found && !risks.is_empty() {
-        require_trust(path, &text, &risks, app)?;
+    let UsableConfig { config, trust_needed, problems, plain } = usable_config(report)?;
+    if origin == ConfigOrigin::Found && !trust_needed.is_empty() {
+        require_trust(path, &text, &trust_needed, app)?;
     }
     let redacted = althing_config::redact(&text);
-    let using = (origin != Origin::Named).then(|| format!("using {name}"));
+    let using = (origin != ConfigOrigin::Named).then(|| format!("using {name}"));
     Ok(Team {
         config,
         source: name,
@@ -204,12 +204,12 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
 }
 
 fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Failure> {
-    let played = source.strip_prefix(PLAYED);
-    let purpose = if played.is_some() { Purpose::Play } else { Purpose::Run };
-    let report = check(played.unwrap_or(source), text, environment, purpose);
-    let Usable { mut config, problems, plain, .. } = usable(report)?;
-    if played.is_some() {
-        play(&mut config);
+    let offline_config = source.strip_prefix(OFFLINE_CONFIG);
+    let purpose = if offline_config.is_some() { Purpose::Offline } else { Purpose::Run };
+    let report = check(offline_config.unwrap_or(source), text, environment, purpose);
+    let UsableConfig { mut config, problems, plain, .. } = usable_config(report)?;
+    if offline_config.is_some() {
+        use_offline_model(&mut config);
     }
     let text_without_secrets = althing_config::redact(text);
     Ok(Team {
@@ -224,7 +224,7 @@ fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Fai
 }
 
 /// Replaces every backend by the offline model. The agents and their tools stay.
-fn play(config: &mut Config) {
+fn use_offline_model(config: &mut Config) {
     let own = config.interactive.iter_mut().filter_map(|interactive| interactive.backend.as_mut());
     let backends = config.agents.iter_mut().map(|agent| &mut agent.backend).chain(own);
     // The offline model's three variants in turn, so that agents give different answers to vote on.
@@ -250,16 +250,16 @@ pub fn check(name: &str, text: &str, environment: &Environment, purpose: Purpose
 }
 
 /// A config without errors.
-struct Usable {
+struct UsableConfig {
     config: Config,
     /// What needs the user's trust.
-    risks: Vec<String>,
+    trust_needed: Vec<String>,
     /// Warnings.
     problems: Vec<String>,
     plain: bool,
 }
 
-fn usable(report: Report) -> Result<Usable, Failure> {
+fn usable_config(report: Report) -> Result<UsableConfig, Failure> {
     let problems: Vec<String> = report
         .warnings
         .iter()
@@ -271,14 +271,15 @@ fn usable(report: Report) -> Result<Usable, Failure> {
         let failure = Failure::usage(format!("{} has {what}; nothing was started", report.file));
         return Err(Failure { report: Some(Box::new(report)), ..failure });
     };
-    let risks = loaded.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect();
+    let trust_needed =
+        loaded.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect();
     let plain = loaded.plain_progress();
     let mut config = loaded.config;
     config.rules.plan_first |= config.planning.is_some();
-    Ok(Usable { config, risks, problems, plain })
+    Ok(UsableConfig { config, trust_needed, problems, plain })
 }
 
-fn require_trust(path: &Path, text: &str, risks: &[String], app: &AppContext) -> Result<(), Failure> {
+fn require_trust(path: &Path, text: &str, trust_needed: &[String], app: &AppContext) -> Result<(), Failure> {
     let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let digest = digest(text);
     let trust = Trust { path: &path, digest: &digest };
@@ -291,7 +292,7 @@ fn require_trust(path: &Path, text: &str, risks: &[String], app: &AppContext) ->
     let message = format!(
         "{} was found in this directory, not named by you, and must be trusted first:\n  {}\nNothing was started or sent.",
         path.display(),
-        risks.join("\n  ")
+        trust_needed.join("\n  ")
     );
     Err(Failure::usage(message)
         .hint(format!("read it, then accept it with --trust, or name it: --config {}", path.display())))

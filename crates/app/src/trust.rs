@@ -10,7 +10,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// The list is cleaned of deleted directories when it has this many lines.
-const MANY: usize = 1000;
+const MAX_LINES: usize = 1000;
 
 /// A config that was found, as it is remembered.
 pub struct Trust<'a> {
@@ -27,7 +27,8 @@ impl Trust<'_> {
 
     /// Whether the user has trusted this path with this content.
     pub fn is_given(&self, environment: &Environment) -> bool {
-        store(environment).is_some_and(|store| remembered(&store).lines().any(|line| line == self.line()))
+        trusted_file(environment)
+            .is_some_and(|store| read_remembered(&store).lines().any(|line| line == self.line()))
     }
 
     /// Remembers that the user trusts this config.
@@ -35,7 +36,7 @@ impl Trust<'_> {
         if self.is_given(environment) {
             return Ok(());
         }
-        let store = store(environment).ok_or_else(|| {
+        let store = trusted_file(environment).ok_or_else(|| {
             Failure::usage("there is no home directory to remember the trust in").hint("set HOME")
         })?;
         let failed = |error| Failure::usage(format!("{} cannot be written: {error}", store.display()));
@@ -48,28 +49,28 @@ impl Trust<'_> {
     }
 }
 
-fn store(environment: &Environment) -> Option<PathBuf> {
+fn trusted_file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("trusted"))
 }
 
 /// Remembers that this user made the session or plan in this directory. If that fails, using it again needs `--trust`.
-pub fn note_own(dir: &Path, environment: &Environment) {
-    let (Some(begun), Ok(dir)) = (begun(environment), dir.canonicalize()) else { return };
-    let known = remembered(&begun);
-    let noted = if known.lines().count() < MANY {
-        let made = begun.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let open = || std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&begun);
+pub fn remember_own(dir: &Path, environment: &Environment) {
+    let (Some(file), Ok(dir)) = (own_dirs_file(environment), dir.canonicalize()) else { return };
+    let known = read_remembered(&file);
+    let noted = if known.lines().count() < MAX_LINES {
+        let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let open = || std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&file);
         let file = made.and_then(|()| open());
         file.and_then(|mut file| writeln!(file, "{}", dir.display()))
     } else {
         let shown = dir.display().to_string();
         let still_there = known.lines().filter(|line| Path::new(line).exists());
         let lines: Vec<&str> = still_there.chain([shown.as_str(), ""]).collect();
-        std::fs::write(&begun, lines.join("\n"))
+        std::fs::write(&file, lines.join("\n"))
     };
     // Not an error: the user is only asked for `--trust` later.
     if let Err(error) = noted {
-        tracing::warn!(path = %begun.display(), %error, "trust cannot be remembered");
+        tracing::warn!(path = %file.display(), %error, "trust cannot be remembered");
     }
 }
 
@@ -106,19 +107,19 @@ fn is_own(dir: &Path, app: &AppContext) -> bool {
     if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
         return true;
     }
-    let known = begun(&app.environment).map(|begun| remembered(&begun));
+    let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file));
     let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
     if known.unwrap_or_default().lines().any(|line| line == shown) {
         return true;
     }
     if app.settings.trust {
-        note_own(dir, &app.environment);
+        remember_own(dir, &app.environment);
     }
     app.settings.trust
 }
 
 /// The content of a file of remembered trust; empty if it cannot be read, so that trust is asked for again.
-fn remembered(file: &Path) -> String {
+fn read_remembered(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| {
         if error.kind() != std::io::ErrorKind::NotFound {
             tracing::warn!(path = %file.display(), %error, "remembered trust cannot be read");
@@ -127,6 +128,6 @@ fn remembered(file: &Path) -> String {
     })
 }
 
-fn begun(environment: &Environment) -> Option<PathBuf> {
+fn own_dirs_file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("begun"))
 }

@@ -1,18 +1,18 @@
 //! The command line: options and commands, without what they do.
 
-use althing_app::{Failure, Settings, Single};
+use althing_app::{Failure, Settings, SingleAgent};
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use tracing::level_filters::LevelFilter;
 
 /// The version, followed by what this program was built from (build.rs).
-const BUILT: &str = include_str!(concat!(env!("OUT_DIR"), "/version.txt"));
+const LONG_VERSION: &str = include_str!(concat!(env!("OUT_DIR"), "/version.txt"));
 
 /// A parliament of AI agents: several agents answer a task, see each other's answers, refine, vote, and a winner
 /// presents the final answer.
 #[derive(Debug, Parser)]
-#[command(name = "althing", version, long_version = BUILT, max_term_width = 100, args_conflicts_with_subcommands = false)]
+#[command(name = "althing", version, long_version = LONG_VERSION, max_term_width = 100, args_conflicts_with_subcommands = false)]
 #[command(
     after_help = "Try it without any key:  althing --offline \"Compare three ways to cache HTTP responses\"\n\
     Exit status: 0 an answer; 1 bad usage, config or input; 2 no answer; 3 a limit passed; 4 interrupted."
@@ -68,8 +68,8 @@ pub struct Options {
     pub output_file: Option<PathBuf>,
 
     /// Use one agent only: the named one, or the first
-    #[arg(long, global = true, value_name = "ID", num_args = 0..=1, default_missing_value = "", value_parser = single)]
-    pub single_agent: Option<Single>,
+    #[arg(long, global = true, value_name = "ID", num_args = 0..=1, default_missing_value = "", value_parser = parse_single_agent)]
+    pub single_agent: Option<SingleAgent>,
 
     /// Turn refinement off: every agent answers once
     #[arg(long, global = true)]
@@ -96,7 +96,7 @@ pub struct Options {
     pub orchestrator_timeout: Option<u64>,
 
     /// Cost limit of the run; when it is reached, the run ends with what it has (exit 3)
-    #[arg(long, global = true, value_name = "USD", value_parser = dollars)]
+    #[arg(long, global = true, value_name = "USD", value_parser = parse_dollars)]
     pub max_cost: Option<f64>,
 
     /// Directory of sessions and other state [default: ./.althing, or `ALTHING_STATE_DIR`]
@@ -117,7 +117,7 @@ pub struct Options {
 
     /// Continue the newest conversation of this directory
     #[arg(long = "continue", global = true)]
-    pub go_on: bool,
+    pub continue_newest: bool,
 
     /// Let commands and CLI agents run without a sandbox where no sandbox works
     #[arg(long, global = true)]
@@ -142,7 +142,7 @@ pub struct Options {
 }
 
 /// Rejects a first word that is almost a command: it is more likely a typo than a task, and a run would cost money.
-pub fn slip(first: &OsStr) -> Option<Failure> {
+pub fn mistyped_command(first: &OsStr) -> Option<Failure> {
     let is_word = |first: &&str| (4..=20).contains(&first.len()) && !first.starts_with('-');
     let first = first.to_str().filter(is_word)?;
     let command = <Args as CommandFactory>::command();
@@ -154,7 +154,7 @@ pub fn slip(first: &OsStr) -> Option<Failure> {
     Some(Failure::usage(format!("there is no command `{first}`")).hint(hint))
 }
 
-fn dollars(text: &str) -> Result<f64, String> {
+fn parse_dollars(text: &str) -> Result<f64, String> {
     let amount: f64 =
         text.parse().map_err(|_| "it must be an amount in US dollars, such as 0.50".to_owned())?;
     if amount.is_finite() && amount > 0.0 && amount <= 1e9 {
@@ -166,8 +166,8 @@ fn dollars(text: &str) -> Result<f64, String> {
 
 // clap's value parsers return a Result.
 #[expect(clippy::unnecessary_wraps)]
-fn single(text: &str) -> Result<Single, std::convert::Infallible> {
-    Ok(if text.is_empty() { Single::First } else { Single::Named(text.to_owned()) })
+fn parse_single_agent(text: &str) -> Result<SingleAgent, std::convert::Infallible> {
+    Ok(if text.is_empty() { SingleAgent::First } else { SingleAgent::Named(text.to_owned()) })
 }
 
 impl Options {
@@ -189,7 +189,7 @@ impl Options {
             context_path: self.context_path.clone(),
             project: self.project.clone(),
             session: self.session.clone(),
-            go_on: self.go_on,
+            continue_newest: self.continue_newest,
             unconfined: self.unconfined,
             otlp: self.otlp.clone(),
             trust: self.trust,

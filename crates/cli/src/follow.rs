@@ -3,8 +3,8 @@
 use crate::args::{Options, StreamEvents};
 use crate::exit::Exit;
 use crate::ops;
-use crate::show::{self, Live, Plain};
-use crate::stop::{Asked, StopSignals};
+use crate::show::{self, LiveProgress, PlainProgress};
+use crate::stop::{StopRequest, StopSignals};
 use althing_app::{AppContext, Failure, FailureKind, LocalSessions, SessionEnd, SessionService, SystemClock};
 use althing_engine::WorkflowExecutor;
 use althing_protocol::{
@@ -32,8 +32,8 @@ enum Output {
 }
 
 enum Display {
-    Plain(Box<Plain>),
-    Live(Box<Live>),
+    Plain(Box<PlainProgress>),
+    Live(Box<LiveProgress>),
 }
 
 impl Display {
@@ -63,7 +63,7 @@ impl Display {
     /// Prints one line in addition to the progress.
     fn note(&mut self, text: &str) {
         match self {
-            Self::Plain(_) => show::say(text),
+            Self::Plain(_) => show::notice(text),
             Self::Live(live) => live.note(text),
         }
     }
@@ -84,7 +84,7 @@ pub struct Follower<'a> {
     display: Display,
     app: &'a AppContext,
     /// Whether the plan is executed in the same session, so that the execution's answer is the result.
-    executes: bool,
+    executes_plan: bool,
     /// The workflow, if the session is one.
     workflow: Option<WorkflowExecutor>,
     log_dir: PathBuf,
@@ -92,7 +92,7 @@ pub struct Follower<'a> {
     /// Lines of ops from stdin, with `--take-ops`.
     ops: Option<UnboundedReceiver<String>>,
     /// The first error of writing events to stdout.
-    lost: Option<std::io::Error>,
+    write_error: Option<std::io::Error>,
     resume_command: String,
 }
 
@@ -124,12 +124,12 @@ impl<'a> Follower<'a> {
             output_file,
             display,
             app,
-            executes: false,
+            executes_plan: false,
             workflow: None,
             log_dir,
             signals,
             ops: options.take_ops.then(ops::lines),
-            lost: None,
+            write_error: None,
             resume_command,
         }
     }
@@ -142,8 +142,8 @@ impl<'a> Follower<'a> {
 
     /// Follows the session until it ends.
     pub fn run(mut self, sessions: &LocalSessions, runtime: &Runtime) -> Result<Followed, Failure> {
-        let everything = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
-        let interest = if everything { Interest::Everything } else { Interest::Facts };
+        let all_events = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
+        let interest = if all_events { Interest::Everything } else { Interest::Facts };
         let followed = runtime.block_on(async {
             // From the first event, so that the progress is complete.
             let mut events = sessions.follow(&self.session, Seq(0), interest).await?;
@@ -166,7 +166,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Reports the end of a session that was shown on the screen.
-    pub fn tell_end(
+    pub fn report_end(
         mut self,
         mut facts: Box<dyn EventStream>,
         stopped: SessionEnd,
@@ -185,7 +185,7 @@ impl<'a> Follower<'a> {
                 // A task that started and did not end was interrupted.
                 let over = task.status.is_final() || task.status == TaskStatus::Pending;
                 let status = if over { task.status } else { TaskStatus::Interrupted };
-                show::say(&format!("{:24}  {}", task.id, labels::task_status(status)));
+                show::notice(&format!("{:24}  {}", task.id, labels::task_status(status)));
             }
         }
         self.finish(stopped, false)
@@ -208,15 +208,15 @@ impl<'a> Follower<'a> {
                     Some(Ok(item)) => self.take(&item),
                     Some(Err(error)) => return Err(error.into()),
                 },
-                asked = self.signals.asked() => match asked {
-                    Asked::Stop(name) => {
+                asked = self.signals.next_request() => match asked {
+                    StopRequest::Stop(name) => {
                         signalled = true;
-                        show::say(&format!("{name}: stopping …"));
+                        show::notice(&format!("{name}: stopping …"));
                         // If the session has already ended, its events say so.
                         let shutdown = Submission::new(Op::Shutdown, Origin::Signal);
                         let _ = sessions.submit(&session, shutdown);
                     }
-                    Asked::End(why) => return Err(self.cut_short(why)),
+                    StopRequest::End(why) => return Err(self.interrupted(why)),
                 },
                 line = next(&mut self.ops) => match line {
                     None => self.ops = None,
@@ -224,7 +224,7 @@ impl<'a> Follower<'a> {
                     Some(line) => match ops::read(&line) {
                         // If the session has already ended, its events say so.
                         Ok(submission) => drop(sessions.submit(&session, submission)),
-                        Err(why) => show::say(&why),
+                        Err(why) => show::notice(&why),
                     },
                 },
                 _ = redraw.tick(), if live => {
@@ -236,7 +236,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    fn cut_short(&self, why: &str) -> Failure {
+    fn interrupted(&self, why: &str) -> Failure {
         let hint = format!("everything shown so far is saved; resume with `{}`", self.resume_command);
         Failure::usage(why).hint(hint).kind(Exit::Interrupted.into())
     }
@@ -259,7 +259,7 @@ impl<'a> Follower<'a> {
             if let Err(error) = written
                 && error.kind() != std::io::ErrorKind::BrokenPipe
             {
-                self.lost.get_or_insert(error);
+                self.write_error.get_or_insert(error);
             }
         }
         self.display.take(item);
@@ -284,7 +284,7 @@ impl<'a> Follower<'a> {
                 }
             }
             Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if !id.is_subtask() => {
-                self.executes |= spec.execution.is_some();
+                self.executes_plan |= spec.execution.is_some();
             }
             Fact::TaskCreated { id, spec: TaskSpec::Workflow(spec), .. } => {
                 self.workflow = Some(WorkflowExecutor::new(id.clone(), (**spec).clone()));
@@ -318,7 +318,7 @@ impl<'a> Follower<'a> {
                 for result in results.into_iter().filter(|_| runs) {
                     self.print(RunEnd::Cancelled, &result)?;
                 }
-                show::say(&format!("interrupted; resume with `{}`", self.resume_command));
+                show::notice(&format!("interrupted; resume with `{}`", self.resume_command));
                 Ok(Exit::Interrupted)
             }
             SessionEnd::Finished => self.print_end(),
@@ -330,7 +330,7 @@ impl<'a> Follower<'a> {
         let exit = if self.workflow.is_some() {
             self.print_workflow()?
         } else if let Some((end, result)) = self.result() {
-            if self.executes && result.modes.planning {
+            if self.executes_plan && result.modes.planning {
                 return Err(not_executed(end, result.plan.as_ref(), result.error.as_deref()));
             }
             self.print(end, result)?;
@@ -338,8 +338,8 @@ impl<'a> Follower<'a> {
         } else {
             return Err(Failure::no_answer("the session ended without a result"));
         };
-        match &self.lost {
-            Some(error) => Err(self.unwritten("stdout", error, &self.log_dir)),
+        match &self.write_error {
+            Some(error) => Err(self.write_failure("stdout", error, &self.log_dir)),
             None => Ok(exit),
         }
     }
@@ -355,7 +355,7 @@ impl<'a> Follower<'a> {
             _ => Exit::Interrupted,
         };
         if let Some(error) = report.error.as_ref().filter(|_| exit != Exit::Answered) {
-            show::say(&format!("althing: {error}"));
+            show::notice(&format!("althing: {error}"));
         }
         // The output of the last stage is the workflow's answer.
         let last = report.stages.last().map(|stage| stage.tasks.as_slice()).unwrap_or_default();
@@ -366,8 +366,8 @@ impl<'a> Follower<'a> {
             .collect();
         let answer = outputs.join("\n\n");
         if let Some(file) = self.output_file.as_ref().filter(|_| exit == Exit::Answered) {
-            let lost = |error| self.unwritten(&file.display().to_string(), &error, &self.log_dir);
-            std::fs::write(file, &answer).map_err(lost)?;
+            let write_error = |error| self.write_failure(&file.display().to_string(), &error, &self.log_dir);
+            std::fs::write(file, &answer).map_err(write_error)?;
         }
         let text = match self.output {
             Output::Json => {
@@ -390,16 +390,16 @@ impl<'a> Follower<'a> {
         let mut out = std::io::stdout().lock();
         match writeln!(out, "{text}").and_then(|()| out.flush()) {
             Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(self.unwritten("stdout", &error, &self.log_dir))
+                Err(self.write_failure("stdout", &error, &self.log_dir))
             }
             _ => Ok(exit),
         }
     }
 
-    fn unwritten(&self, place: &str, error: &std::io::Error, kept: &Path) -> Failure {
-        Failure::usage(format!("the result could not be written to {place}: {error}")).hint(format!(
+    fn write_failure(&self, target: &str, error: &std::io::Error, stored: &Path) -> Failure {
+        Failure::usage(format!("the result could not be written to {target}: {error}")).hint(format!(
             "it is saved in {} (session {})",
-            kept.display(),
+            stored.display(),
             self.session
         ))
     }
@@ -407,18 +407,18 @@ impl<'a> Follower<'a> {
     /// Prints a run's result in the requested form.
     fn print(&self, end: RunEnd, result: &RunResult) -> Result<(), Failure> {
         if let Some(error) = result.error.as_ref().filter(|_| end != RunEnd::Answered) {
-            show::say(&format!("althing: {error}"));
+            show::notice(&format!("althing: {error}"));
         }
-        let (answer, kept) =
+        let (answer, stored) =
             (result.final_answer.as_deref(), Path::new(&result.log_dir).join("final_answer.md"));
         if let (Some(file), Some(answer)) = (&self.output_file, answer) {
             std::fs::write(file, answer)
-                .map_err(|error| self.unwritten(&file.display().to_string(), &error, &kept))?;
+                .map_err(|error| self.write_failure(&file.display().to_string(), &error, &stored))?;
         }
         let footer = Self::footer(result);
         let text = match (self.output, answer) {
             (Output::Json, _) => serde_json::to_string(result)
-                .map_err(|error| self.unwritten("stdout", &error.into(), &kept))?,
+                .map_err(|error| self.write_failure("stdout", &error.into(), &stored))?,
             (Output::Answer, Some(answer)) if self.app.environment.stdout_is_terminal => {
                 sanitize::output(&format!("{}{footer}", answer.trim_end())).into_owned()
             }
@@ -432,7 +432,7 @@ impl<'a> Follower<'a> {
         match writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush()) {
             // Ignore a closed pipe.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(self.unwritten("stdout", &error, &kept)),
+            Err(error) => Err(self.write_failure("stdout", &error, &stored)),
             Ok(()) => Ok(()),
         }
     }
@@ -441,7 +441,7 @@ impl<'a> Follower<'a> {
     fn footer(result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
         if let Err(error) = althing_workspace::write_change_list(&result.context_path_writes, log_dir) {
-            show::say(&format!("the list of written files could not be saved: {error}"));
+            show::notice(&format!("the list of written files could not be saved: {error}"));
         }
         let footer = althing_workspace::footer(&result.context_path_writes, log_dir);
         footer.map(|footer| format!("\n\n{footer}")).unwrap_or_default()
@@ -459,10 +459,10 @@ fn not_executed(end: RunEnd, plan: Option<&PlanRef>, error: Option<&str>) -> Fai
         }
         (Some(_), _) => Failure::usage("the execution of the plan was cancelled"),
     };
-    let kept = plan.map(|plan| {
+    let stored = plan.map(|plan| {
         format!("the plan is stored in {}; execute it with --execute-plan {}", plan.path, plan.id)
     });
-    failure.maybe_hint(kept).kind(Exit::from(end).into())
+    failure.maybe_hint(stored).kind(Exit::from(end).into())
 }
 
 /// The next line; never resolves without `--take-ops`.

@@ -13,17 +13,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// How many messages the history has.
-const MOST_REMEMBERED: usize = 1000;
+const MAX_HISTORY: usize = 1000;
 /// How many path completions are offered.
-const MOST_PATHS: usize = 50;
+const MAX_PATHS: usize = 50;
 
 /// The machine that the screen runs on.
-pub struct Machine {
+pub struct LocalHost {
     session: SessionId,
     app: AppContext,
 }
 
-impl Machine {
+impl LocalHost {
     pub fn new(session: SessionId, app: AppContext) -> Self {
         Self { session, app }
     }
@@ -32,7 +32,7 @@ impl Machine {
         self.app.task_dir(&self.session, run)
     }
 
-    fn remembered(&self) -> Option<PathBuf> {
+    fn history_file(&self) -> Option<PathBuf> {
         Some(self.app.environment.user_state_dir()?.join("messages.jsonl"))
     }
 
@@ -41,11 +41,11 @@ impl Machine {
     /// Not under the guard, which gives each program a session without this terminal: an editor or a pager has to be in
     /// the foreground of the user's terminal, and the user ends it. We block until it exits; if we are killed, the
     /// user's unsaved text must not be lost with us.
-    fn at_terminal(&self, variables: &[&str], otherwise: &str, file: &Path) -> Result<(), String> {
+    fn run_in_foreground(&self, variables: &[&str], fallback: &str, file: &Path) -> Result<(), String> {
         let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
-        let words = chosen.unwrap_or_else(|| otherwise.to_owned());
+        let words = chosen.unwrap_or_else(|| fallback.to_owned());
         let mut words = words.split_whitespace();
-        let program = words.next().unwrap_or(otherwise);
+        let program = words.next().unwrap_or(fallback);
         let status = Command::new(program).args(words).arg(file).stdin(Stdio::inherit()).status();
         match status {
             Ok(status) if status.success() => Ok(()),
@@ -56,7 +56,7 @@ impl Machine {
 }
 
 /// Passes a text to `then` as a temporary file that only the user can read.
-fn with_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
+fn with_temp_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
     let file = std::env::temp_dir().join(format!("althing-{}.md", fastrand::u64(..)));
     let written = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
     let written = written.and_then(|mut file| file.write_all(text.as_bytes()));
@@ -66,12 +66,12 @@ fn with_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Re
 }
 
 /// The first line of a project's context that is not a heading.
-fn about(context: &str) -> String {
+fn first_line(context: &str) -> String {
     let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     context.lines().find(says).unwrap_or_default().trim().to_owned()
 }
 
-impl TuiHost for Machine {
+impl TuiHost for LocalHost {
     fn now(&self) -> Timestamp {
         SystemClock.now()
     }
@@ -104,14 +104,14 @@ impl TuiHost for Machine {
             name: entry.name,
             path: entry.path.display().to_string(),
             about: std::fs::read_to_string(entry.path.join("CONTEXT.md"))
-                .map(|text| about(&text))
+                .map(|text| first_line(&text))
                 .unwrap_or_default(),
         };
         Ok(there.map(entry).collect())
     }
 
     fn paths(&self, prefix: &str) -> Vec<String> {
-        althing_app::failpoint::may_happen("completion");
+        althing_app::failpoint::hit("completion");
         let (dir, start) = prefix.rsplit_once('/').map_or(("", prefix), |(dir, start)| (dir, start));
         let rooted = if prefix.starts_with('/') && dir.is_empty() { "/" } else { dir };
         let Ok(entries) = std::fs::read_dir(self.app.environment.cwd.join(rooted)) else { return Vec::new() };
@@ -126,7 +126,7 @@ impl TuiHost for Machine {
             })
             .collect();
         found.sort();
-        found.truncate(MOST_PATHS);
+        found.truncate(MAX_PATHS);
         found
     }
 
@@ -135,20 +135,20 @@ impl TuiHost for Machine {
     }
 
     fn edit(&self, text: &str) -> Result<String, String> {
-        althing_app::failpoint::may_happen("editor");
-        althing_app::failpoint::may_happen_elsewhere("background");
-        with_file(text, |file| {
-            self.at_terminal(&["VISUAL", "EDITOR"], "vi", file)?;
+        althing_app::failpoint::hit("editor");
+        althing_app::failpoint::hit_on_thread("background");
+        with_temp_file(text, |file| {
+            self.run_in_foreground(&["VISUAL", "EDITOR"], "vi", file)?;
             std::fs::read_to_string(file).map_err(|error| error.to_string())
         })
     }
 
     fn edit_plan(&self, plan: &PlanRef) -> Result<(), String> {
-        self.at_terminal(&["VISUAL", "EDITOR"], "vi", &Path::new(&plan.path).join("plan.json"))
+        self.run_in_foreground(&["VISUAL", "EDITOR"], "vi", &Path::new(&plan.path).join("plan.json"))
     }
 
     fn page(&self, text: &str) -> Result<(), String> {
-        with_file(text, |file| self.at_terminal(&["PAGER"], "less", file))
+        with_temp_file(text, |file| self.run_in_foreground(&["PAGER"], "less", file))
     }
 
     fn write_config(&self) -> Result<String, String> {
@@ -175,20 +175,21 @@ impl TuiHost for Machine {
     }
 
     fn history(&self) -> Vec<String> {
-        let text = self.remembered().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
+        let text =
+            self.history_file().and_then(|file| std::fs::read_to_string(file).ok()).unwrap_or_default();
         let all: Vec<String> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-        let skip = all.len().saturating_sub(MOST_REMEMBERED);
+        let skip = all.len().saturating_sub(MAX_HISTORY);
         all.into_iter().skip(skip).collect()
     }
 
     fn failpoint(&self, place: &str) {
-        althing_app::failpoint::may_happen(place);
+        althing_app::failpoint::hit(place);
     }
 
     fn remember(&self, message: &str) {
-        althing_app::failpoint::may_happen("screen");
-        althing_app::failpoint::may_happen_elsewhere("thread");
-        let Some(file) = self.remembered() else { return };
+        althing_app::failpoint::hit("screen");
+        althing_app::failpoint::hit_on_thread("thread");
+        let Some(file) = self.history_file() else { return };
         if let Some(dir) = file.parent() {
             let _ = std::fs::create_dir_all(dir);
         }
@@ -203,12 +204,12 @@ impl TuiHost for Machine {
 
 #[cfg(test)]
 mod tests {
-    use super::with_file;
+    use super::with_temp_file;
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_text_that_is_lent_to_an_editor_or_a_pager_is_for_its_owner_only_and_then_gone() {
-        let (mode, path) = with_file("a transcript", |file| {
+        let (mode, path) = with_temp_file("a transcript", |file| {
             let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode();
             Ok((mode & 0o777, file.to_owned()))
         })

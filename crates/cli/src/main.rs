@@ -30,7 +30,7 @@ fn main() -> ExitCode {
     secrets::guard_panics();
     let parsed = args::Args::try_parse();
     if parsed.as_ref().map_or(true, |args| args.command.is_none())
-        && let Some(failure) = std::env::args_os().nth(1).and_then(|first| args::slip(&first))
+        && let Some(failure) = std::env::args_os().nth(1).and_then(|first| args::mistyped_command(&first))
     {
         show::failure(&failure);
         return Exit::from(failure.kind).into();
@@ -48,25 +48,25 @@ fn main() -> ExitCode {
         show::failure(&failure);
         failure.kind.into()
     });
-    observe::finish(exit == Exit::Interrupted, &show::say);
-    diagnostics::finish(exit as u8, &show::say);
+    observe::finish(exit == Exit::Interrupted, &show::notice);
+    diagnostics::finish(exit as u8, &show::notice);
     exit.into()
 }
 
 fn run(args: args::Args) -> Result<Exit, Failure> {
-    let app = AppContext::new(args.options.settings(), Environment::read()?, Arc::new(show::say));
+    let app = AppContext::new(args.options.settings(), Environment::read()?, Arc::new(show::notice));
     secrets::remember(app.environment.secrets());
     observe::prepare(&app)?;
     let level = args.options.log_level.map(Into::into);
     diagnostics::start(args.options.log.as_deref(), level, args.task.as_deref(), &app)?;
     match args.command {
-        None if command::tui::is_meant(&args.options, &app) => command::tui::run(args.task, &app),
+        None if command::tui::is_wanted(&args.options, &app) => command::tui::run(args.task, &app),
         None => command::run::run(&args.options, args.task.as_deref(), &app),
         Some(args::Command::Resume { id }) => command::resume::run(&args.options, id.as_deref(), &app),
         Some(args::Command::Chat { approve }) => command::chat::run(&args.options, approve, &app),
         Some(args::Command::Mcp { http, wait }) => {
-            let serving = command::mcp::Serving { http, wait };
-            command::mcp::run(&serving, app)
+            let options = command::mcp::McpOptions { http, wait };
+            command::mcp::run(&options, app)
         }
         Some(args::Command::Workflow { action }) => command::workflow::run(&args.options, action, &app),
         Some(args::Command::Undo { run, diff }) => command::undo::run(&run, diff, &app),

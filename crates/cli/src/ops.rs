@@ -21,7 +21,7 @@ pub fn lines() -> UnboundedReceiver<String> {
 
 /// An op as a line of JSON. With an id, sending the same line again has no further effect.
 #[derive(Deserialize)]
-struct Line {
+struct OpLine {
     #[serde(default)]
     id: Option<OpId>,
     #[serde(flatten)]
@@ -30,12 +30,13 @@ struct Line {
 
 /// Parses a line of JSON as an op for an open session; the error is a message for people.
 pub fn read(line: &str) -> Result<Submission, String> {
-    althing_app::failpoint::may_happen("op");
-    match serde_json::from_str::<Line>(line) {
-        Ok(Line {
-            op: op @ (Op::StartRun { .. } | Op::StartChat { .. } | Op::StartWorkflow { .. }), ..
+    althing_app::failpoint::hit("op");
+    match serde_json::from_str::<OpLine>(line) {
+        Ok(OpLine {
+            op: op @ (Op::StartRun { .. } | Op::StartChat { .. } | Op::StartWorkflow { .. }),
+            ..
         }) => Err(format!("rejected: this session is already open ({op:?})")),
-        Ok(Line { id, op }) => Ok(Submission { op, by: Origin::User, id }),
+        Ok(OpLine { id, op }) => Ok(Submission { op, by: Origin::User, id }),
         Err(error) => Err(format!("not an op: {error} (in: {line})")),
     }
 }

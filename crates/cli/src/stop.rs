@@ -7,7 +7,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
 /// How long a graceful stop may take before the process exits anyway.
-const PATIENCE: Duration = Duration::from_millis(2500);
+const STOP_TIMEOUT: Duration = Duration::from_millis(2500);
 
 /// Listens for the signals that ask to stop.
 pub struct StopSignals {
@@ -15,7 +15,7 @@ pub struct StopSignals {
     terminate: Signal,
     hangup: Signal,
     /// The deadline of the stop, once a signal arrived.
-    until: Option<Instant>,
+    deadline: Option<Instant>,
 }
 
 /// Listens for the signals that ask to stop. From then on they no longer kill the process.
@@ -26,7 +26,7 @@ pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
 }
 
 /// What the signals ask for.
-pub enum Asked {
+pub enum StopRequest {
     /// Stop gracefully; the name of the signal.
     Stop(&'static str),
     /// Exit now; the reason.
@@ -40,25 +40,25 @@ impl StopSignals {
             interrupt: signal(SignalKind::interrupt())?,
             terminate: signal(SignalKind::terminate())?,
             hangup: signal(SignalKind::hangup())?,
-            until: None,
+            deadline: None,
         })
     }
 
     /// Waits for the first signal; after that, for a second one or for the stop's deadline.
-    pub async fn asked(&mut self) -> Asked {
-        let Some(until) = self.until else {
+    pub async fn next_request(&mut self) -> StopRequest {
+        let Some(deadline) = self.deadline else {
             let name = self.next().await;
-            self.until = Some(Instant::now() + PATIENCE);
-            return Asked::Stop(name);
+            self.deadline = Some(Instant::now() + STOP_TIMEOUT);
+            return StopRequest::Stop(name);
         };
         tokio::select! {
-            _ = self.next() => Asked::End("asked to stop twice"),
-            () = tokio::time::sleep_until(until) => Asked::End("stopping took too long"),
+            _ = self.next() => StopRequest::End("asked to stop twice"),
+            () = tokio::time::sleep_until(deadline) => StopRequest::End("stopping took too long"),
         }
     }
 
     /// Runs a blocking job on a separate thread. If a signal arrives first, the job is abandoned.
-    pub async fn unless<T: Send + 'static>(
+    pub async fn run_unless_stopped<T: Send + 'static>(
         &mut self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, &'static str> {

@@ -11,7 +11,7 @@ use crate::tree::Node;
 /// The default skills directory; the same as MassGen's.
 const SKILLS_DIRECTORY: &str = ".agent/skills";
 /// The default length of a task list; the same as MassGen's.
-const MOST_TASKS: u32 = 10;
+const MAX_TASKS: u32 = 10;
 
 /// The section of a document with these keys.
 pub(crate) struct Abilities<'a> {
@@ -80,35 +80,35 @@ impl<'a> Abilities<'a> {
     }
 
     /// The section, if this switch in it is on.
-    fn on(&self, switch: &str) -> Option<&'a Node> {
+    fn enabled_section(&self, switch: &str) -> Option<&'a Node> {
         let node = self.coordination?;
         (flag(node, switch) == Some(true)).then_some(node)
     }
 
     pub(crate) fn skills(&self) -> Option<SkillsConfig> {
-        self.on("use_skills")?;
+        self.enabled_section("use_skills")?;
         let named = skills_directory(self.root).and_then(Node::as_text);
         Some(SkillsConfig { directory: named.unwrap_or(SKILLS_DIRECTORY).to_owned() })
     }
 
     pub(crate) fn file_memory(&self) -> bool {
-        self.on("enable_memory_filesystem_mode").is_some()
+        self.enabled_section("enable_memory_filesystem_mode").is_some()
     }
 
     pub(crate) fn task_planning(&self) -> Option<TaskPlanning> {
-        let node = self.on("enable_agent_task_planning")?;
+        let node = self.enabled_section("enable_agent_task_planning")?;
         Some(TaskPlanning {
-            max_tasks: count(node, "max_tasks_per_plan").unwrap_or(MOST_TASKS),
+            max_tasks: count(node, "max_tasks_per_plan").unwrap_or(MAX_TASKS),
             as_files: flag(node, "task_planning_filesystem_mode").unwrap_or(false),
         })
     }
 
     pub(crate) fn planning(&self) -> Option<PlanningConfig> {
-        let node = self.on("enable_planning_mode")?;
+        let node = self.enabled_section("enable_planning_mode")?;
         Some(PlanningConfig { instruction: text(node, "planning_mode_instruction") })
     }
 
     pub(crate) fn subagents(&self) -> Option<SubagentsConfig> {
-        self.on("enable_subagents").map(subagents)
+        self.enabled_section("enable_subagents").map(subagents)
     }
 }

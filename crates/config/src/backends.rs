@@ -52,7 +52,7 @@ pub struct BackendType {
 }
 
 /// A type with only a name, a title and a reach.
-const fn bare(name: &'static str, title: &'static str, reach: Reach) -> BackendType {
+const fn basic(name: &'static str, title: &'static str, reach: Reach) -> BackendType {
     BackendType {
         name,
         title,
@@ -77,34 +77,34 @@ const fn compatible(
 ) -> BackendType {
     let base_url = Some(base_url);
     let host = Some(host);
-    BackendType { base_url, host, key_variables, default_model, ..bare(name, title, Reach::ChatCompletions) }
+    BackendType { base_url, host, key_variables, default_model, ..basic(name, title, Reach::ChatCompletions) }
 }
 
 /// An OpenAI-compatible server that needs no key, usually on this machine.
 const fn local(name: &'static str, title: &'static str, base_url: &'static str) -> BackendType {
-    BackendType { base_url: Some(base_url), ..bare(name, title, Reach::ChatCompletions) }
+    BackendType { base_url: Some(base_url), ..basic(name, title, Reach::ChatCompletions) }
 }
 
 /// A type that Althing does not support yet.
-const fn lacking(
+const fn unsupported(
     name: &'static str,
     title: &'static str,
     reach: Reach,
     key_variables: &'static [&'static str],
 ) -> BackendType {
-    BackendType { key_variables, ..bare(name, title, reach) }
+    BackendType { key_variables, ..basic(name, title, reach) }
 }
 
 /// Every backend type except the supported CLI agents.
 #[rustfmt::skip] // a table: one type a line
-static OTHERS: &[BackendType] = &[
-    BackendType { default_model: Some("offline"), ..bare("offline", "Offline model (not an AI)", Reach::Offline) },
+static BUILT_IN_TYPES: &[BackendType] = &[
+    BackendType { default_model: Some("offline"), ..basic("offline", "Offline model (not an AI)", Reach::Offline) },
     BackendType { reach: Reach::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
     BackendType { reach: Reach::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
     // Not all of googleapis.com: anyone can have a storage bucket there.
     BackendType { reach: Reach::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
     // No host: anyone can have one at Azure, so an address in a config is always the config's own choice.
-    BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..bare("azure_openai", "Azure OpenAI", Reach::Azure) },
+    BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..basic("azure_openai", "Azure OpenAI", Reach::Azure) },
     local("chatcompletion", "OpenAI-compatible API", "https://api.openai.com/v1"),
     compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),
     compatible("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "openrouter.ai", &["OPENROUTER_API_KEY"], None),
@@ -123,10 +123,10 @@ static OTHERS: &[BackendType] = &[
     local("vllm", "vLLM", "http://localhost:8000/v1"),
     local("sglang", "SGLang", "http://localhost:30000/v1"),
     local("inference", "vLLM or SGLang", "http://localhost:8000/v1"),
-    lacking("ag2", "AG2", Reach::OtherApi, &[]),
-    lacking("uitars", "UI-TARS", Reach::OtherApi, &["UI_TARS_API_KEY"]),
-    lacking("antigravity_cli", "Antigravity CLI", Reach::Program, &[]),
-    lacking("copilot", "GitHub Copilot", Reach::Program, &[]),
+    unsupported("ag2", "AG2", Reach::OtherApi, &[]),
+    unsupported("uitars", "UI-TARS", Reach::OtherApi, &["UI_TARS_API_KEY"]),
+    unsupported("antigravity_cli", "Antigravity CLI", Reach::Program, &[]),
+    unsupported("copilot", "GitHub Copilot", Reach::Program, &[]),
 ];
 
 /// The backend types that a config may name.
@@ -144,11 +144,11 @@ impl Backends {
     pub fn with_agents(kinds: &'static [AgentKind]) -> Self {
         let agent = |row: &'static AgentKind| BackendType {
             agent: Some(row),
-            ..bare(row.kind, row.title, Reach::Program)
+            ..basic(row.kind, row.title, Reach::Program)
         };
-        let (lacking, known): (Vec<BackendType>, Vec<BackendType>) =
-            OTHERS.iter().partition(|backend| backend.reach == Reach::Program);
-        Self { all: known.into_iter().chain(kinds.iter().map(agent)).chain(lacking).collect(), kinds }
+        let (unsupported, known): (Vec<BackendType>, Vec<BackendType>) =
+            BUILT_IN_TYPES.iter().partition(|backend| backend.reach == Reach::Program);
+        Self { all: known.into_iter().chain(kinds.iter().map(agent)).chain(unsupported).collect(), kinds }
     }
 
     /// The CLI agents among them.
@@ -176,7 +176,7 @@ impl Deref for Backends {
 }
 
 /// Other hosts that belong to a provider.
-const ALSO: &[(&str, &str)] = &[
+const OTHER_HOSTS: &[(&str, &str)] = &[
     ("moonshot.ai", "moonshot"),
     ("bigmodel.cn", "zai"),
     ("nebius.com", "nebius"),
@@ -185,7 +185,7 @@ const ALSO: &[(&str, &str)] = &[
 
 impl BackendType {
     /// The model for a generated starter config.
-    pub(crate) fn first_model(&self) -> &'static str {
+    pub(crate) fn starter_model(&self) -> &'static str {
         // A config without a model gets MassGen's default; a starter config gets a model that its provider will not
         // retire soon.
         match self.name {
@@ -232,11 +232,12 @@ pub fn backend_type(name: &str) -> Option<&'static BackendType> {
 /// provider and gets no key.
 pub(crate) fn provider_at(url: &str) -> Option<&'static BackendType> {
     let host = host_of(url)?.to_ascii_lowercase();
-    let fits =
+    let matches_host =
         |domain: &str| host == domain || host.strip_suffix(domain).is_some_and(|front| front.ends_with('.'));
-    let by_own_host = OTHERS.iter().find(|backend| backend.host.is_some_and(fits));
-    by_own_host
-        .or_else(|| ALSO.iter().find(|(domain, _)| fits(domain)).and_then(|(_, name)| backend_type(name)))
+    let by_own_host = BUILT_IN_TYPES.iter().find(|backend| backend.host.is_some_and(matches_host));
+    by_own_host.or_else(|| {
+        OTHER_HOSTS.iter().find(|(domain, _)| matches_host(domain)).and_then(|(_, name)| backend_type(name))
+    })
 }
 
 /// Whether an address is on this machine.

@@ -17,7 +17,7 @@ use crate::syntax;
 use crate::tree::{Entry, Node, Span, Value};
 
 /// Why reading stopped before the end of the text.
-pub(crate) struct Stop {
+pub(crate) struct ComposeError {
     pub(crate) span: Span,
     pub(crate) problem: Problem,
 }
@@ -87,24 +87,24 @@ impl<'text> Builder<'text> {
     }
 
     /// Reads to the end of the text, or to an error.
-    pub(crate) fn run(&mut self) -> Result<(), Stop> {
+    pub(crate) fn run(&mut self) -> Result<(), ComposeError> {
         while let Some(event) = self.parser.next_event() {
             let (event, span) = event.map_err(|error| {
                 let (span, problem) = syntax::explain(&error, self.text);
-                Stop { span, problem }
+                ComposeError { span, problem }
             })?;
-            self.event(event, syntax::place(&span))?;
+            self.event(event, syntax::convert_span(&span))?;
         }
         Ok(())
     }
 
-    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), Stop> {
+    fn event(&mut self, event: Event<'_>, span: Span) -> Result<(), ComposeError> {
         match event {
             Event::DocumentStart(..) => {
                 self.documents += 1;
                 if self.documents > 1 {
                     let problem = Problem::new("the file contains more than one YAML document");
-                    return Err(Stop {
+                    return Err(ComposeError {
                         span,
                         problem: problem.hint("keep one document: remove the line `---`"),
                     });
@@ -137,7 +137,7 @@ impl<'text> Builder<'text> {
         anchor: usize,
         tag: Option<&Tag>,
         span: Span,
-    ) -> Result<(), Stop> {
+    ) -> Result<(), ComposeError> {
         self.spend(1, text.len(), span)?;
         if let Some(Frame { open: Open::Map(map), .. }) = self.frames.last_mut()
             && map.pending.is_none()
@@ -151,23 +151,26 @@ impl<'text> Builder<'text> {
         self.place_value(Node { value, span }, anchor)
     }
 
-    fn open(&mut self, frame: Frame) -> Result<(), Stop> {
+    fn open(&mut self, frame: Frame) -> Result<(), ComposeError> {
         self.spend(1, 0, frame.span)?;
         if let Some(Frame { open: Open::Map(map), .. }) = self.frames.last()
             && map.pending.is_none()
         {
             let problem = Problem::new("a key must be a word, not a list or a section");
-            return Err(Stop { span: frame.span, problem: problem.hint("write `key: value`") });
+            return Err(ComposeError { span: frame.span, problem: problem.hint("write `key: value`") });
         }
         if self.frames.len() >= limits::MAX_DEPTH {
             let problem = Problem::new(format!("nested deeper than {} levels", limits::MAX_DEPTH));
-            return Err(Stop { span: frame.span, problem: problem.hint("flatten this part of the file") });
+            return Err(ComposeError {
+                span: frame.span,
+                problem: problem.hint("flatten this part of the file"),
+            });
         }
         self.frames.push(frame);
         Ok(())
     }
 
-    fn close(&mut self, end: Span) -> Result<(), Stop> {
+    fn close(&mut self, end: Span) -> Result<(), ComposeError> {
         let Some(frame) = self.frames.pop() else { return Ok(()) };
         let span = Span { end: end.end.max(frame.span.end), ..frame.span };
         let value = match frame.open {
@@ -177,10 +180,10 @@ impl<'text> Builder<'text> {
         self.place_value(Node { value, span }, frame.anchor)
     }
 
-    fn alias(&mut self, id: usize, span: Span) -> Result<(), Stop> {
+    fn alias(&mut self, id: usize, span: Span) -> Result<(), ComposeError> {
         let Some(Anchored { node, values, bytes }) = self.anchors.get(&id) else {
             let problem = Problem::new("this alias is inside the value that it repeats");
-            return Err(Stop { span, problem: problem.hint("write the value out") });
+            return Err(ComposeError { span, problem: problem.hint("write the value out") });
         };
         let (values, bytes) = (*values, *bytes);
         // Checked before copying: the budget is what stops an alias bomb.
@@ -199,7 +202,7 @@ impl<'text> Builder<'text> {
     }
 
     /// Adds a finished value to the open list or map, or makes it the document.
-    fn place_value(&mut self, node: Node, anchor: usize) -> Result<(), Stop> {
+    fn place_value(&mut self, node: Node, anchor: usize) -> Result<(), ComposeError> {
         if anchor != 0 {
             let (values, bytes) = node.size();
             self.spend(values, bytes, node.span)?;
@@ -237,13 +240,13 @@ impl<'text> Builder<'text> {
         Some((*first, self.path()))
     }
 
-    fn spend(&mut self, values: usize, bytes: usize, span: Span) -> Result<(), Stop> {
+    fn spend(&mut self, values: usize, bytes: usize, span: Span) -> Result<(), ComposeError> {
         self.values = self.values.saturating_add(values);
         self.bytes = self.bytes.saturating_add(bytes);
         if self.values > limits::MAX_VALUES {
             let problem =
                 Problem::new(format!("more than {} values after aliases are expanded", limits::MAX_VALUES));
-            return Err(Stop {
+            return Err(ComposeError {
                 span,
                 problem: problem
                     .hint("is this the right file? If so, remove the aliases (`*name`) that multiply values"),
@@ -252,7 +255,7 @@ impl<'text> Builder<'text> {
         if self.bytes > limits::MAX_EXPANDED_BYTES {
             let limit = limits::MAX_EXPANDED_BYTES / (1024 * 1024);
             let problem = Problem::new(format!("more than {limit} MiB of text after aliases are expanded"));
-            return Err(Stop {
+            return Err(ComposeError {
                 span,
                 problem: problem.hint("remove the aliases (`*name`) that repeat long texts"),
             });
@@ -304,11 +307,11 @@ fn merge(map: OpenMap, dropped: &mut Vec<Entry>) -> Vec<Entry> {
     entries
 }
 
-fn refuse_tag(tag: Option<&Tag>, span: Span) -> Result<(), Stop> {
+fn refuse_tag(tag: Option<&Tag>, span: Span) -> Result<(), ComposeError> {
     match tag {
         Some(tag) if !tag.is_yaml_core_schema() => {
             let problem = Problem::new(format!("the YAML tag `{}` is not supported", tag.original()));
-            Err(Stop { span, problem: problem.hint("remove the tag") })
+            Err(ComposeError { span, problem: problem.hint("remove the tag") })
         }
         _ => Ok(()),
     }

@@ -17,7 +17,7 @@ const WORDS: &[(&str, &str, &[&str])] =
     &[("ui", "type", &["simple", "other"]), ("task", "agent", &["command", "claude"])];
 
 /// A key at one position of a document. A number in the path is an index of a list.
-struct Place {
+struct KeyPosition {
     path: Vec<String>,
     section: &'static Section,
     key: &'static Key,
@@ -45,7 +45,7 @@ fn samples_of(kind: Kind) -> Vec<Json> {
         Kind::Number(range) => [lowest(range), lowest(range) + 1.0].map(|n| json!(n)).to_vec(),
         Kind::Choice(choices) => choices.iter().map(|choice| json!(choice.value)).collect(),
         Kind::BackendType => BACKENDS.iter().map(|backend| json!(backend.name)).collect(),
-        Kind::Section(section) => vec![full(section)],
+        Kind::Section(section) => vec![full_section(section)],
         Kind::List(item) => samples_of(*item).into_iter().map(|item| json!([item])).collect(),
         Kind::Map(item) => samples_of(*item).into_iter().map(|item| json!({"name": item})).collect(),
         Kind::Either(kinds) => kinds.iter().flat_map(|kind| samples_of(*kind)).collect(),
@@ -65,31 +65,31 @@ fn supported(section: &'static Section) -> impl Iterator<Item = &'static Key> {
 }
 
 /// A section with every supported key.
-fn full(section: &'static Section) -> Json {
+fn full_section(section: &'static Section) -> Json {
     let sample = |key: &Key| Some((key.name.to_owned(), samples(section, key).into_iter().next()?));
     supported(section).filter_map(sample).collect::<Map<_, _>>().into()
 }
 
 /// Every supported key, at the first position of its section in the full document.
-fn places(section: &'static Section, path: &[String], found: &mut Vec<Place>) {
-    if found.iter().any(|place| place.section.name == section.name) {
+fn positions(section: &'static Section, path: &[String], found: &mut Vec<KeyPosition>) {
+    if found.iter().any(|position| position.section.name == section.name) {
         return;
     }
     for key in supported(section) {
-        found.push(Place { path: [path, &[key.name.to_owned()]].concat(), section, key });
+        found.push(KeyPosition { path: [path, &[key.name.to_owned()]].concat(), section, key });
     }
     for key in supported(section) {
-        inner_places(key.kind, &[path, &[key.name.to_owned()]].concat(), found);
+        inner_positions(key.kind, &[path, &[key.name.to_owned()]].concat(), found);
     }
 }
 
-fn inner_places(kind: Kind, path: &[String], found: &mut Vec<Place>) {
+fn inner_positions(kind: Kind, path: &[String], found: &mut Vec<KeyPosition>) {
     match kind {
-        Kind::Section(section) => places(section, path, found),
-        Kind::List(item) => inner_places(*item, &[path, &["0".to_owned()]].concat(), found),
-        Kind::Map(item) => inner_places(*item, &[path, &["name".to_owned()]].concat(), found),
+        Kind::Section(section) => positions(section, path, found),
+        Kind::List(item) => inner_positions(*item, &[path, &["0".to_owned()]].concat(), found),
+        Kind::Map(item) => inner_positions(*item, &[path, &["name".to_owned()]].concat(), found),
         // The full document uses the first alternative.
-        Kind::Either(kinds) => kinds.iter().take(1).for_each(|kind| inner_places(*kind, path, found)),
+        Kind::Either(kinds) => kinds.iter().take(1).for_each(|kind| inner_positions(*kind, path, found)),
         _ => {}
     }
 }
@@ -117,9 +117,9 @@ fn with(document: &Json, changes: &[&Change]) -> Json {
 }
 
 /// The key left out, and every sample value of it.
-fn changes(place: &Place) -> Vec<Change> {
-    let values = samples(place.section, place.key).into_iter().map(Some);
-    [None].into_iter().chain(values).map(|value| (place.path.clone(), value)).collect()
+fn changes(position: &KeyPosition) -> Vec<Change> {
+    let values = samples(position.section, position.key).into_iter().map(Some);
+    [None].into_iter().chain(values).map(|value| (position.path.clone(), value)).collect()
 }
 
 fn as_node(json: &Json) -> Node {
@@ -146,10 +146,10 @@ fn as_node(json: &Json) -> Node {
 }
 
 /// The document with only what each section on the key's path requires.
-fn bare(document: &Json, place: &Place, all: &[Place]) -> Json {
-    let is_beside = |other: &&Place| {
+fn bare_document(document: &Json, position: &KeyPosition, all: &[KeyPosition]) -> Json {
+    let is_beside = |other: &&KeyPosition| {
         let around = other.path.split_last().map(|(_, around)| around).unwrap_or_default();
-        place.path.starts_with(around) && !place.path.starts_with(&other.path)
+        position.path.starts_with(around) && !position.path.starts_with(&other.path)
     };
     let beside = all.iter().filter(is_beside).filter(|other| !other.key.required);
     let gone: Vec<Change> = beside.map(|other| (other.path.clone(), None)).collect();
@@ -159,47 +159,48 @@ fn bare(document: &Json, place: &Place, all: &[Place]) -> Json {
 /// Whether the settings depend on the key at a position: in the full or in the bare document, as it is, with one other
 /// change, or (in the bare one) with two other changes in the same section.
 fn is_consumed<T: PartialEq>(
-    place: &Place,
+    position: &KeyPosition,
     document: &Json,
-    all: &[Place],
+    all: &[KeyPosition],
     settings: &dyn Fn(&Node) -> T,
 ) -> bool {
-    let own = changes(place);
+    let own = changes(position);
     let matters = |document: &Json, others: &[&Change]| {
         let base = with(document, others);
         let mut outcomes = own.iter().map(|change| settings(&as_node(&with(&base, &[change]))));
         let Some(first) = outcomes.next() else { return false };
         outcomes.any(|other| other != first)
     };
-    let bare = bare(document, place, all);
-    if matters(&bare, &[]) || matters(document, &[]) {
+    let bare_document = bare_document(document, position, all);
+    if matters(&bare_document, &[]) || matters(document, &[]) {
         return true;
     }
-    let others: Vec<Change> = all.iter().filter(|other| other.path != place.path).flat_map(changes).collect();
+    let others: Vec<Change> =
+        all.iter().filter(|other| other.path != position.path).flat_map(changes).collect();
     let around = |path: &[String]| path.split_last().map(|(_, around)| around.to_vec());
     let beside: Vec<&Change> =
-        others.iter().filter(|(path, _)| around(path) == around(&place.path)).collect();
+        others.iter().filter(|(path, _)| around(path) == around(&position.path)).collect();
     let after = |n: usize| beside.iter().skip(n + 1).copied();
-    beside.iter().any(|other| matters(&bare, &[other]))
+    beside.iter().any(|other| matters(&bare_document, &[other]))
         || beside.iter().any(|other| matters(document, &[other]))
         || others.iter().any(|other| matters(document, &[other]))
-        || beside.iter().enumerate().any(|(n, one)| after(n).any(|two| matters(&bare, &[one, two])))
+        || beside.iter().enumerate().any(|(n, one)| after(n).any(|two| matters(&bare_document, &[one, two])))
 }
 
 /// The supported keys of a table that no settings depend on, as `section.key`.
 fn without_consumer<T: PartialEq>(root: &'static Section, settings: &dyn Fn(&Node) -> T) -> Vec<String> {
     let mut all = Vec::new();
-    places(root, &[], &mut all);
-    let document = full(root);
-    let mut consumed: Vec<&Place> = Vec::new();
+    positions(root, &[], &mut all);
+    let document = full_section(root);
+    let mut consumed: Vec<&KeyPosition> = Vec::new();
     let mut idle = Vec::new();
     // Keys inside a section come after the key of the section: if one of them is consumed, the section is.
-    for place in all.iter().rev() {
-        let is_around = consumed.iter().any(|inner| inner.path.starts_with(&place.path));
-        if is_around || is_consumed(place, &document, &all, settings) {
-            consumed.push(place);
+    for position in all.iter().rev() {
+        let is_around = consumed.iter().any(|inner| inner.path.starts_with(&position.path));
+        if is_around || is_consumed(position, &document, &all, settings) {
+            consumed.push(position);
         } else {
-            idle.push(format!("{}.{}", place.section.name, place.key.name));
+            idle.push(format!("{}.{}", position.section.name, position.key.name));
         }
     }
     assert!(consumed.len() > 40, "only {} keys of a {} are consumed", consumed.len(), root.name);

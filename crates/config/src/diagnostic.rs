@@ -87,8 +87,8 @@ impl<'text> Sink<'text> {
     }
 
     /// Sets the positions of the secrets, so that quoted lines are masked exactly there.
-    pub(crate) fn know_secrets(&mut self, places: Vec<Span>) {
-        self.secrets = Some(places);
+    pub(crate) fn set_secret_spans(&mut self, spans: Vec<Span>) {
+        self.secrets = Some(spans);
     }
 
     pub(crate) fn error(&mut self, span: Span, location: &str, problem: Problem) {
@@ -112,12 +112,12 @@ impl<'text> Sink<'text> {
         location: &str,
         problem: impl FnOnce() -> Problem,
     ) {
-        let (kept, unshown) = match severity {
+        let (kept, hidden) = match severity {
             Severity::Error => (self.errors.len(), &mut self.unshown_errors),
             Severity::Warning => (self.warnings.len(), &mut self.unshown_warnings),
         };
         if kept >= limits::MAX_DIAGNOSTICS {
-            *unshown += 1;
+            *hidden += 1;
             return;
         }
         let diagnostic = self.locate(severity, span, location, problem());
@@ -131,11 +131,11 @@ impl<'text> Sink<'text> {
     pub(crate) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
         self.errors.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
         self.warnings.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
-        for (kept, unshown) in
+        for (kept, hidden) in
             [(&mut self.errors, self.unshown_errors), (&mut self.warnings, self.unshown_warnings)]
         {
-            if let (Some(last), true) = (kept.last().cloned(), unshown > 0) {
-                let message = format!("{unshown} more problems are not shown");
+            if let (Some(last), true) = (kept.last().cloned(), hidden > 0) {
+                let message = format!("{hidden} more problems are not shown");
                 kept.push(Diagnostic { message, suggestion: None, ..last });
             }
         }
@@ -181,8 +181,8 @@ impl<'text> Sink<'text> {
         let to = letters.nth(limits::MAX_QUOTED_LINE - 2).map_or(full.len(), |(at, _)| at);
         let shown = full.get(from..to).unwrap_or_default();
         let masked = match &self.secrets {
-            Some(places) => secrets::mask(shown, start + from, places),
-            None => secrets::mask_loosely(full, from, to),
+            Some(spans) => secrets::mask(shown, start + from, spans),
+            None => secrets::mask_unparsed(full, from, to),
         };
         // Tabs become spaces, so that the caret is at the right column.
         let line = masked.trim_end_matches('\r').chars().map(|c| if is_safe(c) { c } else { ' ' }).collect();

@@ -43,12 +43,14 @@ pub use dotenv::parse_dotenv;
 pub use memory::memory_bytes;
 pub use reference::reference;
 pub use render::Style;
-pub use report::{Loaded, Report};
+pub use report::{LoadedConfig, Report};
 pub use schema::{schema, workflow_schema};
 pub use secrets::{is_secret_name, redact, secrets_in_variable};
-pub use starter::{Found, FoundOllama, FoundProvider, found_programs, found_providers, starter};
+pub use starter::{
+    DetectedBackends, DetectedOllama, DetectedProvider, detect_cli_agents, detect_providers, starter,
+};
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
-pub use trust::NeedsTrust;
+pub use trust::TrustRequirement;
 pub use workflow::{
     TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, WorkflowStage, WorkflowTask, load_workflow,
     workflow_agents,
@@ -73,7 +75,7 @@ pub enum Purpose {
     /// To run it now: what is missing is an error.
     Run,
     /// To run it on the offline model: what other backends would need does not matter.
-    Play,
+    Offline,
 }
 
 /// The shortest text that is masked in logs and output: shorter ones would match too much.
@@ -107,7 +109,7 @@ pub fn check_with(
     };
 
     let literals = secrets::literals(&parsed);
-    sink.know_secrets(literals.iter().map(|literal| literal.span).collect());
+    sink.set_secret_spans(literals.iter().map(|literal| literal.span).collect());
     for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
         sink.error(span, &path, problem);
     }
@@ -146,7 +148,7 @@ pub fn check_with(
         let sent = sent.chain(to_servers.map(|(_, value)| value));
         seen.extend(sent.map(|secret| secret.reveal().to_owned()));
         let plain_progress = resolve::plain_progress(root);
-        report.config = Some(Loaded { config, plain_progress, needs_trust });
+        report.config = Some(LoadedConfig { config, plain_progress, needs_trust });
     }
     report.secrets = worth_masking(&seen);
     report
@@ -154,7 +156,7 @@ pub fn check_with(
 
 /// The secrets among `seen` that are long enough to be masked, each once.
 fn worth_masking(seen: &[String]) -> Vec<Secret> {
-    let mut cores: Vec<String> = seen.iter().map(|secret| secrets::core(secret).to_owned()).collect();
+    let mut cores: Vec<String> = seen.iter().map(|secret| secrets::search_term(secret).to_owned()).collect();
     cores.retain(|secret| secret.len() >= SHORTEST_SECRET && !secret.starts_with("${"));
     cores.sort();
     cores.dedup();

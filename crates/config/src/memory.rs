@@ -3,7 +3,7 @@
 use crate::tree::Node;
 
 /// The smallest memory limit that Docker accepts.
-const LEAST: u64 = 6 << 20;
+const MIN_BYTES: u64 = 6 << 20;
 
 /// The number of bytes of a text such as `2g`; None if it is not an amount, or too small for a container.
 pub fn memory_bytes(text: &str) -> Option<u64> {
@@ -20,7 +20,7 @@ pub fn memory_bytes(text: &str) -> Option<u64> {
     };
     let bytes = number.parse::<f64>().ok()? * (1_u64 << shift) as f64;
     // The cast saturates at the ends of the range.
-    Some(bytes as u64).filter(|bytes| (LEAST..=1 << 50).contains(bytes))
+    Some(bytes as u64).filter(|bytes| (MIN_BYTES..=1 << 50).contains(bytes))
 }
 
 /// The amount in a value, as Docker writes it.

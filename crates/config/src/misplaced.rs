@@ -3,7 +3,7 @@
 use crate::keys::{Kind, Section};
 
 /// The first section, as a dotted path, that has a key of this name.
-pub(crate) fn home(root: &'static Section, name: &str) -> Option<String> {
+pub(crate) fn section_of_key(root: &'static Section, name: &str) -> Option<String> {
     search(root, name, &mut Vec::new())
 }
 
@@ -60,25 +60,25 @@ mod tests {
     }
 
     /// A key with one letter removed, doubled, replaced, or swapped with the next one.
-    fn slips(key: &str) -> Vec<String> {
+    fn typos(key: &str) -> Vec<String> {
         let letters: Vec<char> = key.chars().collect();
-        let mut slips = Vec::new();
+        let mut typos = Vec::new();
         for at in 0..letters.len() {
             let changed = |change: &dyn Fn(&mut Vec<char>)| {
                 let mut letters = letters.clone();
                 change(&mut letters);
                 letters.into_iter().collect::<String>()
             };
-            slips.push(changed(&|letters| {
+            typos.push(changed(&|letters| {
                 letters.remove(at);
             }));
-            slips.push(changed(&|letters| letters.insert(at, letters[at])));
-            slips.push(changed(&|letters| letters[at] = 'q'));
+            typos.push(changed(&|letters| letters.insert(at, letters[at])));
+            typos.push(changed(&|letters| letters[at] = 'q'));
             if at + 1 < letters.len() {
-                slips.push(changed(&|letters| letters.swap(at, at + 1)));
+                typos.push(changed(&|letters| letters.swap(at, at + 1)));
             }
         }
-        slips
+        typos
     }
 
     #[test]
@@ -94,8 +94,8 @@ mod tests {
                 section.keys.iter().filter(move |key| read(key.status)).map(|key| key.name)
             };
             for key in names().filter(|key| key.len() > 2) {
-                for slip in slips(key).into_iter().filter(|slip| section.key(slip).is_none()) {
-                    assert!(misspelled(&slip, names()).is_some(), "`{slip}` for `{key}` in {}", section.name);
+                for typo in typos(key).into_iter().filter(|typo| section.key(typo).is_none()) {
+                    assert!(misspelled(&typo, names()).is_some(), "`{typo}` for `{key}` in {}", section.name);
                     tried += 1;
                 }
             }

@@ -2,13 +2,13 @@
 //!
 //! It never judges keys or values. `compose` does the reading; this file is its interface for the rest of the crate.
 
-use crate::compose::{Builder, Stop};
+use crate::compose::{Builder, ComposeError};
 use crate::diagnostic::Problem;
 use crate::syntax;
 use crate::tree::{Entry, Node, Span, Value};
 
 /// Most duplicate keys reported for a text that turns out not to be YAML.
-const DUPLICATES_BESIDE_AN_ERROR: usize = 10;
+const MAX_DUPLICATES_WITH_ERROR: usize = 10;
 
 /// A document, and problems that did not prevent reading it.
 pub(crate) struct Parsed {
@@ -27,14 +27,14 @@ pub(crate) struct Located {
 
 /// The document in `text`, or the problems that prevent reading it.
 pub(crate) fn parse(text: &str) -> Result<Parsed, Vec<Located>> {
-    if let Some((span, problem)) = syntax::refuse_at_sight(text) {
+    if let Some((span, problem)) = syntax::reject_before_parsing(text) {
         return Err(vec![Located { span, path: String::new(), problem }]);
     }
     let mut builder = Builder::new(text);
-    if let Err(Stop { span, problem }) = builder.run() {
+    if let Err(ComposeError { span, problem }) = builder.run() {
         let path = builder.path();
         let mut problems = builder.duplicates;
-        problems.truncate(DUPLICATES_BESIDE_AN_ERROR);
+        problems.truncate(MAX_DUPLICATES_WITH_ERROR);
         problems.push(Located { span, path, problem });
         return Err(problems);
     }

@@ -8,7 +8,7 @@ use crate::diagnostic::Problem;
 use crate::limits;
 
 /// What is wrong with a pattern, if anything.
-pub(crate) fn refusal(pattern: &str) -> Option<Problem> {
+pub(crate) fn pattern_problem(pattern: &str) -> Option<Problem> {
     if pattern.len() > limits::MAX_PATTERN {
         let problem = Problem::new(format!("a pattern may have at most {} bytes", limits::MAX_PATTERN));
         return Some(problem.hint("match a shorter part"));
@@ -48,7 +48,7 @@ fn ranges(hir: &Hir) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::refusal;
+    use super::pattern_problem;
 
     #[test]
     fn patterns_of_everyday_use_are_taken_and_bombs_are_not() {
@@ -59,10 +59,10 @@ mod tests {
             r"\w{100}",
             "❯",
         ] {
-            assert!(refusal(pattern).is_none(), "{pattern}");
+            assert!(pattern_problem(pattern).is_none(), "{pattern}");
         }
         for pattern in [r"(\w{100}){100}", "(((a{1000}){1000}){1000}){1000}", &"x".repeat(257)] {
-            assert!(refusal(pattern).is_some(), "{pattern}");
+            assert!(pattern_problem(pattern).is_some(), "{pattern}");
         }
     }
 }

@@ -4,7 +4,7 @@ use althing_protocol::{Config, Secret};
 use serde_json::{Value, json};
 
 use crate::diagnostic::Diagnostic;
-use crate::trust::NeedsTrust;
+use crate::trust::TrustRequirement;
 
 /// The outcome of reading a config or a workflow.
 #[derive(Clone, Debug)]
@@ -16,7 +16,7 @@ pub struct Report {
     /// What has no effect, or not the written one, in file order.
     pub warnings: Vec<Diagnostic>,
     /// The settings, if there is no error; never for a workflow.
-    pub config: Option<Loaded>,
+    pub config: Option<LoadedConfig>,
     /// The secrets in the file and its variables, to be masked in everything that is written. Present even with errors,
     /// because errors quote the file.
     pub secrets: Vec<Secret>,
@@ -24,17 +24,17 @@ pub struct Report {
 
 /// A config that can be used.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The settings.
     pub config: Config,
     pub(crate) plain_progress: bool,
-    pub(crate) needs_trust: Vec<NeedsTrust>,
+    pub(crate) needs_trust: Vec<TrustRequirement>,
 }
 
-impl Loaded {
+impl LoadedConfig {
     /// What the user must accept before this config is used, if it was found in the working directory rather than
     /// named: everything except names of agents, prompts and modes.
-    pub fn needs_trust(&self) -> &[NeedsTrust] {
+    pub fn needs_trust(&self) -> &[TrustRequirement] {
         &self.needs_trust
     }
 

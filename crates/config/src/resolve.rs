@@ -265,7 +265,7 @@ pub(crate) fn word(section: &Section, key: &str, node: &Node) -> Option<&'static
     let Kind::Choice(choices) = section.key(key)?.kind else { return None };
     let given = node.as_text()?;
     let choice: &'static Choice = choices.iter().find(|choice| choice.value == given)?;
-    Some(choice.taken_for.unwrap_or(choice.value))
+    Some(choice.used_instead.unwrap_or(choice.value))
 }
 
 pub(crate) fn text(node: &Node, key: &str) -> Option<String> {

@@ -16,34 +16,34 @@ use crate::tree::{Entry, Node, Span, Value};
 use crate::workflow;
 
 /// An agent of the document.
-pub(crate) struct AgentAt<'a> {
+pub(crate) struct AgentNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
 }
 
 /// The agents of a document, from `agents` or `agent`.
-pub(crate) fn agents(root: &Node) -> Vec<AgentAt<'_>> {
+pub(crate) fn agents(root: &Node) -> Vec<AgentNode<'_>> {
     match (root.get("agents"), root.get("agent")) {
         (Some(list), _) => {
-            let at = |(index, node)| AgentAt { node, path: format!("agents[{index}]") };
+            let at = |(index, node)| AgentNode { node, path: format!("agents[{index}]") };
             list.items().iter().enumerate().map(at).collect()
         }
-        (None, Some(node)) => vec![AgentAt { node, path: "agent".to_owned() }],
+        (None, Some(node)) => vec![AgentNode { node, path: "agent".to_owned() }],
         (None, None) => Vec::new(),
     }
 }
 
 /// The backends of a document: the agents' and the chat agent's own.
-pub(crate) fn backends(root: &Node) -> Vec<AgentAt<'_>> {
-    let mut found: Vec<AgentAt<'_>> = agents(root)
+pub(crate) fn backends(root: &Node) -> Vec<AgentNode<'_>> {
+    let mut found: Vec<AgentNode<'_>> = agents(root)
         .into_iter()
         .filter_map(|agent| {
-            Some(AgentAt { node: agent.node.get("backend")?, path: format!("{}.backend", agent.path) })
+            Some(AgentNode { node: agent.node.get("backend")?, path: format!("{}.backend", agent.path) })
         })
         .collect();
     let interactive = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
     if let Some(node) = interactive.and_then(|node| node.get("backend")) {
-        found.push(AgentAt { node, path: "orchestrator.interactive_mode.backend".to_owned() });
+        found.push(AgentNode { node, path: "orchestrator.interactive_mode.backend".to_owned() });
     }
     found
 }
@@ -121,7 +121,7 @@ fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)>
 
 /// Checks what one backend needs.
 struct Requirements<'a, 'text> {
-    backend: &'a AgentAt<'a>,
+    backend: &'a AgentNode<'a>,
     env: Lookup<'a>,
     purpose: Purpose,
     backends: &'static Backends,
@@ -139,8 +139,8 @@ impl Requirements<'_, '_> {
         let Some(type_node) = node.get("type") else { return };
         let Some(kind) = type_node.as_text().and_then(|name| self.backends.named(name)) else { return };
         match kind.agent {
-            Some(agent) => self.lacking_options(agent),
-            None if kind.is_supported() => self.idle_options(),
+            Some(agent) => self.check_unsupported_options(agent),
+            None if kind.is_supported() => self.check_unused_options(),
             None => {}
         }
         // A CLI agent chooses its model and finds its key itself.
@@ -155,7 +155,7 @@ impl Requirements<'_, '_> {
             let span = model.map_or(type_node.span, |model| model.span);
             self.sink.error(span, &format!("{}.model", self.backend.path), problem);
         }
-        if self.purpose == Purpose::Play {
+        if self.purpose == Purpose::Offline {
             return;
         }
         self.key(kind, type_node);
@@ -174,11 +174,11 @@ impl Requirements<'_, '_> {
 
     /// Reports options that the CLI agent does not support. Ignoring them would give the agent more rights than its
     /// config says.
-    fn lacking_options(&mut self, agent: &'static AgentKind) {
+    fn check_unsupported_options(&mut self, agent: &'static AgentKind) {
         let severity = match self.purpose {
             Purpose::Run => Severity::Error,
             Purpose::Check => Severity::Warning,
-            Purpose::Play => return,
+            Purpose::Offline => return,
         };
         for (key, entry) in agent_options(self.backend.node) {
             let Some(instead) = agent.instead_of(key) else {
@@ -194,7 +194,7 @@ impl Requirements<'_, '_> {
     }
 
     /// Reports options of CLI agents on an agent that is a model. Its `allowed_tools` are Althing's own tools.
-    fn idle_options(&mut self) {
+    fn check_unused_options(&mut self) {
         for (key, entry) in agent_options(self.backend.node).filter(|(key, _)| *key != "allowed_tools") {
             if self.reported.insert(key) {
                 let problem = Problem::new(format!("`{key}` has no effect for an agent that is a model"))
@@ -218,7 +218,7 @@ impl Requirements<'_, '_> {
         // A server at a custom address may need no key, unless every address of the type is custom.
         let severity = match (self.purpose, own_address.filter(|_| owner.base_url.is_some())) {
             (Purpose::Run, None) => Severity::Error,
-            (Purpose::Run, Some(_)) | (Purpose::Check | Purpose::Play, _) => Severity::Warning,
+            (Purpose::Run, Some(_)) | (Purpose::Check | Purpose::Offline, _) => Severity::Warning,
         };
         let names = owner.key_variables.join("` or `");
         let problem = Problem::new(format!("no API key for {}: `{names}` is not set", owner.title)).hint(
@@ -234,7 +234,7 @@ impl Requirements<'_, '_> {
         }
         let severity = match self.purpose {
             Purpose::Run => Severity::Error,
-            Purpose::Check | Purpose::Play => Severity::Warning,
+            Purpose::Check | Purpose::Offline => Severity::Warning,
         };
         let variable = kind.url_variable.map(|name| format!(": `{name}` is not set")).unwrap_or_default();
         let problem = Problem::new(format!("no address for {}{variable}", kind.title)).hint(

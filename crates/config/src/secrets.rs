@@ -61,10 +61,10 @@ const SECRET_PARTS: &[&str] = &[
 const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
 
 /// Last words of names whose values are locations.
-const PLACES: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
+const LOCATION_WORDS: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
 
 /// Last words of names whose values describe a secret.
-const ABOUT: &[&str] = &[
+const DESCRIPTION_WORDS: &[&str] = &[
     "type",
     "kind",
     "mode",
@@ -96,7 +96,7 @@ const NOT_SECRET: &[&str] = &["pwd"];
 
 /// How certain it is that a name means a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Sounds {
+enum NameMeaning {
     Harmless,
     /// The name contains a secret word: the value decides.
     Perhaps,
@@ -123,27 +123,29 @@ fn words(name: &str) -> Vec<String> {
     words
 }
 
-fn sounds(name: &str) -> Sounds {
+fn name_meaning(name: &str) -> NameMeaning {
     let words = words(name);
     let is = |word: &str, list: &[&str]| list.contains(&word);
-    let Some(last) = words.last().filter(|last| !is(last, PLACES)) else { return Sounds::Harmless };
+    let Some(last) = words.last().filter(|last| !is(last, LOCATION_WORDS)) else {
+        return NameMeaning::Harmless;
+    };
     let whole = words.concat();
     if is(&whole, NOT_SECRET) {
-        return Sounds::Harmless;
+        return NameMeaning::Harmless;
     }
     let means = |word: &str| is(word, SECRET_WORDS) || word.ends_with("token");
     if SECRET_PARTS.iter().any(|part| whole.contains(part)) || (means(last) && last != "auth") {
-        Sounds::Secret
-    } else if words.iter().any(|word| means(word)) && !is(last, ABOUT) {
-        Sounds::Perhaps
+        NameMeaning::Secret
+    } else if words.iter().any(|word| means(word)) && !is(last, DESCRIPTION_WORDS) {
+        NameMeaning::Perhaps
     } else {
-        Sounds::Harmless
+        NameMeaning::Harmless
     }
 }
 
 /// Whether a key, header or variable of this name holds a secret. The only list of such names.
 pub fn is_secret_name(name: &str) -> bool {
-    sounds(name) > Sounds::Harmless
+    name_meaning(name) > NameMeaning::Harmless
 }
 
 /// The shortest value of a variable whose name only may mean a secret, and the longest plain word that is not one.
@@ -157,14 +159,14 @@ pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     let mut found: Vec<String> = passwords(value);
     let is_plain = || value.len() < PLAIN_WORD && value.bytes().all(|byte| byte.is_ascii_lowercase());
     let is_path = || ["/", "./", "~/"].iter().any(|start| value.starts_with(start));
-    let whole = match sounds(name) {
-        Sounds::Secret => true,
-        Sounds::Perhaps => value.len() >= PERHAPS_BYTES && !is_plain() && !is_path(),
-        Sounds::Harmless => is_key_like(value),
+    let whole = match name_meaning(name) {
+        NameMeaning::Secret => true,
+        NameMeaning::Perhaps => value.len() >= PERHAPS_BYTES && !is_plain() && !is_path(),
+        NameMeaning::Harmless => is_key_like(value),
     };
     // Only the password of an address is secret: the rest of the address occurs in many harmless texts.
     if whole && found.is_empty() {
-        found.push(core(value).to_owned());
+        found.push(search_term(value).to_owned());
     }
     found.into_iter().filter(|secret| !secret.is_empty()).map(Secret::new).collect()
 }
@@ -183,7 +185,7 @@ fn passwords(text: &str) -> Vec<String> {
         // `postgres://postgres:postgres@localhost` protects nothing, and masking it would mask a common word.
         if password != user && !before.ends_with(password) {
             found.push(password.to_owned());
-            found.extend(decoded(password).filter(|plain| plain != password));
+            found.extend(percent_decoded(password).filter(|plain| plain != password));
         }
     }
     for part in text.split([';', ' ', '&']) {
@@ -197,7 +199,7 @@ fn passwords(text: &str) -> Vec<String> {
 }
 
 /// Decodes a percent-encoded text; None if the result is not UTF-8.
-fn decoded(text: &str) -> Option<String> {
+fn percent_decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let [first, after @ ..] = rest {
@@ -247,7 +249,7 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
 }
 
 /// Whether the value of this name is a secret that is written in the file itself.
-pub(crate) fn is_written_out(name: &str, value: &str) -> bool {
+pub(crate) fn is_plain_text_secret(name: &str, value: &str) -> bool {
     is_secret_name(name) && has_literal_part(value) || is_key_like(value) || has_password(value)
 }
 
@@ -257,7 +259,7 @@ fn is_secret_option(argument: &str) -> bool {
 
 /// The part of a secret text to search for in logs: without a scheme such as `Bearer`, or only the password of an
 /// address.
-pub(crate) fn core(secret: &str) -> &str {
+pub(crate) fn search_term(secret: &str) -> &str {
     if let Some((_, rest)) = secret.split_once("://")
         && let Some((user, _)) =
             rest.split(['/', '?', '#']).next().and_then(|authority| authority.rsplit_once('@'))
@@ -301,35 +303,36 @@ fn has_password(text: &str) -> bool {
 }
 
 /// A part of the text that starts at byte `start`, with the given spans overwritten by `*`; columns stay the same.
-pub(crate) fn mask(part: &str, start: usize, places: &[Span]) -> String {
+pub(crate) fn mask(part: &str, start: usize, spans: &[Span]) -> String {
     let end = start + part.len();
-    let near: Vec<&Span> = places.iter().filter(|span| span.start < end && start < span.end).collect();
+    let near: Vec<&Span> = spans.iter().filter(|span| span.start < end && start < span.end).collect();
     let is_inside = |at: usize| near.iter().any(|span| (span.start..span.end).contains(&at));
     part.char_indices().map(|(at, c)| if is_inside(start + at) { '*' } else { c }).collect()
 }
 
 /// The bytes `from..to` of a line of text that could not be parsed, with possible secrets overwritten by `*`; columns
 /// stay the same.
-pub(crate) fn mask_loosely(line: &str, from: usize, to: usize) -> String {
+pub(crate) fn mask_unparsed(line: &str, from: usize, to: usize) -> String {
     // The name of a value may come before the part that is shown, but only within a limit.
     let start = line.floor_char_boundary(from.saturating_sub(LOOK_BACK));
     let part = line.get(start..to).unwrap_or_default();
     let skipped = line.get(start..from).unwrap_or_default().chars().count();
-    hide(part, |hidden| "*".repeat(hidden.chars().count())).chars().skip(skipped).collect()
+    replace_secrets(part, |hidden| "*".repeat(hidden.chars().count())).chars().skip(skipped).collect()
 }
 
 /// The YAML text with every secret in it replaced, for storing with a session. `${VARIABLE}`s stay. Comments are
 /// searched too, because old keys are left there; text that is not YAML is searched line by line.
 pub fn redact(text: &str) -> String {
     let Ok(parsed) = parse::parse(text) else {
-        let lines: Vec<String> = text.split('\n').map(|line| hide(line, |_| REDACTED.to_owned())).collect();
+        let lines: Vec<String> =
+            text.split('\n').map(|line| replace_secrets(line, |_| REDACTED.to_owned())).collect();
         return lines.join("\n");
     };
-    let mut places: Vec<Span> = literals(&parsed).into_iter().map(|literal| literal.span).collect();
-    places.sort_by_key(|span| span.start);
+    let mut spans: Vec<Span> = literals(&parsed).into_iter().map(|literal| literal.span).collect();
+    spans.sort_by_key(|span| span.start);
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
-    for span in places {
+    for span in spans {
         // An alias can make the same value appear twice.
         if span.start < done {
             continue;
@@ -341,7 +344,7 @@ pub fn redact(text: &str) -> String {
     }
     out.push_str(text.get(done..).unwrap_or_default());
     let lines: Vec<Cow<'_, str>> = out.split('\n').map(redact_comment).collect();
-    hide_keys(&lines.join("\n"), |_| "[redacted]".to_owned())
+    replace_keys(&lines.join("\n"), |_| "[redacted]".to_owned())
 }
 
 /// A line with the secrets in its comment replaced.
@@ -351,13 +354,15 @@ fn redact_comment(line: &str) -> Cow<'_, str> {
         before.is_empty() || before.ends_with([' ', '\t'])
     });
     match start.map(|at| line.split_at(at)) {
-        Some((before, comment)) => Cow::Owned(format!("{before}{}", hide(comment, |_| REDACTED.to_owned()))),
+        Some((before, comment)) => {
+            Cow::Owned(format!("{before}{}", replace_secrets(comment, |_| REDACTED.to_owned())))
+        }
         None => Cow::Borrowed(line),
     }
 }
 
 /// A line with the value after every secret name replaced.
-pub(crate) fn hide(line: &str, with: impl Fn(&str) -> String + Copy) -> String {
+pub(crate) fn replace_secrets(line: &str, with: impl Fn(&str) -> String + Copy) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;
     while let Some(at) = rest.find([':', '=']) {
@@ -385,11 +390,11 @@ pub(crate) fn hide(line: &str, with: impl Fn(&str) -> String + Copy) -> String {
         rest = after;
     }
     out.push_str(rest);
-    hide_keys(&out, with)
+    replace_keys(&out, with)
 }
 
 /// A text with every word that has the shape of a key replaced.
-fn hide_keys(text: &str, with: impl Fn(&str) -> String) -> String {
+fn replace_keys(text: &str, with: impl Fn(&str) -> String) -> String {
     let mut out = String::with_capacity(text.len());
     let mut word_start = 0;
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');

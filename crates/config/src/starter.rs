@@ -10,11 +10,11 @@ use crate::backends::{self, BACKENDS, BackendType};
 /// The backend type of a local Ollama.
 const OLLAMA: &str = "ollama";
 /// Most agents per Ollama server: they share one machine.
-const MOST_OF_OLLAMA: usize = 3;
+const MAX_OLLAMA_AGENTS: usize = 3;
 
 /// A provider whose key is set on this machine.
 #[derive(Clone, Copy, Debug)]
-pub struct FoundProvider {
+pub struct DetectedProvider {
     /// The provider.
     pub backend: &'static BackendType,
     /// The variable that holds the key.
@@ -23,7 +23,7 @@ pub struct FoundProvider {
 
 /// An Ollama that runs on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct FoundOllama {
+pub struct DetectedOllama {
     /// The address.
     pub base_url: String,
     /// The installed models.
@@ -32,16 +32,16 @@ pub struct FoundOllama {
 
 /// What agents can be made of on this machine.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct DetectedBackends {
     /// Providers whose keys are set.
-    pub providers: Vec<FoundProvider>,
+    pub providers: Vec<DetectedProvider>,
     /// CLI agents that are installed.
     pub programs: Vec<&'static BackendType>,
     /// A running Ollama.
-    pub ollama: Option<FoundOllama>,
+    pub ollama: Option<DetectedOllama>,
 }
 
-impl Found {
+impl DetectedBackends {
     /// Whether nothing was detected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -49,7 +49,7 @@ impl Found {
 
     /// How many agents can be made.
     pub fn len(&self) -> usize {
-        self.providers.len() + self.programs.len() + self.talkers().len()
+        self.providers.len() + self.programs.len() + self.chat_models().len()
     }
 
     /// A description for people: `API keys (OPENAI_API_KEY), programs (claude), Ollama (llama3.2)`.
@@ -57,39 +57,39 @@ impl Found {
         let keys = self.providers.iter().map(|provider| provider.variable).collect();
         let programs = self.programs.iter().filter_map(|program| Some(program.agent?.program)).collect();
         let parts: [(&str, Vec<&str>); 3] =
-            [("API keys", keys), ("programs", programs), ("Ollama", self.talkers())];
+            [("API keys", keys), ("programs", programs), ("Ollama", self.chat_models())];
         let parts = parts.iter().filter(|(_, names)| !names.is_empty());
         parts.map(|(what, names)| format!("{what} ({})", names.join(", "))).collect::<Vec<_>>().join(", ")
     }
 
     /// The Ollama models that agents are made of: the first few that are chat models.
-    fn talkers(&self) -> Vec<&str> {
+    fn chat_models(&self) -> Vec<&str> {
         let models = self.ollama.iter().flat_map(|ollama| &ollama.models).map(String::as_str);
-        models.filter(|model| !model.contains("embed")).take(MOST_OF_OLLAMA).collect()
+        models.filter(|model| !model.contains("embed")).take(MAX_OLLAMA_AGENTS).collect()
     }
 }
 
 /// The supported providers whose keys are set, in table order.
-pub fn found_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<FoundProvider> {
+pub fn detect_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<DetectedProvider> {
     let is_set = |name: &&&'static str| env(name).is_some_and(|value| !value.trim().is_empty());
     BACKENDS
         .iter()
         // A type without a default address needs more than a key.
         .filter(|backend| backend.is_supported() && backend.base_url.is_some())
         .filter_map(|backend| {
-            Some(FoundProvider { backend, variable: backend.key_variables.iter().find(is_set)? })
+            Some(DetectedProvider { backend, variable: backend.key_variables.iter().find(is_set)? })
         })
         .collect()
 }
 
 /// The supported CLI agents that are installed.
-pub fn found_programs(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static BackendType> {
+pub fn detect_cli_agents(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static BackendType> {
     let is_there = |backend: &&BackendType| backend.agent.is_some_and(|agent| is_installed(agent.program));
     BACKENDS.iter().filter(is_there).collect()
 }
 
 /// A commented config: one agent for each thing that was detected, or three offline agents.
-pub fn starter(found: &Found) -> String {
+pub fn starter(found: &DetectedBackends) -> String {
     let mut out = String::from(
         "# A team of agents for Althing. Check it with `althing config check`, run it with\n\
          # `althing --config <this file> \"your task\"`. Every key: `althing config schema`.\n\n\
@@ -98,16 +98,16 @@ pub fn starter(found: &Found) -> String {
     if found.is_empty() {
         offline(&mut out);
     }
-    for FoundProvider { backend, variable } in &found.providers {
+    for DetectedProvider { backend, variable } in &found.providers {
         let about = format!("{}; the key is read from {variable}.", backend.title);
-        agent(&mut out, &about, backend.name, &[("type", backend.name), ("model", backend.first_model())]);
+        agent(&mut out, &about, backend.name, &[("type", backend.name), ("model", backend.starter_model())]);
     }
     for program in &found.programs {
         let command = program.agent.map_or(program.name, |agent| agent.program);
         let about = format!("{}: the program `{command}`, with its own sign-in and model.", program.title);
         agent(&mut out, &about, program.name, &[("type", program.name)]);
     }
-    for (n, model) in (1..).zip(found.talkers()) {
+    for (n, model) in (1..).zip(found.chat_models()) {
         let own = backends::backend_type(OLLAMA).and_then(|backend| backend.base_url);
         let address = found.ollama.as_ref().map(|ollama| ollama.base_url.as_str());
         // Every JSON string is valid YAML.

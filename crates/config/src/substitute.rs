@@ -18,7 +18,7 @@ pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub const WORKSPACE_PLACEHOLDER: &str = "${cwd}";
 
 /// Most unset variables that are reported for one text.
-const MOST_NAMED: usize = 10;
+const MAX_REPORTED: usize = 10;
 
 /// The result of substitution.
 #[derive(Default)]
@@ -80,7 +80,9 @@ impl Substituted {
                     let value = self.value(name, default, env);
                     out.push_str(value.as_deref().unwrap_or(written));
                     done |= value.is_some();
-                    if value.is_none() && unset.len() < MOST_NAMED && !unset.iter().any(|known| known == name)
+                    if value.is_none()
+                        && unset.len() < MAX_REPORTED
+                        && !unset.iter().any(|known| known == name)
                     {
                         unset.push(name.to_owned());
                     }

@@ -9,7 +9,7 @@ use crate::limits;
 use crate::tree::Span;
 
 /// The reason to reject a text before parsing it: its size, or a character that no config contains.
-pub(crate) fn refuse_at_sight(text: &str) -> Option<(Span, Problem)> {
+pub(crate) fn reject_before_parsing(text: &str) -> Option<(Span, Problem)> {
     if text.len() > limits::MAX_BYTES {
         let problem =
             Problem::new(format!("the file has {} bytes; the limit is {}", text.len(), limits::MAX_BYTES));
@@ -29,7 +29,7 @@ pub(crate) fn refuse_at_sight(text: &str) -> Option<(Span, Problem)> {
 }
 
 /// Converts the parser's span.
-pub(crate) fn place(span: &YamlSpan) -> Span {
+pub(crate) fn convert_span(span: &YamlSpan) -> Span {
     let start = span.start.byte_offset().unwrap_or_default();
     let end = span.end.byte_offset().unwrap_or(start);
     Span { start, end, line: span.start.line(), column: span.start.col() + 1 }

@@ -15,11 +15,11 @@ use crate::values::has_shape;
 use crate::walk::join;
 
 /// Most entries that are listed; a config with more is described well enough by these.
-const MOST_LISTED: usize = 100;
+const MAX_LISTED: usize = 100;
 
 /// One part of a config that acts only after the user has trusted the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NeedsTrust {
+pub struct TrustRequirement {
     /// The dotted path of the key.
     pub location: String,
     /// What this part would do, as the rest of a sentence: "would start …".
@@ -28,7 +28,7 @@ pub struct NeedsTrust {
 
 /// Everything in a document that needs trust, in file order. The document must not have been substituted: a person is
 /// shown the names of variables, not their values.
-pub(crate) fn find(root: &Node, backends: &'static Backends) -> Vec<NeedsTrust> {
+pub(crate) fn find(root: &Node, backends: &'static Backends) -> Vec<TrustRequirement> {
     let mut search = Search { backends, found: Vec::new() };
     section(&ROOT, root, "", &mut search);
     search.found
@@ -38,8 +38,8 @@ pub(crate) fn find(root: &Node, backends: &'static Backends) -> Vec<NeedsTrust> 
 struct Search {
     /// The backend types that the document may name.
     backends: &'static Backends,
-    /// At most [`MOST_LISTED`].
-    found: Vec<NeedsTrust>,
+    /// At most [`MAX_LISTED`].
+    found: Vec<TrustRequirement>,
 }
 
 fn section(section: &'static Section, node: &Node, path: &str, search: &mut Search) {
@@ -47,7 +47,7 @@ fn section(section: &'static Section, node: &Node, path: &str, search: &mut Sear
         let path = join(path, &entry.key);
         match section.key(&entry.key) {
             Some(key) if key.before_trust => value(key.kind, &entry.value, &path, search),
-            Some(key) => guarded(key, &entry.value, node, &path, search),
+            Some(key) => key_needing_trust(key, &entry.value, node, &path, search),
             // An unknown key is reported elsewhere, but some sections are passed on whole.
             None => used_variables(&entry.value, &path, search),
         }
@@ -80,8 +80,8 @@ fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
 }
 
 /// A key that needs trust, unless it is switched off.
-fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Search) {
-    if is_left_out(key, node) {
+fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Search) {
+    if is_switched_off(key, node) {
         return;
     }
     match key.name {
@@ -128,7 +128,7 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Searc
             }
             // The chat agent's own backend may name endpoints and programs, so it is described key by key.
             if let (Kind::Section(inner), true) = (key.kind, is_on) {
-                section_below(inner, node, path, search);
+                section_needing_trust(inner, node, path, search);
             }
         }
         _ if matches!(key.kind, Kind::Url) => {
@@ -141,7 +141,7 @@ fn guarded(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Searc
 }
 
 /// The keys of a section that already needs trust as a whole: only what is worth naming in addition.
-fn section_below(inner: &'static Section, node: &Node, path: &str, search: &mut Search) {
+fn section_needing_trust(inner: &'static Section, node: &Node, path: &str, search: &mut Search) {
     for entry in node.entries() {
         if let Some(Key { kind: Kind::Section(backend), name: "backend", .. }) = inner.key(&entry.key) {
             section(backend, &entry.value, &join(path, &entry.key), search);
@@ -178,7 +178,7 @@ fn used_variables(node: &Node, path: &str, search: &mut Search) {
 
 /// Whether a key that needs trust has no effect: it is null, an empty list, or a switch that is off. `off` and `no`
 /// only switch off booleans: elsewhere they are names, of a directory for example.
-fn is_left_out(key: &Key, node: &Node) -> bool {
+fn is_switched_off(key: &Key, node: &Node) -> bool {
     match &node.value {
         // The section itself turns the conversation on, even if it is empty.
         Value::Null => key.name != "interactive_mode",
@@ -188,8 +188,8 @@ fn is_left_out(key: &Key, node: &Node) -> bool {
 }
 
 fn add(location: &str, what: String, search: &mut Search) {
-    if search.found.len() < MOST_LISTED {
-        search.found.push(NeedsTrust { location: location.to_owned(), what });
+    if search.found.len() < MAX_LISTED {
+        search.found.push(TrustRequirement { location: location.to_owned(), what });
     }
 }
 
@@ -199,5 +199,5 @@ fn host(url: &str) -> String {
 
 /// A text for a question to the user, short and without secrets.
 pub(crate) fn shown(text: &str) -> String {
-    secrets::hide(text, |_| "…".to_owned()).chars().take(120).collect()
+    secrets::replace_secrets(text, |_| "…".to_owned()).chars().take(120).collect()
 }

@@ -12,27 +12,27 @@ use crate::memory;
 use crate::patterns;
 use crate::secrets;
 use crate::tree::{Node, Value};
-use crate::walk::{Place, Walk};
+use crate::walk::{Position, Walk};
 
 /// The description of an amount of memory.
 const MEMORY: &str = "an amount of memory such as `512m` or `2g`";
 
 impl Walk<'_, '_> {
     /// Checks a value by its kind.
-    pub(crate) fn value(&mut self, kind: Kind, node: &Node, place: Place<'_>) {
+    pub(crate) fn value(&mut self, kind: Kind, node: &Node, position: Position<'_>) {
         if !node.unset().is_empty() {
-            if !place.quiet {
-                self.unset(node, place);
+            if !position.quiet {
+                self.unset(node, position);
             }
             return;
         }
         match kind {
-            Kind::Any => self.inner_variables(node, place),
+            Kind::Any => self.inner_variables(node, position),
             Kind::Bool if node.as_bool().is_some() => {}
-            Kind::Bool => self.mismatch(node, place, "`true` or `false`"),
+            Kind::Bool => self.mismatch(node, position, "`true` or `false`"),
             Kind::Text | Kind::Secret if node.as_text().is_some() => {}
-            Kind::Text | Kind::Secret => self.not_text(node, place),
-            Kind::Url => self.url(node, place),
+            Kind::Text | Kind::Secret => self.not_text(node, position),
+            Kind::Url => self.url(node, position),
             Kind::Integer(range) | Kind::Number(range) => {
                 let whole = matches!(kind, Kind::Integer(_));
                 let number = if whole { node.as_integer().map(|n| n as f64) } else { node.as_number() };
@@ -42,52 +42,52 @@ impl Walk<'_, '_> {
                     Some(number) => {
                         let problem = Problem::new(format!(
                             "`{}` must be {}, not {number}",
-                            leaf(place.path),
+                            leaf(position.path),
                             range.describe()
                         ));
                         let hint = format!("use {wanted} {}", range.describe());
-                        self.sink.error(node.span, place.path, problem.hint(hint));
+                        self.sink.error(node.span, position.path, problem.hint(hint));
                     }
-                    None => self.mismatch(node, place, &format!("{wanted} {}", range.describe())),
+                    None => self.mismatch(node, position, &format!("{wanted} {}", range.describe())),
                 }
             }
-            Kind::Pattern => self.pattern(node, place),
+            Kind::Pattern => self.pattern(node, position),
             Kind::Memory if memory::amount(node).is_some() => {}
-            Kind::Memory => self.mismatch(node, place, MEMORY),
-            Kind::Choice(choices) => self.choice(choices, node, place),
-            Kind::BackendType => self.backend_type(node, place),
-            Kind::Section(section) => self.section(section, node, place),
-            Kind::List(item) => self.list(*item, node, place),
-            Kind::Map(item) => self.map(*item, node, place),
-            Kind::Either(kinds) => self.either(kinds, node, place),
+            Kind::Memory => self.mismatch(node, position, MEMORY),
+            Kind::Choice(choices) => self.choice(choices, node, position),
+            Kind::BackendType => self.backend_type(node, position),
+            Kind::Section(section) => self.section(section, node, position),
+            Kind::List(item) => self.list(*item, node, position),
+            Kind::Map(item) => self.map(*item, node, position),
+            Kind::Either(kinds) => self.either(kinds, node, position),
         }
     }
 
-    fn choice(&mut self, choices: &'static [Choice], node: &Node, place: Place<'_>) {
+    fn choice(&mut self, choices: &'static [Choice], node: &Node, position: Position<'_>) {
         let given = node.as_text();
         let Some(choice) = choices.iter().find(|choice| Some(choice.value) == given) else {
             let words: Vec<&str> = choices.iter().map(|choice| choice.value).collect();
-            return self.not_one_of(&words, node, place);
+            return self.not_one_of(&words, node, position);
         };
-        if let Some(instead) = choice.taken_for
-            && !place.quiet
-            && self.warned.insert(place.key)
+        if let Some(instead) = choice.used_instead
+            && !position.quiet
+            && self.warned.insert(position.key)
         {
             let problem =
-                Problem::new(format!("`{}: {}` is not supported yet", leaf(place.path), choice.value));
-            self.sink.warning(node.span, place.path, problem.hint(format!("`{instead}` is used instead")));
+                Problem::new(format!("`{}: {}` is not supported yet", leaf(position.path), choice.value));
+            self.sink.warning(node.span, position.path, problem.hint(format!("`{instead}` is used instead")));
         }
     }
 
-    fn backend_type(&mut self, node: &Node, place: Place<'_>) {
-        let Some(name) = node.as_text() else { return self.not_text(node, place) };
+    fn backend_type(&mut self, node: &Node, position: Position<'_>) {
+        let Some(name) = node.as_text() else { return self.not_text(node, position) };
         let backends = self.backends;
         let Some(backend) = backends.named(name) else {
-            return self
-                .sink
-                .push_with(Severity::Error, node.span, place.path, || unknown_backend_type(name, backends));
+            return self.sink.push_with(Severity::Error, node.span, position.path, || {
+                unknown_backend_type(name, backends)
+            });
         };
-        if backend.is_supported() || place.quiet {
+        if backend.is_supported() || position.quiet {
             return;
         }
         let problem =
@@ -95,42 +95,42 @@ impl Walk<'_, '_> {
                 "until then, use an OpenAI-compatible type such as `openai` or `openrouter`, or `offline`",
             );
         match self.purpose {
-            Purpose::Run => self.sink.error(node.span, place.path, problem),
+            Purpose::Run => self.sink.error(node.span, position.path, problem),
             Purpose::Check if self.warned.insert(("backend types", backend.name)) => {
-                self.sink.warning(node.span, place.path, problem);
+                self.sink.warning(node.span, position.path, problem);
             }
-            Purpose::Check | Purpose::Play => {}
+            Purpose::Check | Purpose::Offline => {}
         }
     }
 
-    fn url(&mut self, node: &Node, place: Place<'_>) {
-        let Some(text) = node.as_text() else { return self.not_text(node, place) };
+    fn url(&mut self, node: &Node, position: Position<'_>) {
+        let Some(text) = node.as_text() else { return self.not_text(node, position) };
         if backends::host_of(text).is_none() || text.contains(char::is_whitespace) {
-            let problem = Problem::new(format!("`{}` is not an http or https address", leaf(place.path)));
-            self.sink.error(node.span, place.path, problem.hint("write it as `https://host/path`"));
+            let problem = Problem::new(format!("`{}` is not an http or https address", leaf(position.path)));
+            self.sink.error(node.span, position.path, problem.hint("write it as `https://host/path`"));
         }
     }
 
-    fn pattern(&mut self, node: &Node, place: Place<'_>) {
-        let Some(text) = node.as_text() else { return self.not_text(node, place) };
+    fn pattern(&mut self, node: &Node, position: Position<'_>) {
+        let Some(text) = node.as_text() else { return self.not_text(node, position) };
         self.patterns += 1;
-        let refusal = if self.patterns > limits::MAX_PATTERNS {
+        let pattern_problem = if self.patterns > limits::MAX_PATTERNS {
             let most = limits::MAX_PATTERNS;
             Some(Problem::new(format!("a file may have at most {most} patterns")).hint("use fewer of them"))
         } else {
-            patterns::refusal(text)
+            patterns::pattern_problem(text)
         };
-        if let Some(problem) = refusal {
-            self.sink.error(node.span, place.path, problem);
+        if let Some(problem) = pattern_problem {
+            self.sink.error(node.span, position.path, problem);
         }
     }
 
-    fn not_one_of(&mut self, words: &[&str], node: &Node, place: Place<'_>) {
+    fn not_one_of(&mut self, words: &[&str], node: &Node, position: Position<'_>) {
         let Some(given) = node.as_text() else {
-            return self.mismatch(node, place, &format!("one of: {}", words.join(", ")));
+            return self.mismatch(node, position, &format!("one of: {}", words.join(", ")));
         };
-        let name = leaf(place.path);
-        self.sink.push_with(Severity::Error, node.span, place.path, || {
+        let name = leaf(position.path);
+        self.sink.push_with(Severity::Error, node.span, position.path, || {
             let problem = Problem::new(format!("`{name}` cannot be {}", node.describe()));
             match althing_text::nearest(given, words.iter().copied()) {
                 Some(near) => problem.hint(format!("did you mean `{near}`? possible: {}", words.join(", "))),
@@ -139,20 +139,23 @@ impl Walk<'_, '_> {
         });
     }
 
-    fn not_text(&mut self, node: &Node, place: Place<'_>) {
+    fn not_text(&mut self, node: &Node, position: Position<'_>) {
         match &node.value {
             Value::Bool(_) | Value::Integer(_) | Value::Number(_) => {
-                let problem =
-                    Problem::new(format!("`{}` must be a text, not {}", leaf(place.path), node.describe()));
-                self.sink.error(node.span, place.path, problem.hint("put quotes around it"));
+                let problem = Problem::new(format!(
+                    "`{}` must be a text, not {}",
+                    leaf(position.path),
+                    node.describe()
+                ));
+                self.sink.error(node.span, position.path, problem.hint("put quotes around it"));
             }
-            _ => self.mismatch(node, place, "a text"),
+            _ => self.mismatch(node, position, "a text"),
         }
     }
 
     /// Reports a value of the wrong kind.
-    pub(crate) fn mismatch(&mut self, node: &Node, place: Place<'_>, wanted: &str) {
-        let name = leaf(place.path);
+    pub(crate) fn mismatch(&mut self, node: &Node, position: Position<'_>, wanted: &str) {
+        let name = leaf(position.path);
         let wanted = wanted.trim_end();
         let message = if name.is_empty() {
             format!("the file must be {wanted}, not {}", node.describe())
@@ -161,23 +164,23 @@ impl Walk<'_, '_> {
         };
         // A block starts on the line below its key; the message points to the key.
         let span = if matches!(node.value, Value::List(_) | Value::Map(_) | Value::Null) {
-            place.at
+            position.at
         } else {
             node.span
         };
-        self.sink.error(span, place.path, Problem::new(message).hint(format!("write {wanted}")));
+        self.sink.error(span, position.path, Problem::new(message).hint(format!("write {wanted}")));
     }
 
-    fn unset(&mut self, node: &Node, place: Place<'_>) {
+    fn unset(&mut self, node: &Node, position: Position<'_>) {
         for name in node.unset() {
             let severity = match self.purpose {
-                Purpose::Check | Purpose::Play => Severity::Warning,
+                Purpose::Check | Purpose::Offline => Severity::Warning,
                 Purpose::Run => Severity::Error,
             };
             let problem = Problem::new(format!("the environment variable `{name}` is not set"));
             let hint =
                 format!("set it, or give a default: `${{{name}:-…}}`; `$${{{name}}}` is the literal text");
-            self.sink.push(severity, node.span, place.path, problem.hint(hint));
+            self.sink.push(severity, node.span, position.path, problem.hint(hint));
         }
     }
 }

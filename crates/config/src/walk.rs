@@ -30,7 +30,7 @@ pub(crate) struct Walk<'sink, 'text> {
 
 /// The position of a value, and whether the keys around it have an effect.
 #[derive(Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct Position<'a> {
     pub(crate) path: &'a str,
     /// The span to mark when the value as a whole is the problem.
     pub(crate) at: Span,
@@ -54,29 +54,29 @@ impl<'sink, 'text> Walk<'sink, 'text> {
     /// Checks the whole document.
     pub(crate) fn document(&mut self, root: &Node) {
         let at = Span { line: 1, column: 1, ..root.span };
-        self.section(self.root, root, Place { path: "", at, key: ("", ""), quiet: false });
+        self.section(self.root, root, Position { path: "", at, key: ("", ""), quiet: false });
     }
 
-    pub(crate) fn section(&mut self, section: &'static Section, node: &Node, place: Place<'_>) {
+    pub(crate) fn section(&mut self, section: &'static Section, node: &Node, position: Position<'_>) {
         let Value::Map(entries) = &node.value else {
-            return self.mismatch(node, place, "a section with keys");
+            return self.mismatch(node, position, "a section with keys");
         };
         for entry in entries {
-            let path = join(place.path, &entry.key);
+            let path = join(position.path, &entry.key);
             match section.key(&entry.key) {
-                Some(key) => self.key(section, key, entry, &path, place.quiet),
-                None if place.quiet => {}
+                Some(key) => self.key(section, key, entry, &path, position.quiet),
+                None if position.quiet => {}
                 None => self.unknown_key(section, entry, &path),
             }
         }
         for key in section.keys.iter().filter(|key| key.required) {
             if node.get(key.name).is_none() {
-                let at = node.entry(key.name).map_or(place.at, |entry| entry.key_span);
-                let owner = if place.path.is_empty() { "the file" } else { place.path };
+                let at = node.entry(key.name).map_or(position.at, |entry| entry.key_span);
+                let owner = if position.path.is_empty() { "the file" } else { position.path };
                 let problem = Problem::new(format!("{owner} needs `{}`", key.name));
                 self.sink.error(
                     at,
-                    &join(place.path, key.name),
+                    &join(position.path, key.name),
                     problem.hint(format!("add `{}: …`: {}", key.name, lower_first(key.about))),
                 );
             }
@@ -106,50 +106,50 @@ impl<'sink, 'text> Walk<'sink, 'text> {
             };
             self.sink.warning(entry.key_span, path, problem);
         }
-        let place = Place { path, at: entry.key_span, key: id, quiet: quiet || !acts };
-        self.value(key.kind, &entry.value, place);
+        let position = Position { path, at: entry.key_span, key: id, quiet: quiet || !acts };
+        self.value(key.kind, &entry.value, position);
     }
 
-    pub(crate) fn list(&mut self, item: Kind, node: &Node, place: Place<'_>) {
-        let Value::List(items) = &node.value else { return self.mismatch(node, place, "a list") };
+    pub(crate) fn list(&mut self, item: Kind, node: &Node, position: Position<'_>) {
+        let Value::List(items) = &node.value else { return self.mismatch(node, position, "a list") };
         for (index, node) in items.iter().enumerate() {
-            let path = format!("{}[{index}]", place.path);
-            self.value(item, node, Place { path: &path, at: node.span, ..place });
+            let path = format!("{}[{index}]", position.path);
+            self.value(item, node, Position { path: &path, at: node.span, ..position });
         }
     }
 
-    pub(crate) fn map(&mut self, item: Kind, node: &Node, place: Place<'_>) {
+    pub(crate) fn map(&mut self, item: Kind, node: &Node, position: Position<'_>) {
         let Value::Map(entries) = &node.value else {
-            return self.mismatch(node, place, "a section with keys");
+            return self.mismatch(node, position, "a section with keys");
         };
         for entry in entries {
-            let path = join(place.path, &entry.key);
-            self.value(item, &entry.value, Place { path: &path, at: entry.key_span, ..place });
+            let path = join(position.path, &entry.key);
+            self.value(item, &entry.value, Position { path: &path, at: entry.key_span, ..position });
         }
     }
 
     /// The first kind whose shape matches decides; if none does, the message names all of them.
-    pub(crate) fn either(&mut self, kinds: &'static [Kind], node: &Node, place: Place<'_>) {
+    pub(crate) fn either(&mut self, kinds: &'static [Kind], node: &Node, position: Position<'_>) {
         if let Some(kind) = kinds.iter().find(|kind| has_shape(**kind, node)) {
-            self.value(*kind, node, place);
+            self.value(*kind, node, position);
         } else {
             let shapes: Vec<String> = kinds.iter().map(|kind| shape_name(*kind)).collect();
-            self.mismatch(node, place, &shapes.join(" or "));
+            self.mismatch(node, position, &shapes.join(" or "));
         }
     }
 
     /// A value that is passed on unchanged can contain unset variables too.
-    pub(crate) fn inner_variables(&mut self, node: &Node, place: Place<'_>) {
-        if place.quiet {
+    pub(crate) fn inner_variables(&mut self, node: &Node, position: Position<'_>) {
+        if position.quiet {
             return;
         }
         for (index, item) in node.items().iter().enumerate() {
-            let path = format!("{}[{index}]", place.path);
-            self.value(Kind::Any, item, Place { path: &path, ..place });
+            let path = format!("{}[{index}]", position.path);
+            self.value(Kind::Any, item, Position { path: &path, ..position });
         }
         for entry in node.entries() {
-            let path = join(place.path, &entry.key);
-            self.value(Kind::Any, &entry.value, Place { path: &path, ..place });
+            let path = join(position.path, &entry.key);
+            self.value(Kind::Any, &entry.value, Position { path: &path, ..position });
         }
     }
 
@@ -172,9 +172,11 @@ impl<'sink, 'text> Walk<'sink, 'text> {
             if let Some(near) = althing_text::nearest(&entry.key, section.keys.iter().map(|key| key.name)) {
                 return problem.hint(format!("did you mean `{near}`?"));
             }
-            match misplaced::home(root, &entry.key) {
-                Some(home) if home.is_empty() => problem.hint("it belongs at the top level of the file"),
-                Some(home) => problem.hint(format!("it belongs in `{home}`")),
+            match misplaced::section_of_key(root, &entry.key) {
+                Some(section) if section.is_empty() => {
+                    problem.hint("it belongs at the top level of the file")
+                }
+                Some(section) => problem.hint(format!("it belongs in `{section}`")),
                 None if section.name == "backend" => {
                     problem.hint("fields of the request body go into `extra_body`")
                 }
@@ -186,7 +188,7 @@ impl<'sink, 'text> Walk<'sink, 'text> {
 
 /// Whether a key without effect is set to the value that asks for nothing.
 fn is_off(key: &Key, node: &Node) -> bool {
-    if key.never_missed {
+    if key.no_warning {
         return true;
     }
     let Some(off) = key.off else { return false };

@@ -2,7 +2,7 @@
 //! works alone, so it may write to the project, and to nothing else.
 
 use super::grant::Grantee;
-use super::{Places, guidance, make_dir, run_blocking};
+use super::{SessionEnvs, guidance, make_dir, run_blocking};
 use crate::project::Project;
 use althing_engine::{Guidance, ProjectBriefing, ToolRouter};
 use althing_protocol::{
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The chat agent's environment.
-pub struct ChatPlace {
+pub struct ChatEnv {
     /// Where a CLI agent is started: the project, or a private directory if the project is read-only.
     path: String,
     grant: Grant,
@@ -21,15 +21,15 @@ pub struct ChatPlace {
     briefing: ProjectBriefing,
     project: Option<Arc<Project>>,
     /// The overview of the project workspace, refreshed before each call.
-    known: Mutex<Option<String>>,
+    overview: Mutex<Option<String>>,
     guidance: Mutex<Guidance>,
     memory: Option<Memory>,
 }
 
-impl Places {
+impl SessionEnvs {
     /// The environment of the chat agent of a conversation whose files are in `dir`; None if the conversation has no
     /// chat agent.
-    pub(super) async fn make_chat(&self, dir: &Path, spec: &ChatSpec) -> Result<Option<ChatPlace>, String> {
+    pub(super) async fn open_chat_env(&self, dir: &Path, spec: &ChatSpec) -> Result<Option<ChatEnv>, String> {
         let Some(agent) = &spec.agent else { return Ok(None) };
         let (member, is_cli_agent) = (&agent.member, agent.member.is_cli_agent());
         let tools = self.tools.agent(&member.id);
@@ -53,14 +53,14 @@ impl Places {
         let memory = self.memory(&scratch, &self.notes.join(member.id.as_str()), &member.id).await;
         let guidance = Guidance {
             // A CLI agent reads a project's instructions itself.
-            instructions: if self.tools.extras.instructions && !is_cli_agent {
+            instructions: if self.tools.shared.instructions && !is_cli_agent {
                 guidance::instructions(project_instructions(&files, &context))
             } else {
                 Vec::new()
             },
             skills: guidance::skills(&self.skills),
-            notes: self.told_notes(memory.as_ref(), &member.id),
-            tasks: self.tools.extras.tasks.is_some(),
+            notes: self.notes_for_prompt(memory.as_ref(), &member.id),
+            tasks: self.tools.shared.tasks.is_some(),
             ..Guidance::default()
         };
         let shown = |path: &Path| path.display().to_string();
@@ -74,8 +74,8 @@ impl Places {
         let path = if project.writable { project.path } else { shown(&scratch) };
         let router = ToolRouter::new(hosts, tools.excluded_tools);
         let guidance = Mutex::new(guidance);
-        let (project, known) = (self.project.clone(), Mutex::default());
-        Ok(Some(ChatPlace { path, grant, router, briefing, project, known, guidance, memory }))
+        let (project, overview) = (self.project.clone(), Mutex::default());
+        Ok(Some(ChatEnv { path, grant, router, briefing, project, overview, guidance, memory }))
     }
 
     /// The tools that CLI agents get as well: those of the project workspace, of MCP servers, and of the task list.
@@ -90,9 +90,9 @@ impl Places {
             hosts.push(Arc::new(ProjectHost::new(project.workspace.clone())));
         }
         if !tools.mcp_servers.is_empty() {
-            hosts.push(self.servers(tools, project_dir, grant, outputs).await);
+            hosts.push(self.start_servers(tools, project_dir, grant, outputs).await);
         }
-        if let Some(tasks) = self.tools.extras.tasks {
+        if let Some(tasks) = self.tools.shared.tasks {
             let root = if tasks.as_files { scratch } else { outputs };
             let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
             hosts.push(Arc::new(host));
@@ -101,7 +101,7 @@ impl Places {
     }
 }
 
-impl AgentEnv for ChatPlace {
+impl AgentEnv for ChatEnv {
     fn path(&self) -> &str {
         &self.path
     }
@@ -117,8 +117,8 @@ impl AgentEnv for ChatPlace {
 
     fn briefing(&self, access: ContextAccess) -> String {
         let guidance = self.guidance.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        format!("{}{}", self.briefing.text(known.as_deref()), guidance.text(access))
+        let overview = self.overview.lock().unwrap_or_else(PoisonError::into_inner);
+        format!("{}{}", self.briefing.text(overview.as_deref()), guidance.text(access))
     }
 
     fn snapshot(&self, _label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
@@ -131,8 +131,8 @@ impl AgentEnv for ChatPlace {
             if let Some(project) = self.project.clone() {
                 // If the project workspace is damaged the agent sees the error, so that it can repair the files.
                 let look = move || Ok(project.workspace.overview().unwrap_or_else(|error| error.to_string()));
-                let known = run_blocking(look).await?;
-                *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(known);
+                let overview = run_blocking(look).await?;
+                *self.overview.lock().unwrap_or_else(PoisonError::into_inner) = Some(overview);
             }
             let Some(memory) = self.memory.clone() else { return Ok(()) };
             let notes = run_blocking(move || guidance::notes(&memory)).await?;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The sandboxes of this machine, as far as the session needs them.
-pub struct Walls {
+pub struct Sandboxes {
     /// Starts processes under a guard.
     pub launcher: Launcher,
     /// For commands that run directly on this machine.
@@ -20,15 +20,15 @@ pub struct Walls {
     pub docker: Option<DockerClient>,
 }
 
-impl Walls {
+impl Sandboxes {
     /// For sessions in which no agent runs commands.
-    pub fn unneeded() -> Self {
+    pub fn none() -> Self {
         let why = "no agent of this session runs commands".to_owned();
         Self { launcher: Launcher::default(), local: Confinement::Refused { why }, docker: None }
     }
 
     /// Detects the sandboxes of this machine.
-    pub async fn find(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
+    pub async fn detect(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
         let launcher = Launcher::default();
         let available = althing_runner::detect(&launcher, scratch).await;
         Self { local: available.choose(accepted), launcher, docker: None }
@@ -42,20 +42,20 @@ pub fn docker_socket(docker_host: Option<&str>) -> PathBuf {
 }
 
 /// The owner of a container, used in its labels.
-pub struct Owner<'a> {
+pub struct ContainerOwner<'a> {
     pub session: &'a SessionId,
     pub run: &'a TaskId,
     pub agent: &'a AgentId,
 }
 
 /// The tool host for an agent's commands.
-pub fn host(
+pub fn command_host(
     grant: &Grant,
-    walls: Confinement,
+    confinement: Confinement,
     config: &CommandsConfig,
     launcher: Launcher,
 ) -> Result<CommandHost, String> {
-    let mut policy = CommandPolicy::new(SandboxPaths::from(grant), walls);
+    let mut policy = CommandPolicy::new(SandboxPaths::from(grant), confinement);
     policy.masks = Some(crate::secrets::masks());
     policy.network = grant.network == NetworkGrant::Open;
     let failed = |error: PolicyError| format!("{error} ({})", error.hint());
@@ -68,11 +68,11 @@ pub fn host(
 }
 
 /// Starts an agent's container, with the context paths read-only.
-pub async fn container(
+pub async fn start_container(
     containers: &DockerClient,
     config: &DockerConfig,
     grant: &Grant,
-    owner: &Owner<'_>,
+    owner: &ContainerOwner<'_>,
 ) -> Result<Arc<Container>, String> {
     let memory = config.memory_limit.as_deref().and_then(althing_config::memory_bytes);
     let spec = ContainerSpec {

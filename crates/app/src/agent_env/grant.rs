@@ -1,7 +1,7 @@
 //! The grant of each agent: the only code that decides what an agent may touch. File tools, commands, containers, CLI
 //! agents and MCP servers derive their confinement from it.
 
-use super::Places;
+use super::SessionEnvs;
 use althing_engine::workspace_of;
 use althing_protocol::{
     CommandsConfig, ContextPath, Grant, GrantRoot, NetworkGrant, RunSpec, ToolsConfig, runs_code,
@@ -12,17 +12,17 @@ use std::path::{Path, PathBuf};
 /// The agent that a grant is made for.
 pub(super) enum Grantee<'a> {
     /// A member of a run whose files are in `run_dir`.
-    Member { run_dir: &'a Path, spec: &'a RunSpec, seat: usize },
+    Member { run_dir: &'a Path, spec: &'a RunSpec, member_index: usize },
     /// The chat agent of a conversation whose files are in `dir`.
     ChatAgent { dir: &'a Path, context_paths: &'a [ContextPath] },
 }
 
-impl Places {
+impl SessionEnvs {
     /// The most that an agent may touch. [`Grant::with_access`] narrows it for a single call.
     pub(super) fn grant(&self, agent: &Grantee<'_>, tools: &ToolsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {
-            Grantee::Member { run_dir, spec, seat } => {
-                let workspace = PathBuf::from(workspace_of(spec, &run_dir.to_string_lossy(), *seat));
+            Grantee::Member { run_dir, spec, member_index } => {
+                let workspace = PathBuf::from(workspace_of(spec, &run_dir.to_string_lossy(), *member_index));
                 // The workspace's name is already safe as a path component.
                 let output_dir = run_dir.join("outputs").join(workspace.file_name().unwrap_or_default());
                 // A subagent can read the workspace of the agent that launched it.

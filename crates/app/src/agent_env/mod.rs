@@ -9,7 +9,7 @@ mod servers;
 mod tool_hosts;
 mod tools;
 
-use crate::context::Notify as Tell;
+use crate::context::Notify;
 use crate::environment::Environment;
 use crate::project::Project;
 use althing_engine::{AgentNotes, Guidance, Planning, ToolRouter, WorkspaceBriefing};
@@ -27,55 +27,55 @@ use grant::Grantee;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use tool_hosts::{Files, PlanFirst};
+use tool_hosts::{FileToolHost, PlanFirstHost};
 
-pub use commands::{Walls, docker_socket};
+pub use commands::{Sandboxes, docker_socket};
 pub use tools::TeamTools;
 
 /// Makes the environments of one session's agents.
-pub struct Places {
+pub struct SessionEnvs {
     session: SessionId,
     state_dir: PathBuf,
     tools: TeamTools,
     skills: Skills,
     /// The directory of agents' notes between runs.
     notes: PathBuf,
-    walls: Walls,
+    sandboxes: Sandboxes,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
     /// The directory where Althing was started: the chat agent's project.
     cwd: PathBuf,
     /// The project workspace, if the session has one.
     project: Option<Arc<Project>>,
     home: Option<PathBuf>,
-    tell: Tell,
+    notify: Notify,
     /// Containers and MCP servers that must be closed with the session.
-    started: Mutex<Vec<Started>>,
+    started: Mutex<Vec<AgentResource>>,
     /// The notes of the agents whose environments were opened.
     memories: Mutex<Vec<Memory>>,
 }
 
 /// Something that was started for an agent.
 #[derive(Clone)]
-enum Started {
+enum AgentResource {
     Container(Arc<Container>),
     Servers(Arc<McpServers>),
 }
 
-impl Places {
+impl SessionEnvs {
     /// The environments of one session's agents.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
         tools: TeamTools,
         project: Option<Arc<Project>>,
-        walls: Walls,
+        sandboxes: Sandboxes,
         environment: &Environment,
-        tell: Tell,
+        notify: Notify,
     ) -> Self {
-        let variables = environment.environment();
-        let skills = find_skills(&tools.extras.skill_dirs(&environment.cwd));
+        let variables = environment.variables();
+        let skills = find_skills(&tools.shared.skill_dirs(&environment.cwd));
         for notice in &skills.notices {
-            tell(notice);
+            notify(notice);
         }
         let notes = match &project {
             Some(project) => project.workspace.notes_dir(),
@@ -87,18 +87,18 @@ impl Places {
             tools,
             skills,
             notes,
-            walls,
+            sandboxes,
             environment: variables,
             cwd: environment.cwd.clone(),
             project,
             home: environment.variable("HOME").map(PathBuf::from),
-            tell,
+            notify,
             started: Mutex::default(),
             memories: Mutex::default(),
         }
     }
 
-    fn note(&self, started: Started) {
+    fn register(&self, started: AgentResource) {
         self.started.lock().unwrap_or_else(PoisonError::into_inner).push(started);
     }
 
@@ -107,7 +107,7 @@ impl Places {
         let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for memory in memories {
             if let Err(error) = run_blocking(move || memory.save()).await {
-                (self.tell)(&format!("an agent's notes could not be saved: {error}"));
+                (self.notify)(&format!("an agent's notes could not be saved: {error}"));
             }
         }
     }
@@ -118,18 +118,27 @@ impl Places {
         let started = std::mem::take(&mut *self.started.lock().unwrap_or_else(PoisonError::into_inner));
         for one in started {
             match one {
-                Started::Container(container) => {
+                AgentResource::Container(container) => {
                     if let Err(error) = container.close().await {
-                        (self.tell)(&format!("a container could not be removed: {error} ({})", error.hint()));
+                        (self.notify)(&format!(
+                            "a container could not be removed: {error} ({})",
+                            error.hint()
+                        ));
                     }
                 }
-                Started::Servers(servers) => servers.close().await,
+                AgentResource::Servers(servers) => servers.close().await,
             }
         }
     }
 
-    async fn make(&self, run: &TaskId, run_dir: &str, spec: &RunSpec, seat: usize) -> Result<Place, String> {
-        let member = spec.members.get(seat).ok_or("no such agent")?;
+    async fn open_member_env(
+        &self,
+        run: &TaskId,
+        run_dir: &str,
+        spec: &RunSpec,
+        member_index: usize,
+    ) -> Result<MemberEnv, String> {
+        let member = spec.members.get(member_index).ok_or("no such agent")?;
         let tools = self.tools.agent(&member.id);
         // A CLI agent writes with tools of its own, which the file tools do not see.
         let is_cli_agent = member.is_cli_agent();
@@ -138,7 +147,7 @@ impl Places {
         } else {
             UndoReach::ToolWrites
         };
-        let grant = self.grant(&Grantee::Member { run_dir: Path::new(run_dir), spec, seat }, &tools);
+        let grant = self.grant(&Grantee::Member { run_dir: Path::new(run_dir), spec, member_index }, &tools);
         let planning = grant.planning;
         let outputs = grant.output_dir.clone().unwrap_or_default();
         let name = outputs.file_name().unwrap_or_default();
@@ -151,10 +160,11 @@ impl Places {
         };
         let local = AgentFiles::open(Path::new(run_dir), &options).map_err(|error| error.to_string())?;
         let local = Arc::new(local);
-        let tell = Teller { tell: self.tell.clone(), agent: member.id.clone() };
-        tell.notices(&local);
+        let notify = AgentNotifier { notify: self.notify.clone(), agent: member.id.clone() };
+        notify.notices(&local);
         let plan_first = spec.rules.plan_first;
-        let mut hosts = vec![PlanFirst::over(Arc::new(Files(local.clone())), is_read_only_tool, plan_first)];
+        let mut hosts =
+            vec![PlanFirstHost::wrap(Arc::new(FileToolHost(local.clone())), is_read_only_tool, plan_first)];
         let (mut container, mut has_commands) = (None, false);
         // Planning is enforced by leaving out every tool that acts.
         if let Some(commands) = tools.commands.as_ref().filter(|_| !planning) {
@@ -162,15 +172,15 @@ impl Places {
             has_commands = host.refusal().is_none();
             container = made;
             if let Some(container) = &container {
-                self.note(Started::Container(container.clone()));
+                self.register(AgentResource::Container(container.clone()));
             }
-            hosts.push(PlanFirst::over(Arc::new(host), |_| false, plan_first));
+            hosts.push(PlanFirstHost::wrap(Arc::new(host), |_| false, plan_first));
         }
         if !tools.mcp_servers.is_empty() && !planning {
-            let started = self.servers(&tools, local.path(), &grant, &outputs).await;
-            hosts.push(PlanFirst::over(started, |_| false, plan_first));
+            let started = self.start_servers(&tools, local.path(), &grant, &outputs).await;
+            hosts.push(PlanFirstHost::wrap(started, |_| false, plan_first));
         }
-        if let Some(tasks) = self.tools.extras.tasks {
+        if let Some(tasks) = self.tools.shared.tasks {
             let root = if tasks.as_files { Path::new(local.path()) } else { &outputs };
             let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
             hosts.push(Arc::new(host));
@@ -187,13 +197,14 @@ impl Places {
                 .map(|project| project.workspace.deliverables_dir().display().to_string()),
         };
         let memory = self.memory(Path::new(local.path()), &self.notes.join(name), &member.id).await;
-        let guidance = Mutex::new(self.guidance(&local, spec, self.told_notes(memory.as_ref(), &member.id)));
+        let guidance =
+            Mutex::new(self.guidance(&local, spec, self.notes_for_prompt(memory.as_ref(), &member.id)));
         let router = ToolRouter::new(hosts, tools.excluded_tools);
-        Ok(Place { local, grant, plan_first, router, briefing, guidance, memory, container, tell })
+        Ok(MemberEnv { local, grant, plan_first, router, briefing, guidance, memory, container, notify })
     }
 
     /// Starts an agent's MCP servers.
-    async fn servers(
+    async fn start_servers(
         &self,
         tools: &ToolsConfig,
         workspace: &str,
@@ -201,36 +212,36 @@ impl Places {
         outputs: &Path,
     ) -> Arc<McpServers> {
         let mut configs = tools.mcp_servers.clone();
-        let (local, home) = (&self.walls.local, self.home.as_deref());
+        let (local, home) = (&self.sandboxes.local, self.home.as_deref());
         let mut protection = None;
         if configs.iter().any(McpServerConfig::is_started) {
             match servers::protection(grant.clone(), local, home).await {
                 Ok(None) if !matches!(local, Confinement::Unconfined(_)) => {
-                    (self.tell)("MCP servers run with all your permissions: bubblewrap does not work here")
+                    (self.notify)("MCP servers run with all your permissions: bubblewrap does not work here")
                 }
                 Ok(found) => protection = found,
                 Err(why) => {
                     configs.retain(|config| !config.is_started());
-                    (self.tell)(&format!("MCP servers are not started: {why}"));
+                    (self.notify)(&format!("MCP servers are not started: {why}"));
                 }
             }
         }
         let started = servers::start(
             &configs,
             workspace,
-            (self.walls.launcher.clone(), protection),
+            (self.sandboxes.launcher.clone(), protection),
             self.environment.clone(),
             outputs.to_owned(),
-            self.tell.clone(),
+            self.notify.clone(),
         )
         .await;
-        self.note(Started::Servers(started.clone()));
+        self.register(AgentResource::Servers(started.clone()));
         started
     }
 
     /// Loads the agent's notes into its workspace.
     async fn memory(&self, workspace: &Path, store: &Path, agent: &AgentId) -> Option<Memory> {
-        if !self.tools.extras.memory {
+        if !self.tools.shared.memory {
             return None;
         }
         // The agent may have written notes in an earlier run of this session.
@@ -242,36 +253,36 @@ impl Places {
                 Some(memory)
             }
             Err(error) => {
-                (self.tell)(&format!("{agent} works without its notes: {error}"));
+                (self.notify)(&format!("{agent} works without its notes: {error}"));
                 None
             }
         }
     }
 
     /// The notes for an agent's first prompt; None, with a notice to the user, if they cannot be read.
-    fn told_notes(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<AgentNotes> {
+    fn notes_for_prompt(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<AgentNotes> {
         match guidance::notes(memory?) {
             Ok(notes) => Some(notes),
             Err(error) => {
-                (self.tell)(&format!("{agent} works without its notes: {error}"));
+                (self.notify)(&format!("{agent} works without its notes: {error}"));
                 None
             }
         }
     }
 
     fn guidance(&self, local: &AgentFiles, spec: &RunSpec, notes: Option<AgentNotes>) -> Guidance {
-        let extras = &self.tools.extras;
-        let instructions = if extras.instructions {
+        let shared = &self.tools.shared;
+        let instructions = if shared.instructions {
             guidance::instructions(project_instructions(local.files(), &spec.context_paths))
         } else {
             Vec::new()
         };
-        let words = extras.planning.as_ref().and_then(|planning| planning.instruction.clone());
+        let words = shared.planning.as_ref().and_then(|planning| planning.instruction.clone());
         Guidance {
             instructions,
             skills: guidance::skills(&self.skills),
             notes,
-            tasks: extras.tasks.is_some(),
+            tasks: shared.tasks.is_some(),
             planning: if spec.rules.plan_first { Planning::First(words) } else { Planning::Off },
         }
     }
@@ -283,10 +294,10 @@ impl Places {
         run: &TaskId,
         agent: &AgentId,
     ) -> Result<(CommandHost, Option<Arc<Container>>), String> {
-        let container = match (&config.docker, &self.walls.docker) {
+        let container = match (&config.docker, &self.sandboxes.docker) {
             (Some(docker), Some(containers)) => {
-                let owner = commands::Owner { session: &self.session, run, agent };
-                Some(commands::container(containers, docker, grant, &owner).await?)
+                let owner = commands::ContainerOwner { session: &self.session, run, agent };
+                Some(commands::start_container(containers, docker, grant, &owner).await?)
             }
             (Some(_), None) => {
                 return Err("its commands need Docker, and no Docker daemon answers".into());
@@ -295,24 +306,24 @@ impl Places {
         };
         let confinement = match &container {
             Some(container) => Confinement::Docker(container.clone()),
-            None => self.walls.local.clone(),
+            None => self.sandboxes.local.clone(),
         };
-        let host = commands::host(grant, confinement, config, self.walls.launcher.clone())?;
+        let host = commands::command_host(grant, confinement, config, self.sandboxes.launcher.clone())?;
         Ok((host, container))
     }
 }
 
-impl AgentEnvs for Places {
+impl AgentEnvs for SessionEnvs {
     fn open<'a>(
         &'a self,
         run: &'a TaskId,
         run_dir: &'a str,
         spec: &'a RunSpec,
-        seat: usize,
+        member_index: usize,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentEnv>, String>> {
         Box::pin(async move {
-            let place = self.make(run, run_dir, spec, seat).await?;
-            Ok(Arc::new(place) as Arc<dyn AgentEnv>)
+            let env = self.open_member_env(run, run_dir, spec, member_index).await?;
+            Ok(Arc::new(env) as Arc<dyn AgentEnv>)
         })
     }
 
@@ -322,15 +333,15 @@ impl AgentEnvs for Places {
         spec: &'a ChatSpec,
     ) -> BoxFuture<'a, Result<Option<Arc<dyn AgentEnv>>, String>> {
         Box::pin(async move {
-            crate::failpoint::may_happen("workplace");
-            let place = self.make_chat(Path::new(dir), spec).await?;
-            Ok(place.map(|place| Arc::new(place) as Arc<dyn AgentEnv>))
+            crate::failpoint::hit("workplace");
+            let env = self.open_chat_env(Path::new(dir), spec).await?;
+            Ok(env.map(|env| Arc::new(env) as Arc<dyn AgentEnv>))
         })
     }
 }
 
 /// The environment of one member of a run.
-struct Place {
+struct MemberEnv {
     local: Arc<AgentFiles>,
     grant: Grant,
     /// Whether the agent only plans while the context paths are read-only.
@@ -341,24 +352,24 @@ struct Place {
     memory: Option<Memory>,
     /// The container of the agent's commands, if they run in one.
     container: Option<Arc<Container>>,
-    tell: Teller,
+    notify: AgentNotifier,
 }
 
 /// Shows the user the notices of one agent's environment.
-struct Teller {
-    tell: Tell,
+struct AgentNotifier {
+    notify: Notify,
     agent: AgentId,
 }
 
-impl Teller {
+impl AgentNotifier {
     fn notices(&self, local: &AgentFiles) {
         for notice in local.take_notices() {
-            (self.tell)(&format!("{}: {notice}", self.agent));
+            (self.notify)(&format!("{}: {notice}", self.agent));
         }
     }
 }
 
-impl AgentEnv for Place {
+impl AgentEnv for MemberEnv {
     fn path(&self) -> &str {
         self.local.path()
     }
@@ -374,18 +385,18 @@ impl AgentEnv for Place {
 
     fn briefing(&self, access: ContextAccess) -> String {
         let guidance = self.guidance.lock().unwrap_or_else(PoisonError::into_inner);
-        let plans = guidance.planning != Planning::Off && access == ContextAccess::ReadOnly;
+        let planning = guidance.planning != Planning::Off && access == ContextAccess::ReadOnly;
         let briefing =
-            WorkspaceBriefing { commands: self.briefing.commands && !plans, ..self.briefing.clone() };
+            WorkspaceBriefing { commands: self.briefing.commands && !planning, ..self.briefing.clone() };
         format!("{}{}", briefing.text(access), guidance.text(access))
     }
 
     fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             // Save the notes even if the snapshot of the files is refused.
-            let kept = self.local.keep(label).await;
-            let noted = self.keep_notes().await;
-            kept.and(noted)
+            let snapshot = self.local.keep(label).await;
+            let notes = self.save_own_notes().await;
+            snapshot.and(notes)
         })
     }
 
@@ -404,7 +415,7 @@ impl AgentEnv for Place {
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             self.local.open_context().await?;
-            self.tell.notices(&self.local);
+            self.notify.notices(&self.local);
             self.recreate(ContextAccess::Writable).await
         })
     }
@@ -418,9 +429,9 @@ impl AgentEnv for Place {
     }
 }
 
-impl Place {
+impl MemberEnv {
     /// After an answer: saves the agent's notes, which its prompts contain from now on.
-    async fn keep_notes(&self) -> Result<(), String> {
+    async fn save_own_notes(&self) -> Result<(), String> {
         let Some(memory) = self.memory.clone() else { return Ok(()) };
         let notes = run_blocking(move || memory.save().and_then(|()| guidance::notes(&memory))).await?;
         self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);
@@ -443,20 +454,20 @@ fn make_dir(dir: &Path) -> Result<(), String> {
 }
 
 /// Connects to Docker, if its daemon answers, and removes containers that an earlier crash left behind.
-pub async fn docker(tell: &Tell, socket: &Path) -> Option<DockerClient> {
+pub async fn connect_docker(notify: &Notify, socket: &Path) -> Option<DockerClient> {
     match DockerClient::connect(socket).await {
         Ok(containers) => {
             match containers.sweep().await {
                 Ok(removed) if !removed.is_empty() => {
-                    tell(&format!("removed {} containers of an earlier session", removed.len()))
+                    notify(&format!("removed {} containers of an earlier session", removed.len()))
                 }
                 Ok(_) => {}
-                Err(error) => tell(&format!("old containers could not be removed: {error}")),
+                Err(error) => notify(&format!("old containers could not be removed: {error}")),
             }
             Some(containers)
         }
         Err(error) => {
-            tell(&format!("Docker cannot be used: {error} ({})", error.hint()));
+            notify(&format!("Docker cannot be used: {error} ({})", error.hint()));
             None
         }
     }

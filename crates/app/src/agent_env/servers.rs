@@ -1,7 +1,7 @@
 //! An agent's MCP servers, from its config. Each runs under a guard, so that neither the server nor its children
 //! outlive Althing, and cannot write to paths that are protected from its agent.
 
-use crate::context::Notify as Tell;
+use crate::context::Notify;
 use althing_mcp::{
     ClientOptions, McpServers, ServerProcess, ServerSpec, ServerTransport, SpawnRequest, SpawnedProcess,
     Spawner,
@@ -24,14 +24,14 @@ pub async fn start(
     (launcher, protection): (Launcher, Option<WriteProtection>),
     environment: Vec<(OsString, OsString)>,
     output_dir: PathBuf,
-    tell: Tell,
+    notify: Notify,
 ) -> Arc<McpServers> {
     let mut options = ClientOptions::new(environment, Arc::new(GuardedSpawner { launcher, protection }));
     options.output_dir = Some(output_dir);
     options.masks = Some(crate::secrets::masks());
     options.on_notice = Some(Arc::new(move |notice| {
         let hint = notice.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
-        tell(&format!("{notice}{hint}"));
+        notify(&format!("{notice}{hint}"));
     }));
     Arc::new(McpServers::start(configs.iter().map(|config| spec(config, workspace)).collect(), options).await)
 }

@@ -1,6 +1,6 @@
 //! What agents' environments contain under each config switch: tools and prompt texts.
 
-use super::{Places, TeamTools, Walls};
+use super::{Sandboxes, SessionEnvs, TeamTools};
 use crate::context::Notify as Tell;
 use crate::environment::Environment;
 use althing_protocol::{
@@ -13,18 +13,18 @@ use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-const LOOKING: [&str; 4] = ["read_file", "list_directory", "glob", "search"];
+const READ_ONLY_TOOLS: [&str; 4] = ["read_file", "list_directory", "glob", "search"];
 
 /// A state directory, a project, and an agent with every tool.
-struct Setting {
+struct Fixture {
     _dir: tempfile::TempDir,
     base: PathBuf,
     config: Config,
     spec: RunSpec,
-    told: Arc<Mutex<Vec<String>>>,
+    notices: Arc<Mutex<Vec<String>>>,
 }
 
-impl Setting {
+impl Fixture {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let base = dir.path().canonicalize().unwrap();
@@ -82,42 +82,42 @@ impl Setting {
             tie_break_seed: 0,
         };
         let config = Config { agents: vec![agent], ..Config::default() };
-        Self { _dir: dir, base, config, spec, told: Arc::default() }
+        Self { _dir: dir, base, config, spec, notices: Arc::default() }
     }
 
-    fn places(&self) -> Places {
+    fn envs(&self) -> SessionEnvs {
         let mut environment = Environment::read().unwrap();
         environment.cwd.clone_from(&self.base);
-        let told = self.told.clone();
-        let tell: Tell = Arc::new(move |text| told.lock().unwrap().push(text.to_owned()));
+        let notices = self.notices.clone();
+        let tell: Tell = Arc::new(move |text| notices.lock().unwrap().push(text.to_owned()));
         let local = Confinement::Unconfined(AcceptedByUser::explicitly());
-        let walls = Walls { launcher: Launcher::default(), local, docker: None };
+        let sandboxes = Sandboxes { launcher: Launcher::default(), local, docker: None };
         let session = SessionId::new("20261115-120000-0001");
-        Places::new(
+        SessionEnvs::new(
             session,
             self.base.join("state"),
             TeamTools::of(&self.config),
             None,
-            walls,
+            sandboxes,
             &environment,
             tell,
         )
     }
 
-    async fn place(&self, places: &Places, run: &str) -> Arc<dyn AgentEnv> {
+    async fn env(&self, envs: &SessionEnvs, run: &str) -> Arc<dyn AgentEnv> {
         let dir = self.base.join("state/sessions/20261115-120000-0001/tasks").join(run);
         std::fs::create_dir_all(&dir).unwrap();
-        places.open(&TaskId::from(run), &dir.display().to_string(), &self.spec, 0).await.unwrap()
+        envs.open(&TaskId::from(run), &dir.display().to_string(), &self.spec, 0).await.unwrap()
     }
 }
 
-fn tools(place: &Arc<dyn AgentEnv>, access: ContextAccess) -> Vec<String> {
-    place.tool_host().tools(access).into_iter().map(|tool| tool.name).collect()
+fn tools(env: &Arc<dyn AgentEnv>, access: ContextAccess) -> Vec<String> {
+    env.tool_host().tools(access).into_iter().map(|tool| tool.name).collect()
 }
 
-async fn call(place: &Arc<dyn AgentEnv>, tool: &str, arguments: Value, access: ContextAccess) -> ToolOutcome {
+async fn call(env: &Arc<dyn AgentEnv>, tool: &str, arguments: Value, access: ContextAccess) -> ToolOutcome {
     let call = ToolCall { id: "1".into(), name: tool.into(), arguments: arguments.to_string() };
-    place.tool_host().call(&call, access).await
+    env.tool_host().call(&call, access).await
 }
 
 fn write(path: &Path, text: &str) {
@@ -127,59 +127,59 @@ fn write(path: &Path, text: &str) {
 
 #[tokio::test]
 async fn a_planning_run_has_no_tool_that_acts_whatever_the_config_gives() {
-    let mut setting = Setting::new();
-    setting.spec.modes.planning = true;
-    let places = setting.places();
-    let place = setting.place(&places, "r1").await;
+    let mut fixture = Fixture::new();
+    fixture.spec.modes.planning = true;
+    let envs = fixture.envs();
+    let env = fixture.env(&envs, "r1").await;
     for access in [ContextAccess::ReadOnly, ContextAccess::Writable] {
-        assert_eq!(tools(&place, access), LOOKING);
-        let file = setting.base.join("project/new.txt");
+        assert_eq!(tools(&env, access), READ_ONLY_TOOLS);
+        let file = fixture.base.join("project/new.txt");
         for (tool, arguments) in [
             ("write_file", json!({ "path": file, "content": "x" })),
             ("write_file", json!({ "path": "own.txt", "content": "x" })),
             ("run_command", json!({ "command": format!("touch {}", file.display()) })),
             ("mcp__marker__anything", json!({})),
         ] {
-            assert!(call(&place, tool, arguments, access).await.is_error, "{tool}");
+            assert!(call(&env, tool, arguments, access).await.is_error, "{tool}");
         }
-        assert!(!file.exists() && !Path::new(place.path()).join("own.txt").exists());
+        assert!(!file.exists() && !Path::new(env.path()).join("own.txt").exists());
     }
-    assert!(!setting.base.join("started").exists(), "its MCP servers were not even started");
-    places.close().await;
+    assert!(!fixture.base.join("started").exists(), "its MCP servers were not even started");
+    envs.close().await;
 }
 
 #[tokio::test]
 async fn who_plans_first_only_looks_until_the_presentation_and_then_acts() {
-    let mut setting = Setting::new();
-    setting.config.agents[0].tools.mcp_servers.clear();
-    setting.config.planning = Some(PlanningConfig { instruction: Some("Think before you act.".into()) });
-    setting.spec.rules.plan_first = true;
-    let places = setting.places();
-    let place = setting.place(&places, "r1").await;
-    assert_eq!(tools(&place, ContextAccess::ReadOnly), LOOKING);
-    let briefing = place.briefing(ContextAccess::ReadOnly);
+    let mut fixture = Fixture::new();
+    fixture.config.agents[0].tools.mcp_servers.clear();
+    fixture.config.planning = Some(PlanningConfig { instruction: Some("Think before you act.".into()) });
+    fixture.spec.rules.plan_first = true;
+    let envs = fixture.envs();
+    let env = fixture.env(&envs, "r1").await;
+    assert_eq!(tools(&env, ContextAccess::ReadOnly), READ_ONLY_TOOLS);
+    let briefing = env.briefing(ContextAccess::ReadOnly);
     assert!(briefing.contains("Think before you act.") && !briefing.contains("run commands"), "{briefing}");
     let command = json!({ "command": "echo done > proof.txt" });
-    let early = call(&place, "run_command", command.clone(), ContextAccess::ReadOnly).await;
+    let early = call(&env, "run_command", command.clone(), ContextAccess::ReadOnly).await;
     assert!(early.is_error, "{}", early.content);
     let early = json!({ "path": "own.txt", "content": "x" });
-    assert!(call(&place, "write_file", early.clone(), ContextAccess::ReadOnly).await.is_error);
-    assert_eq!(std::fs::read_dir(place.path()).unwrap().count(), 0);
-    place.open_context().await.unwrap();
-    let all = tools(&place, ContextAccess::Writable);
+    assert!(call(&env, "write_file", early.clone(), ContextAccess::ReadOnly).await.is_error);
+    assert_eq!(std::fs::read_dir(env.path()).unwrap().count(), 0);
+    env.open_context().await.unwrap();
+    let all = tools(&env, ContextAccess::Writable);
     assert!(all.contains(&"run_command".to_owned()) && all.contains(&"write_file".to_owned()), "{all:?}");
-    assert!(!place.briefing(ContextAccess::Writable).contains("Think before you act."));
-    assert!(!call(&place, "write_file", early, ContextAccess::Writable).await.is_error);
-    places.close().await;
+    assert!(!env.briefing(ContextAccess::Writable).contains("Think before you act."));
+    assert!(!call(&env, "write_file", early, ContextAccess::Writable).await.is_error);
+    envs.close().await;
 }
 
 #[tokio::test]
 async fn skills_are_listed_and_readable_and_the_projects_instructions_told() {
-    let mut setting = Setting::new();
-    setting.config.agents[0].tools.mcp_servers.clear();
-    setting.config.skills = Some(SkillsConfig { directory: "my-skills".into() });
-    setting.config.project_instructions = true;
-    let base = setting.base.clone();
+    let mut fixture = Fixture::new();
+    fixture.config.agents[0].tools.mcp_servers.clear();
+    fixture.config.skills = Some(SkillsConfig { directory: "my-skills".into() });
+    fixture.config.project_instructions = true;
+    let base = fixture.base.clone();
     write(
         &base.join("my-skills/pdf/SKILL.md"),
         "---\nname: pdf\ndescription: Reads PDF.\n---\nUse pdftotext.\n",
@@ -187,27 +187,27 @@ async fn skills_are_listed_and_readable_and_the_projects_instructions_told() {
     write(&base.join(".agent/skills/tea/SKILL.md"), "---\ndescription: Makes tea.\n---\n");
     write(&base.join("my-skills/broken/SKILL.md"), "no front matter");
     write(&base.join("project/AGENTS.md"), "Indent with tabs.\n");
-    let places = setting.places();
-    assert!(setting.told.lock().unwrap()[0].contains("broken"), "{:?}", setting.told);
-    let place = setting.place(&places, "r1").await;
-    let briefing = place.briefing(ContextAccess::ReadOnly);
+    let envs = fixture.envs();
+    assert!(fixture.notices.lock().unwrap()[0].contains("broken"), "{:?}", fixture.notices);
+    let env = fixture.env(&envs, "r1").await;
+    let briefing = env.briefing(ContextAccess::ReadOnly);
     let skill = base.join("my-skills/pdf/SKILL.md");
     assert!(briefing.contains(&format!("- pdf: Reads PDF. ({})", skill.display())), "{briefing}");
     assert!(briefing.contains("- tea: Makes tea."), "{briefing}");
     assert!(briefing.contains("Indent with tabs."), "{briefing}");
-    let read = call(&place, "read_file", json!({ "path": skill }), ContextAccess::ReadOnly).await;
+    let read = call(&env, "read_file", json!({ "path": skill }), ContextAccess::ReadOnly).await;
     assert!(read.content.contains("Use pdftotext."), "{}", read.content);
     let change = json!({ "path": skill, "content": "mine now" });
-    assert!(call(&place, "write_file", change, ContextAccess::Writable).await.is_error, "it is not its own");
+    assert!(call(&env, "write_file", change, ContextAccess::Writable).await.is_error, "it is not its own");
 }
 
 #[tokio::test]
 async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
-    let mut setting = Setting::new();
-    setting.config.agents[0].tools.mcp_servers.clear();
-    setting.config.file_memory = true;
-    let places = setting.places();
-    let first = setting.place(&places, "r1").await;
+    let mut fixture = Fixture::new();
+    fixture.config.agents[0].tools.mcp_servers.clear();
+    fixture.config.file_memory = true;
+    let envs = fixture.envs();
+    let first = fixture.env(&envs, "r1").await;
     assert!(first.briefing(ContextAccess::ReadOnly).contains("memory/short_term"));
     let note = |name: &str, text: &str| json!({ "path": format!("memory/{name}"), "content": text });
     call(&first, "write_file", note("short_term/user.md", "They like tea."), ContextAccess::ReadOnly).await;
@@ -221,7 +221,7 @@ async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
     assert!(first.briefing(ContextAccess::ReadOnly).contains("They like tea."), "but after its answer");
     call(&first, "write_file", note("short_term/late.md", "After the answer."), ContextAccess::ReadOnly)
         .await;
-    let second = setting.place(&places, "r2").await;
+    let second = fixture.env(&envs, "r2").await;
     let briefing = second.briefing(ContextAccess::ReadOnly);
     assert_ne!(second.path(), first.path());
     assert!(briefing.contains("They like tea.") && briefing.contains("After the answer."), "{briefing}");
@@ -231,19 +231,19 @@ async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
 #[tokio::test]
 async fn a_task_list_is_a_file_of_the_workspace_only_where_the_config_says_so() {
     for as_files in [true, false] {
-        let mut setting = Setting::new();
-        setting.config.agents[0].tools.mcp_servers.clear();
-        setting.config.task_planning = Some(TaskPlanning { max_tasks: 2, as_files });
-        let places = setting.places();
-        let place = setting.place(&places, "r1").await;
-        assert!(place.briefing(ContextAccess::ReadOnly).contains("create_task_plan"));
+        let mut fixture = Fixture::new();
+        fixture.config.agents[0].tools.mcp_servers.clear();
+        fixture.config.task_planning = Some(TaskPlanning { max_tasks: 2, as_files });
+        let envs = fixture.envs();
+        let env = fixture.env(&envs, "r1").await;
+        assert!(env.briefing(ContextAccess::ReadOnly).contains("create_task_plan"));
         let two = json!({ "tasks": ["Read", "Write"] });
-        let made = call(&place, "create_task_plan", two, ContextAccess::ReadOnly).await;
+        let made = call(&env, "create_task_plan", two, ContextAccess::ReadOnly).await;
         assert!(!made.is_error, "{}", made.content);
-        let third = call(&place, "add_task", json!({ "description": "Rest" }), ContextAccess::ReadOnly).await;
+        let third = call(&env, "add_task", json!({ "description": "Rest" }), ContextAccess::ReadOnly).await;
         assert!(third.is_error && third.content.contains("2 are allowed"), "{}", third.content);
-        assert_eq!(Path::new(place.path()).join("tasks/plan.json").exists(), as_files);
-        let again = setting.place(&setting.places(), "r1").await;
+        assert_eq!(Path::new(env.path()).join("tasks/plan.json").exists(), as_files);
+        let again = fixture.env(&fixture.envs(), "r1").await;
         let kept = call(&again, "get_task_plan", json!({}), ContextAccess::ReadOnly).await;
         assert!(kept.content.starts_with("0 of 2 done"), "{}", kept.content);
     }
@@ -251,14 +251,14 @@ async fn a_task_list_is_a_file_of_the_workspace_only_where_the_config_says_so() 
 
 #[tokio::test]
 async fn whoever_has_too_large_a_project_is_told_how_far_an_undo_will_reach() {
-    let setting = Setting::new();
+    let fixture = Fixture::new();
     // Only the length matters; a sparse file takes no disk space.
-    let large = std::fs::File::create(setting.base.join("project/large")).unwrap();
+    let large = std::fs::File::create(fixture.base.join("project/large")).unwrap();
     large.set_len(1 << 30).unwrap();
-    let places = setting.places();
-    let place = setting.place(&places, "r1").await;
-    place.open_context().await.unwrap();
-    let told = setting.told.lock().unwrap().join("\n");
-    assert!(told.contains("a: ") && told.contains("too much to keep a copy of"), "{told}");
-    places.close().await;
+    let envs = fixture.envs();
+    let env = fixture.env(&envs, "r1").await;
+    env.open_context().await.unwrap();
+    let notices = fixture.notices.lock().unwrap().join("\n");
+    assert!(notices.contains("a: ") && notices.contains("too much to keep a copy of"), "{notices}");
+    envs.close().await;
 }

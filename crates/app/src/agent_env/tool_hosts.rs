@@ -5,9 +5,9 @@ use althing_workspace::AgentFiles;
 use std::sync::Arc;
 
 /// The file tools of an environment, as one of several hosts.
-pub struct Files(pub Arc<AgentFiles>);
+pub struct FileToolHost(pub Arc<AgentFiles>);
 
-impl ToolHost for Files {
+impl ToolHost for FileToolHost {
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {
         self.0.files().tools(access)
     }
@@ -18,24 +18,28 @@ impl ToolHost for Files {
 }
 
 /// With plan-first rules, hides the tools that act from every agent except the presenter.
-pub struct PlanFirst {
+pub struct PlanFirstHost {
     host: Arc<dyn ToolHost>,
     /// Whether a tool only reads.
-    looks: fn(&str) -> bool,
+    is_read_only: fn(&str) -> bool,
 }
 
-impl PlanFirst {
+impl PlanFirstHost {
     /// Wraps the host if agents have to plan first; otherwise returns it unchanged.
-    pub fn over(host: Arc<dyn ToolHost>, looks: fn(&str) -> bool, plan_first: bool) -> Arc<dyn ToolHost> {
-        if plan_first { Arc::new(Self { host, looks }) } else { host }
+    pub fn wrap(
+        host: Arc<dyn ToolHost>,
+        is_read_only: fn(&str) -> bool,
+        plan_first: bool,
+    ) -> Arc<dyn ToolHost> {
+        if plan_first { Arc::new(Self { host, is_read_only }) } else { host }
     }
 
     fn offers(&self, tool: &str, access: ContextAccess) -> bool {
-        access == ContextAccess::Writable || (self.looks)(tool)
+        access == ContextAccess::Writable || (self.is_read_only)(tool)
     }
 }
 
-impl ToolHost for PlanFirst {
+impl ToolHost for PlanFirstHost {
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec> {
         let mut tools = self.host.tools(access);
         tools.retain(|tool| self.offers(&tool.name, access));

@@ -12,12 +12,12 @@ const USUAL_SKILLS: &str = ".agent/skills";
 pub struct TeamTools {
     agents: HashMap<AgentId, ToolsConfig>,
     /// What every agent with tools has in addition to its own tools.
-    pub extras: Extras,
+    pub shared: SharedAbilities,
 }
 
 /// What every agent with tools has in addition to its own tools.
 #[derive(Clone, Default)]
-pub struct Extras {
+pub struct SharedAbilities {
     /// The skills directories, as written in the config.
     pub skills: Vec<String>,
     pub instructions: bool,
@@ -31,7 +31,7 @@ impl TeamTools {
     pub fn of(config: &Config) -> Self {
         let agents = config.agents.iter().map(|agent| (agent.id.clone(), agent.tools.clone())).collect();
         let skills = config.skills.as_ref();
-        let extras = Extras {
+        let shared = SharedAbilities {
             skills: skills
                 .map(|skills| vec![skills.directory.clone(), USUAL_SKILLS.to_owned()])
                 .unwrap_or_default(),
@@ -40,7 +40,7 @@ impl TeamTools {
             tasks: config.task_planning,
             planning: config.planning.clone(),
         };
-        Self { agents, extras }
+        Self { agents, shared }
     }
 
     /// Sets the tools of one more agent.
@@ -55,7 +55,7 @@ impl TeamTools {
 
     /// Whether the config gives an agent tools.
     pub fn has(&self, id: &AgentId) -> bool {
-        let Extras { skills, memory, tasks, .. } = &self.extras;
+        let SharedAbilities { skills, memory, tasks, .. } = &self.shared;
         !skills.is_empty() || *memory || tasks.is_some() || self.agents.get(id).is_some_and(ToolsConfig::any)
     }
 
@@ -77,7 +77,7 @@ impl TeamTools {
     }
 }
 
-impl Extras {
+impl SharedAbilities {
     /// The skills directories, resolved against `cwd`.
     pub fn skill_dirs(&self, cwd: &Path) -> Vec<PathBuf> {
         self.skills.iter().map(|dir| cwd.join(dir)).collect()

@@ -4,7 +4,7 @@
 //! to write where it is allowed to: otherwise a refusal would prove nothing.
 
 use althing_app::Environment;
-use althing_app::agent_env::{Places, TeamTools, Walls};
+use althing_app::agent_env::{Sandboxes, SessionEnvs, TeamTools};
 use althing_engine::workspace_of;
 use althing_protocol::{
     AgentConfig, AgentEnv, AgentEnvs, AgentId, AgentOptions, Backend, BackendConfig, BoxFuture, CallContext,
@@ -140,8 +140,8 @@ struct World {
     run_dir: PathBuf,
     spec: RunSpec,
     confinement: Confinement,
-    places: Places,
-    place: Arc<dyn AgentEnv>,
+    envs: SessionEnvs,
+    env: Arc<dyn AgentEnv>,
     phase: Phase,
 }
 
@@ -255,18 +255,18 @@ impl World {
         environment.cwd.clone_from(&base);
         let session = SessionId::new("20261115-120000-0001");
         let run_dir = base.join("state/sessions/20261115-120000-0001/tasks/r1");
-        let walls = Walls { launcher: launcher(), local: confinement.clone(), docker };
-        let tell = Arc::new(|text: &str| println!("told: {text}"));
-        let places =
-            Places::new(session, base.join("state"), TeamTools::of(&config), None, walls, &environment, tell);
+        let sandboxes = Sandboxes { launcher: launcher(), local: confinement.clone(), docker };
+        let notify = Arc::new(|text: &str| println!("notice: {text}"));
+        let (state, tools) = (base.join("state"), TeamTools::of(&config));
+        let envs = SessionEnvs::new(session, state, tools, None, sandboxes, &environment, notify);
         std::fs::create_dir_all(&run_dir).expect("room");
         write(&PathBuf::from(workspace_of(&spec, &run_dir.to_string_lossy(), 1)).join("own.txt"), "before");
-        let opened = places.open(&TaskId::from("r1"), &run_dir.to_string_lossy(), &spec, 0).await;
-        let place = opened.expect("a workspace");
+        let opened = envs.open(&TaskId::from("r1"), &run_dir.to_string_lossy(), &spec, 0).await;
+        let env = opened.expect("a workspace");
         if phase == Presenting {
-            place.open_context().await.expect("open context paths");
+            env.open_context().await.expect("open context paths");
         }
-        Self { _dir: dir, base, run_dir, spec, confinement, places, place, phase }
+        Self { _dir: dir, base, run_dir, spec, confinement, envs, env, phase }
     }
 
     fn access(&self) -> ContextAccess {
@@ -274,13 +274,13 @@ impl World {
     }
 
     fn at(&self, path: &str) -> PathBuf {
-        let workspace = |seat| workspace_of(&self.spec, &self.run_dir.to_string_lossy(), seat);
+        let workspace = |index| workspace_of(&self.spec, &self.run_dir.to_string_lossy(), index);
         self.base.join(path.replace("{own}", &workspace(0)).replace("{other}", &workspace(1)))
     }
 
     async fn tool(&self, name: &str, arguments: Value) -> String {
         let call = ToolCall { id: "1".into(), name: name.into(), arguments: arguments.to_string() };
-        self.place.tool_host().call(&call, self.access()).await.content
+        self.env.tool_host().call(&call, self.access()).await.content
     }
 
     fn starter(&self) -> Arc<ProgramStarter> {
@@ -311,8 +311,8 @@ impl World {
             work: TaskId::from("r1.a1"),
             attempt: 1,
             native: None,
-            workspace: Some(self.place.path().to_owned()),
-            grant: self.place.grant(self.access()),
+            workspace: Some(self.env.path().to_owned()),
+            grant: self.env.grant(self.access()),
         };
         let request = ModelRequest {
             system: "".into(),
@@ -465,7 +465,7 @@ async fn make_what_runs_code(world: &World, kinds: &[Kind], sandbox: Sandbox) ->
         let said = world.write(*kind, &path).await;
         made.push((*kind, world.at(&path), said));
     }
-    let writes = world.place.close_context().await.expect("close context paths");
+    let writes = world.env.close_context().await.expect("close context paths");
     let missed = |(kind, path, said): (Kind, PathBuf, String)| {
         let told = writes.iter().any(|write| Path::new(&write.path) == path && write.note.is_some());
         let prevented = !path.exists();
@@ -501,7 +501,7 @@ async fn try_in(sandbox: Sandbox, kinds: &[Kind]) -> Vec<String> {
         if phase == Presenting {
             failures.extend(make_what_runs_code(&world, kinds, sandbox).await);
         }
-        world.places.close().await;
+        world.envs.close().await;
     }
     failures
 }

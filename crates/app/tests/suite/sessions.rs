@@ -3,7 +3,7 @@
 use althing_app::choice::Choice;
 use althing_app::{
     AppContext, ChatRequest, Consent, Environment, LocalSessions, RunRequest, SessionEnd, SessionRequest,
-    SessionService, Settings, Single, prepare, team,
+    SessionService, Settings, SingleAgent, prepare, team,
 };
 use althing_protocol::{
     EventStream, Fact, FeedItem, Interest, JournalErrorKind, LaunchRun, ModeChoice, Op, Origin, Seq,
@@ -85,7 +85,7 @@ async fn a_run_that_is_prepared_from_settings_honours_them() {
     let mut app = app(dir.path());
     let all = team::assemble(&app).expect("the offline team").config.agents;
     let last = all.last().expect("an agent").id.to_string();
-    app.settings.single_agent = Some(Single::Named(last.clone()));
+    app.settings.single_agent = Some(SingleAgent::Named(last.clone()));
     app.settings.context_path = vec!["notes".to_owned()];
     (app.settings.quick, app.settings.plan) = (true, true);
     let (sessions, request) = prepare::run(&app, "Sum up @typed").expect("a run");

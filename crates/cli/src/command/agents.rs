@@ -8,7 +8,7 @@ use althing_app::{AppContext, Failure, session};
 use serde_json::{Value, json};
 
 pub fn run(options: &Options, app: &AppContext) -> Result<Exit, Failure> {
-    let (backends, sandboxes) = session::runtime()?.block_on(available::look(app))?;
+    let (backends, sandboxes) = session::runtime()?.block_on(available::probe(app))?;
     if options.json {
         let list = |rows: &[Available]| -> Vec<Value> { rows.iter().map(row).collect() };
         print(&json!({"backends": list(&backends), "confinement": list(&sandboxes)}).to_string());

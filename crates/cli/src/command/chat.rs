@@ -5,7 +5,7 @@ use crate::args::{Approve, Options};
 use crate::exit::Exit;
 use crate::ops;
 use crate::show::{self, print};
-use crate::stop::{Asked, StopSignals};
+use crate::stop::{StopRequest, StopSignals};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
 use althing_app::{context_paths, prepare, session};
 use althing_protocol::{
@@ -23,7 +23,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let signals = crate::stop::signals(&runtime)?;
-    let (sessions, request, history) = if let Some(id) = session::to_go_on_with(app)? {
+    let (sessions, request, history) = if let Some(id) = session::session_to_continue(app)? {
         let sessions = LocalSessions::new(app.clone());
         let history = runtime.block_on(sessions.read(&id))?.events;
         (sessions, SessionRequest::Resume(id), history)
@@ -56,11 +56,11 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     // Skip what was printed in an earlier process.
     chat.updates.updates(&chat.session);
     chat.failed = false;
-    chat.consider();
+    chat.handle_question();
     let from = history.last().map_or(Seq(0), |event| event.seq);
     let ended = runtime.block_on(async {
         let mut events = sessions.follow(&id, from, Interest::Facts).await?;
-        chat.converse(&mut *events, signals).await
+        chat.run(&mut *events, signals).await
     });
     let Ok((signalled, failed)) = ended else {
         runtime.block_on(sessions.abandon());
@@ -75,7 +75,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         }
         Ok(SessionEnd::Finished | SessionEnd::Halted(_)) => {
             if signalled {
-                show::say(&format!("interrupted; resume with `althing chat --session {id}`"));
+                show::notice(&format!("interrupted; resume with `althing chat --session {id}`"));
                 return Ok(Exit::Interrupted);
             }
             Ok(if failed { Exit::NoAnswer } else { Exit::Answered })
@@ -111,7 +111,7 @@ struct Chat<'a> {
 
 impl Chat<'_> {
     /// Runs until the session ends. Returns whether a signal ended it, and whether the last turn failed.
-    async fn converse(
+    async fn run(
         mut self,
         events: &mut dyn EventStream,
         mut signals: StopSignals,
@@ -131,23 +131,23 @@ impl Chat<'_> {
             tokio::select! {
                 item = events.next() => match item {
                     None => return Ok((signalled, self.failed)),
-                    Some(Ok(FeedItem::Event(event))) => self.take(&event),
+                    Some(Ok(FeedItem::Event(event))) => self.handle_event(&event),
                     Some(Ok(FeedItem::Progress(_))) => {}
                     Some(Err(error)) => return Err(error.into()),
                 },
                 line = next_line => if let Some(line) = line {
-                    self.hear(&line);
+                    self.handle_line(&line);
                 } else {
                     self.lines = None;
-                    self.nobody_answers();
+                    self.reject_question();
                 },
-                asked = signals.asked() => match asked {
-                    Asked::Stop(name) => {
+                asked = signals.next_request() => match asked {
+                    StopRequest::Stop(name) => {
                         (signalled, self.leaving) = (true, true);
-                        show::say(&format!("{name}: stopping …"));
+                        show::notice(&format!("{name}: stopping …"));
                         self.send(Submission::new(Op::Shutdown, Origin::Signal));
                     }
-                    Asked::End(why) => return Err(Failure::usage(why).kind(Exit::Interrupted.into())),
+                    StopRequest::End(why) => return Err(Failure::usage(why).kind(Exit::Interrupted.into())),
                 },
             }
         }
@@ -155,8 +155,11 @@ impl Chat<'_> {
 
     /// Whether stdin has ended and everything that was sent has been answered.
     fn is_done(&self) -> bool {
-        let heard = self.sent == 0 && self.session.queued() == 0;
-        self.lines.is_none() && heard && self.session.state == ChatState::Idle && self.question().is_none()
+        let delivered = self.sent == 0 && self.session.queued() == 0;
+        self.lines.is_none()
+            && delivered
+            && self.session.state == ChatState::Idle
+            && self.question().is_none()
     }
 
     fn submit(&mut self, op: Op) {
@@ -179,14 +182,14 @@ impl Chat<'_> {
     }
 
     /// Handles a line of stdin.
-    fn hear(&mut self, line: &str) {
+    fn handle_line(&mut self, line: &str) {
         if line.trim().is_empty() {
             return;
         }
         if self.json {
             match ops::read(line) {
                 Ok(submission) => self.send(submission),
-                Err(why) => show::say(&why),
+                Err(why) => show::notice(&why),
             }
             return;
         }
@@ -197,7 +200,7 @@ impl Chat<'_> {
                     self.answered = matches!(op, Op::Answer { .. });
                     self.submit(op);
                 }
-                None => show::say("answer with y, n, or the changed run as JSON"),
+                None => show::notice("answer with y, n, or the changed run as JSON"),
             }
             return;
         }
@@ -220,7 +223,7 @@ impl Chat<'_> {
     }
 
     /// Rejects the open question, because stdin has ended.
-    fn nobody_answers(&mut self) {
+    fn reject_question(&mut self) {
         let asked =
             self.question().filter(|_| !self.answered).map(|question| question.interaction.id.clone());
         if let Some(interaction) = asked {
@@ -255,28 +258,28 @@ impl Chat<'_> {
         }
     }
 
-    fn take(&mut self, event: &Arc<Event>) {
+    fn handle_event(&mut self, event: &Arc<Event>) {
         self.fold(event);
         if self.json {
             match serde_json::to_string(event) {
                 Ok(line) => print(&line),
-                Err(error) => show::say(&format!("event {} cannot be shown: {error}", event.seq)),
+                Err(error) => show::notice(&format!("event {} cannot be shown: {error}", event.seq)),
             }
         }
         for line in self.updates.updates(&self.session) {
             match line {
-                ConversationLine::Notice(text) => show::say(&text),
+                ConversationLine::Notice(text) => show::notice(&text),
                 ConversationLine::Question(_) => {}
                 _ if self.json => {}
                 ConversationLine::Reply(text) => print(&sanitize::output(&text)),
-                ConversationLine::Progress(text) => show::say(&text),
+                ConversationLine::Progress(text) => show::notice(&text),
             }
         }
-        self.consider();
+        self.handle_question();
     }
 
     /// Answers a new question automatically, or shows it to the user.
-    fn consider(&mut self) {
+    fn handle_question(&mut self) {
         let Some(Interaction { id, kind, .. }) = self.question().map(|question| &question.interaction) else {
             return;
         };
@@ -291,7 +294,7 @@ impl Chat<'_> {
             }
             Approve::Ask => {
                 if !self.json && self.lines.is_some() {
-                    show::say(&ask(kind, Audience::Script));
+                    show::notice(&ask(kind, Audience::Script));
                 }
                 None
             }
@@ -300,7 +303,7 @@ impl Chat<'_> {
         self.answered = decision.is_some();
         match decision {
             Some(decision) => self.submit(Op::Answer { interaction, decision }),
-            None if self.lines.is_none() => self.nobody_answers(),
+            None if self.lines.is_none() => self.reject_question(),
             None => {}
         }
     }

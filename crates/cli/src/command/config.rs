@@ -5,7 +5,7 @@ use crate::exit::Exit;
 use crate::show::{self, print};
 use althing_app::AppContext;
 use althing_app::Failure;
-use althing_app::found;
+use althing_app::detect;
 use althing_app::team;
 use althing_app::trust::Trust;
 use althing_config::{Purpose, Report};
@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<Exit, Failure> {
     match action {
         ConfigAction::Check { files } => {
-            let judge = |name: &str, text: &str| team::check(name, text, &app.environment, Purpose::Check);
-            Ok(check(&files, options.json, app, &judge))
+            let check_text =
+                |name: &str, text: &str| team::check(name, text, &app.environment, Purpose::Check);
+            Ok(check(&files, options.json, app, &check_text))
         }
         ConfigAction::Init { file, force } => {
             print(&init(&app.environment.cwd.join(file), force, app)?);
@@ -31,7 +32,12 @@ pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<
 }
 
 /// Checks files with `check_text` and prints all problems.
-pub fn check(files: &[PathBuf], json: bool, app: &AppContext, judge: &dyn Fn(&str, &str) -> Report) -> Exit {
+pub fn check(
+    files: &[PathBuf],
+    json: bool,
+    app: &AppContext,
+    check_text: &dyn Fn(&str, &str) -> Report,
+) -> Exit {
     let (mut reports, mut all_valid) = (Vec::new(), true);
     for file in files {
         let name = file.display().to_string();
@@ -44,7 +50,7 @@ pub fn check(files: &[PathBuf], json: bool, app: &AppContext, judge: &dyn Fn(&st
                 (false, unreadable(&name, &failure))
             }
             Ok(text) => {
-                let report = judge(&name, &text);
+                let report = check_text(&name, &text);
                 if !json {
                     show::problems(&report);
                     print(&format!("{name}: {}", summary(report.errors.len(), report.warnings.len())));
@@ -81,7 +87,7 @@ fn summary(errors: usize, warnings: usize) -> String {
 
 /// Writes a starter config for what was detected; returns a message for the user.
 pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failure> {
-    let found = found::look(&app.environment);
+    let found = detect::detect(&app.environment);
     let text = althing_config::starter(&found);
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} already exists", file.display()))

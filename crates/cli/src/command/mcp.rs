@@ -5,7 +5,7 @@ use crate::show;
 use althing_app::AppContext;
 use althing_app::Failure;
 use althing_app::choice::Choice;
-use althing_app::run_service::RunDesk;
+use althing_app::run_service::LocalRunService;
 use althing_app::session;
 use althing_app::team;
 use althing_engine::launch_guidance;
@@ -19,41 +19,41 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 
 /// The options of `althing mcp`.
-pub struct Serving {
+pub struct McpOptions {
     /// The address to listen on; None: stdio.
     pub http: Option<SocketAddr>,
     /// How many seconds `launch_run` waits for a run's end.
     pub wait: u64,
 }
 
-pub fn run(serving: &Serving, app: AppContext) -> Result<Exit, Failure> {
+pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
     let mut team = team::assemble(&app)?;
     Choice::without_task(&app, &team)?.narrow_to_run(&mut team);
     team.announce(&app);
     // A call from an MCP client counts as approved by that client, unless the config requires a person's approval.
-    let asked = team.config.interactive.as_ref().filter(|_| team.is_from_file());
+    let approval = team.config.interactive.as_ref().filter(|_| team.is_from_file());
     let require_approval =
-        asked.is_some_and(|interactive| interactive.enabled && interactive.require_approval);
+        approval.is_some_and(|interactive| interactive.enabled && interactive.require_approval);
     let token = app.environment.variable("ALTHING_MCP_TOKEN").map(Secret::new);
-    let desk = Arc::new(RunDesk::new(team, app)?);
-    let mut serve = ServeOptions::new(launch_guidance(desk.team()));
-    serve.wait = Duration::from_secs(serving.wait);
+    let runs = Arc::new(LocalRunService::new(team, app)?);
+    let mut serve = ServeOptions::new(launch_guidance(runs.team()));
+    serve.wait = Duration::from_secs(mcp.wait);
     serve.require_approval = require_approval;
-    let server = McpServer::new(desk.clone(), serve);
+    let server = McpServer::new(runs.clone(), serve);
     runtime.block_on(async {
-        let ended = match serving.http {
+        let ended = match mcp.http {
             None => tokio::select! {
                 ended = over_stdio(&server) => ended.map(|()| Exit::Answered),
                 _ = signals.next() => Ok(Exit::Interrupted),
             },
             Some(address) => match server.listen(address, token.clone(), WebLimits::default()).await {
                 Ok(listener) => {
-                    show::say(&format!("serving MCP at {}", listener.url()));
+                    show::notice(&format!("serving MCP at {}", listener.url()));
                     if token.is_none() {
                         // Printed once, to the user who started the server; it is stored nowhere.
-                        show::say_secret(&format!("bearer token: {}", listener.token().reveal()));
+                        show::print_secret_notice(&format!("bearer token: {}", listener.token().reveal()));
                     }
                     signals.next().await;
                     Ok(Exit::Answered)
@@ -61,7 +61,7 @@ pub fn run(serving: &Serving, app: AppContext) -> Result<Exit, Failure> {
                 Err(error) => Err(error),
             },
         };
-        desk.close().await;
+        runs.close().await;
         ended.map_err(Failure::usage)
     })
 }
@@ -69,19 +69,19 @@ pub fn run(serving: &Serving, app: AppContext) -> Result<Exit, Failure> {
 /// Serves the one client at stdin and stdout. These may be any kind of file, so threads copy them to and from sockets.
 async fn over_stdio(server: &McpServer) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("stdin and stdout cannot be used: {error}");
-    let (mut heard, input) = Blocking::pair().map_err(failed)?;
-    let (output, mut said) = Blocking::pair().map_err(failed)?;
+    let (mut to_server, input) = Blocking::pair().map_err(failed)?;
+    let (output, mut from_server) = Blocking::pair().map_err(failed)?;
     let socket = |blocking: Blocking| {
         blocking.set_nonblocking(true)?;
         UnixStream::from_std(blocking)
     };
     std::thread::spawn(move || {
         // The socket is closed when stdin ends.
-        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut heard);
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut to_server);
     });
-    let carrying = std::thread::spawn(move || {
+    let writer = std::thread::spawn(move || {
         let mut buffer = [0; 16 * 1024];
-        while let Ok(read @ 1..) = said.read(&mut buffer) {
+        while let Ok(read @ 1..) = from_server.read(&mut buffer) {
             let mut stdout = std::io::stdout().lock();
             let bytes = buffer.get(..read).unwrap_or_default();
             if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
@@ -91,6 +91,6 @@ async fn over_stdio(server: &McpServer) -> Result<(), String> {
     });
     let ended = server.serve_pipes(socket(input).map_err(failed)?, socket(output).map_err(failed)?).await;
     // Wait until the last output is written.
-    let _ = tokio::task::spawn_blocking(move || carrying.join()).await;
+    let _ = tokio::task::spawn_blocking(move || writer.join()).await;
     ended
 }

@@ -1,7 +1,7 @@
 //! `althing replay FILE`: shows a recorded log on the same screen as the session, at a chosen speed.
 
 use crate::exit::Exit;
-use crate::host::Machine;
+use crate::host::LocalHost;
 use crate::show;
 use althing_app::AppContext;
 use althing_app::Failure;
@@ -43,14 +43,14 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     });
     let session = opened.map_or_else(|| "recording".into(), |opened| opened.session.clone());
     let workflow = opened.is_some_and(|opened| opened.kind == SessionKind::Workflow);
-    let machine = Machine::new(session, app.clone());
-    let mut options = super::tui::look(None, app);
+    let host = LocalHost::new(session, app.clone());
+    let mut options = super::tui::screen_options(None, app);
     (options.replay, options.workflow, options.notes) = (true, workflow, notes);
     let runtime = session::runtime()?;
-    let hold = show::hold();
+    let held = show::hold_notices();
     let left =
-        runtime.block_on(althing_tui::run(Arc::new(Replay::new(events, speed)), options, Arc::new(machine)));
-    drop(hold);
+        runtime.block_on(althing_tui::run(Arc::new(Replay::new(events, speed)), options, Arc::new(host)));
+    drop(held);
     match left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))? {
         TuiExit::Stopped => Ok(Exit::Interrupted),
         _ => Ok(Exit::Answered),

@@ -10,14 +10,14 @@ use althing_protocol::{FeedItem, SessionKind};
 
 pub fn run(options: &Options, id: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
     let (id, kind) = resume::to_resume(id, app)?;
-    let on_screen = super::tui::is_meant(options, app);
+    let on_screen = super::tui::is_wanted(options, app);
     if kind == Some(SessionKind::Chat) {
         let mut app = app.clone();
         app.settings.session = Some(id.to_string());
         if on_screen {
             return super::tui::run(None, &app);
         }
-        show::say(&format!("resuming the conversation {id}: messages are lines on stdin"));
+        show::notice(&format!("resuming the conversation {id}: messages are lines on stdin"));
         return super::chat::run(options, Approve::Ask, &app);
     }
     let runtime = session::runtime()?;
@@ -26,16 +26,16 @@ pub fn run(options: &Options, id: Option<&str>, app: &AppContext) -> Result<Exit
     let mut follower = Follower::new(id.clone(), options, app, &mut signals);
     let recorded = runtime.block_on(sessions.read(&id))?.events;
     if resume::is_closed(&recorded) {
-        show::say(&format!("session {id} is complete; this is its result"));
+        show::notice(&format!("session {id} is complete; this is its result"));
         for event in &recorded {
             follower.fold(&FeedItem::Event(event.clone()));
         }
         return follower.print_end();
     }
-    let hold = (on_screen && kind == Some(SessionKind::Workflow)).then(show::hold);
+    let held = (on_screen && kind == Some(SessionKind::Workflow)).then(show::hold_notices);
     runtime.block_on(sessions.launch(SessionRequest::Resume(id.clone())))?;
-    match hold {
-        Some(hold) => super::tui::watch(&sessions, &id, hold, follower, app, &runtime),
+    match held {
+        Some(held) => super::tui::watch(&sessions, &id, held, follower, app, &runtime),
         None => Ok(follower.run(&sessions, &runtime)?.exit),
     }
 }

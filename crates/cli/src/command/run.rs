@@ -4,13 +4,13 @@ use crate::args::Options;
 use crate::exit::Exit;
 use crate::follow::{Followed, Follower};
 use crate::show;
-use althing_app::prepare::{MOST_TASK_BYTES, RunDraft};
+use althing_app::prepare::{MAX_TASK_BYTES, RunDraft};
 use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, session};
 use althing_protocol::{Fact, FeedItem, Interest, Seq, SessionId, TaskSpec};
 use std::io::Read;
 
 pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
-    if options.session.is_some() || options.go_on {
+    if options.session.is_some() || options.continue_newest {
         return Err(Failure::usage("a conversation continues on the screen or with `althing chat`")
             .hint("`althing chat --session ID` takes the message from stdin"));
     }
@@ -19,7 +19,7 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     let mut signals = crate::stop::signals(&runtime)?;
     let mut draft = RunDraft::of(app, task.map(str::to_owned))?;
     if draft.task() == Some("-") {
-        match runtime.block_on(signals.unless(read_stdin)) {
+        match runtime.block_on(signals.run_unless_stopped(read_stdin)) {
             Ok(text) => draft.set_untyped_task(text?),
             Err(signal) => {
                 let failure = Failure::usage(format!("{signal}: nothing was started"));
@@ -36,7 +36,7 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
     let follower = if team.plain { follower.plain() } else { follower };
     let Followed { exit, result } = follower.run(&sessions, &runtime)?;
     if let Some(plan) = result.and_then(|result| result.plan).filter(|_| options.plan) {
-        show::say(&format!("plan stored in {}; execute it with --execute-plan {}", plan.path, plan.id));
+        show::notice(&format!("plan stored in {}; execute it with --execute-plan {}", plan.path, plan.id));
     }
     Ok(exit)
 }
@@ -44,7 +44,7 @@ pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Ex
 fn read_stdin() -> Result<String, Failure> {
     let mut text = String::new();
     let stdin = std::io::stdin().lock();
-    stdin.take(MOST_TASK_BYTES + 1).read_to_string(&mut text).map_err(|error| {
+    stdin.take(MAX_TASK_BYTES + 1).read_to_string(&mut text).map_err(|error| {
         Failure::usage(format!("the task could not be read from stdin: {error}"))
             .hint("give it as UTF-8 text")
     })?;
@@ -64,7 +64,7 @@ async fn announce(sessions: &LocalSessions, id: &SessionId) -> Result<(), Failur
             };
             format!("{} ({what})", member.id)
         });
-        show::say(&format!("agents: {}", agents.collect::<Vec<_>>().join(", ")));
+        show::notice(&format!("agents: {}", agents.collect::<Vec<_>>().join(", ")));
         break;
     }
     Ok(())

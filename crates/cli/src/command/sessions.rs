@@ -41,7 +41,7 @@ pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) 
         Some(SessionsAction::Repair { id }) => {
             let opened = state.repair(&SessionId::new(id.as_str()))?;
             for notice in &opened.notices {
-                show::say(&notice.text);
+                show::notice(&notice.text);
             }
             print(&if opened.notices.is_empty() {
                 format!("{id} is not damaged")
@@ -121,7 +121,7 @@ fn show(store: &dyn SessionStore, id: &SessionId, as_json: bool, app: &AppContex
     }
     print(&format!("events   {}\nfiles    {}", events.len(), app.session_dir(id).display()));
     if let Some(damage) = damage {
-        show::say(&format!("the log is damaged: {damage}"));
+        show::notice(&format!("the log is damaged: {damage}"));
     }
     Ok(Exit::Answered)
 }
@@ -130,7 +130,7 @@ fn prune(state: &SessionManager, days: u64) -> Result<Exit, Failure> {
     let before = Timestamp(SystemClock.now().0.saturating_sub(days.saturating_mul(DAY_MS)));
     let pruned = state.prune(before)?;
     for (id, error) in &pruned.kept {
-        show::say(&format!("{id} was not removed: {error}"));
+        show::notice(&format!("{id} was not removed: {error}"));
     }
     print(&format!("removed {}", count(pruned.removed.len() as u64, "session")));
     Ok(if pruned.kept.is_empty() { Exit::Answered } else { Exit::Usage })

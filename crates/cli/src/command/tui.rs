@@ -4,10 +4,10 @@
 use crate::args::Options;
 use crate::exit::Exit;
 use crate::follow::Follower;
-use crate::host::Machine;
-use crate::show::{self, Hold};
+use crate::host::LocalHost;
+use crate::show::{self, HeldNotices};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
-use althing_app::{found, prepare, session};
+use althing_app::{detect, prepare, session};
 use althing_protocol::{
     ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission, TaskSpec,
 };
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::runtime::Runtime;
 
 /// Whether to use the screen: stdin and stdout are terminals, and no option asks for script output.
-pub fn is_meant(options: &Options, app: &AppContext) -> bool {
+pub fn is_wanted(options: &Options, app: &AppContext) -> bool {
     let script = options.automation
         || options.json
         || options.stream_events.is_some()
@@ -32,16 +32,16 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let mut app = app.clone();
     let mut first_message = task;
-    let mut next = session::to_go_on_with(&app)?;
+    let mut next = session::session_to_continue(&app)?;
     loop {
-        let shown = Shown::open(next.take(), first_message.take(), &mut app, &runtime)?;
-        let Shown { sessions, id, screen, hold } = shown;
-        let (left, _) = show_until_left(&sessions, &id, screen, hold, &app, &runtime)?;
+        let launched = LaunchedConversation::open(next.take(), first_message.take(), &mut app, &runtime)?;
+        let LaunchedConversation { sessions, id, screen, held } = launched;
+        let (left, _) = show_screen(&sessions, &id, screen, held, &app, &runtime)?;
         if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
-            show::say(&format!("resume with `althing --session {id}`"));
+            show::notice(&format!("resume with `althing --session {id}`"));
         }
         // These options select only the first session.
-        (app.settings.session, app.settings.go_on) = (None, false);
+        (app.settings.session, app.settings.continue_newest) = (None, false);
         match left {
             TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
             TuiExit::Stopped => return Ok(Exit::Interrupted),
@@ -60,71 +60,71 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
 pub fn watch(
     sessions: &LocalSessions,
     id: &SessionId,
-    hold: Hold,
+    held: HeldNotices,
     follower: Follower<'_>,
     app: &AppContext,
     runtime: &Runtime,
 ) -> Result<Exit, Failure> {
     let facts = runtime.block_on(sessions.follow(id, Seq(0), Interest::Facts))?;
-    let mut screen = look(None, app);
-    (screen.workflow, screen.notes) = (true, hold.heard());
-    let (_, stopped) = show_until_left(sessions, id, screen, hold, app, runtime)?;
-    follower.tell_end(facts, stopped, runtime)
+    let mut screen = screen_options(None, app);
+    (screen.workflow, screen.notes) = (true, held.take());
+    let (_, stopped) = show_screen(sessions, id, screen, held, app, runtime)?;
+    follower.report_end(facts, stopped, runtime)
 }
 
 /// A conversation that was launched, and the options of its screen.
-struct Shown {
+struct LaunchedConversation {
     sessions: LocalSessions,
     id: SessionId,
     screen: TuiOptions,
     /// Holds back messages on stderr until the screen is closed.
-    hold: Hold,
+    held: HeldNotices,
 }
 
-impl Shown {
+impl LaunchedConversation {
     fn open(
         id: Option<SessionId>,
         first_message: Option<String>,
         app: &mut AppContext,
         runtime: &Runtime,
     ) -> Result<Self, Failure> {
-        let hold = show::hold();
+        let held = show::hold_notices();
         if let Some(id) = id {
             let sessions = LocalSessions::new(app.clone());
             runtime.block_on(sessions.launch(SessionRequest::Resume(id.clone())))?;
-            let mut screen = look(runtime.block_on(opened_as(&sessions, &id))?.as_ref(), app);
-            (screen.first_message, screen.notes) = (first_message, hold.heard());
-            return Ok(Self { sessions, id, screen, hold });
+            let mut screen = screen_options(runtime.block_on(chat_spec(&sessions, &id))?.as_ref(), app);
+            (screen.first_message, screen.notes) = (first_message, held.take());
+            return Ok(Self { sessions, id, screen, held });
         }
         let (sessions, chat) = prepare::conversation(app, first_message, true)?;
         // If the word after `--single-agent` was the first message, it must not be used again in the next session.
         app.settings.single_agent.clone_from(&chat.choice.single);
         let (first_message, team) = (chat.choice.task.clone(), sessions.team()?);
         let (problems, notes) = (team.problems.clone(), team.notes.clone());
-        let welcome = found::overview(team, app).map(|(found, missing)| Welcome { found, missing });
+        let welcome = detect::overview(team, app).map(|(found, missing)| Welcome { found, missing });
         let id = runtime.block_on(sessions.launch(SessionRequest::Chat(chat)))?;
-        let mut screen = look(runtime.block_on(opened_as(&sessions, &id))?.as_ref(), app);
+        let mut screen = screen_options(runtime.block_on(chat_spec(&sessions, &id))?.as_ref(), app);
         (screen.first_message, screen.problems, screen.notes) = (first_message, problems, notes);
         screen.welcome = welcome;
-        screen.notes.extend(hold.heard());
-        Ok(Self { sessions, id, screen, hold })
+        screen.notes.extend(held.take());
+        Ok(Self { sessions, id, screen, held })
     }
 }
 
 /// Shows a session until the user leaves the screen, then shuts it down so that it can be resumed. Returns how it
 /// stopped.
-fn show_until_left(
+fn show_screen(
     sessions: &LocalSessions,
     id: &SessionId,
     screen: TuiOptions,
-    hold: Hold,
+    held: HeldNotices,
     app: &AppContext,
     runtime: &Runtime,
 ) -> Result<(TuiExit, SessionEnd), Failure> {
     let engine = sessions.engine(id).ok_or_else(|| Failure::no_answer("the session ended unexpectedly"))?;
-    let machine = Arc::new(Machine::new(id.clone(), app.clone()));
-    let left = runtime.block_on(althing_tui::run(engine.clone(), screen, machine));
-    drop(hold);
+    let host = Arc::new(LocalHost::new(id.clone(), app.clone()));
+    let left = runtime.block_on(althing_tui::run(engine.clone(), screen, host));
+    drop(held);
     engine.submit(Submission::new(Op::Shutdown, Origin::User));
     drop(engine);
     let stopped = runtime.block_on(sessions.ended(id));
@@ -134,7 +134,7 @@ fn show_until_left(
 }
 
 /// The spec that the conversation was opened with.
-async fn opened_as(sessions: &LocalSessions, id: &SessionId) -> Result<Option<ChatSpec>, Failure> {
+async fn chat_spec(sessions: &LocalSessions, id: &SessionId) -> Result<Option<ChatSpec>, Failure> {
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
     while let Some(Ok(FeedItem::Event(event))) = events.next().await {
         if let Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } = &event.fact {
@@ -145,7 +145,7 @@ async fn opened_as(sessions: &LocalSessions, id: &SessionId) -> Result<Option<Ch
 }
 
 /// The options of the screen, from the environment and the conversation's spec.
-pub fn look(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
+pub fn screen_options(spec: Option<&ChatSpec>, app: &AppContext) -> TuiOptions {
     let set = |name: &str| app.environment.variable(name).is_some();
     let theme = match app.environment.variable("ALTHING_THEME").as_deref().and_then(Theme::by_name) {
         _ if set("NO_COLOR") => Theme::Mono,

@@ -57,7 +57,7 @@ fn review(run_dir: &Path) -> Result<Exit, Failure> {
         let _ = out.write_all(diff(one).as_bytes());
     }
     if changed.is_empty() {
-        show::say("the run changed no file in context paths");
+        show::notice("the run changed no file in context paths");
     }
     Ok(Exit::Answered)
 }

@@ -32,12 +32,12 @@ fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failu
         team.announce(app);
     }
     let plain = team.plain;
-    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::named(app)?);
-    let hold = (super::tui::is_meant(options, app) && !plain).then(show::hold);
+    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::from_settings(app)?);
+    let held = (super::tui::is_wanted(options, app) && !plain).then(show::hold_notices);
     let id = runtime.block_on(sessions.launch(SessionRequest::Workflow(Box::new(workflow))))?;
     let follower = Follower::new(id.clone(), options, app, &mut signals);
-    if let Some(hold) = hold {
-        return super::tui::watch(&sessions, &id, hold, follower, app, &runtime);
+    if let Some(held) = held {
+        return super::tui::watch(&sessions, &id, held, follower, app, &runtime);
     }
     let follower = if plain { follower.plain() } else { follower };
     Ok(follower.run(&sessions, &runtime)?.exit)
@@ -45,6 +45,6 @@ fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failu
 
 fn check(options: &Options, files: &[PathBuf], app: &AppContext) -> Result<Exit, Failure> {
     let team = team::assemble(app)?;
-    let judge = |name: &str, text: &str| workflow::check(name, text, &team, app);
-    Ok(super::config::check(files, options.json, app, &judge))
+    let check_text = |name: &str, text: &str| workflow::check(name, text, &team, app);
+    Ok(super::config::check(files, options.json, app, &check_text))
 }

@@ -26,7 +26,7 @@ pub fn diff(reviewed: &ChangedFile) -> String {
         }
         (before, now) => {
             let mut words = format!("--- {old}\n+++ {new}\n");
-            let _ = writeln!(words, "-{}\n+{}", in_words(before), in_words(now));
+            let _ = writeln!(words, "-{}\n+{}", describe(before), describe(now));
             words
         }
     }
@@ -40,7 +40,7 @@ fn text(content: &FileContent) -> &str {
 }
 
 /// Describes content that has no lines to compare.
-fn in_words(content: &FileContent) -> String {
+fn describe(content: &FileContent) -> String {
     match content {
         FileContent::Absent => "(no file)".into(),
         FileContent::Text(text) => format!("(a text of {} bytes)", text.len()),

@@ -2,7 +2,7 @@
 //!
 //! Only cursor-up, clear-to-end and carriage return are used; all other text is sanitized.
 
-use super::Plain;
+use super::PlainProgress;
 use althing_protocol::{Fact, FeedItem, Op, Progress, Timestamp, Verdict};
 use althing_text::sanitize;
 use althing_view::{SessionView, labels};
@@ -10,22 +10,22 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 /// The width if the terminal does not report one.
-const WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 /// Agents shown before the rest is summarized in one line.
-const MOST_ROWS: usize = 16;
+const MAX_ROWS: usize = 16;
 
 /// The block of progress lines.
 #[derive(Default)]
-pub struct Live {
+pub struct LiveProgress {
     /// Folds the session, and prints what is not in the block: notices, decisions.
-    plain: Plain,
+    plain: PlainProgress,
     drawn: usize,
     dirty: bool,
     began: Option<Timestamp>,
     over: bool,
 }
 
-impl Live {
+impl LiveProgress {
     pub fn take(&mut self, item: &FeedItem) {
         self.dirty = true;
         if let FeedItem::Event(event) = item {
@@ -39,7 +39,7 @@ impl Live {
                     _ => false,
                 };
         }
-        if worth_a_line(item) {
+        if has_own_line(item) {
             self.erase();
             self.plain.take(item);
             self.draw(self.plain.session().at);
@@ -61,7 +61,7 @@ impl Live {
     /// Prints one line above the block.
     pub fn note(&mut self, text: &str) {
         self.erase();
-        super::say(text);
+        super::notice(text);
         self.draw(self.plain.session().at);
     }
 
@@ -98,7 +98,7 @@ impl Live {
         }
         let (mut out, rows) = (String::new(), self.session().workers());
         let (width, names) = (terminal_width(), self.session().name_width());
-        for row in rows.iter().take(MOST_ROWS) {
+        for row in rows.iter().take(MAX_ROWS) {
             let time = row.view.since.map(|since| now.since(since).to_string()).unwrap_or_default();
             let head = format!("{:names$}  ", sanitize::line(&row.name));
             let round = if row.program { String::new() } else { format!("round {}  ", row.view.round) };
@@ -109,8 +109,8 @@ impl Live {
                 format!("{head}{activity:room$}{tail}").chars().take(width.saturating_sub(1)).collect();
             let _ = writeln!(out, "{line}");
         }
-        if rows.len() > MOST_ROWS {
-            let _ = writeln!(out, "… and {} more", rows.len() - MOST_ROWS);
+        if rows.len() > MAX_ROWS {
+            let _ = writeln!(out, "… and {} more", rows.len() - MAX_ROWS);
         }
         self.drawn = out.lines().count();
         self.dirty = false;
@@ -119,7 +119,7 @@ impl Live {
 }
 
 /// Whether an item is printed as a line of its own, because the block does not show it.
-fn worth_a_line(item: &FeedItem) -> bool {
+fn has_own_line(item: &FeedItem) -> bool {
     match item {
         FeedItem::Event(event) => match &event.fact {
             Fact::Decided(_) | Fact::Notice(_) | Fact::OpAccepted { op: Op::Resume, .. } => true,
@@ -139,5 +139,5 @@ fn worth_a_line(item: &FeedItem) -> bool {
 
 fn terminal_width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
-    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(WIDTH)
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(DEFAULT_WIDTH)
 }

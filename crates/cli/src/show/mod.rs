@@ -6,8 +6,8 @@ mod live;
 mod plain;
 
 pub use changes::diff;
-pub use live::Live;
-pub use plain::Plain;
+pub use live::LiveProgress;
+pub use plain::PlainProgress;
 
 use althing_app::Failure;
 use althing_app::secrets::mask;
@@ -17,47 +17,47 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
 /// Messages that are held back while the screen is open.
-static HELD: Mutex<Option<String>> = Mutex::new(None);
+static HELD_NOTICES: Mutex<Option<String>> = Mutex::new(None);
 
 /// While this value lives, messages are held back because the terminal shows, or is about to show, the screen. Dropping
 /// it prints them.
-pub struct Hold {
+pub struct HeldNotices {
     _private: (),
 }
 
 /// Starts holding back messages.
-pub fn hold() -> Hold {
-    HELD.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
-    Hold { _private: () }
+pub fn hold_notices() -> HeldNotices {
+    HELD_NOTICES.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+    HeldNotices { _private: () }
 }
 
-impl Hold {
+impl HeldNotices {
     /// Takes the messages that were held back so far, for the screen to show.
     #[expect(clippy::unused_self, reason = "only the holder may take the messages")]
-    pub fn heard(&self) -> Vec<String> {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    pub fn take(&self) -> Vec<String> {
+        let mut held = HELD_NOTICES.lock().unwrap_or_else(PoisonError::into_inner);
         held.as_mut().map(std::mem::take).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 }
 
-impl Drop for Hold {
+impl Drop for HeldNotices {
     fn drop(&mut self) {
-        let held = HELD.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let held = HELD_NOTICES.lock().unwrap_or_else(PoisonError::into_inner).take();
         let _ = std::io::stderr().write_all(held.unwrap_or_default().as_bytes());
     }
 }
 
 /// Prints a message on stderr and logs it. A closed stderr is ignored.
-pub fn say(text: &str) {
+pub fn notice(text: &str) {
     tracing::info!(text, "said");
-    put(text);
+    write_notice(text);
 }
 
 /// The same without logging: events of a session are in the session's own log.
-fn put(text: &str) {
+fn write_notice(text: &str) {
     let mut line = sanitize::output(&mask(text)).into_owned();
     line.push('\n');
-    if let Some(held) = HELD.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+    if let Some(held) = HELD_NOTICES.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         held.push_str(&line);
         return;
     }
@@ -72,7 +72,7 @@ pub fn print(text: &str) {
 }
 
 /// Prints a secret on stderr, unmasked and unlogged, for the user who asked for it.
-pub fn say_secret(text: &str) {
+pub fn print_secret_notice(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
@@ -81,17 +81,17 @@ pub fn failure(failure: &Failure) {
     if let Some(report) = &failure.report {
         problems(report);
     }
-    say(&format!("althing: {}", failure.message));
+    notice(&format!("althing: {}", failure.message));
     for hint in &failure.hints {
-        say(&format!("  hint: {hint}"));
+        notice(&format!("  hint: {hint}"));
     }
 }
 
 /// Prints all problems of a config on stderr.
 pub fn problems(report: &Report) {
-    let colour =
+    let color =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let style = if colour { Style::Color } else { Style::Plain };
+    let style = if color { Style::Color } else { Style::Plain };
     // Not sanitized, to keep the renderer's colors; quoted text was sanitized when it was parsed.
     let _ = write!(std::io::stderr(), "{}", mask(&report.render(style)));
 }

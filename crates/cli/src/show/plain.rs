@@ -1,16 +1,16 @@
 //! Progress as plain lines on stderr, for logs and pipes.
 
-use super::put;
+use super::write_notice;
 use althing_protocol::FeedItem;
 use althing_view::{ProgressLines, SessionView};
 
 /// Prints progress line by line.
 #[derive(Default)]
-pub struct Plain {
+pub struct PlainProgress {
     lines: ProgressLines,
 }
 
-impl Plain {
+impl PlainProgress {
     /// The session as folded so far.
     pub fn session(&self) -> &SessionView {
         self.lines.session()
@@ -24,7 +24,7 @@ impl Plain {
     /// Folds an item and prints its line, if it has one.
     pub fn take(&mut self, item: &FeedItem) {
         if let Some(line) = self.lines.line(item) {
-            put(&line);
+            write_notice(&line);
         }
     }
 }

@@ -5,7 +5,7 @@
 use super::backend::BACKEND;
 use super::orchestrator::SENSITIVITY;
 use super::tools::CONTEXT_PATHS;
-use super::{Kind, Section, instead, key, later};
+use super::{Kind, Section, alternative, key, not_yet};
 
 /// One agent of the team.
 #[rustfmt::skip] // a table: one key a line
@@ -19,10 +19,10 @@ pub(super) static AGENT: Section = Section {
         key("append_system_prompt", Kind::Text, "Text appended to `system_message`.").before_trust(),
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "`orchestrator.voting_sensitivity` for this agent.").before_trust(),
         key("context_paths", CONTEXT_PATHS, "Context paths in addition to `orchestrator.context_paths`; the whole team gets them."),
-        later("subagent_agents", Kind::List(&Kind::Any), "Subagents that it may start."),
-        later("main_agent", Kind::Bool, "Whether it leads in MassGen's checkpoint mode."),
-        instead("subtask", Kind::Text, "Its part in MassGen's decomposition mode.", "decomposition is not supported; describe the agent's part in `system_message`"),
-        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not supported"),
-        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not supported"),
+        not_yet("subagent_agents", Kind::List(&Kind::Any), "Subagents that it may start."),
+        not_yet("main_agent", Kind::Bool, "Whether it leads in MassGen's checkpoint mode."),
+        alternative("subtask", Kind::Text, "Its part in MassGen's decomposition mode.", "decomposition is not supported; describe the agent's part in `system_message`"),
+        alternative("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not supported"),
+        alternative("nlip", Kind::Any, "MassGen's NLIP message routing.", "not supported"),
     ],
 };

@@ -47,7 +47,7 @@ pub(crate) struct Key {
     /// For a key that has no effect: the value that asks for nothing (`false`, `0`), so that it gives no warning.
     pub(crate) off: Option<&'static str>,
     /// For a key that has no effect: whether no value of it gives a warning.
-    pub(crate) never_missed: bool,
+    pub(crate) no_warning: bool,
     /// Whether the value is passed to the model client unchanged (`BackendConfig::params`).
     pub(crate) passed_on: bool,
     /// Whether the key takes effect in a config that was found in the working directory before the user trusts that
@@ -109,7 +109,7 @@ pub(crate) struct Choice {
     /// The word.
     pub(crate) value: &'static str,
     /// For a word that MassGen knows and Althing does not support yet: the word that is used instead.
-    pub(crate) taken_for: Option<&'static str>,
+    pub(crate) used_instead: Option<&'static str>,
 }
 
 /// The numbers that a key accepts.
@@ -134,15 +134,15 @@ pub(crate) const POSITIVE: Range = Range { min: 0.0, above_min: true, max: f64::
 /// Zero or more.
 pub(crate) const NOT_NEGATIVE: Range = Range { min: 0.0, above_min: false, max: f64::INFINITY };
 /// The largest number of tokens that makes sense anywhere.
-const MOST_TOKENS: f64 = 1e12;
+const MAX_TOKENS: f64 = 1e12;
 /// A number of tokens.
-pub(crate) const TOKENS: Range = Range { min: 1.0, above_min: false, max: MOST_TOKENS };
+pub(crate) const TOKENS: Range = Range { min: 1.0, above_min: false, max: MAX_TOKENS };
 /// The largest count that makes sense anywhere; it fits every integer type that is used for counts.
-const MOST: f64 = 1_000_000.0;
+const MAX_COUNT: f64 = 1_000_000.0;
 /// A count, at least one.
-pub(crate) const COUNT: Range = Range { min: 1.0, above_min: false, max: MOST };
+pub(crate) const COUNT: Range = Range { min: 1.0, above_min: false, max: MAX_COUNT };
 /// A count, or zero.
-pub(crate) const COUNT_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: MOST };
+pub(crate) const COUNT_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: MAX_COUNT };
 /// The longest time that can be set: a year. It keeps sums of times far from overflow.
 const YEAR: f64 = 31_536_000.0;
 /// A time in seconds, greater than zero.
@@ -192,25 +192,25 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
         about,
         required: false,
         off: None,
-        never_missed: false,
+        no_warning: false,
         passed_on: false,
         before_trust: false,
     }
 }
 
 /// A key of MassGen's that Althing does not support yet.
-const fn later(name: &'static str, kind: Kind, about: &'static str) -> Key {
+const fn not_yet(name: &'static str, kind: Kind, about: &'static str) -> Key {
     let off = if matches!(kind, Kind::Bool) { Some("false") } else { None };
     Key { status: Status::NotYet, off, ..key(name, kind, about) }
 }
 
 /// A key of MassGen's for which Althing has an alternative.
-const fn instead(name: &'static str, kind: Kind, about: &'static str, use_this: &'static str) -> Key {
-    Key { status: Status::Alternative(use_this), ..later(name, kind, about) }
+const fn alternative(name: &'static str, kind: Kind, about: &'static str, use_this: &'static str) -> Key {
+    Key { status: Status::Alternative(use_this), ..not_yet(name, kind, about) }
 }
 
 /// A key that is passed to the model client unchanged.
-const fn sent(name: &'static str, kind: Kind, about: &'static str) -> Key {
+const fn passthrough(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { passed_on: true, ..key(name, kind, about) }
 }
 
@@ -230,8 +230,8 @@ impl Key {
     }
 
     /// Althing does what the key is for by itself, so no value of it gives a warning.
-    const fn never_missed(self) -> Self {
-        Self { never_missed: true, ..self }
+    const fn no_warning(self) -> Self {
+        Self { no_warning: true, ..self }
     }
 
     const fn off(self, off: &'static str) -> Self {
@@ -241,10 +241,10 @@ impl Key {
 
 /// A supported word.
 const fn word(value: &'static str) -> Choice {
-    Choice { value, taken_for: None }
+    Choice { value, used_instead: None }
 }
 
 /// A word of MassGen's, for which a supported word is used.
-const fn word_later(value: &'static str, taken_for: &'static str) -> Choice {
-    Choice { value, taken_for: Some(taken_for) }
+const fn word_instead_of(value: &'static str, used_instead: &'static str) -> Choice {
+    Choice { value, used_instead: Some(used_instead) }
 }

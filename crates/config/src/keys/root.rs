@@ -6,7 +6,9 @@ use super::agent::AGENT;
 use super::orchestrator::ORCHESTRATOR;
 use super::tools::HOOKS;
 use super::workflow::ADAPTERS;
-use super::{Key, Kind, NOT_NEGATIVE, SECONDS, SECONDS_OR_ZERO, Section, Status, instead, key, later, word};
+use super::{
+    Key, Kind, NOT_NEGATIVE, SECONDS, SECONDS_OR_ZERO, Section, Status, alternative, key, not_yet, word,
+};
 
 const V1: &str = "it belongs to MassGen's first config format, which is no longer supported";
 
@@ -27,14 +29,14 @@ pub(crate) static ROOT: Section = Section {
         key("ui", Kind::Section(&UI), "How a run is shown.").before_trust(),
         key("prices", Kind::Map(&Kind::Section(&PRICE)), "Prices by model name, for models that Althing does not know or that have a different price for you."),
         key("adapters", ADAPTERS, "Custom adapters for CLI agents, by name, for workflows."),
-        later("memory", Kind::Any, "Memory across runs."),
-        later("hooks", Kind::Section(&HOOKS), "Programs called before and after every tool call."),
-        later("checkpoint", Kind::Any, "Delegation by a main agent in MassGen's checkpoint mode."),
-        instead("display", Kind::Any, "An older spelling of `ui`.", "use `ui`"),
-        instead("timeout", Kind::Any, "An older spelling of `timeout_settings`.", "use `timeout_settings`"),
-        instead("task", Kind::Text, "The task to work on.", "give the task on the command line"),
-        instead("nlip", Kind::Any, "MassGen's NLIP message routing.", "not supported"),
-        instead("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not supported"),
+        not_yet("memory", Kind::Any, "Memory across runs."),
+        not_yet("hooks", Kind::Section(&HOOKS), "Programs called before and after every tool call."),
+        not_yet("checkpoint", Kind::Any, "Delegation by a main agent in MassGen's checkpoint mode."),
+        alternative("display", Kind::Any, "An older spelling of `ui`.", "use `ui`"),
+        alternative("timeout", Kind::Any, "An older spelling of `timeout_settings`.", "use `timeout_settings`"),
+        alternative("task", Kind::Text, "The task to work on.", "give the task on the command line"),
+        alternative("nlip", Kind::Any, "MassGen's NLIP message routing.", "not supported"),
+        alternative("enable_nlip", Kind::Bool, "MassGen's NLIP message routing.", "not supported"),
         replaced("models", "list each model as an agent: `agents: [{id: …, backend: {type: …, model: …}}]`"),
         replaced("model_configs", "write each model's settings into its agent's `backend`"),
         replaced("num_agents", "list the agents under `agents`; their number is the number of agents"),
@@ -64,12 +66,12 @@ static UI: Section = Section {
     keys: &[
         key("display_type", Kind::Choice(&[word("textual_terminal"), word("rich_terminal"), word("simple")]), "How a run is shown: `simple` is plain progress; the others are the full screen.").before_trust(),
         key("type", Kind::Text, "An older spelling of `display_type`.").before_trust(),
-        instead("logging_enabled", Kind::Bool, "Whether a run is logged.", "every run is logged").off("true").before_trust(),
-        instead("automation_mode", Kind::Bool, "Whether nobody is present.", "use `--automation`").before_trust(),
-        later("theme", Kind::Text, "Colors of the screen.").before_trust(),
-        later("skip_agent_selector", Kind::Bool, "Whether to start without choosing an agent.").before_trust(),
-        instead("use_orchestrator_for_single_agent", Kind::Bool, "Whether a single agent is coordinated too.", "a single agent is always a normal run").off("true").before_trust(),
-        later("display_kwargs", Kind::Any, "Details of MassGen's screen."),
+        alternative("logging_enabled", Kind::Bool, "Whether a run is logged.", "every run is logged").off("true").before_trust(),
+        alternative("automation_mode", Kind::Bool, "Whether nobody is present.", "use `--automation`").before_trust(),
+        not_yet("theme", Kind::Text, "Colors of the screen.").before_trust(),
+        not_yet("skip_agent_selector", Kind::Bool, "Whether to start without choosing an agent.").before_trust(),
+        alternative("use_orchestrator_for_single_agent", Kind::Bool, "Whether a single agent is coordinated too.", "a single agent is always a normal run").off("true").before_trust(),
+        not_yet("display_kwargs", Kind::Any, "Details of MassGen's screen."),
     ],
 };
 

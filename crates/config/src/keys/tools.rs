@@ -3,7 +3,7 @@
 //! Data only; see `keys`. Hooks have no effect yet, but their shape is known, because a config that would start
 //! processes must be recognized before it is trusted.
 
-use super::{Kind, Range, SCALAR, SECONDS, Section, instead, key, later, word, word_later};
+use super::{Kind, Range, SCALAR, SECONDS, Section, alternative, key, not_yet, word, word_instead_of};
 
 const OWN_RULES: &str = "Althing's own rules apply to every server: it gets only the usual variables and its `env`, \
     and no server of a found config starts before you trust the config";
@@ -32,7 +32,7 @@ pub(super) static MCP_SERVER: Section = Section {
     about: "An MCP server: a program to start, or an address to connect to.",
     keys: &[
         key("name", Kind::Text, "Its name."),
-        key("type", Kind::Choice(&[word("stdio"), word("streamable-http"), word_later("sse", "streamable-http"), word("http")]), "The transport; default: by whether there is a `command` or a `url`. `http` means `streamable-http`."),
+        key("type", Kind::Choice(&[word("stdio"), word("streamable-http"), word_instead_of("sse", "streamable-http"), word("http")]), "The transport; default: by whether there is a `command` or a `url`. `http` means `streamable-http`."),
         key("command", Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "The program to start."),
         key("args", Kind::List(&SCALAR), "Its arguments; `${cwd}` is the agent's workspace."),
         key("env", Kind::Map(&SCALAR), "Its environment; write secrets as `${VARIABLE}`."),
@@ -41,11 +41,11 @@ pub(super) static MCP_SERVER: Section = Section {
         key("headers", Kind::Map(&Kind::Text), "HTTP headers to send."),
         key("allowed_tools", Kind::List(&Kind::Text), "The only tools that are used; default: `backend.allowed_tools`."),
         key("exclude_tools", Kind::List(&Kind::Text), "Tools that are not used, in addition to `backend.exclude_tools`."),
-        instead("security", Kind::Any, "MassGen's checks of the server.", OWN_RULES),
-        later("defer_loading", Kind::Bool, "Whether its tools are loaded lazily."),
+        alternative("security", Kind::Any, "MassGen's checks of the server.", OWN_RULES),
+        not_yet("defer_loading", Kind::Bool, "Whether its tools are loaded lazily."),
         key("timeout_seconds", Kind::Number(SECONDS), "Longest time of a call without a reply or a progress notification."),
-        later("timeout", Kind::Number(SECONDS), "Longest time until an HTTP server answers."),
-        later("http_read_timeout", Kind::Number(SECONDS), "Longest silence of an HTTP server."),
+        not_yet("timeout", Kind::Number(SECONDS), "Longest time until an HTTP server answers."),
+        not_yet("http_read_timeout", Kind::Number(SECONDS), "Longest silence of an HTTP server."),
     ],
 };
 

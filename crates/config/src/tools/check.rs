@@ -5,11 +5,11 @@
 use std::collections::HashSet;
 
 use super::resolve::{is_docker, is_on};
-use super::{ServerAt, Transport, paths, servers};
+use super::{ServerNode, Transport, paths, servers};
 use crate::backends::{self, Backends, Reach};
 use crate::diagnostic::{Problem, Sink};
 use crate::limits;
-use crate::rules::{self, AgentAt};
+use crate::rules::{self, AgentNode};
 use crate::tree::{Entry, Node};
 
 /// Keys that only matter for commands in a container.
@@ -23,9 +23,9 @@ const DOCKER: &[&str] = &[
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
 /// Keys for tools that the chat agent does not have: it works on the project itself.
-const HANDS: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
+const UNAVAILABLE: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
 /// The longest name of a server.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// Checks the tools of every agent.
 pub(crate) fn check(root: &Node, backends: &Backends, sink: &mut Sink<'_>) {
@@ -33,7 +33,7 @@ pub(crate) fn check(root: &Node, backends: &Backends, sink: &mut Sink<'_>) {
     let mut told = HashSet::new();
     for agent in rules::agents(root) {
         let Some(node) = agent.node.get("backend") else { continue };
-        let backend = AgentAt { node, path: format!("{}.backend", agent.path) };
+        let backend = AgentNode { node, path: format!("{}.backend", agent.path) };
         mcp_servers(&backend, sink);
         tool_lists(&backend, sink);
         image(&backend, sink);
@@ -46,10 +46,10 @@ pub(crate) fn check(root: &Node, backends: &Backends, sink: &mut Sink<'_>) {
 fn interactive(root: &Node, sink: &mut Sink<'_>) {
     let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
     let Some(node) = section.and_then(|node| node.get("backend")) else { return };
-    let backend = AgentAt { node, path: "orchestrator.interactive_mode.backend".to_owned() };
+    let backend = AgentNode { node, path: "orchestrator.interactive_mode.backend".to_owned() };
     mcp_servers(&backend, sink);
     tool_lists(&backend, sink);
-    let entries = node.entries().iter().filter(|entry| HANDS.contains(&entry.key.as_str()));
+    let entries = node.entries().iter().filter(|entry| UNAVAILABLE.contains(&entry.key.as_str()));
     let given = |entry: &&Entry| !entry.value.is_null() && entry.value.as_bool() != Some(false);
     for entry in entries.filter(given) {
         let problem = Problem::new(format!("`{}` does nothing for the interactive agent", entry.key));
@@ -59,7 +59,7 @@ fn interactive(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-fn image(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
+fn image(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
     if let Some(node) = backend.node.get("command_line_docker_image")
         && node.as_text().is_some_and(|image| image.trim().is_empty())
     {
@@ -71,7 +71,7 @@ fn image(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
 
 /// Keys that have no effect without another key.
 fn without_effect(
-    backend: &AgentAt<'_>,
+    backend: &AgentNode<'_>,
     backends: &Backends,
     told: &mut HashSet<&'static str>,
     sink: &mut Sink<'_>,
@@ -110,7 +110,7 @@ fn without_effect(
     }
 }
 
-fn tool_lists(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
+fn tool_lists(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
     let lists = ["allowed_tools", "exclude_tools"];
     for (key, list) in lists.iter().filter_map(|key| Some((key, backend.node.get(key)?))) {
         let is_long = |node: &Node| node.as_text().is_some_and(|name| name.len() > limits::MAX_TOOL_NAME);
@@ -125,7 +125,7 @@ fn tool_lists(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-fn mcp_servers(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
+fn mcp_servers(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
     let mut names = HashSet::new();
     let servers = servers(backend.node, &backend.path);
     if let Some(extra) = servers.get(limits::MAX_SERVERS) {
@@ -137,11 +137,11 @@ fn mcp_servers(backend: &AgentAt<'_>, sink: &mut Sink<'_>) {
         transport(&server, sink);
         environment(server.node, &server.path, sink);
         rules::check_headers(server.node, "headers", &server.path, sink);
-        effects(&server, sink);
+        check_effects(&server, sink);
     }
 }
 
-fn name<'a>(server: &ServerAt<'a>, names: &mut HashSet<&'a str>, sink: &mut Sink<'_>) {
+fn name<'a>(server: &ServerNode<'a>, names: &mut HashSet<&'a str>, sink: &mut Sink<'_>) {
     let path = format!("{}.name", server.path);
     let Some(name) = server.name else {
         if server.node.get("name").is_none() {
@@ -155,9 +155,9 @@ fn name<'a>(server: &ServerAt<'a>, names: &mut HashSet<&'a str>, sink: &mut Sink
         return;
     };
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    if name.is_empty() || name.len() > LONGEST_NAME || !name.chars().all(fits) {
+    if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.chars().all(fits) {
         let problem = Problem::new(format!(
-            "an MCP server's name has letters, digits, `-` and `_`, at most {LONGEST_NAME} of them"
+            "an MCP server's name has letters, digits, `-` and `_`, at most {MAX_NAME_LENGTH} of them"
         ));
         sink.error(server.at, &path, problem.hint("its tools are called `mcp__name__tool`"));
     } else if !names.insert(name) {
@@ -166,7 +166,7 @@ fn name<'a>(server: &ServerAt<'a>, names: &mut HashSet<&'a str>, sink: &mut Sink
     }
 }
 
-fn transport(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
+fn transport(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
     let (needs, example) = match server.transport() {
         Transport::Stdio => ("command", "add the program to start, `command: …`, or an address, `url: …`"),
         Transport::Http => ("url", "add `url: https://…`"),
@@ -200,7 +200,7 @@ pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
 }
 
 /// Reports keys of a server that have no effect, or an unwanted one.
-fn effects(server: &ServerAt<'_>, sink: &mut Sink<'_>) {
+fn check_effects(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
     let others: &[&str] = match server.transport() {
         Transport::Stdio => &["url", "headers"],
         Transport::Http => &["command", "args", "env", "cwd"],

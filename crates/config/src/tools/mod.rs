@@ -39,19 +39,19 @@ const MASSGEN_TOOLS: &[(&str, &str)] = &[
 const MASSGEN_SERVERS: &[&str] = &["mcp__filesystem__", "mcp__workspace_tools__", "mcp__command_line__"];
 
 /// The built-in tool that a name means, whether it is our name or MassGen's.
-fn own_tool(name: &str) -> Option<&'static str> {
+fn builtin_tool(name: &str) -> Option<&'static str> {
     let bare = MASSGEN_SERVERS.iter().find_map(|server| name.strip_prefix(server)).unwrap_or(name);
-    let ours = own_tools().find(|tool| *tool == bare);
+    let ours = builtin_tools().find(|tool| *tool == bare);
     ours.or_else(|| MASSGEN_TOOLS.iter().find(|(theirs, _)| *theirs == bare).map(|(_, ours)| *ours))
 }
 
 /// All built-in tools.
-fn own_tools() -> impl Iterator<Item = &'static str> {
+fn builtin_tools() -> impl Iterator<Item = &'static str> {
     FILE_TOOLS.iter().copied().chain([RUN_COMMAND])
 }
 
 /// An MCP server of a backend.
-pub(crate) struct ServerAt<'a> {
+pub(crate) struct ServerNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
     /// The name, from the key or from `name`.
@@ -68,18 +68,18 @@ enum Transport {
 }
 
 /// The MCP servers of a backend, written as a list or as a map.
-pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerAt<'a>> {
+pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerNode<'a>> {
     let Some(servers) = backend.get("mcp_servers") else { return Vec::new() };
     let listed = servers.items().iter().enumerate().map(|(index, node)| {
         let name = node.get("name");
-        ServerAt {
+        ServerNode {
             node,
             path: format!("{path}.mcp_servers[{index}]"),
             name: name.and_then(Node::as_text),
             at: name.map_or(node.span, |name| name.span),
         }
     });
-    let named = servers.entries().iter().map(|entry| ServerAt {
+    let named = servers.entries().iter().map(|entry| ServerNode {
         node: &entry.value,
         path: format!("{path}.mcp_servers.{}", entry.key),
         name: Some(&entry.key),
@@ -89,7 +89,7 @@ pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerAt<'a>> {
     listed.chain(named).filter(|server| matches!(server.node.value, Value::Map(_))).collect()
 }
 
-impl ServerAt<'_> {
+impl ServerNode<'_> {
     /// How it is reached: by its `type`, else by whether it has a `url` or a `command`.
     fn transport(&self) -> Transport {
         match self.node.get("type").and_then(Node::as_text) {
@@ -168,10 +168,10 @@ mod tests {
 
     #[test]
     fn names_of_massgens_tools_mean_ours() {
-        assert_eq!(own_tool("read_file"), Some("read_file"));
-        assert_eq!(own_tool("mcp__command_line__execute_command"), Some("run_command"));
-        assert_eq!(own_tool("mcp__filesystem__write_file"), Some("write_file"));
-        assert_eq!(own_tool("directory_tree"), Some("list_directory"));
-        assert_eq!(own_tool("mcp__weather__read_file"), None);
+        assert_eq!(builtin_tool("read_file"), Some("read_file"));
+        assert_eq!(builtin_tool("mcp__command_line__execute_command"), Some("run_command"));
+        assert_eq!(builtin_tool("mcp__filesystem__write_file"), Some("write_file"));
+        assert_eq!(builtin_tool("directory_tree"), Some("list_directory"));
+        assert_eq!(builtin_tool("mcp__weather__read_file"), None);
     }
 }

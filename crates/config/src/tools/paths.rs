@@ -11,7 +11,7 @@ use crate::rules;
 use crate::tree::Node;
 
 /// A context path of a document.
-pub(crate) struct PathAt<'a> {
+pub(crate) struct ContextPathNode<'a> {
     node: &'a Node,
     pub(crate) location: String,
     /// Whether it belongs to one agent rather than to the team.
@@ -19,11 +19,11 @@ pub(crate) struct PathAt<'a> {
 }
 
 /// The context paths of a document: the team's, then those of the agents.
-pub(crate) fn all<'a>(root: &'a Node) -> Vec<PathAt<'a>> {
+pub(crate) fn all<'a>(root: &'a Node) -> Vec<ContextPathNode<'a>> {
     let mut found = Vec::new();
     let mut add = |list: Option<&'a Node>, location: String, of_agent: bool| {
         for (index, node) in list.map(Node::items).unwrap_or_default().iter().enumerate() {
-            found.push(PathAt { node, location: format!("{location}[{index}]"), of_agent });
+            found.push(ContextPathNode { node, location: format!("{location}[{index}]"), of_agent });
         }
     };
     let team = root.get("orchestrator").and_then(|node| node.get("context_paths"));
@@ -50,7 +50,7 @@ pub(crate) fn is_writable(entry: &Node) -> bool {
     entry.get("permission").and_then(Node::as_text) == Some("write")
 }
 
-impl<'a> PathAt<'a> {
+impl<'a> ContextPathNode<'a> {
     fn protected(&self) -> &'a [Node] {
         self.node.get("protected_paths").map(Node::items).unwrap_or_default()
     }
@@ -94,7 +94,7 @@ pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     let mut protected: HashSet<(usize, &str)> = HashSet::new();
     for at in all(root) {
         let Some(path) = path_of(at.node) else { continue };
-        let place = *places.entry(plain(path)).or_insert(paths.len());
+        let place = *places.entry(normalized(path)).or_insert(paths.len());
         if place == paths.len() {
             paths.push(ContextPath { path: path.to_owned(), writable: false, protected: Vec::new() });
         }
@@ -108,7 +108,7 @@ pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
 }
 
 /// A normal form for comparing paths: `./docs/` is `docs`.
-fn plain(path: &str) -> &str {
+fn normalized(path: &str) -> &str {
     let mut rest = path;
     while let Some(shorter) = rest.strip_prefix("./") {
         rest = shorter.trim_start_matches('/');
@@ -122,16 +122,16 @@ fn plain(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::normalized;
 
     #[test]
     fn spellings_of_one_path_are_told_to_be_the_same() {
         for (one, other) in [("./docs/", "docs"), ("docs//", "docs"), ("./", "."), ("//", "/"), (".//a", "a")]
         {
-            assert_eq!(plain(one), plain(other), "{one} {other}");
+            assert_eq!(normalized(one), normalized(other), "{one} {other}");
         }
         for (one, other) in [("/docs", "docs"), ("../docs", "docs"), (".docs", "docs"), ("/", ".")] {
-            assert_ne!(plain(one), plain(other), "{one} {other}");
+            assert_ne!(normalized(one), normalized(other), "{one} {other}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use althing_protocol::{CommandsConfig, DockerConfig, McpServerConfig, McpTransport, Secret, ToolsConfig};
 
-use super::{FILE_TOOLS, ServerAt, Transport, own_tool, own_tools, scalar, servers, texts};
+use super::{FILE_TOOLS, ServerNode, Transport, builtin_tool, builtin_tools, scalar, servers, texts};
 use crate::backends::{Backends, Reach};
 use crate::keys::DEFAULT_IMAGE;
 use crate::memory;
@@ -14,7 +14,7 @@ use crate::resolve::seconds;
 use crate::tree::Node;
 
 /// The file tools that remain with `exclude_file_operation_mcps`.
-const KEPT_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
+const FILE_TOOLS_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
 /// The tools of an agent with this backend. With context paths it always has file tools.
 pub(crate) fn tools(backend: &Node, has_paths: bool, backends: &Backends) -> ToolsConfig {
@@ -61,7 +61,7 @@ pub(crate) fn is_docker(backend: &Node) -> bool {
     backend.get("command_line_execution_mode").and_then(Node::as_text) == Some("docker")
 }
 
-fn server(server: &ServerAt<'_>, backend: &Node, allowed: Option<&[String]>) -> Option<McpServerConfig> {
+fn server(server: &ServerNode<'_>, backend: &Node, allowed: Option<&[String]>) -> Option<McpServerConfig> {
     let transport = match server.transport() {
         Transport::Stdio => {
             let mut words = server.command().into_iter();
@@ -86,7 +86,7 @@ fn server(server: &ServerAt<'_>, backend: &Node, allowed: Option<&[String]>) -> 
             .get("allowed_tools")
             .map(texts)
             .or_else(|| allowed.map(<[String]>::to_vec)),
-        exclude_tools: once(excluded.concat()),
+        exclude_tools: dedup(excluded.concat()),
         call_timeout: seconds(server.node, "timeout_seconds"),
     })
 }
@@ -101,20 +101,20 @@ fn allowed_tools(backend: &Node, backends: &Backends) -> Option<Vec<String>> {
 
 fn excluded_tools(backend: &Node, allowed: Option<&[String]>) -> Vec<String> {
     let mut excluded = backend.get("exclude_tools").map(texts).unwrap_or_default();
-    let mut ours: Vec<&str> = excluded.iter().filter_map(|name| own_tool(name)).collect();
+    let mut builtin: Vec<&str> = excluded.iter().filter_map(|name| builtin_tool(name)).collect();
     if let Some(allowed) = allowed {
-        let kept: Vec<&str> = allowed.iter().filter_map(|name| own_tool(name)).collect();
-        ours.extend(own_tools().filter(|tool| !kept.contains(tool)));
+        let kept: Vec<&str> = allowed.iter().filter_map(|name| builtin_tool(name)).collect();
+        builtin.extend(builtin_tools().filter(|tool| !kept.contains(tool)));
     }
     if is_on(backend, "exclude_file_operation_mcps") {
-        ours.extend(FILE_TOOLS.iter().filter(|tool| !KEPT_WITH_COMMANDS.contains(tool)));
+        builtin.extend(FILE_TOOLS.iter().filter(|tool| !FILE_TOOLS_WITH_COMMANDS.contains(tool)));
     }
-    excluded.extend(ours.into_iter().map(str::to_owned));
-    once(excluded)
+    excluded.extend(builtin.into_iter().map(str::to_owned));
+    dedup(excluded)
 }
 
 /// Each text once, in order of first occurrence.
-fn once(texts: impl IntoIterator<Item = String>) -> Vec<String> {
+fn dedup(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut seen = HashSet::new();
     texts.into_iter().filter(|text| seen.insert(text.clone())).collect()
 }

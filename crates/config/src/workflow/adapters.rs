@@ -13,7 +13,7 @@ use crate::tree::{Entry, Node, Value};
 /// The placeholder for a conversation's id in arguments.
 const SESSION: &str = "{session}";
 /// The longest name.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 fn entries(root: &Node) -> impl Iterator<Item = &Entry> {
     let all = root.get("adapters").map(Node::entries).unwrap_or_default();
@@ -26,9 +26,9 @@ pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, s
     for entry in entries(root) {
         let (name, node) = (entry.key.as_str(), &entry.value);
         let path = format!("adapters.{name}");
-        if !is_name(name) || name.len() > LONGEST_NAME {
+        if !is_name(name) || name.len() > MAX_NAME_LENGTH {
             let problem = Problem::new(format!(
-                "an adapter's name has letters, digits, `-` and `_`, at most {LONGEST_NAME} of them"
+                "an adapter's name has letters, digits, `-` and `_`, at most {MAX_NAME_LENGTH} of them"
             ));
             sink.error(entry.key_span, &path, problem.hint("choose a name such as `aider`"));
         } else if built_in.contains(&name) {

@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use super::templates::{Known, templates};
-use super::{COMMAND, Document, TaskAt, Who, adapters, built_in, runs, tasks};
+use super::templates::{TemplateScope, templates};
+use super::{COMMAND, Document, TaskAgent, TaskNode, adapters, built_in, runs, tasks};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::limits;
 use crate::secrets;
@@ -13,9 +13,9 @@ use crate::tools::{self, texts};
 use crate::tree::{Node, Value};
 
 /// The longest id of a task.
-const LONGEST_ID: usize = 64;
+const MAX_ID_LENGTH: usize = 64;
 /// Keys that only apply to programs.
-const OF_PROGRAMS: &[&str] = &[
+const PROGRAM_KEYS: &[&str] = &[
     "command",
     "model",
     "cwd",
@@ -35,15 +35,15 @@ pub(super) fn check(document: &Document<'_>, sink: &mut Sink<'_>) {
     }
     empty_lists(document.root, sink);
     adapters::check(document.root, built_in(document.surroundings.kinds), sink);
-    let known = known(document, sink);
+    let known = template_scope(document, sink);
     for task in document.tasks() {
         Checker { document, task: &task, known: &known, sink }.check();
     }
     for task in tasks(document.written) {
-        written_secrets(task.node, &task.path, sink);
+        check_plain_text_secrets(task.node, &task.path, sink);
     }
     for entry in document.written.get("adapters").map(Node::entries).unwrap_or_default() {
-        written_secrets(&entry.value, &format!("adapters.{}", entry.key), sink);
+        check_plain_text_secrets(&entry.value, &format!("adapters.{}", entry.key), sink);
     }
 }
 
@@ -64,15 +64,15 @@ fn empty_lists(root: &Node, sink: &mut Sink<'_>) {
 }
 
 /// What templates may name; reports ids that are invalid or duplicate.
-fn known<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> Known<'a> {
+fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateScope<'a> {
     let mut stages = HashMap::new();
     let mut lines: HashMap<&str, usize> = HashMap::new();
     for task in document.tasks() {
         let (Some(node), Some(id)) = (task.node.get("id"), task.id()) else { continue };
         let path = format!("{}.id", task.path);
-        if !adapters::is_name(id) || id.len() > LONGEST_ID {
+        if !adapters::is_name(id) || id.len() > MAX_ID_LENGTH {
             let problem = Problem::new(format!(
-                "a task's id has letters, digits, `-` and `_`, at most {LONGEST_ID} of them"
+                "a task's id has letters, digits, `-` and `_`, at most {MAX_ID_LENGTH} of them"
             ));
             sink.error(node.span, &path, problem.hint("choose a name such as `review-1`"));
         } else if let Some(first) = lines.get(id) {
@@ -85,14 +85,14 @@ fn known<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> Known<'a> {
     }
     let goal = document.root.get("goal").and_then(Node::as_text);
     let has_goal = goal.is_some_and(|goal| !goal.trim().is_empty());
-    Known { stages, has_goal, text: document.source.text }
+    TemplateScope { stages, has_goal, text: document.source.text }
 }
 
 /// A secret in the file itself is masked in everything that Althing stores, so a resumed session would not know it.
-fn written_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
+fn check_plain_text_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
-        let is_secret =
-            tools::scalar(&entry.value).is_some_and(|value| secrets::is_written_out(&entry.key, &value));
+        let is_secret = tools::scalar(&entry.value)
+            .is_some_and(|value| secrets::is_plain_text_secret(&entry.key, &value));
         if is_secret {
             let problem = Problem::new(
                 "a secret is written here in plain text; it is lost when the workflow is resumed",
@@ -106,8 +106,8 @@ fn written_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
 /// One task and what it is checked against.
 struct Checker<'a, 'text> {
     document: &'a Document<'a>,
-    task: &'a TaskAt<'a>,
-    known: &'a Known<'a>,
+    task: &'a TaskNode<'a>,
+    known: &'a TemplateScope<'a>,
     sink: &'a mut Sink<'text>,
 }
 
@@ -128,7 +128,7 @@ impl Checker<'_, '_> {
             (None, Some(run)) => {
                 let (path, stage) = (self.path("run"), self.task.stage);
                 runs::check(self.document, run, &path, stage, self.known, self.sink);
-                self.without_effect(OF_PROGRAMS, "a run");
+                self.without_effect(PROGRAM_KEYS, "a run");
                 self.without_effect(&["prompt"], "a run: use `run.task`");
             }
             (Some(agent), None) => self.of_agent(agent),
@@ -144,11 +144,11 @@ impl Checker<'_, '_> {
     fn of_agent(&mut self, agent: &Node) {
         let Some(name) = agent.as_text() else { return };
         let document = self.document;
-        let Some(who) = document.who(name) else {
+        let Some(who) = document.find_agent(name) else {
             let path = self.path("agent");
             return self.sink.push_with(Severity::Error, agent.span, &path, || unknown(document, name));
         };
-        let is_command = matches!(who, Who::BuiltIn(COMMAND));
+        let is_command = matches!(who, TaskAgent::BuiltIn(COMMAND));
         if is_command {
             self.command();
             self.without_effect(&["model", "approvals"], "a command");
@@ -156,8 +156,8 @@ impl Checker<'_, '_> {
             self.without_effect(&["command"], "an agent: it is for `agent: command`");
         }
         match who {
-            Who::Model(_) => {
-                let others: Vec<&'static str> = OF_PROGRAMS
+            TaskAgent::Model(_) => {
+                let others: Vec<&'static str> = PROGRAM_KEYS
                     .iter()
                     .copied()
                     .filter(|key| !key.starts_with("exec") && *key != "command")
@@ -170,13 +170,13 @@ impl Checker<'_, '_> {
                     self.sink.error(mode.span, &self.path("executionMode"), problem.hint(hint));
                 }
             }
-            Who::Custom(adapter) if adapter.headless_args.is_none() && !self.task.is_interactive() => {
+            TaskAgent::Custom(adapter) if adapter.headless_args.is_none() && !self.task.is_interactive() => {
                 let problem = Problem::new(format!("the adapter `{name}` cannot run headless"));
                 let hint =
                     format!("add `headless_args` to `adapters.{name}`, or use `executionMode: interactive`");
                 self.sink.error(agent.span, &self.path("agent"), problem.hint(hint));
             }
-            Who::BuiltIn(_) | Who::Custom(_) | Who::Program { .. } => {}
+            TaskAgent::BuiltIn(_) | TaskAgent::Custom(_) | TaskAgent::Program { .. } => {}
         }
         if self.task.is_interactive() {
             self.without_effect(&["approvals"], "an interactive task: you answer in its terminal");

@@ -22,7 +22,7 @@ use crate::keys::WORKFLOW;
 use crate::tree::{Node, Value};
 use crate::walk::Walk;
 use crate::{BACKENDS, limits, parse, secrets, substitute, worth_masking};
-use crate::{NeedsTrust, Purpose, Report, Source};
+use crate::{Purpose, Report, Source, TrustRequirement};
 
 /// The adapter of the user's own commands.
 pub(crate) const COMMAND: &str = "command";
@@ -95,7 +95,7 @@ pub struct WorkflowFile {
     pub stages: Vec<WorkflowStage>,
     /// The adapters that the file itself defines. They take precedence over the config's.
     pub adapters: Vec<CustomAdapter>,
-    processes: Vec<NeedsTrust>,
+    processes: Vec<TrustRequirement>,
 }
 
 /// One stage.
@@ -138,7 +138,7 @@ pub enum TaskBody {
 
 impl WorkflowFile {
     /// What the workflow would start on this machine.
-    pub fn starts_processes(&self) -> &[NeedsTrust] {
+    pub fn starts_processes(&self) -> &[TrustRequirement] {
         &self.processes
     }
 
@@ -154,7 +154,9 @@ impl WorkflowFile {
             let body = match task.body {
                 TaskBody::Program(spec) => StageBody::Program(spec),
                 TaskBody::Run(launch) => StageBody::Run(Box::new(run(*launch)?)),
-                TaskBody::Agent { id, prompt } => StageBody::Run(Box::new(run(quick(id, prompt))?)),
+                TaskBody::Agent { id, prompt } => {
+                    StageBody::Run(Box::new(run(single_agent_run(id, prompt))?))
+                }
             };
             let WorkflowTask { id, timeout, continue_on_failure, .. } = task;
             Ok(StageTask { id, body, timeout, continue_on_failure })
@@ -170,7 +172,7 @@ impl WorkflowFile {
 }
 
 /// A run of one agent that answers once.
-fn quick(agent: AgentId, task: String) -> LaunchRun {
+fn single_agent_run(agent: AgentId, task: String) -> LaunchRun {
     LaunchRun {
         task,
         agent_mode: Some(AgentMode::Single),
@@ -200,12 +202,12 @@ pub fn load_workflow(
         }
     };
     let literals = secrets::literals(&parsed);
-    sink.know_secrets(literals.iter().map(|literal| literal.span).collect());
+    sink.set_secret_spans(literals.iter().map(|literal| literal.span).collect());
     for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
         sink.error(span, &path, problem);
     }
     let written = parsed.root.clone();
-    let substituted = substitute_some(&mut parsed.root, surroundings.env);
+    let substituted = substitute_env_and_cwd(&mut parsed.root, surroundings.env);
     if substituted.too_much {
         let problem = Problem::new("substituting variables makes the text too large");
         sink.error(parsed.root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
@@ -240,7 +242,7 @@ pub(crate) fn resolved(root: &Node) -> WorkflowFile {
 }
 
 /// Substitutes variables only in `env` and `cwd`: a prompt or a command may contain a `${…}` of its own.
-fn substitute_some(root: &mut Node, env: substitute::Lookup<'_>) -> substitute::Substituted {
+fn substitute_env_and_cwd(root: &mut Node, env: substitute::Lookup<'_>) -> substitute::Substituted {
     let mut result = substitute::Substituted::default();
     let mut todo = vec![root];
     while let Some(node) = todo.pop() {
@@ -274,7 +276,7 @@ struct Document<'a> {
 }
 
 /// A task of the document.
-struct TaskAt<'a> {
+struct TaskNode<'a> {
     node: &'a Node,
     path: String,
     /// The index of its stage.
@@ -282,7 +284,7 @@ struct TaskAt<'a> {
 }
 
 /// The agent that does a task.
-enum Who<'a> {
+enum TaskAgent<'a> {
     /// A built-in adapter.
     BuiltIn(&'a str),
     /// A custom adapter.
@@ -304,24 +306,24 @@ impl<'a> Document<'a> {
         Self { root, written, source, surroundings, custom: custom.collect() }
     }
 
-    fn tasks(&self) -> Vec<TaskAt<'a>> {
+    fn tasks(&self) -> Vec<TaskNode<'a>> {
         tasks(self.root)
     }
 
     /// The agent called `name`. An adapter takes precedence over an agent of the config, so that a workflow means the
     /// same with every config.
-    fn who(&self, name: &str) -> Option<Who<'_>> {
+    fn find_agent(&self, name: &str) -> Option<TaskAgent<'_>> {
         if let Some(name) = built_in(self.surroundings.kinds).find(|known| *known == name) {
-            return Some(Who::BuiltIn(name));
+            return Some(TaskAgent::BuiltIn(name));
         }
         if let Some(adapter) = self.custom.iter().find(|adapter| adapter.name == name) {
-            return Some(Who::Custom(adapter));
+            return Some(TaskAgent::Custom(adapter));
         }
         let (id, agent) = self.surroundings.agents.iter().find(|(id, _)| id.as_str() == name)?;
         Some(match agent {
-            WorkflowAgent::Model => Who::Model(id),
+            WorkflowAgent::Model => TaskAgent::Model(id),
             WorkflowAgent::Program { adapter, model, options } => {
-                Who::Program { id, adapter, model: model.as_deref(), options }
+                TaskAgent::Program { id, adapter, model: model.as_deref(), options }
             }
         })
     }
@@ -339,20 +341,20 @@ impl<'a> Document<'a> {
     }
 }
 
-fn tasks(root: &Node) -> Vec<TaskAt<'_>> {
+fn tasks(root: &Node) -> Vec<TaskNode<'_>> {
     let mut found = Vec::new();
     for (stage, node) in root.get("stages").map(Node::items).unwrap_or_default().iter().enumerate() {
         for (index, node) in node.get("tasks").map(Node::items).unwrap_or_default().iter().enumerate() {
             // Entries of another type were already reported.
             if matches!(node.value, Value::Map(_)) {
-                found.push(TaskAt { node, path: format!("stages[{stage}].tasks[{index}]"), stage });
+                found.push(TaskNode { node, path: format!("stages[{stage}].tasks[{index}]"), stage });
             }
         }
     }
     found
 }
 
-impl<'a> TaskAt<'a> {
+impl<'a> TaskNode<'a> {
     fn id(&self) -> Option<&'a str> {
         self.node.get("id").and_then(Node::as_text)
     }

@@ -6,9 +6,9 @@ use std::path::Path;
 
 use althing_protocol::{ExecutionMode, OnInterrupt, ProgramSpec};
 
-use super::{COMMAND, Document, TaskAt, TaskBody, Who, WorkflowFile, WorkflowStage, WorkflowTask};
+use super::{COMMAND, Document, TaskAgent, TaskBody, TaskNode, WorkflowFile, WorkflowStage, WorkflowTask};
 use super::{adapters, runs, tasks};
-use crate::NeedsTrust;
+use crate::TrustRequirement;
 use crate::resolve::{flag, seconds, text};
 use crate::tools::texts;
 use crate::trust::shown;
@@ -29,7 +29,9 @@ pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
         }
     }
     WorkflowFile {
-        name: text(root, "name").filter(|name| !name.trim().is_empty()).unwrap_or_else(|| stem(document)),
+        name: text(root, "name")
+            .filter(|name| !name.trim().is_empty())
+            .unwrap_or_else(|| file_stem(document)),
         goal: text(root, "goal").unwrap_or_default(),
         processes: processes(&stages),
         stages,
@@ -38,12 +40,13 @@ pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
 }
 
 /// The file's name without directory and extension.
-fn stem(document: &Document<'_>) -> String {
-    let name = Path::new(document.source.name).file_stem().map(|stem| stem.to_string_lossy().into_owned());
+fn file_stem(document: &Document<'_>) -> String {
+    let name =
+        Path::new(document.source.name).file_stem().map(|file_stem| file_stem.to_string_lossy().into_owned());
     name.unwrap_or_else(|| "workflow".to_owned())
 }
 
-fn task(document: &Document<'_>, at: &TaskAt<'_>, written: &TaskAt<'_>) -> Option<WorkflowTask> {
+fn task(document: &Document<'_>, at: &TaskNode<'_>, written: &TaskNode<'_>) -> Option<WorkflowTask> {
     let body = match at.node.get("run") {
         Some(run) => TaskBody::Run(Box::new(runs::resolve(run)?)),
         None => body(document, at, written)?,
@@ -56,13 +59,15 @@ fn task(document: &Document<'_>, at: &TaskAt<'_>, written: &TaskAt<'_>) -> Optio
     })
 }
 
-fn body(document: &Document<'_>, at: &TaskAt<'_>, written: &TaskAt<'_>) -> Option<TaskBody> {
+fn body(document: &Document<'_>, at: &TaskNode<'_>, written: &TaskNode<'_>) -> Option<TaskBody> {
     let prompt = text(at.node, "prompt").unwrap_or_default();
-    let (adapter, agent, own_model, options) = match document.who(at.agent()?)? {
-        Who::Model(id) => return Some(TaskBody::Agent { id: id.clone(), prompt }),
-        Who::BuiltIn(name) => (name, None, None, None),
-        Who::Custom(adapter) => (adapter.name.as_str(), None, None, None),
-        Who::Program { id, adapter, model, options } => (adapter, Some(id.clone()), model, Some(options)),
+    let (adapter, agent, own_model, options) = match document.find_agent(at.agent()?)? {
+        TaskAgent::Model(id) => return Some(TaskBody::Agent { id: id.clone(), prompt }),
+        TaskAgent::BuiltIn(name) => (name, None, None, None),
+        TaskAgent::Custom(adapter) => (adapter.name.as_str(), None, None, None),
+        TaskAgent::Program { id, adapter, model, options } => {
+            (adapter, Some(id.clone()), model, Some(options))
+        }
     };
     let started = Path::new(document.surroundings.cwd);
     let cwd = at.node.get("cwd").and_then(crate::tree::Node::as_text);
@@ -94,7 +99,7 @@ fn on_interrupt(word: &str) -> Option<OnInterrupt> {
 }
 
 /// The programs of the tasks, for a person who is asked to trust the file.
-fn processes(stages: &[WorkflowStage]) -> Vec<NeedsTrust> {
+fn processes(stages: &[WorkflowStage]) -> Vec<TrustRequirement> {
     let mut found = Vec::new();
     for (number, stage) in stages.iter().enumerate() {
         for (index, task) in stage.tasks.iter().enumerate() {
@@ -105,7 +110,7 @@ fn processes(stages: &[WorkflowStage]) -> Vec<NeedsTrust> {
                 format!("the agent `{}`", spec.adapter)
             };
             let location = format!("stages[{number}].tasks[{index}]");
-            found.push(NeedsTrust { location, what });
+            found.push(TrustRequirement { location, what });
         }
     }
     found

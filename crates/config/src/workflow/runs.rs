@@ -5,7 +5,7 @@
 use althing_protocol::{AgentId, AgentMode, LaunchRun, PathGrant, Permission};
 
 use super::Document;
-use super::templates::Known;
+use super::templates::TemplateScope;
 use crate::diagnostic::{Problem, Sink};
 use crate::keys::OVERRIDES;
 use crate::resolve::{as_kind, flag, text, word};
@@ -17,7 +17,7 @@ pub(super) fn check(
     run: &Node,
     path: &str,
     stage: usize,
-    known: &Known<'_>,
+    known: &TemplateScope<'_>,
     sink: &mut Sink<'_>,
 ) {
     for key in ["task", "context"] {

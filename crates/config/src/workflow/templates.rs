@@ -9,7 +9,7 @@ use crate::limits;
 use crate::tree::{Node, Span};
 
 /// What templates may name.
-pub(super) struct Known<'a> {
+pub(super) struct TemplateScope<'a> {
     /// The stage of each task, by id.
     pub(super) stages: HashMap<&'a str, usize>,
     /// Whether the workflow has a goal.
@@ -18,7 +18,7 @@ pub(super) struct Known<'a> {
     pub(super) text: &'a str,
 }
 
-impl Known<'_> {
+impl TemplateScope<'_> {
     /// Reports problems of the templates in a text of a task of this stage.
     pub(super) fn check(&self, node: &Node, path: &str, stage: usize, sink: &mut Sink<'_>) {
         let Some(text) = node.as_text() else { return };

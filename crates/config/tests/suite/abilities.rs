@@ -153,7 +153,7 @@ fn an_option_of_a_cli_agent_reaches_its_settings_or_is_refused_by_name_with_what
             let text = format!("agents:\n  - {}\n  - {}\n", agent("a"), agent("b"));
             let read = |purpose| check(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
             let (run, checked) = (read(Purpose::Run), read(Purpose::Check));
-            assert_eq!(messages(&read(Purpose::Play)), Vec::<String>::new(), "no program is started");
+            assert_eq!(messages(&read(Purpose::Offline)), Vec::<String>::new(), "no program is started");
             let Some(instead) = row.instead_of(key) else {
                 assert_eq!((messages(&run), messages(&checked)), (Vec::new(), Vec::new()), "{entry}");
                 let config = run.config.expect("settings").config;

@@ -9,7 +9,7 @@ use super::support::{backend, checked, env, with};
 
 /// Checks a text that must be rejected: an error with a position and a suggestion, in time. The promised 100 ms hold
 /// for a release build (`cargo test --release`); a debug build only shows that nothing explodes.
-fn refused(text: &str) -> Report {
+fn check_rejected(text: &str) -> Report {
     let report = in_time(|| checked(text));
     assert!(!report.is_valid() && report.config.is_none());
     assert!(report.errors.iter().all(|error| error.line >= 1 && error.column >= 1));
@@ -24,9 +24,9 @@ pub(crate) fn in_time(check: impl Fn() -> Report) -> Report {
     let mut best = Duration::MAX;
     let mut report = None;
     for _ in 0..5 {
-        let started = spent();
+        let started = thread_cpu_time();
         report = Some(check());
-        best = best.min(spent().saturating_sub(started));
+        best = best.min(thread_cpu_time().saturating_sub(started));
         if best < limit {
             break;
         }
@@ -36,7 +36,7 @@ pub(crate) fn in_time(check: impl Fn() -> Report) -> Report {
 }
 
 /// The processor time of this thread so far.
-fn spent() -> Duration {
+fn thread_cpu_time() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::try_from(now).expect("time goes forward")
 }
@@ -77,7 +77,7 @@ fn an_alias_bomb_is_refused_where_it_goes_off() {
         let inner = vec![format!("*a{}", level - 1); 9].join(", ");
         let _ = writeln!(bomb, "a{level}: &a{level} [{inner}]");
     }
-    let report = refused(&bomb);
+    let report = check_rejected(&bomb);
     let last = report.errors.last().expect("an error");
     assert!(last.message.contains("counting what aliases repeat"), "{}", last.message);
     assert!((4..=7).contains(&last.line), "line {}", last.line);
@@ -87,7 +87,7 @@ fn an_alias_bomb_is_refused_where_it_goes_off() {
 fn a_bomb_of_long_texts_is_refused_too() {
     let long = "x".repeat(100_000);
     let text = format!("a: &a {long}\nb: [{}]\n", vec!["*a"; 5000].join(", "));
-    assert!(refused(&text).errors.iter().any(|error| error.message.contains("MiB of text")));
+    assert!(check_rejected(&text).errors.iter().any(|error| error.message.contains("MiB of text")));
 }
 
 #[test]
@@ -100,46 +100,46 @@ fn a_bomb_of_merge_keys_is_refused_too() {
             level - 1
         );
     }
-    refused(&bomb);
+    check_rejected(&bomb);
 }
 
 #[test]
 fn an_alias_inside_its_own_value_is_refused() {
-    assert!(refused("a: &a [*a]\n").errors[0].message.contains("alias"));
+    assert!(check_rejected("a: &a [*a]\n").errors[0].message.contains("alias"));
 }
 
 #[test]
 fn ten_megabytes_are_refused_at_sight() {
-    let report = refused(&"# nothing\n".repeat(1024 * 1024));
+    let report = check_rejected(&"# nothing\n".repeat(1024 * 1024));
     assert_eq!(report.errors[0].message, "the file has 10485760 bytes; 1048576 is the most that is read");
 }
 
 #[test]
 fn deep_nesting_is_refused_in_both_notations() {
     let flow = format!("a: {}", "[".repeat(100_000));
-    assert!(refused(&flow).errors[0].message.contains("nested deeper than 64 levels"));
+    assert!(check_rejected(&flow).errors[0].message.contains("nested deeper than 64 levels"));
     let maps = "{a: ".repeat(100_000);
-    assert!(refused(&maps).errors[0].message.contains("nested deeper than 64 levels"));
+    assert!(check_rejected(&maps).errors[0].message.contains("nested deeper than 64 levels"));
     let block = (0..400).map(|depth| " ".repeat(depth) + "a:\n").collect::<String>();
-    assert!(refused(&block).errors[0].message.contains("nested deeper than 64 levels"));
+    assert!(check_rejected(&block).errors[0].message.contains("nested deeper than 64 levels"));
     let dashes = "- ".repeat(50_000);
-    assert!(refused(&dashes).errors[0].message.contains("nested deeper than 64 levels"));
+    assert!(check_rejected(&dashes).errors[0].message.contains("nested deeper than 64 levels"));
 }
 
 #[test]
 fn a_duplicate_key_is_refused_with_both_lines() {
-    let report = refused("agents:\n  - id: a\n    backend: {type: offline}\nui: {}\nagents: []\n");
+    let report = check_rejected("agents:\n  - id: a\n    backend: {type: offline}\nui: {}\nagents: []\n");
     assert_eq!(report.errors[0].message, "`agents` is set twice; the first is on line 1");
     assert_eq!((report.errors[0].line, report.errors[0].location.as_str()), (5, "agents"));
 }
 
 #[test]
 fn a_nul_and_other_control_characters_are_refused_where_they_stand() {
-    let report = refused("agents:\n  - id: \"a\0b\"\n");
+    let report = check_rejected("agents:\n  - id: \"a\0b\"\n");
     assert_eq!((report.errors[0].line, report.errors[0].column), (2, 11));
     assert!(report.errors[0].message.contains("U+0000"));
     assert!(!report.errors[0].source_line.contains('\0'));
-    refused("a: \u{1b}[31mred\n");
+    check_rejected("a: \u{1b}[31mred\n");
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_flood_of_unknown_keys_is_cut_short() {
     for n in 0..5_000 {
         let _ = writeln!(flood, "orchestrated-by{n}: {n}");
     }
-    let report = refused(&flood);
+    let report = check_rejected(&flood);
     assert_eq!(report.warnings.len(), 201);
     assert_eq!(report.warnings[200].message, "4800 more like these are not shown");
 }
@@ -156,7 +156,7 @@ fn a_flood_of_unknown_keys_is_cut_short() {
 #[test]
 fn a_flood_of_errors_is_cut_short() {
     let flood: String = (0..2_000).map(|_| "  - {id: a, backend: {type: zzzzzz}}\n").collect();
-    assert_eq!(refused(&format!("agents:\n{flood}")).errors.len(), 201);
+    assert_eq!(check_rejected(&format!("agents:\n{flood}")).errors.len(), 201);
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn megabyte_texts_of_every_kind_end_in_time() {
         format!("a: \"{}\"", fill("api_key: sk-")),
         format!("{}: 1", fill("k")),
     ] {
-        refused(&text);
+        check_rejected(&text);
     }
 }
 

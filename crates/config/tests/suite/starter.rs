@@ -1,8 +1,8 @@
 //! The starter config that `config init` writes.
 
 use althing_config::{
-    BACKENDS, Found, FoundOllama, Purpose, Report, Source, Style, backend_type, check, found_programs,
-    found_providers, starter,
+    BACKENDS, DetectedBackends, DetectedOllama, Purpose, Report, Source, Style, backend_type, check,
+    detect_cli_agents, detect_providers, starter,
 };
 
 use althing_protocol::{AGENT_KINDS, InteractiveConfig, RunRules};
@@ -22,8 +22,8 @@ fn right(text: &str, report: Report) -> Report {
     report
 }
 
-fn keys(variables: &[(&str, &str)]) -> Found {
-    Found { providers: found_providers(&env(variables)), ..Found::default() }
+fn keys(variables: &[(&str, &str)]) -> DetectedBackends {
+    DetectedBackends { providers: detect_providers(&env(variables)), ..DetectedBackends::default() }
 }
 
 #[test]
@@ -50,7 +50,10 @@ fn with_every_key_it_is_one_agent_for_each_and_holds_no_key() {
     assert_eq!(agents.len(), found.len());
     assert!(agents.len() > 10);
     for one in &found.providers {
-        without_a_word(&starter(&Found { providers: vec![*one], ..Found::default() }), &variables);
+        without_a_word(
+            &starter(&DetectedBackends { providers: vec![*one], ..DetectedBackends::default() }),
+            &variables,
+        );
     }
 }
 
@@ -59,9 +62,9 @@ fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
     let models =
         ["llama3.2:latest", "nomic-embed-text:latest", "a\"b: c", "qwen3", "phi4"].map(str::to_owned);
     let ollama =
-        |base_url: &str| Some(FoundOllama { base_url: base_url.to_owned(), models: models.to_vec() });
-    let found = Found {
-        programs: found_programs(&|_| true),
+        |base_url: &str| Some(DetectedOllama { base_url: base_url.to_owned(), models: models.to_vec() });
+    let found = DetectedBackends {
+        programs: detect_cli_agents(&|_| true),
         ollama: ollama("http://localhost:11434/v1"),
         ..keys(&[("OPENAI_API_KEY", "k")])
     };
@@ -90,15 +93,16 @@ fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
             programs.join(", ")
         )
     );
-    let elsewhere = Found { ollama: ollama("http://127.0.0.1:9/v1"), ..Found::default() };
+    let elsewhere =
+        DetectedBackends { ollama: ollama("http://127.0.0.1:9/v1"), ..DetectedBackends::default() };
     let agents = without_a_word(&starter(&elsewhere), &[]).config.expect("settings").config.agents;
     assert_eq!(agents[0].backend.base_url.as_deref(), Some("http://127.0.0.1:9/v1"));
 }
 
 #[test]
 fn only_programs_that_are_installed_and_can_run_are_found() {
-    assert!(found_programs(&|_| false).is_empty());
-    let found = found_programs(&|name| name == "codex" || name == "sh");
+    assert!(detect_cli_agents(&|_| false).is_empty());
+    let found = detect_cli_agents(&|name| name == "codex" || name == "sh");
     let can_run = backend_type("codex").is_some_and(althing_config::BackendType::is_supported);
     assert_eq!(found.len(), usize::from(can_run));
 }

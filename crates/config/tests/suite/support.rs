@@ -1,6 +1,6 @@
 //! What the tests share: an environment of given variables, and shortcuts to check a text.
 
-use althing_config::{Diagnostic, Loaded, Purpose, Report, Source, check};
+use althing_config::{Diagnostic, LoadedConfig, Purpose, Report, Source, check};
 
 /// A lookup of the given variables only.
 pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
@@ -13,7 +13,7 @@ pub(crate) fn checked(text: &str) -> Report {
 }
 
 /// Checks a text that must be valid and without warnings.
-pub(crate) fn loaded(text: &str) -> Loaded {
+pub(crate) fn loaded(text: &str) -> LoadedConfig {
     let report = checked(text);
     assert_eq!(messages(&report), Vec::<String>::new());
     report.config.expect("settings")

@@ -1,7 +1,9 @@
 //! Backend types other than chat completions: their addresses, keys and models, and the parameters that are passed to
 //! them.
 
-use althing_config::{BACKENDS, Found, FoundProvider, Purpose, Report, Source, backend_type, check, starter};
+use althing_config::{
+    BACKENDS, DetectedBackends, DetectedProvider, Purpose, Report, Source, backend_type, check, starter,
+};
 use althing_protocol::{BackendConfig, Secret};
 
 use super::support::{backend, env, messages};
@@ -97,9 +99,9 @@ fn parameters_of_the_providers_own_tools_go_on() {
 fn a_first_config_for_any_provider_with_an_address_is_right() {
     for kind in BACKENDS.iter().filter(|kind| kind.base_url.is_some() && !kind.key_variables.is_empty()) {
         let variable = kind.key_variables[0];
-        let text = starter(&Found {
-            providers: vec![FoundProvider { backend: backend_type(kind.name).expect("a type"), variable }],
-            ..Found::default()
+        let text = starter(&DetectedBackends {
+            providers: vec![DetectedProvider { backend: backend_type(kind.name).expect("a type"), variable }],
+            ..DetectedBackends::default()
         });
         let lookup = [(variable, "k")];
         let report = check(Source { name: "a.yaml", text: &text }, &env(&lookup), Purpose::Run);

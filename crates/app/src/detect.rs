@@ -5,7 +5,7 @@ use crate::context::AppContext;
 use crate::environment::Environment;
 use crate::session;
 use crate::team::Team;
-use althing_config::{Found, FoundOllama};
+use althing_config::{DetectedBackends, DetectedOllama};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::AGENT_KINDS;
 
@@ -13,10 +13,10 @@ use althing_protocol::AGENT_KINDS;
 const OLLAMA: &str = "http://localhost:11434";
 
 /// Detects everything that agents can be made of.
-pub fn look(environment: &Environment) -> Found {
-    Found {
-        providers: althing_config::found_providers(&|name| environment.setting(name)),
-        programs: althing_config::found_programs(&|name| environment.has_program(name)),
+pub fn detect(environment: &Environment) -> DetectedBackends {
+    DetectedBackends {
+        providers: althing_config::detect_providers(&|name| environment.setting(name)),
+        programs: althing_config::detect_cli_agents(&|name| environment.has_program(name)),
         ollama: ollama(environment),
     }
 }
@@ -26,7 +26,7 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
     if app.settings.offline || !app.settings.model.is_empty() || team.is_from_file() {
         return None;
     }
-    let found = althing_config::found_providers(&|name| app.environment.setting(name));
+    let found = althing_config::detect_providers(&|name| app.environment.setting(name));
     let mut known: Vec<String> = found.iter().map(|provider| provider.variable.to_owned()).collect();
     let mut missing = Vec::new();
     for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {
@@ -56,11 +56,12 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
 }
 
 /// The Ollama of this machine; None if it does not answer or has no models.
-fn ollama(environment: &Environment) -> Option<FoundOllama> {
+fn ollama(environment: &Environment) -> Option<DetectedOllama> {
     let base_url = ollama_url(environment);
     let (http, asked) = (HttpClient::new(&HttpOptions::default()).ok()?, base_url.clone());
-    let models = session::apart(async move { althing_llm::ollama_models(&http, &asked).await })?.ok()?;
-    (!models.is_empty()).then_some(FoundOllama { base_url, models })
+    let models =
+        session::block_on_thread(async move { althing_llm::ollama_models(&http, &asked).await })?.ok()?;
+    (!models.is_empty()).then_some(DetectedOllama { base_url, models })
 }
 
 /// The base URL of this machine's Ollama.
