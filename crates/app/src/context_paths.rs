@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_are_gathered_from_everywhere_and_those_that_are_not_there_are_refused() {
+    fn context_paths_come_from_config_options_and_mentions_and_must_exist() {
         let dir = tempfile::tempdir().unwrap();
         let cwd = dir.path().canonicalize().unwrap();
         std::fs::create_dir(cwd.join("src")).unwrap();

@@ -86,7 +86,7 @@ mod tests {
     use super::address;
 
     #[test]
-    fn the_variable_of_ollama_is_read_as_ollama_reads_it() {
+    fn ollama_host_is_read_as_ollama_reads_it() {
         assert_eq!(address("127.0.0.1:9"), "http://127.0.0.1:9");
         assert_eq!(address(" 0.0.0.0 "), "http://127.0.0.1:11434");
         assert_eq!(address("http://box:80/"), "http://box:80");

@@ -208,7 +208,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn a_text_that_is_lent_to_an_editor_or_a_pager_is_for_its_owner_only_and_then_gone() {
+    fn the_temporary_file_for_editor_and_pager_is_private_and_removed() {
         let (mode, path) = with_temp_file("a transcript", |file| {
             let mode = file.metadata().map_err(|error| error.to_string())?.permissions().mode();
             Ok((mode & 0o777, file.to_owned()))

@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slip_in_any_key_of_any_section_of_a_config_or_a_workflow_is_a_misspelling() {
+    fn a_typo_in_any_key_of_a_config_or_a_workflow_is_recognized() {
         let mut all = Vec::new();
         sections(&ROOT, &mut all);
         sections(&WORKFLOW, &mut all);
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_short_word_two_edits_make_another_word() {
+    fn two_edits_of_a_short_word_are_not_a_typo() {
         assert_eq!(misspelled("note", ["mode"]), None);
         assert_eq!(misspelled("modle", ["model"]), Some("model"));
         assert_eq!(misspelled("mdole", ["model"]), Some("model"));

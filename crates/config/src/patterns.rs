@@ -51,7 +51,7 @@ mod tests {
     use super::pattern_problem;
 
     #[test]
-    fn patterns_of_everyday_use_are_taken_and_bombs_are_not() {
+    fn ordinary_patterns_are_accepted_and_expensive_ones_are_not() {
         for pattern in [
             "rm .*",
             r"^\(Y\)es/\(N\)o\s*$",

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn docker_is_looked_for_where_the_environment_says() {
+    fn docker_host_selects_the_socket() {
         assert_eq!(docker_socket(Some("unix:///run/other.sock")), PathBuf::from("/run/other.sock"));
         assert_eq!(docker_socket(None), PathBuf::from("/var/run/docker.sock"));
     }

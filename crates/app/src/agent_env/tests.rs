@@ -126,7 +126,7 @@ fn write(path: &Path, text: &str) {
 }
 
 #[tokio::test]
-async fn a_planning_run_has_no_tool_that_acts_whatever_the_config_gives() {
+async fn a_planning_run_has_only_read_only_tools_with_any_config() {
     let mut fixture = Fixture::new();
     fixture.spec.modes.planning = true;
     let envs = fixture.envs();
@@ -149,7 +149,7 @@ async fn a_planning_run_has_no_tool_that_acts_whatever_the_config_gives() {
 }
 
 #[tokio::test]
-async fn who_plans_first_only_looks_until_the_presentation_and_then_acts() {
+async fn with_plan_first_agents_only_read_until_the_presentation() {
     let mut fixture = Fixture::new();
     fixture.config.agents[0].tools.mcp_servers.clear();
     fixture.config.planning = Some(PlanningConfig { instruction: Some("Think before you act.".into()) });
@@ -174,7 +174,7 @@ async fn who_plans_first_only_looks_until_the_presentation_and_then_acts() {
 }
 
 #[tokio::test]
-async fn skills_are_listed_and_readable_and_the_projects_instructions_told() {
+async fn prompts_contain_readable_skills_and_the_projects_instructions() {
     let mut fixture = Fixture::new();
     fixture.config.agents[0].tools.mcp_servers.clear();
     fixture.config.skills = Some(SkillsConfig { directory: "my-skills".into() });
@@ -202,7 +202,7 @@ async fn skills_are_listed_and_readable_and_the_projects_instructions_told() {
 }
 
 #[tokio::test]
-async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
+async fn notes_of_one_run_are_in_the_prompt_of_the_next() {
     let mut fixture = Fixture::new();
     fixture.config.agents[0].tools.mcp_servers.clear();
     fixture.config.file_memory = true;
@@ -229,7 +229,7 @@ async fn what_an_agent_noted_in_one_run_it_is_told_in_the_next() {
 }
 
 #[tokio::test]
-async fn a_task_list_is_a_file_of_the_workspace_only_where_the_config_says_so() {
+async fn a_task_list_is_a_workspace_file_only_if_the_config_says_so() {
     for as_files in [true, false] {
         let mut fixture = Fixture::new();
         fixture.config.agents[0].tools.mcp_servers.clear();
@@ -250,7 +250,7 @@ async fn a_task_list_is_a_file_of_the_workspace_only_where_the_config_says_so() 
 }
 
 #[tokio::test]
-async fn whoever_has_too_large_a_project_is_told_how_far_an_undo_will_reach() {
+async fn a_notice_says_what_undo_cannot_restore_in_a_large_project() {
     let fixture = Fixture::new();
     // Only the length matters; a sparse file takes no disk space.
     let large = std::fs::File::create(fixture.base.join("project/large")).unwrap();

@@ -121,7 +121,7 @@ fn is_refused(name: &str, address: &str) -> bool {
 }
 
 #[tokio::test]
-async fn every_key_that_a_config_passes_on_is_read_by_the_models_client() {
+async fn every_passthrough_key_of_a_config_is_read_by_the_model_client() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     let address = server.base_url();
     let schema = althing_config::schema();

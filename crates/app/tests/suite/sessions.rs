@@ -77,7 +77,7 @@ async fn a_run_is_launched_followed_to_its_end_and_listed() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_prepared_from_settings_honours_them() {
+async fn a_run_prepared_from_settings_applies_them() {
     let dir = tempfile::tempdir().expect("a directory");
     for name in ["notes", "typed"] {
         std::fs::write(dir.path().join(name), "text").expect("a file");
@@ -125,7 +125,7 @@ async fn a_task_that_no_person_typed_grants_no_paths() {
 }
 
 #[tokio::test]
-async fn looking_for_sessions_makes_no_state_directory() {
+async fn listing_sessions_creates_no_state_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let sessions = LocalSessions::new(app(dir.path()));
     let id = SessionId::new("s1");
@@ -140,7 +140,7 @@ async fn looking_for_sessions_makes_no_state_directory() {
 }
 
 #[tokio::test]
-async fn a_session_that_somebody_else_runs_is_followed_but_neither_asked_nor_opened() {
+async fn a_session_of_another_process_can_be_followed_but_not_submitted_to_or_opened() {
     let dir = tempfile::tempdir().expect("a directory");
     let app = app(dir.path());
     let (owner, guest) = (sessions(&app), LocalSessions::new(app.clone()));
@@ -163,7 +163,7 @@ async fn a_session_that_somebody_else_runs_is_followed_but_neither_asked_nor_ope
 }
 
 #[tokio::test]
-async fn a_message_that_is_sent_again_to_a_resumed_conversation_is_accepted_once() {
+async fn a_message_with_a_repeated_id_is_accepted_once_by_a_resumed_conversation() {
     let dir = tempfile::tempdir().expect("a directory");
     let app = app(dir.path());
     let first = sessions(&app);

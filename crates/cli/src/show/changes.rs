@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_text_is_shown_line_by_line_with_its_surroundings_and_nothing_a_terminal_obeys() {
+    fn a_changed_text_is_a_unified_diff_without_terminal_sequences() {
         let before = "line 1\nline 2\nline 3\nline 4\nline 5\nline 6\nline 7\nline 8\nline 9\n".to_owned();
         let now = before.replace("line 5", "line \x1b[31mfive");
         let shown = diff(&reviewed(FileChange::Modified, FileContent::Text(before), FileContent::Text(now)));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn new_files_come_from_nothing_and_what_is_no_text_is_described() {
+    fn a_new_file_has_no_old_side_and_binary_content_is_described() {
         let new = diff(&reviewed(FileChange::New, FileContent::Absent, FileContent::Text("one\n".into())));
         assert_eq!(new, "--- /dev/null\n+++ /p/a.txt\n@@ -0,0 +1 @@\n+one\n");
         let binary =

@@ -37,7 +37,7 @@ fn backend(rows: &Value, name: &str) -> Value {
 }
 
 #[test]
-fn a_program_is_usable_where_it_is_on_the_path_and_missing_where_it_is_not() {
+fn a_cli_agent_is_usable_if_it_is_on_the_path() {
     let althing = bare();
     let dir = programs(&althing);
     let claude = program(&dir, "claude", "echo '9.8.7 (Claude Code)'");
@@ -66,7 +66,7 @@ fn a_program_is_usable_where_it_is_on_the_path_and_missing_where_it_is_not() {
 }
 
 #[test]
-fn servers_are_usable_where_they_answer() {
+fn servers_that_answer_are_usable() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let host = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
     let found = backend(&rows(&bare().env("OLLAMA_HOST", &host)), "ollama");
@@ -90,7 +90,7 @@ fn servers_are_usable_where_they_answer() {
 }
 
 #[test]
-fn nothing_that_does_not_answer_is_waited_for() {
+fn unresponsive_servers_do_not_delay_the_listing() {
     let althing = bare();
     let (dir, alive) = (programs(&althing), althing.work_dir().join("alive"));
     let stuck = format!("/bin/sleep 600 &\necho $! > {}\nwait", alive.display());
@@ -119,7 +119,7 @@ fn nothing_that_does_not_answer_is_waited_for() {
 }
 
 #[test]
-fn nothing_that_a_program_starts_when_it_is_asked_for_its_version_is_left_behind() {
+fn no_child_of_a_version_check_is_left_behind() {
     let althing = bare();
     let (dir, alive) = (programs(&althing), althing.work_dir().join("alive"));
     // In a session of its own, with none of our files open, so that only the guard can find it.
@@ -138,7 +138,7 @@ fn nothing_that_a_program_starts_when_it_is_asked_for_its_version_is_left_behind
 }
 
 #[test]
-fn a_program_that_is_asked_for_its_version_gets_no_keys_of_ours() {
+fn a_version_check_gets_no_api_keys() {
     let althing = bare();
     let dir = programs(&althing);
     program(&dir, "codex", "echo \"1.2.3 key=$A_SERVICE_API_KEY lang=$LANG\"");

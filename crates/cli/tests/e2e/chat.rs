@@ -7,34 +7,34 @@ use althing_testkit::process::{Signal, newest_session, wait_for_event};
 use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script, wait};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, Team, items, of_type, texts};
+use super::support::{Fixture, LIMIT, Team, items, of_type, texts};
 
 /// The chat agent's model.
-const TALKER: &str = "talker";
+const CHAT_MODEL: &str = "talker";
 
 /// Two agents, and a chat agent with a model of its own.
-fn scene(
+fn fixture(
     talker: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static,
     change: impl FnOnce(Value) -> Value,
-) -> Scene {
-    let script = Script::parliament().on(TALKER).always(althing_testkit::Action::with(talker));
-    let scene = Scene::new(2, script);
-    let base = scene.server.base_url();
-    let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+) -> Fixture {
+    let script = Script::parliament().on(CHAT_MODEL).always(althing_testkit::Action::with(talker));
+    let fixture = Fixture::new(2, script);
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
     let interactive = change(json!({"enabled": true, "backend": backend}));
     let team = Team::on(&base, 2).rule("interactive_mode", interactive);
-    scene.althing.file("team.yaml", team.text());
-    scene
+    fixture.althing.file("team.yaml", team.text());
+    fixture
 }
 
-fn chat(scene: &Scene, lines: &str, args: &[&str]) -> althing_testkit::Output {
-    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
+fn chat(fixture: &Fixture, lines: &str, args: &[&str]) -> althing_testkit::Output {
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
     command.stdin(lines).spawn().wait(LIMIT)
 }
 
 /// The requests that the chat agent's model received.
-fn asked(server: &FakeModel) -> Vec<RecordedRequest> {
-    server.requests().into_iter().filter(|request| request.model() == TALKER).collect()
+fn chat_agent_requests(server: &FakeModel) -> Vec<RecordedRequest> {
+    server.requests().into_iter().filter(|request| request.model() == CHAT_MODEL).collect()
 }
 
 /// Proposes this launch, then reports its result.
@@ -52,11 +52,11 @@ fn delegates(launch: Value) -> impl Fn(&RecordedRequest) -> Reply + Send + Sync 
 // spec: interactive/launch-run-tool/tool-schema-definition
 // spec: interactive/interactive-agent-system-prompt/no-coordination-tools
 #[test]
-fn a_simple_question_is_answered_by_the_agent_itself_and_no_run_begins() {
-    let scene = scene(|_| Reply::text("It is 42."), |config| config);
-    let output = chat(&scene, "What is six times seven?\n", &[]).expect_code(0);
+fn a_simple_question_is_answered_by_the_chat_agent_without_a_run() {
+    let fixture = fixture(|_| Reply::text("It is 42."), |config| config);
+    let output = chat(&fixture, "What is six times seven?\n", &[]).expect_code(0);
     assert_eq!(output.stdout, "It is 42.\n");
-    let requests = scene.server.requests();
+    let requests = fixture.server.requests();
     assert_eq!(requests.len(), 1, "nobody else was asked");
     let tools = requests[0].tool_names();
     assert!(tools.contains(&"launch_run"), "{tools:?}");
@@ -90,20 +90,20 @@ fn a_simple_question_is_answered_by_the_agent_itself_and_no_run_begins() {
 #[test]
 fn launch_run_starts_a_run_with_task_and_context_and_its_result_comes_back() {
     let launch = json!({"task": "Refactor the parser", "context": "Keep the public API", "agent_mode": "multi", "refinement": true});
-    let scene = scene(delegates(launch), |mut config| {
+    let fixture = fixture(delegates(launch), |mut config| {
         config["require_approval"] = false.into();
         config
     });
-    let output = chat(&scene, "Please refactor the parser, it is a mess\n", &[]).expect_code(0);
+    let output = chat(&fixture, "Please refactor the parser, it is a mess\n", &[]).expect_code(0);
     assert!(output.stdout.starts_with("It is done: "), "{}", output.stdout);
     let workers: Vec<RecordedRequest> =
-        scene.server.requests().into_iter().filter(|request| request.model() != TALKER).collect();
+        fixture.server.requests().into_iter().filter(|request| request.model() != CHAT_MODEL).collect();
     assert_eq!(workers.len(), 5, "two answers, two votes, one presentation");
     let first = texts(&workers[0]);
     assert!(first.contains("Refactor the parser") && first.contains("Keep the public API"), "{first}");
     assert!(!first.contains("it is a mess"), "what was said in the conversation stays there: {first}");
     assert!(workers.iter().all(|request| !request.tool_names().contains(&"launch_run")), "none inside a run");
-    let result = asked(&scene.server)[1].messages().last().cloned().unwrap();
+    let result = chat_agent_requests(&fixture.server)[1].messages().last().cloned().unwrap();
     let result: Value = serde_json::from_str(result["content"].as_str().unwrap()).unwrap();
     assert_eq!(result["status"], "completed");
     assert!(
@@ -118,10 +118,10 @@ fn launch_run_starts_a_run_with_task_and_context_and_its_result_comes_back() {
 
 // spec: interactive/launch-run-tool/multi-agent-run-without-refinement
 #[test]
-fn without_refinement_the_agents_work_alone_and_the_vote_chooses_who_presents() {
-    let scene = scene(delegates(json!({"task": "Name it", "refinement": false})), |config| config);
-    chat(&scene, "Name my project with several agents\n", &["--approve", "always"]).expect_code(0);
-    let events = scene.althing.events();
+fn without_refinement_agents_work_independently_and_the_vote_chooses_the_presenter() {
+    let fixture = fixture(delegates(json!({"task": "Name it", "refinement": false})), |config| config);
+    chat(&fixture, "Name my project with several agents\n", &["--approve", "always"]).expect_code(0);
+    let events = fixture.althing.events();
     assert_eq!(items(&events, "answer").len(), 2, "each answered once");
     assert!(items(&events, "update").is_empty(), "nobody was told of the other");
     let finished = events.iter().find(|event| event["data"]["verdict"] == "finished").unwrap();
@@ -134,24 +134,28 @@ fn without_refinement_the_agents_work_alone_and_the_vote_chooses_who_presents() 
 #[test]
 fn a_single_quick_run_is_one_call() {
     let launch = json!({"task": "Say hi", "agent_mode": "single", "agents": ["b"], "refinement": false});
-    let scene = scene(delegates(launch), |config| config);
-    chat(&scene, "Let b say hi\n", &["--approve", "always"]).expect_code(0);
-    assert_eq!(scene.calls().get("model-b"), Some(&1));
-    assert_eq!(scene.calls().get("model-a"), None);
+    let fixture = fixture(delegates(launch), |config| config);
+    chat(&fixture, "Let b say hi\n", &["--approve", "always"]).expect_code(0);
+    assert_eq!(fixture.calls().get("model-b"), Some(&1));
+    assert_eq!(fixture.calls().get("model-a"), None);
 }
 
 // spec: interactive/run-approval-flow/approval-cancelled
 #[test]
-fn a_run_that_is_not_approved_does_not_begin_and_the_agent_is_told() {
+fn a_rejected_run_does_not_start_and_the_chat_agent_learns_of_it() {
     for (args, lines) in [
         (vec!["--approve", "never"], "Refactor everything\n"),
         (vec![], "Refactor everything\nn\n"),
         // Stdin ends, so nobody can answer.
         (vec![], "Refactor everything\n"),
     ] {
-        let scene = scene(delegates(json!({"task": "Refactor"})), |config| config);
-        let output = chat(&scene, lines, &args).expect_code(0);
-        assert!(scene.calls().keys().all(|model| model == TALKER), "no agent was asked: {:?}", scene.calls());
+        let fixture = fixture(delegates(json!({"task": "Refactor"})), |config| config);
+        let output = chat(&fixture, lines, &args).expect_code(0);
+        assert!(
+            fixture.calls().keys().all(|model| model == CHAT_MODEL),
+            "no agent was asked: {:?}",
+            fixture.calls()
+        );
         assert!(
             output.stdout.contains("cancel")
                 || output.stdout.contains("not approved")
@@ -164,10 +168,10 @@ fn a_run_that_is_not_approved_does_not_begin_and_the_agent_is_told() {
 
 // spec: interactive/run-approval-flow/approval-granted
 #[test]
-fn what_was_changed_at_the_approval_is_what_runs() {
-    let scene = scene(delegates(json!({"task": "Do A"})), |config| config);
+fn a_run_edited_at_its_approval_starts_as_edited() {
+    let fixture = fixture(delegates(json!({"task": "Do A"})), |config| config);
     let edited = json!({"task": "Do B instead", "agent_mode": "single", "refinement": false});
-    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]);
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
     let running = command.open_stdin().spawn();
     running.write_stdin("Do A for me, all of you\n");
     running.wait_for_stderr(|line| line.contains("y approve"), LIMIT);
@@ -179,7 +183,7 @@ fn what_was_changed_at_the_approval_is_what_runs() {
         "{}",
         output.stderr
     );
-    let events = scene.althing.events();
+    let events = fixture.althing.events();
     let created = of_type(&events, "task_created");
     let run = created.iter().find(|event| event["data"]["spec"]["kind"] == "run").unwrap();
     assert_eq!(run["data"]["spec"]["task"], "Do B instead");
@@ -187,8 +191,8 @@ fn what_was_changed_at_the_approval_is_what_runs() {
 }
 
 #[test]
-fn bad_arguments_go_back_to_the_model_which_corrects_itself() {
-    let scene = scene(
+fn bad_arguments_are_returned_to_the_model_which_corrects_them() {
+    let fixture = fixture(
         |request| {
             let last = request.messages().last().cloned().unwrap_or_default();
             let said = last["content"].as_str().unwrap_or_default();
@@ -202,31 +206,33 @@ fn bad_arguments_go_back_to_the_model_which_corrects_itself() {
         },
         |config| config,
     );
-    let output = chat(&scene, "Work, all of you\n", &["--approve", "always"]).expect_code(0);
+    let output = chat(&fixture, "Work, all of you\n", &["--approve", "always"]).expect_code(0);
     assert_eq!(output.stdout, "good\n");
-    let told = texts(&asked(&scene.server)[1]);
+    let told = texts(&chat_agent_requests(&fixture.server)[1]);
     assert!(told.contains("task"), "the nearest parameter is named: {told}");
 }
 
 // spec: interactive/interactive-session-lifecycle/session-persistence-across-runs
 #[test]
-fn a_conversation_is_left_and_gone_on_with() {
-    let scene =
-        scene(|request| Reply::text(format!("heard {} messages", request.messages().len())), |config| config);
-    chat(&scene, "My name is Ada\n", &[]).expect_code(0);
-    chat(&scene, "What is my name?\n", &["--continue"]).expect_code(0);
-    let last = asked(&scene.server).pop().unwrap();
+fn a_conversation_can_be_left_and_resumed() {
+    let fixture = fixture(
+        |request| Reply::text(format!("heard {} messages", request.messages().len())),
+        |config| config,
+    );
+    chat(&fixture, "My name is Ada\n", &[]).expect_code(0);
+    chat(&fixture, "What is my name?\n", &["--continue"]).expect_code(0);
+    let last = chat_agent_requests(&fixture.server).pop().unwrap();
     assert!(texts(&last).contains("My name is Ada") && texts(&last).contains("What is my name?"));
-    assert_eq!(std::fs::read_dir(scene.althing.state_dir().join("sessions")).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(fixture.althing.state_dir().join("sessions")).unwrap().count(), 1);
 }
 
 // spec: design/migration/existing-configs
 #[test]
-fn without_interactive_mode_each_message_is_a_run_that_knows_the_earlier_ones() {
-    let scene = Scene::new(2, Script::parliament());
-    let output = chat(&scene, "First question\nSecond question\n", &["--quick"]).expect_code(0);
+fn without_interactive_mode_each_message_is_a_run_with_the_earlier_ones_as_history() {
+    let fixture = Fixture::new(2, Script::parliament());
+    let output = chat(&fixture, "First question\nSecond question\n", &["--quick"]).expect_code(0);
     assert!(!output.stdout.trim().is_empty(), "the answers are the replies");
-    let events = scene.althing.events();
+    let events = fixture.althing.events();
     let runs: Vec<&Value> = of_type(&events, "task_created")
         .into_iter()
         .filter(|event| event["data"]["spec"]["kind"] == "run")
@@ -236,7 +242,7 @@ fn without_interactive_mode_each_message_is_a_run_that_knows_the_earlier_ones() 
 }
 
 /// The chat agent of the long test: every fifteenth message launches a run.
-fn long_talker(request: &RecordedRequest) -> Reply {
+fn long_chat_agent(request: &RecordedRequest) -> Reply {
     // Compaction requests have no tools.
     if request.tool_names().is_empty() {
         return Reply::text("Summary of what was said so far.").without_usage();
@@ -259,7 +265,7 @@ fn long_talker(request: &RecordedRequest) -> Reply {
 
 /// How many messages were accepted. It searches the lines as text, because parsing all of them each time takes too
 /// long.
-fn sent(althing: &Althing) -> usize {
+fn accepted_messages(althing: &Althing) -> usize {
     let log = newest_session(&althing.state_dir()).expect("there is a session").join("events.jsonl");
     let text = std::fs::read_to_string(log).unwrap();
     let accepted =
@@ -272,7 +278,7 @@ fn sent(althing: &Althing) -> usize {
 #[test]
 fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twice() {
     let (turns, kills) = (300, 100);
-    let scene = scene(long_talker, |mut config| {
+    let fixture = fixture(long_chat_agent, |mut config| {
         config["context_compaction"] =
             json!({"enabled": true, "threshold_tokens": 8000, "preserve_recent": 4});
         config
@@ -286,7 +292,7 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     let mut random = fastrand::Rng::with_seed(7);
     let start = |session: Option<String>| {
         let command =
-            scene.althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]);
+            fixture.althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]);
         let command = match session {
             Some(id) => command.args(["--session", id.as_str()]),
             None => command,
@@ -294,13 +300,13 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         command.open_stdin().spawn()
     };
     let session = || {
-        let dir = newest_session(&scene.althing.state_dir())?;
+        let dir = newest_session(&fixture.althing.state_dir())?;
         dir.file_name().map(|name| name.to_string_lossy().into_owned())
     };
     // The pinned message must be recorded before the first kill.
     let running = start(None);
     running.write_stdin(format!("{}\n{}\n{}\n{}\n/pin\n", message(0), message(1), message(2), message(3)));
-    wait_for_event(&scene.althing.state_dir(), LIMIT, |event| event["data"]["op"]["op"] == "pin");
+    wait_for_event(&fixture.althing.state_dir(), LIMIT, |event| event["data"]["op"]["op"] == "pin");
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     let mut killed = 1;
@@ -308,7 +314,7 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         let running = start(session());
         // Accepted messages are in the log; the others are sent again.
         wait::until(LIMIT, || session().is_some());
-        let from = sent_or_none(&scene.althing);
+        let from = accepted_messages_or_zero(&fixture.althing);
         // So that enough messages are left for the remaining kills.
         let step = 2 * (turns - from) / (kills - killed);
         let upto = (from + random.usize(0..=step)).min(turns - 1);
@@ -323,10 +329,10 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         running.wait(LIMIT);
         killed += 1;
     }
-    let from = sent_or_none(&scene.althing);
+    let from = accepted_messages_or_zero(&fixture.althing);
     let rest: String = (from..turns).flat_map(|n| [message(n), "\n".to_owned()]).collect();
     let id = session().unwrap();
-    let command = scene.althing.new_command().args([
+    let command = fixture.althing.new_command().args([
         "chat",
         "--config",
         "team.yaml",
@@ -336,13 +342,13 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         &id,
     ]);
     command.stdin(rest).spawn().wait(Duration::from_secs(240)).expect_code(0);
-    check_long(&scene, turns);
+    check_long(&fixture, turns);
 }
 
 /// What must hold after the whole conversation.
-fn check_long(scene: &Scene, turns: usize) {
-    assert_eq!(sent(&scene.althing), turns, "every message once");
-    let events = scene.althing.events();
+fn check_long(fixture: &Fixture, turns: usize) {
+    assert_eq!(accepted_messages(&fixture.althing), turns, "every message once");
+    let events = fixture.althing.events();
     let mut runs: BTreeMap<String, usize> = BTreeMap::new();
     for event in of_type(&events, "task_created") {
         if event["data"]["spec"]["kind"] == "run" {
@@ -353,8 +359,11 @@ fn check_long(scene: &Scene, turns: usize) {
     assert!(runs.values().all(|times| *times == 1), "launched twice: {runs:?}");
     let compacted = events.iter().filter(|event| event["data"]["verdict"] == "compacted").count();
     assert!(compacted > 0, "the conversation was never shortened");
-    let last =
-        asked(&scene.server).into_iter().rev().find(|request| !request.tool_names().is_empty()).unwrap();
+    let last = chat_agent_requests(&fixture.server)
+        .into_iter()
+        .rev()
+        .find(|request| !request.tool_names().is_empty())
+        .unwrap();
     let all = texts(&last);
     assert!(all.contains("GOAL: build the great bridge"), "the goal is kept");
     assert!(all.contains("PINNED: the bridge must be blue"), "what was pinned is kept");
@@ -366,6 +375,6 @@ fn check_long(scene: &Scene, turns: usize) {
 }
 
 /// How many messages were accepted; zero before there is a session.
-fn sent_or_none(althing: &Althing) -> usize {
-    if newest_session(&althing.state_dir()).is_none() { 0 } else { sent(althing) }
+fn accepted_messages_or_zero(althing: &Althing) -> usize {
+    if newest_session(&althing.state_dir()).is_none() { 0 } else { accepted_messages(althing) }
 }

@@ -3,12 +3,12 @@
 use althing_testkit::{Action, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, SKY, Scene, Team};
+use super::support::{Fixture, LIMIT, SKY, Team};
 
-const TALKER: &str = "talker";
+const CHAT_MODEL: &str = "talker";
 
 /// A chat agent that calls these tools, one in each reply, and then reports the last result.
-fn scene(calls: impl Fn(&Scene) -> Vec<(&'static str, Value)>, backend: &Value) -> Scene {
+fn fixture(calls: impl Fn(&Fixture) -> Vec<(&'static str, Value)>, backend: &Value) -> Fixture {
     let script: std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>> = std::sync::Arc::default();
     let known = script.clone();
     let talker = Action::with(move |request: &RecordedRequest| {
@@ -18,31 +18,31 @@ fn scene(calls: impl Fn(&Scene) -> Vec<(&'static str, Value)>, backend: &Value) 
             None => Reply::text("done"),
         }
     });
-    let scene = Scene::new(1, Script::parliament().on(TALKER).always(talker));
-    let base = scene.server.base_url();
-    let mut own = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let fixture = Fixture::new(1, Script::parliament().on(CHAT_MODEL).always(talker));
+    let base = fixture.server.base_url();
+    let mut own = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
     own.as_object_mut().unwrap().extend(backend.as_object().unwrap().clone());
     let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
-    scene.althing.file("team.yaml", team.text());
-    script.set(calls(&scene)).unwrap();
-    scene
+    fixture.althing.file("team.yaml", team.text());
+    script.set(calls(&fixture)).unwrap();
+    fixture
 }
 
-fn chat(scene: &Scene, args: &[&str]) -> althing_testkit::Output {
-    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
+fn chat(fixture: &Fixture, args: &[&str]) -> althing_testkit::Output {
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
     command.stdin("Please look after my files\n").spawn().wait(LIMIT)
 }
 
 /// The results of the tool calls, one text for each.
-fn told(scene: &Scene) -> Vec<String> {
-    let last = scene.server.requests().into_iter().rfind(|request| request.model() == TALKER).unwrap();
+fn tool_results(fixture: &Fixture) -> Vec<String> {
+    let last = fixture.server.requests().into_iter().rfind(|request| request.model() == CHAT_MODEL).unwrap();
     let results = last.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
 #[test]
-fn the_agent_looks_at_the_project_and_edits_a_file_of_it() {
-    let scene = scene(
+fn the_chat_agent_reads_the_project_and_edits_a_file() {
+    let fixture = fixture(
         |_| {
             vec![
                 ("list_directory", json!({"path": "."})),
@@ -54,20 +54,23 @@ fn the_agent_looks_at_the_project_and_edits_a_file_of_it() {
         },
         &json!({}),
     );
-    scene.althing.file("src/paint.txt", "colour: red\n");
-    let output = chat(&scene, &[]).expect_code(0);
+    fixture.althing.file("src/paint.txt", "colour: red\n");
+    let output = chat(&fixture, &[]).expect_code(0);
     assert_eq!(output.stdout, "done\n");
-    let told = told(&scene);
-    assert!(told[0].contains("src"), "{told:?}");
-    assert!(told[1].contains("paint.txt") && told[2].contains("colour: red"), "{told:?}");
-    let file = |name: &str| std::fs::read_to_string(scene.althing.work_dir().join(name)).unwrap();
-    assert_eq!(file("src/paint.txt"), "colour: blue\n", "{told:?}");
-    assert_eq!(file("notes/new.md"), "blue it is\n", "{told:?}");
+    let tool_results = tool_results(&fixture);
+    assert!(tool_results[0].contains("src"), "{tool_results:?}");
+    assert!(
+        tool_results[1].contains("paint.txt") && tool_results[2].contains("colour: red"),
+        "{tool_results:?}"
+    );
+    let file = |name: &str| std::fs::read_to_string(fixture.althing.work_dir().join(name)).unwrap();
+    assert_eq!(file("src/paint.txt"), "colour: blue\n", "{tool_results:?}");
+    assert_eq!(file("notes/new.md"), "blue it is\n", "{tool_results:?}");
 }
 
 #[test]
-fn what_the_agent_changed_is_reviewed_and_undone_and_nothing_else_is() {
-    let scene = scene(
+fn only_the_chat_agents_changes_are_reviewed_and_undone() {
+    let fixture = fixture(
         |_| {
             vec![
                 ("edit_file", json!({"path": "src/paint.txt", "old": "red", "new": "blue"})),
@@ -76,11 +79,11 @@ fn what_the_agent_changed_is_reviewed_and_undone_and_nothing_else_is() {
         },
         &json!({}),
     );
-    let paint = scene.althing.file("src/paint.txt", "colour: red\n");
-    chat(&scene, &[]).expect_code(0);
-    let mine = scene.althing.file("notes/mine.md", "a person's\n");
-    let session = scene.session_id();
-    let undo = |args: &[&str]| scene.althing.new_command().args(["undo"]).args(args).spawn().wait(LIMIT);
+    let paint = fixture.althing.file("src/paint.txt", "colour: red\n");
+    chat(&fixture, &[]).expect_code(0);
+    let mine = fixture.althing.file("notes/mine.md", "a person's\n");
+    let session = fixture.session_id();
+    let undo = |args: &[&str]| fixture.althing.new_command().args(["undo"]).args(args).spawn().wait(LIMIT);
     let shown = undo(&[&session, "--diff"]).expect_code(0).stdout;
     assert!(shown.contains("-colour: red\n+colour: blue\n") && shown.contains("+blue it is\n"), "{shown}");
     let undone = undo(&[&format!("{session}.c1")]).expect_code(0).stdout;
@@ -93,33 +96,34 @@ fn what_the_agent_changed_is_reviewed_and_undone_and_nothing_else_is() {
 
 // spec: interactive/interactive-agent-system-prompt/no-coordination-tools
 #[test]
-fn the_agent_cannot_leave_the_project_nor_touch_what_nobody_writes_there() {
-    let scene = scene(
-        |scene| {
-            let outside = scene.althing.home_dir().join("outside.txt");
+fn the_chat_agent_cannot_leave_the_project_or_change_protected_files() {
+    let fixture = fixture(
+        |fixture| {
+            let outside = fixture.althing.home_dir().join("outside.txt");
             std::fs::write(&outside, "private\n").unwrap();
-            std::os::unix::fs::symlink(&outside, scene.althing.work_dir().join("link.txt")).unwrap();
+            std::os::unix::fs::symlink(&outside, fixture.althing.work_dir().join("link.txt")).unwrap();
             vec![
                 ("read_file", json!({"path": outside})),
                 ("read_file", json!({"path": "link.txt"})),
                 ("write_file", json!({"path": "../outside.txt", "content": "x"})),
                 ("write_file", json!({"path": ".git/hooks/pre-commit", "content": "x"})),
-                ("read_file", json!({"path": scene.althing.state_dir().join("trust.json")})),
+                ("read_file", json!({"path": fixture.althing.state_dir().join("trust.json")})),
                 ("run_command", json!({"command": "true"})),
             ]
         },
         &json!({}),
     );
-    chat(&scene, &[]).expect_code(0);
-    let told = told(&scene);
-    assert_eq!(told.len(), 6);
-    assert!(told[0].contains("outside what you may use"), "{told:?}");
-    assert!(!told.iter().any(|text| text.contains("private")), "{told:?}");
-    assert!(told[3].contains("never written"), "{told:?}");
-    assert!(told[5].contains("no tool"), "{told:?}");
-    let left = scene.althing.work_dir().parent().unwrap().join("outside.txt");
-    assert!(!left.exists() && !scene.althing.work_dir().join(".git").exists());
-    let request = scene.server.requests().into_iter().find(|request| request.model() == TALKER).unwrap();
+    chat(&fixture, &[]).expect_code(0);
+    let tool_results = tool_results(&fixture);
+    assert_eq!(tool_results.len(), 6);
+    assert!(tool_results[0].contains("outside what you may use"), "{tool_results:?}");
+    assert!(!tool_results.iter().any(|text| text.contains("private")), "{tool_results:?}");
+    assert!(tool_results[3].contains("never written"), "{tool_results:?}");
+    assert!(tool_results[5].contains("no tool"), "{tool_results:?}");
+    let left = fixture.althing.work_dir().parent().unwrap().join("outside.txt");
+    assert!(!left.exists() && !fixture.althing.work_dir().join(".git").exists());
+    let request =
+        fixture.server.requests().into_iter().find(|request| request.model() == CHAT_MODEL).unwrap();
     let tools = request.tool_names();
     for never in ["new_answer", "vote", "ask_others", "run_command"] {
         assert!(!tools.contains(&never), "{tools:?}");
@@ -128,18 +132,19 @@ fn the_agent_cannot_leave_the_project_nor_touch_what_nobody_writes_there() {
 }
 
 #[test]
-fn started_in_the_home_directory_the_agent_looks_and_changes_nothing() {
-    let scene = scene(|_| vec![("write_file", json!({"path": "dot.profile", "content": "x"}))], &json!({}));
-    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]);
-    let home = scene.althing.work_dir();
+fn in_the_home_directory_the_chat_agent_is_read_only() {
+    let fixture =
+        fixture(|_| vec![("write_file", json!({"path": "dot.profile", "content": "x"}))], &json!({}));
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
+    let home = fixture.althing.work_dir();
     command.env("HOME", &home).stdin("Write into my home\n").spawn().wait(LIMIT).expect_code(0);
-    assert!(told(&scene)[0].contains("read-only"), "{:?}", told(&scene));
+    assert!(tool_results(&fixture)[0].contains("read-only"), "{:?}", tool_results(&fixture));
     assert!(!home.join("dot.profile").exists());
 }
 
 #[test]
-fn the_agent_reads_what_a_run_left_and_nothing_else_of_the_state() {
-    let script = Script::parliament().on(TALKER).always(Action::with(|request: &RecordedRequest| {
+fn the_chat_agent_can_read_the_files_of_its_runs_and_no_other_state() {
+    let script = Script::parliament().on(CHAT_MODEL).always(Action::with(|request: &RecordedRequest| {
         let results: Vec<&Value> =
             request.messages().iter().filter(|message| message["role"] == "tool").collect();
         let Some(first) = results.first() else {
@@ -154,35 +159,35 @@ fn the_agent_reads_what_a_run_left_and_nothing_else_of_the_state() {
             _ => Reply::text("done"),
         }
     }));
-    let scene = Scene::new(1, script);
-    let base = scene.server.base_url();
-    let own = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let fixture = Fixture::new(1, script);
+    let base = fixture.server.base_url();
+    let own = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
     let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
-    scene.althing.file("team.yaml", team.text());
-    chat(&scene, &["--approve", "always"]).expect_code(0);
-    let told = told(&scene);
-    let result: Value = serde_json::from_str(&told[0]).unwrap();
+    fixture.althing.file("team.yaml", team.text());
+    chat(&fixture, &["--approve", "always"]).expect_code(0);
+    let tool_results = tool_results(&fixture);
+    let result: Value = serde_json::from_str(&tool_results[0]).unwrap();
     let answer = result["final_answer"].as_str().unwrap();
-    assert!(told[1].contains(answer), "{told:?}");
-    assert!(told[2].contains("outside") || told[2].contains("closed"), "{told:?}");
+    assert!(tool_results[1].contains(answer), "{tool_results:?}");
+    assert!(tool_results[2].contains("outside") || tool_results[2].contains("closed"), "{tool_results:?}");
 }
 
 #[test]
-fn the_agent_calls_the_tool_of_an_mcp_server_of_its_own_or_of_the_first_agents() {
+fn the_chat_agent_uses_its_own_mcp_servers_or_those_of_the_first_agent() {
     let servers = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["sky.py"]}]);
-    let call = |_: &Scene| vec![("mcp__sky__weather", json!({"city": "Þingvellir"}))];
-    let own = scene(call, &json!({"mcp_servers": servers}));
-    let first = scene(call, &json!({}));
+    let call = |_: &Fixture| vec![("mcp__sky__weather", json!({"city": "Þingvellir"}))];
+    let own = fixture(call, &json!({"mcp_servers": servers}));
+    let first = fixture(call, &json!({}));
     let base = first.server.base_url();
-    let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let backend = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
     let team = Team::on(&base, 1)
         .backend(0, "mcp_servers", servers)
         .rule("interactive_mode", json!({"backend": backend}));
     first.althing.file("team.yaml", team.text());
-    for scene in [own, first] {
-        scene.althing.file("sky.py", SKY);
-        chat(&scene, &[]).expect_code(0);
-        assert!(told(&scene)[0].contains("Sunny in Þingvellir"), "{:?}", told(&scene));
+    for fixture in [own, first] {
+        fixture.althing.file("sky.py", SKY);
+        chat(&fixture, &[]).expect_code(0);
+        assert!(tool_results(&fixture)[0].contains("Sunny in Þingvellir"), "{:?}", tool_results(&fixture));
     }
 }
 
@@ -216,23 +221,23 @@ print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "re
 "#;
 
 #[test]
-fn a_program_that_is_talked_to_works_in_the_project_and_calls_mcp_servers_through_us() {
+fn a_cli_agent_as_chat_agent_works_in_the_project_and_calls_mcp_servers_through_us() {
     use std::os::unix::fs::PermissionsExt;
-    let scene = Scene::new(1, Script::parliament());
-    let base = scene.server.base_url();
+    let fixture = Fixture::new(1, Script::parliament());
+    let base = fixture.server.base_url();
     let servers = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["sky.py"]}]);
     let own = json!({"type": "claude_code", "mcp_servers": servers});
     let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
-    scene.althing.file("team.yaml", team.text());
-    scene.althing.file("sky.py", SKY);
-    let bin = scene.althing.home_dir().join("bin");
+    fixture.althing.file("team.yaml", team.text());
+    fixture.althing.file("sky.py", SKY);
+    let bin = fixture.althing.home_dir().join("bin");
     std::fs::create_dir_all(&bin).unwrap();
     std::fs::write(bin.join("claude"), CLAUDE).unwrap();
     std::fs::set_permissions(bin.join("claude"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
-    let command = scene.althing.new_command().env("PATH", path).args(["chat", "--config", "team.yaml"]);
+    let command = fixture.althing.new_command().env("PATH", path).args(["chat", "--config", "team.yaml"]);
     let output = command.stdin("What is the weather in Hof?\n").spawn().wait(LIMIT).expect_code(0);
     assert!(output.stdout.contains("It is sunny: Sunny in Hof"), "{}\n{}", output.stdout, output.stderr);
-    let written = std::fs::read_to_string(scene.althing.work_dir().join("by-claude.txt"));
+    let written = std::fs::read_to_string(fixture.althing.work_dir().join("by-claude.txt"));
     assert_eq!(written.unwrap(), "written\n", "it works in the project itself");
 }

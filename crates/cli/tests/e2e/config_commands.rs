@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use althing_testkit::{Althing, FakeModel, Script};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, althing, bare, run};
+use super::support::{Fixture, LIMIT, althing, bare, run};
 
 const GOOD: &str = "agents: [{id: a, backend: {type: offline}}]\n";
 const WRONG: &str =
@@ -35,7 +35,7 @@ fn a_good_config_is_ok() {
 }
 
 #[test]
-fn a_wrong_config_is_told_all_its_errors_with_places_carets_and_advice() {
+fn all_errors_of_a_config_are_reported_with_positions_carets_and_hints() {
     let output = run(&with_files(), &["config", "check", "wrong.yaml"]).expect_code(1);
     for part in [
         "wrong.yaml:3:21",
@@ -52,7 +52,7 @@ fn a_wrong_config_is_told_all_its_errors_with_places_carets_and_advice() {
 }
 
 #[test]
-fn an_unknown_key_that_is_no_misspelling_is_a_warning_with_the_nearest_one() {
+fn an_unknown_key_that_is_not_a_typo_is_a_warning_with_a_suggestion() {
     let output = run(&with_files(), &["config", "check", "odd.yaml"]).expect_code(0);
     assert!(
         output.stderr.contains("odd.yaml:3:3") && output.stderr.contains("skip_voting"),
@@ -63,7 +63,7 @@ fn an_unknown_key_that_is_no_misspelling_is_a_warning_with_the_nearest_one() {
 }
 
 #[test]
-fn a_misspelled_key_ends_every_command_before_a_model_is_asked() {
+fn a_misspelled_key_fails_every_command_before_a_model_is_called() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let backend = |key: &str| {
         let base = server.base_url();
@@ -103,7 +103,7 @@ fn a_misspelled_key_ends_every_command_before_a_model_is_asked() {
 }
 
 #[test]
-fn many_files_are_all_checked_whatever_is_wrong_with_some() {
+fn all_files_are_checked_even_if_some_have_errors() {
     let output =
         run(&with_files(), &["config", "check", "good.yaml", "wrong.yaml", "missing.yaml", "odd.yaml"])
             .expect_code(1);
@@ -114,7 +114,7 @@ fn many_files_are_all_checked_whatever_is_wrong_with_some() {
 }
 
 #[test]
-fn for_programs_one_file_is_an_object_and_several_are_an_array() {
+fn as_json_one_file_is_an_object_and_several_are_an_array() {
     let althing = with_files();
     let one = json_of(&run(&althing, &["config", "check", "good.yaml", "--json"]).expect_code(0).stdout);
     assert_eq!(one, json!({"file": "good.yaml", "valid": true, "errors": [], "warnings": []}));
@@ -149,7 +149,7 @@ fn for_programs_one_file_is_an_object_and_several_are_an_array() {
 }
 
 #[test]
-fn for_programs_every_problem_has_the_same_five_fields() {
+fn as_json_every_problem_has_the_same_five_fields() {
     let output = run(&with_files(), &["config", "check", "--json", "wrong.yaml"]).expect_code(1);
     let report = json_of(&output.stdout);
     for error in report["errors"].as_array().unwrap() {
@@ -162,7 +162,7 @@ fn for_programs_every_problem_has_the_same_five_fields() {
 }
 
 #[test]
-fn a_check_judges_the_file_and_not_the_machine() {
+fn config_check_judges_the_file_and_not_the_machine() {
     let althing = althing();
     let config = "agents:\n  - {id: a, backend: {type: openai, model: m}}\n  - {id: b, backend: {type: claude, model: m}}\n  - {id: c, backend: {type: openai, model: m, api_key: '${NOT_SET_HERE}'}}\n";
     althing.file("elsewhere.yaml", config);
@@ -174,7 +174,7 @@ fn a_check_judges_the_file_and_not_the_machine() {
 }
 
 #[test]
-fn a_first_config_passes_its_check_without_a_warning_and_runs() {
+fn a_starter_config_passes_its_check_without_a_warning_and_runs() {
     let althing = bare();
     run(&althing, &["config", "init"]).expect_code(0);
     let output = run(&althing, &["config", "check", "althing.yaml"]).expect_code(0);
@@ -184,7 +184,7 @@ fn a_first_config_passes_its_check_without_a_warning_and_runs() {
 }
 
 #[test]
-fn a_first_config_uses_the_keys_that_are_there_and_never_holds_them() {
+fn a_starter_config_uses_the_keys_that_are_set_and_never_contains_them() {
     let althing = bare().env("OPENAI_API_KEY", "sk-of-the-user").env("GROQ_API_KEY", "gsk-of-the-user");
     run(&althing, &["config", "init", "mine.yaml"]).expect_code(0);
     let text = std::fs::read_to_string(althing.work_dir().join("mine.yaml")).unwrap();
@@ -197,7 +197,7 @@ fn a_first_config_uses_the_keys_that_are_there_and_never_holds_them() {
 }
 
 #[test]
-fn a_first_config_with_an_agents_program_is_trusted_as_it_was_written_and_no_longer_once_changed() {
+fn a_starter_config_with_a_cli_agent_is_trusted_until_it_changes() {
     let althing = althing().env("OLLAMA_HOST", "127.0.0.1:9");
     let program = althing.file("bin/codex", "");
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
@@ -214,7 +214,7 @@ fn a_first_config_with_an_agents_program_is_trusted_as_it_was_written_and_no_lon
 }
 
 #[test]
-fn a_first_config_does_not_replace_a_file_unless_it_is_told_to() {
+fn a_starter_config_replaces_a_file_only_with_force() {
     let althing = althing();
     althing.file("althing.yaml", "mine");
     let output = run(&althing, &["config", "init"]).expect_code(1);
@@ -242,13 +242,13 @@ fn the_schemas_are_json_schemas_of_whole_configs_and_workflows() {
 
 #[test]
 fn a_dotenv_file_is_read_and_the_environment_wins() {
-    let scene = Scene::with(2, Script::parliament(), |team| {
+    let fixture = Fixture::with(2, Script::parliament(), |team| {
         team.backend(0, "api_key", "${FROM_FILE}").backend(1, "api_key", "${FROM_BOTH}")
     });
-    scene.althing.file(".env", "# keys\nexport FROM_FILE=\"key in the file\"\nFROM_BOTH=the-files\n");
-    let command = scene.command(&["task"]).env("FROM_BOTH", "the-environments");
+    fixture.althing.file(".env", "# keys\nexport FROM_FILE=\"key in the file\"\nFROM_BOTH=the-files\n");
+    let command = fixture.command(&["task"]).env("FROM_BOTH", "the-environments");
     command.spawn().wait(LIMIT).expect_code(0);
-    let sent = |model: &str| scene.server.requests_of(model)[0].header("authorization").unwrap().to_owned();
+    let sent = |model: &str| fixture.server.requests_of(model)[0].header("authorization").unwrap().to_owned();
     assert_eq!(
         (sent("model-a").as_str(), sent("model-b").as_str()),
         ("Bearer key in the file", "Bearer the-environments")
@@ -256,7 +256,7 @@ fn a_dotenv_file_is_read_and_the_environment_wins() {
 }
 
 #[test]
-fn without_a_config_the_agents_come_from_the_keys_and_are_named_before_they_are_used() {
+fn without_a_config_agents_come_from_api_keys_and_are_announced_first() {
     // Nothing leaves this machine: the proxy for all requests does not exist.
     let proxy = althing_testkit::refused_base_url();
     let command = bare()
@@ -295,7 +295,7 @@ fn a_config_in_the_users_own_directory_is_found_last() {
 }
 
 #[test]
-fn the_offline_model_plays_the_agents_of_a_config_and_goes_on_doing_so() {
+fn the_offline_model_replaces_a_configs_backends_also_after_a_resume() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let althing = bare();
     let team = json!({
@@ -327,7 +327,7 @@ fn the_offline_model_plays_the_agents_of_a_config_and_goes_on_doing_so() {
 }
 
 #[test]
-fn a_cli_agent_whose_tools_or_rights_the_config_bounds_in_vain_is_not_started() {
+fn a_cli_agent_that_does_not_support_a_configured_restriction_is_not_started() {
     let althing = bare();
     let backend = json!({"type": "codex", "disallowed_tools": ["Bash"]});
     althing.file("team.yaml", json!({"agents": [{"id": "a", "backend": backend}]}).to_string());
@@ -348,7 +348,7 @@ fn a_cli_agent_whose_tools_or_rights_the_config_bounds_in_vain_is_not_started() 
 }
 
 #[test]
-fn what_is_wrong_with_a_config_is_wrong_offline_too() {
+fn config_errors_are_reported_with_the_offline_model_too() {
     let althing = with_files();
     let output =
         run(&althing, &["--offline", "--config", "wrong.yaml", "--automation", "task"]).expect_code(1);

@@ -9,7 +9,7 @@ use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, RunningP
 use fastrand::Rng;
 use serde_json::Value;
 
-use super::support::{LIMIT, Scene, ensure, in_parallel, items, of_type, run, texts};
+use super::support::{Fixture, LIMIT, ensure, in_parallel, items, of_type, run, texts};
 
 const SEED: u64 = 20_261_115;
 const AGENTS: usize = 3;
@@ -20,7 +20,7 @@ const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 
 /// When to kill: spread over the run by its progress, not by a clock.
 #[derive(Debug, Clone, Copy)]
-enum Strike {
+enum KillMoment {
     /// After this many requests reached the server.
     Requests(usize),
     /// After this many facts are in the log.
@@ -29,7 +29,7 @@ enum Strike {
     Shown(usize),
 }
 
-impl Strike {
+impl KillMoment {
     fn random(rng: &mut Rng) -> Self {
         match rng.usize(0..3) {
             0 => Self::Requests(rng.usize(1..=REPLIES)),
@@ -39,11 +39,11 @@ impl Strike {
     }
 
     /// Waits for the moment, or for the end of a faster run, and kills the process.
-    fn kill(self, scene: &Scene, running: &RunningProcess, made: usize, log_before: usize) {
+    fn kill(self, fixture: &Fixture, running: &RunningProcess, made: usize, log_before: usize) {
         let end = Instant::now() + LIMIT;
         let reached = || match self {
-            Self::Requests(n) => scene.server.request_count() >= made + n,
-            Self::Facts(n) => facts_on_disk(&scene.althing.state_dir()) >= log_before + n,
+            Self::Requests(n) => fixture.server.request_count() >= made + n,
+            Self::Facts(n) => facts_on_disk(&fixture.althing.state_dir()) >= log_before + n,
             Self::Shown(n) => running.stdout().lines().count() >= log_before + n,
         };
         while running.is_running() && !reached() && Instant::now() < end {
@@ -68,7 +68,7 @@ fn script() -> Script {
 
 /// A run with more events: `b` has to be reminded of its tools, and `c` improves its answer, so that votes go stale.
 /// Replies depend only on the request, so that a repeated call gets the same reply.
-fn lively_script() -> Script {
+fn script_with_more_events() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
         let asked_before = request.messages().iter().any(|message| message["role"] == "assistant");
@@ -86,42 +86,45 @@ fn lively_script() -> Script {
 }
 
 /// The events in the log, without the fields of the file format.
-fn facts(scene: &Scene) -> Vec<Value> {
+fn facts(fixture: &Fixture) -> Vec<Value> {
     let strip = |mut event: Value| {
         let fields = event.as_object_mut().expect("an object");
         fields.retain(|name, _| name != "crc" && name != "batch");
         event
     };
-    scene.althing.events().into_iter().map(strip).collect()
+    fixture.althing.events().into_iter().map(strip).collect()
 }
 
 /// The complete lines of stdout.
-fn shown(stdout: &str) -> Vec<Value> {
+fn complete_lines(stdout: &str) -> Vec<Value> {
     let whole = stdout.rfind('\n').map_or("", |end| &stdout[..end]);
     whole.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect()
 }
 
-type Judge = fn(&Scene, &[Value], usize) -> Result<(), String>;
+type LogCheck = fn(&Fixture, &[Value], usize) -> Result<(), String>;
 
-fn one_round(round: usize, script: Script, judge: Judge) -> Result<(), String> {
+fn one_round(round: usize, script: Script, check: LogCheck) -> Result<(), String> {
     let mut rng = Rng::with_seed(SEED + round as u64);
-    let scene = Scene::new(AGENTS, script);
+    let fixture = Fixture::new(AGENTS, script);
     let mut strikes = Vec::new();
     let mut seen = Vec::new();
-    let mut running = scene.spawn(&["--stream-events", "task"]);
+    let mut running = fixture.spawn(&["--stream-events", "task"]);
     // Most sessions are killed once; some are killed again while they are resumed.
     for _ in 0..1 + usize::from(rng.u8(0..4) == 0) + usize::from(rng.u8(0..8) == 0) {
-        let strike =
-            if strikes.is_empty() { Strike::random(&mut rng) } else { Strike::Facts(rng.usize(1..=20)) };
+        let strike = if strikes.is_empty() {
+            KillMoment::random(&mut rng)
+        } else {
+            KillMoment::Facts(rng.usize(1..=20))
+        };
         let (made, before) = if strikes.is_empty() {
             (0, 0)
         } else {
-            (scene.server.request_count(), facts_on_disk(&scene.althing.state_dir()))
+            (fixture.server.request_count(), facts_on_disk(&fixture.althing.state_dir()))
         };
-        strike.kill(&scene, &running, made, before);
+        strike.kill(&fixture, &running, made, before);
         strikes.push(strike);
-        seen.push(shown(&running.wait(LIMIT).stdout));
-        running = scene.althing.new_command().args(["resume", "--stream-events"]).spawn();
+        seen.push(complete_lines(&running.wait(LIMIT).stdout));
+        running = fixture.althing.new_command().args(["resume", "--stream-events"]).spawn();
         running.wait_for_stderr(|_| true, FIRST_PROGRESS);
     }
     let output = running.wait(LIMIT);
@@ -132,10 +135,10 @@ fn one_round(round: usize, script: Script, judge: Judge) -> Result<(), String> {
         )
     };
     ensure(output.code == Some(0), || complain(format!("exit {:?}", output.code)))?;
-    let facts = facts(&scene);
-    let lost = seen.iter().any(|shown| !facts.starts_with(shown));
+    let facts = facts(&fixture);
+    let lost = seen.iter().any(|complete_lines| !facts.starts_with(complete_lines));
     ensure(!lost, || complain("something was shown that is not in the log".into()))?;
-    ended_once(&facts).and_then(|()| judge(&scene, &facts, strikes.len())).map_err(complain)
+    ended_once(&facts).and_then(|()| check(&fixture, &facts, strikes.len())).map_err(complain)
 }
 
 /// What must hold for the log of every session.
@@ -150,17 +153,17 @@ fn ended_once(facts: &[Value]) -> Result<(), String> {
 }
 
 /// How many items of a kind an agent has in the log, and how many requests it made.
-fn count(scene: &Scene, facts: &[Value], agent: usize, kind: &str) -> (usize, usize) {
+fn count(fixture: &Fixture, facts: &[Value], agent: usize, kind: &str) -> (usize, usize) {
     let task = format!("r1.a{}", agent + 1);
     let own: Vec<Value> = facts.iter().filter(|fact| fact["task"] == task.as_str()).cloned().collect();
     let model = ["model-a", "model-b", "model-c"][agent];
-    (items(&own, kind).len(), scene.server.requests_of(model).len())
+    (items(&own, kind).len(), fixture.server.requests_of(model).len())
 }
 
 /// Every reply is in the log once, and each kill wasted at most one call per agent.
-fn repeats_nothing(scene: &Scene, facts: &[Value], kills: usize) -> Result<(), String> {
+fn repeats_nothing(fixture: &Fixture, facts: &[Value], kills: usize) -> Result<(), String> {
     for (agent, expected) in [3, 2, 2].into_iter().enumerate() {
-        let (replies, made) = count(scene, facts, agent, "reply");
+        let (replies, made) = count(fixture, facts, agent, "reply");
         ensure(replies == expected, || format!("agent {agent} has {replies} replies, not {expected}"))?;
         ensure(made <= replies + kills, || {
             format!("agent {agent} was asked {made} times for {replies} replies and {kills} kills")
@@ -170,10 +173,10 @@ fn repeats_nothing(scene: &Scene, facts: &[Value], kills: usize) -> Result<(), S
 }
 
 /// The same where newer answers may have made an agent start over.
-fn repeats_only_what_went_stale(scene: &Scene, facts: &[Value], kills: usize) -> Result<(), String> {
+fn repeats_only_what_went_stale(fixture: &Fixture, facts: &[Value], kills: usize) -> Result<(), String> {
     for agent in 0..AGENTS {
-        let (replies, made) = count(scene, facts, agent, "reply");
-        let (updates, _) = count(scene, facts, agent, "update");
+        let (replies, made) = count(fixture, facts, agent, "reply");
+        let (updates, _) = count(fixture, facts, agent, "update");
         ensure(made <= replies + updates + kills, || {
             format!(
                 "agent {agent} was asked {made} times for {replies} replies, {updates} updates and {kills} kills"
@@ -186,62 +189,64 @@ fn repeats_only_what_went_stale(scene: &Scene, facts: &[Value], kills: usize) ->
 }
 
 #[test]
-fn a_killed_run_always_goes_on_and_repeats_nothing_that_was_finished() {
+fn a_killed_run_resumes_without_repeating_finished_calls() {
     in_parallel(3, 0..scale(100, 1000), |round| one_round(round, script(), repeats_nothing));
 }
 
 #[test]
-fn a_killed_run_goes_on_also_in_the_middle_of_reminders_and_newer_answers() {
+fn a_killed_run_resumes_also_during_reminders_and_newer_answers() {
     in_parallel(3, 0..scale(100, 1000), |round| {
-        one_round(round, lively_script(), repeats_only_what_went_stale)
+        one_round(round, script_with_more_events(), repeats_only_what_went_stale)
     });
 }
 
 #[test]
-fn a_run_killed_before_anything_was_recorded_leaves_nothing_that_is_in_the_way() {
-    let scene = Scene::new(1, Script::parliament());
-    let running = scene.spawn(&["task"]);
+fn a_run_killed_before_its_first_event_leaves_nothing_behind() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let running = fixture.spawn(&["task"]);
     running.signal(Signal::KILL);
     running.wait(LIMIT);
-    let sessions = run(&scene.althing, &["sessions"]).expect_code(0);
+    let sessions = run(&fixture.althing, &["sessions"]).expect_code(0);
     assert!(!sessions.stderr.contains("panicked"), "{}", sessions.stderr);
-    let output = scene.run(&["task"]).expect_code(0);
+    let output = fixture.run(&["task"]).expect_code(0);
     assert_eq!(output.stdout, "Final answer of model-a\n");
 }
 
 #[test]
-fn a_session_that_another_process_works_on_is_refused_and_not_disturbed() {
+fn a_session_owned_by_another_process_cannot_be_resumed() {
     let gate = Gate::before_headers();
-    let scene = Scene::new(2, Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate)));
-    let running = scene.spawn(&["task"]);
+    let fixture =
+        Fixture::new(2, Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate)));
+    let running = fixture.spawn(&["task"]);
     gate.wait_waiting_blocking(1, LIMIT);
     running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
-    let log = std::fs::read(scene.log()).unwrap();
-    let id = scene.session_id();
+    let log = std::fs::read(fixture.log()).unwrap();
+    let id = fixture.session_id();
     for args in [vec!["resume"], vec!["resume", &id]] {
-        let output = run(&scene.althing, &args).expect_code(1);
+        let output = run(&fixture.althing, &args).expect_code(1);
         let pid = running.id().to_string();
         assert!(output.stderr.contains(&id) && output.stderr.contains("in use"), "{}", output.stderr);
         assert!(output.stderr.contains(&pid), "it says who has it: {}", output.stderr);
         assert_eq!(output.stdout, "");
     }
-    assert_eq!(std::fs::read(scene.log()).unwrap(), log);
+    assert_eq!(std::fs::read(fixture.log()).unwrap(), log);
     gate.release_all();
     let output = running.wait(LIMIT).expect_code(0);
-    assert_eq!((output.stdout.as_str(), scene.server.request_count()), ("Final answer of model-a\n", 5));
+    assert_eq!((output.stdout.as_str(), fixture.server.request_count()), ("Final answer of model-a\n", 5));
 }
 
 #[test]
-fn of_many_that_resume_at_once_exactly_one_goes_on() {
+fn exactly_one_of_many_concurrent_resumes_succeeds() {
     let gate = Gate::before_headers();
-    let scene = Scene::new(2, Script::parliament().on("model-b").always(Action::gated(Action::Usual, &gate)));
-    let running = scene.spawn(&["task"]);
+    let fixture =
+        Fixture::new(2, Script::parliament().on("model-b").always(Action::gated(Action::Usual, &gate)));
+    let running = fixture.spawn(&["task"]);
     gate.wait_waiting_blocking(1, LIMIT);
     running.signal(Signal::KILL);
     running.wait(LIMIT);
-    let id = scene.session_id();
+    let id = fixture.session_id();
     let all: Vec<RunningProcess> =
-        (0..6).map(|_| scene.althing.new_command().args(["resume", &id]).spawn()).collect();
+        (0..6).map(|_| fixture.althing.new_command().args(["resume", &id]).spawn()).collect();
     let refused = || all.iter().filter(|running| !running.is_running()).count();
     althing_testkit::wait::until(LIMIT, || refused() == all.len() - 1);
     gate.release_all();

@@ -6,7 +6,7 @@ use std::path::Path;
 use althing_testkit::{Fault, FaultMoment, Script};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, althing, run};
+use super::support::{Fixture, LIMIT, althing, run};
 
 /// The lines of a log, each a complete object with time, level and target.
 fn lines(path: &Path) -> Vec<Value> {
@@ -27,15 +27,15 @@ fn of<'a>(lines: &'a [Value], message: &str) -> Vec<&'a Value> {
 }
 
 #[test]
-fn the_log_tells_of_the_start_the_config_every_call_with_its_retries_and_the_end() {
-    let scene = Scene::new(
+fn the_log_has_the_start_the_config_every_call_with_its_retries_and_the_end() {
+    let fixture = Fixture::new(
         2,
         Script::parliament().on("model-b").fault_once(Fault::Status(500), FaultMoment::BeforeHeaders),
     );
     let args = ["--log", "althing.log", "Weigh the heron against the kingfisher"];
-    let output = scene.run(&args).expect_code(0);
+    let output = fixture.run(&args).expect_code(0);
     assert_eq!(output.stdout, "Final answer of model-a\n");
-    let path = scene.althing.work_dir().join("althing.log");
+    let path = fixture.althing.work_dir().join("althing.log");
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
     let log = lines(&path);
 
@@ -49,7 +49,7 @@ fn the_log_tells_of_the_start_the_config_every_call_with_its_retries_and_the_end
     assert_eq!((&ended["message"], &ended["status"]), (&json!("ended"), &json!(0)));
     let config = of(&log, "config read");
     assert!(config[0]["source"].as_str().unwrap().ends_with("team.yaml"), "{config:?}");
-    assert_eq!(of(&log, "session opened")[0]["session"], scene.session_id());
+    assert_eq!(of(&log, "session opened")[0]["session"], fixture.session_id());
     assert!(!of(&log, "said").is_empty(), "what is said on stderr is in it, too");
 
     let failed = of(&log, "model call failed");
@@ -61,7 +61,7 @@ fn the_log_tells_of_the_start_the_config_every_call_with_its_retries_and_the_end
     );
     assert_eq!((&failed["model"], &failed["host"]), (&json!("model-b"), &json!("127.0.0.1")));
     let calls = of(&log, "model call");
-    assert_eq!(calls.len() + 1, scene.server.request_count());
+    assert_eq!(calls.len() + 1, fixture.server.request_count());
     let again: Vec<&&Value> = calls.iter().filter(|call| call["retries"] == 1).collect();
     assert_eq!((again.len(), &again[0]["model"]), (1, &json!("model-b")));
     assert!(calls.iter().all(|call| call["status"] == 200 && call["ms"].is_u64()));
@@ -73,7 +73,7 @@ fn the_log_tells_of_the_start_the_config_every_call_with_its_retries_and_the_end
 }
 
 #[test]
-fn the_log_tells_of_programs_and_how_they_ended() {
+fn the_log_has_every_program_and_how_it_ended() {
     let althing = althing();
     let task = json!({"id": "t", "agent": "command", "command": ["sh", "-c", "exit 7"], "executionMode": "headless", "prompt": ""});
     let flow = json!({"name": "f", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]});
@@ -91,7 +91,7 @@ fn the_log_tells_of_programs_and_how_they_ended() {
 }
 
 #[test]
-fn a_log_is_added_to_and_holds_as_much_as_is_asked_for() {
+fn a_log_is_appended_to_at_the_requested_level() {
     let althing = althing();
     let offline = ["--offline", "--automation", "--log", "l"];
     run(&althing, &[&offline as &[&str], &["task"]].concat()).expect_code(0);
@@ -104,22 +104,22 @@ fn a_log_is_added_to_and_holds_as_much_as_is_asked_for() {
 }
 
 #[test]
-fn a_log_that_cannot_be_written_is_refused_before_anything_begins() {
-    let scene = Scene::new(1, Script::parliament());
+fn a_log_that_cannot_be_written_is_an_error_before_anything_starts() {
+    let fixture = Fixture::new(1, Script::parliament());
     for (args, words) in [
         (["--log", "no/such/place/l", "task"], "cannot be written"),
         (["--log", ".", "task"], "cannot be written"),
         (["--log-level", "debug", "task"], "--log FILE"),
     ] {
-        let output = scene.run(&args).expect_code(1);
+        let output = fixture.run(&args).expect_code(1);
         assert!(output.stderr.contains(words), "{}", output.stderr);
     }
-    assert_eq!(scene.server.request_count(), 0);
-    assert!(!scene.althing.state_dir().join("sessions").exists());
+    assert_eq!(fixture.server.request_count(), 0);
+    assert!(!fixture.althing.state_dir().join("sessions").exists());
 }
 
 #[test]
-fn a_log_whose_disk_is_full_costs_a_line_and_no_run() {
+fn a_full_disk_for_the_log_is_a_warning_and_stops_no_run() {
     let command = althing().args(["--offline", "--automation", "--log", "/dev/full", "task"]);
     let output = command.spawn().wait(LIMIT).expect_code(0);
     assert!(output.stderr.contains("warning: the log could not be written"), "{}", output.stderr);

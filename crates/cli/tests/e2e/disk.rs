@@ -9,7 +9,7 @@ use std::time::Duration;
 use althing_testkit::process::Signal;
 use althing_testkit::{Action, Gate, Reply, Script};
 
-use super::support::{LIMIT, Scene};
+use super::support::{Fixture, LIMIT};
 
 /// A 1 MiB file system in memory, mounted over the state directory of a scene.
 struct SmallDisk {
@@ -31,16 +31,16 @@ impl SmallDisk {
 
     /// Fills it to the last byte.
     fn fill(&self) {
-        let mut ballast = std::fs::File::create(self.ballast()).unwrap();
+        let mut filler_file = std::fs::File::create(self.filler_file()).unwrap();
         let block = [0u8; 4096];
-        while std::io::Write::write_all(&mut ballast, &block).is_ok() {}
+        while std::io::Write::write_all(&mut filler_file, &block).is_ok() {}
     }
 
     fn free(&self) {
-        std::fs::remove_file(self.ballast()).unwrap();
+        std::fs::remove_file(self.filler_file()).unwrap();
     }
 
-    fn ballast(&self) -> PathBuf {
+    fn filler_file(&self) -> PathBuf {
         self.at.join("ballast")
     }
 }
@@ -53,7 +53,7 @@ impl Drop for SmallDisk {
 
 /// A run of three agents in which `c` waits at a gate after `a` and `b` have answered; the answers are long, so that
 /// they need space.
-fn held() -> Option<(Scene, SmallDisk, Gate)> {
+fn run_held_at_gate() -> Option<(Fixture, SmallDisk, Gate)> {
     let gate = Gate::before_headers();
     let long = |model: &str| Reply::new_answer(&format!("Answer of {model}: {}", "long ".repeat(4000)));
     let script = Script::parliament()
@@ -63,15 +63,15 @@ fn held() -> Option<(Scene, SmallDisk, Gate)> {
         .nth(0, long("model-b"))
         .on("model-c")
         .nth(0, Action::gated(long("model-c"), &gate));
-    let scene = Scene::new(3, script);
-    let disk = SmallDisk::mount(&scene.althing.state_dir())?;
-    Some((scene, disk, gate))
+    let fixture = Fixture::new(3, script);
+    let disk = SmallDisk::mount(&fixture.althing.state_dir())?;
+    Some((fixture, disk, gate))
 }
 
 #[test]
-fn a_run_on_a_full_disk_waits_says_so_and_goes_on_when_there_is_room() {
-    let Some((scene, disk, gate)) = held() else { return };
-    let running = scene.spawn(&["--stream-events", "task"]);
+fn a_run_on_a_full_disk_waits_with_a_notice_and_continues_when_there_is_space() {
+    let Some((fixture, disk, gate)) = run_held_at_gate() else { return };
+    let running = fixture.spawn(&["--stream-events", "task"]);
     running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
     gate.wait_waiting_blocking(1, LIMIT);
     disk.fill();
@@ -79,8 +79,9 @@ fn a_run_on_a_full_disk_waits_says_so_and_goes_on_when_there_is_room() {
     let notice =
         running.wait_for_stderr(|line| line.contains("nothing can be saved"), Duration::from_secs(5));
     assert!(notice.contains("No space left") && notice.contains("free"), "{notice}");
-    let quiet =
-        !althing_testkit::wait::holds_within(Duration::from_millis(700), || scene.server.request_count() > 3);
+    let quiet = !althing_testkit::wait::holds_within(Duration::from_millis(700), || {
+        fixture.server.request_count() > 3
+    });
     assert!(quiet, "new work began on what is not safe");
     assert!(
         !running.stderr().contains("answered: agent3.1"),
@@ -89,15 +90,15 @@ fn a_run_on_a_full_disk_waits_says_so_and_goes_on_when_there_is_room() {
     );
     disk.free();
     let output = running.wait(LIMIT).expect_code(0);
-    assert_eq!(scene.server.request_count(), 7);
-    let log = std::fs::read_to_string(scene.log()).unwrap();
+    assert_eq!(fixture.server.request_count(), 7);
+    let log = std::fs::read_to_string(fixture.log()).unwrap();
     assert_eq!(output.stdout.lines().count(), log.lines().count());
 }
 
 #[test]
-fn a_run_stopped_on_a_full_disk_goes_on_later_and_has_lost_nothing() {
-    let Some((scene, disk, gate)) = held() else { return };
-    let running = scene.spawn(&["--stream-events", "task"]);
+fn a_run_stopped_on_a_full_disk_resumes_without_loss() {
+    let Some((fixture, disk, gate)) = run_held_at_gate() else { return };
+    let running = fixture.spawn(&["--stream-events", "task"]);
     running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
     gate.wait_waiting_blocking(1, LIMIT);
     disk.fill();
@@ -108,11 +109,11 @@ fn a_run_stopped_on_a_full_disk_goes_on_later_and_has_lost_nothing() {
     assert!(output.stderr.contains("althing resume"), "{}", output.stderr);
     let shown = output.stdout.lines().count();
     disk.free();
-    let resumed = scene.resume().expect_code(0);
+    let resumed = fixture.resume().expect_code(0);
     assert_eq!(resumed.stdout, "Final answer of model-a\n");
-    assert!(std::fs::read_to_string(scene.log()).unwrap().lines().count() >= shown);
+    assert!(std::fs::read_to_string(fixture.log()).unwrap().lines().count() >= shown);
     assert_eq!(
-        scene.calls()["model-a"] + scene.calls()["model-b"],
+        fixture.calls()["model-a"] + fixture.calls()["model-b"],
         5,
         "what was safe is not asked for again"
     );
@@ -120,30 +121,30 @@ fn a_run_stopped_on_a_full_disk_goes_on_later_and_has_lost_nothing() {
 }
 
 #[test]
-fn a_resume_on_a_full_disk_says_what_to_do_and_works_once_there_is_room() {
-    let Some((scene, disk, gate)) = held() else { return };
-    let running = scene.spawn(&["task"]);
+fn resume_on_a_full_disk_fails_with_a_hint_and_works_once_there_is_space() {
+    let Some((fixture, disk, gate)) = run_held_at_gate() else { return };
+    let running = fixture.spawn(&["task"]);
     running.wait_for_stderr(|line| line.contains("answered: agent2.1"), LIMIT);
     gate.wait_waiting_blocking(1, LIMIT);
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     disk.fill();
-    let stuck = scene.althing.new_command().arg("resume").spawn();
+    let stuck = fixture.althing.new_command().arg("resume").spawn();
     let line = stuck.wait_for_stderr(|line| line.contains("No space left"), Duration::from_secs(5));
     assert!(!line.contains("panicked"), "{line}");
     stuck.signal(Signal::TERM);
     stuck.wait(Duration::from_secs(5));
     assert!(stuck.stderr().contains("free some space"), "{}", stuck.stderr());
     disk.free();
-    assert_eq!(scene.resume().expect_code(0).stdout, "Final answer of model-a\n");
+    assert_eq!(fixture.resume().expect_code(0).stdout, "Final answer of model-a\n");
 }
 
 #[test]
-fn a_run_that_would_begin_on_a_full_disk_is_refused_before_it_costs_anything() {
-    let Some((scene, disk, _gate)) = held() else { return };
+fn a_run_on_a_full_disk_fails_before_it_calls_a_model() {
+    let Some((fixture, disk, _gate)) = run_held_at_gate() else { return };
     disk.fill();
-    let output = scene.run(&["task"]).expect_code(1);
+    let output = fixture.run(&["task"]).expect_code(1);
     assert!(output.stderr.contains("No space left"), "{}", output.stderr);
     assert!(output.stderr.contains("free some space"), "it says what to do: {}", output.stderr);
-    assert_eq!(scene.server.request_count(), 0);
+    assert_eq!(fixture.server.request_count(), 0);
 }

@@ -6,7 +6,7 @@ use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
 use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
 use serde_json::json;
 
-use super::support::{LIMIT, Scene};
+use super::support::{Fixture, LIMIT};
 
 /// Tries to write to the project with a shell command, then behaves like any member.
 fn writes(request: &RecordedRequest) -> Action {
@@ -26,13 +26,13 @@ fn presents(request: &RecordedRequest) -> bool {
 }
 
 /// The output of the command, which names its container.
-fn said(request: &RecordedRequest) -> String {
+fn command_output(request: &RecordedRequest) -> String {
     let results = request.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-fn in_docker(agents: usize) -> Scene {
-    Scene::with(agents, Script::from_fn(writes), |team| {
+fn in_docker(agents: usize) -> Fixture {
+    Fixture::with(agents, Script::from_fn(writes), |team| {
         team.every_backend("enable_mcp_command_line", true)
             .every_backend("command_line_execution_mode", "docker")
             .every_backend("command_line_docker_image", IMAGE)
@@ -42,38 +42,38 @@ fn in_docker(agents: usize) -> Scene {
 }
 
 /// Runs a task on a writable project in Docker; returns the project and the output of each command.
-fn run(scene: &Scene, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec<(bool, String)>) {
-    let project = scene.althing.work_dir().canonicalize().unwrap().join("project");
+fn run(fixture: &Fixture, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec<(bool, String)>) {
+    let project = fixture.althing.work_dir().canonicalize().unwrap().join("project");
     std::fs::create_dir_all(&project).unwrap();
     let path = format!("{}:rw", project.display());
-    let command = scene.command(&["--quick", "--context-path", &path, "task"]);
+    let command = fixture.command(&["--quick", "--context-path", &path, "task"]);
     let host = format!("unix://{}", daemon.socket().display());
     command.env("DOCKER_HOST", host).spawn().wait(LIMIT).expect_code(0);
-    let requests = scene.server.requests();
-    let results = requests.iter().map(|request| (presents(request), said(request)));
-    (project, results.filter(|(_, said)| !said.is_empty()).collect())
+    let requests = fixture.server.requests();
+    let results = requests.iter().map(|request| (presents(request), command_output(request)));
+    (project, results.filter(|(_, command_output)| !command_output.is_empty()).collect())
 }
 
 /// The container that a command's output names.
-fn container(said: &str) -> &str {
+fn container(command_output: &str) -> &str {
     let is_id = |line: &&str| line.len() == 12 && line.chars().all(|c| c.is_ascii_hexdigit());
-    said.lines().find(is_id).unwrap_or_else(|| panic!("no container: {said}"))
+    command_output.lines().find(is_id).unwrap_or_else(|| panic!("no container: {command_output}"))
 }
 
 // spec: modes/docker-container-recreation-for-write-access/recreate-container-before-final-presentation
 #[test]
-fn the_presenters_container_is_made_anew_and_only_then_can_its_commands_write_to_the_context_path() {
+fn the_presenters_container_is_recreated_with_writable_context_paths() {
     if is_excluded("docker") {
         return;
     }
     let daemon = TestDockerDaemon::start();
-    let scene = in_docker(2);
-    let (project, results) = run(&scene, &daemon);
+    let fixture = in_docker(2);
+    let (project, results) = run(&fixture, &daemon);
     let (after, before): (Vec<_>, Vec<_>) = results.into_iter().partition(|(presents, _)| *presents);
     assert!(before.len() >= 2 && after.len() == 1, "everyone tried: {before:?} {after:?}");
-    for (_, said) in &before {
-        assert!(said.contains("Read-only file system"), "{said}");
-        assert_ne!(container(said), container(&after[0].1), "another container: {said}");
+    for (_, command_output) in &before {
+        assert!(command_output.contains("Read-only file system"), "{command_output}");
+        assert_ne!(container(command_output), container(&after[0].1), "another container: {command_output}");
     }
     assert!(after[0].1.starts_with("exit code: 0"), "{}", after[0].1);
     assert!(!project.join("too-early.txt").exists());
@@ -87,8 +87,8 @@ fn the_container_of_a_quick_single_agent_can_write_to_the_context_path_from_the_
         return;
     }
     let daemon = TestDockerDaemon::start();
-    let scene = in_docker(1);
-    let (project, results) = run(&scene, &daemon);
+    let fixture = in_docker(1);
+    let (project, results) = run(&fixture, &daemon);
     assert_eq!(results.len(), 1, "{results:?}");
     assert!(results[0].1.starts_with("exit code: 0"), "{results:?}");
     assert_eq!(std::fs::read_dir(&project).unwrap().count(), 1, "the one file that it wrote");
@@ -96,10 +96,10 @@ fn the_container_of_a_quick_single_agent_can_write_to_the_context_path_from_the_
 }
 
 #[test]
-fn without_a_daemon_nobody_runs_commands_elsewhere_and_it_is_said() {
-    let scene = in_docker(1);
-    let command = scene.command(&["--quick", "task"]).env("DOCKER_HOST", "unix:///nowhere/docker.sock");
+fn without_a_docker_daemon_commands_are_refused_with_a_notice() {
+    let fixture = in_docker(1);
+    let command = fixture.command(&["--quick", "task"]).env("DOCKER_HOST", "unix:///nowhere/docker.sock");
     let output = command.spawn().wait(LIMIT).expect_code(2);
     assert!(output.stderr.contains("no Docker daemon answers"), "{}", output.stderr);
-    assert_eq!(scene.server.request_count(), 0);
+    assert_eq!(fixture.server.request_count(), 0);
 }

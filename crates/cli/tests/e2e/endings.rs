@@ -12,16 +12,16 @@ use althing_testkit::{
 use fastrand::Rng;
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, althing, ensure, in_parallel, items, of_type, run};
+use super::support::{Fixture, LIMIT, althing, ensure, in_parallel, items, of_type, run};
 
 const SEED: u64 = 20_261_116;
 /// How soon all our child processes must be gone after we are.
-const GONE: Duration = Duration::from_secs(2);
+const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// How soon a cancelled task must have ended all its processes.
-const CANCELLED: Duration = Duration::from_secs(5);
+const CANCELLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A sleep time that is unique, so that a process can be found by it.
-fn mark(rng: &mut Rng) -> String {
+fn marker(rng: &mut Rng) -> String {
     format!("{}.{:06}", 1_000 + std::process::id() % 1_000, rng.u32(0..1_000_000))
 }
 
@@ -38,32 +38,32 @@ pub fn processes_with(words: &str) -> Vec<u32> {
 
 /// A shell script that records its start and end, and has children meanwhile: a plain one, one in a session of its own,
 /// a grandchild whose parent has exited, and one that ignores SIGTERM.
-fn noting(diary: &Path, name: &str, mark: &str, work: &str) -> Value {
+fn recording_script(record: &Path, name: &str, marker: &str, work: &str) -> Value {
     let script = format!(
-        "echo start {name} >> {diary}; sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & true' &); \
-         sh -c 'trap \"\" TERM HUP INT; sleep {mark}' & echo at work; {work}; echo end {name} >> {diary}",
-        diary = diary.display()
+        "echo start {name} >> {record}; sleep {marker} & setsid sleep {marker} & (setsid sh -c 'sleep {marker} & true' &); \
+         sh -c 'trap \"\" TERM HUP INT; sleep {marker}' & echo at work; {work}; echo end {name} >> {record}",
+        record = record.display()
     );
     json!({"id": name, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
 
 /// Two stages of two short tasks each; the last task may run forever.
-fn two_stages(althing: &Althing, mark: &str, ends: bool, rng: &mut Rng) -> PathBuf {
-    let diary = althing.work_dir().join("diary");
+fn two_stages(althing: &Althing, marker: &str, ends: bool, rng: &mut Rng) -> PathBuf {
+    let record = althing.work_dir().join("diary");
     let mut moment = || format!("sleep 0.0{}", rng.u32(1..=6));
-    let last = if ends { moment() } else { format!("sleep {mark}") };
-    let mut task = |name: &str| noting(&diary, name, mark, &moment());
+    let last = if ends { moment() } else { format!("sleep {marker}") };
+    let mut task = |name: &str| recording_script(&record, name, marker, &moment());
     let stages = json!([
         {"name": "one", "tasks": [task("a"), task("b")]},
-        {"name": "two", "tasks": [task("c"), noting(&diary, "d", mark, &last)]},
+        {"name": "two", "tasks": [task("c"), recording_script(&record, "d", marker, &last)]},
     ]);
     let flow = json!({"name": "release", "goal": "Ship", "stages": stages});
     althing.file("flow.yaml", flow.to_string());
-    diary
+    record
 }
 
-fn begun(diary: &Path, task: &str) -> usize {
-    let text = std::fs::read_to_string(diary).unwrap_or_default();
+fn times_started(record: &Path, task: &str) -> usize {
+    let text = std::fs::read_to_string(record).unwrap_or_default();
     text.lines().filter(|line| *line == format!("start {task}")).count()
 }
 
@@ -74,10 +74,10 @@ fn statuses(events: &[Value], task: &str) -> Vec<String> {
 }
 
 /// Waits for a moment of the run that is defined by its progress, not by a clock; at the latest for the end of `c`.
-fn wait_for_moment(althing: &Althing, diary: &Path, running: &RunningProcess, rng: &mut Rng) -> String {
+fn wait_for_moment(althing: &Althing, record: &Path, running: &RunningProcess, rng: &mut Rng) -> String {
     let (facts, lines) = (rng.usize(2..=40), rng.usize(1..=7));
     let by_diary = rng.bool();
-    let noted = || std::fs::read_to_string(diary).unwrap_or_default().lines().count();
+    let noted = || std::fs::read_to_string(record).unwrap_or_default().lines().count();
     let reached = || if by_diary { noted() >= lines } else { facts_of(althing) >= facts || noted() >= 7 };
     wait::until(LIMIT, || !running.is_running() || reached());
     if by_diary { format!("after {lines} lines of the diary") } else { format!("after {facts} facts") }
@@ -90,37 +90,40 @@ fn facts_of(althing: &Althing) -> usize {
     log.split(|byte| *byte == b'\n').count() - 1
 }
 
-fn nobody_left(mark: &str, within: Duration) -> Result<(), String> {
-    let gone = wait::holds_within(within, || processes_with(mark).is_empty());
-    ensure(gone, || format!("left after {within:?}: {:?}", processes_with(mark)))
+fn no_process_left(marker: &str, within: Duration) -> Result<(), String> {
+    let gone = wait::holds_within(within, || processes_with(marker).is_empty());
+    ensure(gone, || format!("left after {within:?}: {:?}", processes_with(marker)))
 }
 
 /// One workflow that is killed at least once and resumed.
 fn killed(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + round as u64);
-    let (althing, mark) = (althing(), mark(rng));
-    let diary = two_stages(&althing, &mark, true, rng);
+    let (althing, marker) = (althing(), marker(rng));
+    let record = two_stages(&althing, &marker, true, rng);
     let kills = 1 + usize::from(rng.u8(0..4) == 0);
     let mut running =
         althing.new_command().args(["workflow", "run", "flow.yaml", "--offline", "--json"]).spawn();
     let mut finished: Vec<(&str, usize)> = Vec::new();
     let mut when = Vec::new();
     for _ in 0..kills {
-        when.push(wait_for_moment(&althing, &diary, &running, rng));
+        when.push(wait_for_moment(&althing, &record, &running, rng));
         running.signal(Signal::KILL);
         running.wait(LIMIT);
-        nobody_left(&mark, GONE)?;
+        no_process_left(&marker, GONE_WITHIN)?;
         if newest_session(&althing.state_dir()).is_none_or(|session| !session.join("events.jsonl").exists()) {
             return Ok(());
         }
         let events = althing.events();
         let done = |task: &&str| statuses(&events, &format!("w1.{task}")).contains(&"DONE".to_owned());
-        finished
-            .extend(["a", "b", "c", "d"].into_iter().filter(done).map(|task| (task, begun(&diary, task))));
+        finished.extend(
+            ["a", "b", "c", "d"].into_iter().filter(done).map(|task| (task, times_started(&record, task))),
+        );
         let started = Instant::now();
         running = althing.new_command().args(["resume", "--json"]).spawn();
-        running.wait_for_stderr(|_| true, GONE);
-        ensure(started.elapsed() <= GONE, || format!("first sign of life after {:?}", started.elapsed()))?;
+        running.wait_for_stderr(|_| true, GONE_WITHIN);
+        ensure(started.elapsed() <= GONE_WITHIN, || {
+            format!("first sign of life after {:?}", started.elapsed())
+        })?;
     }
     let output = running.wait(LIMIT);
     let complain =
@@ -133,11 +136,13 @@ fn killed(round: usize) -> Result<(), String> {
         ensure(status.iter().filter(|one| *one == "DONE").count() == 1, || {
             complain(format!("{task}: {status:?}"))
         })?;
-        let starts = begun(&diary, task);
+        let starts = times_started(&record, task);
         ensure((1..=1 + kills).contains(&starts), || complain(format!("{task} began {starts} times")))?;
     }
     for (task, starts) in finished {
-        ensure(begun(&diary, task) == starts, || complain(format!("{task} was finished and began again")))?;
+        ensure(times_started(&record, task) == starts, || {
+            complain(format!("{task} was finished and began again"))
+        })?;
     }
     let stages: Vec<u64> = of_type(&events, "phase_changed")
         .iter()
@@ -147,11 +152,11 @@ fn killed(round: usize) -> Result<(), String> {
     ensure(events.iter().zip(1u64..).all(|(event, n)| event["seq"] == n), || {
         complain("a gap in the log".into())
     })?;
-    nobody_left(&mark, GONE)
+    no_process_left(&marker, GONE_WITHIN)
 }
 
 #[test]
-fn a_killed_workflow_always_goes_on_and_repeats_no_finished_task() {
+fn a_killed_workflow_resumes_without_repeating_finished_tasks() {
     in_parallel(3, 0..scale(12, 1000), killed);
 }
 
@@ -165,14 +170,14 @@ enum Ending {
 
 fn ended(how: Ending, round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + 7_777 + round as u64);
-    let (althing, mark) = (althing(), mark(rng));
-    let diary = althing.work_dir().join("diary");
-    let task = noting(&diary, "a", &mark, &format!("sleep {mark}"));
+    let (althing, marker) = (althing(), marker(rng));
+    let record = althing.work_dir().join("diary");
+    let task = recording_script(&record, "a", &marker, &format!("sleep {marker}"));
     let stages = json!([{"name": "one", "tasks": [task]}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
     // Five processes that sleep, and the shells of two of them.
-    let all_there = || wait::until(LIMIT, || processes_with(&format!("sleep {mark}")).len() >= 7);
+    let all_there = || wait::until(LIMIT, || processes_with(&format!("sleep {marker}")).len() >= 7);
     match how {
         Ending::Quit => {
             let mut terminal = command.terminal(100, 30);
@@ -195,11 +200,11 @@ fn ended(how: Ending, round: usize) -> Result<(), String> {
             running.wait(LIMIT);
         }
     }
-    nobody_left(&mark, GONE).map_err(|what| format!("{how:?}, round {round}: {what}"))
+    no_process_left(&marker, GONE_WITHIN).map_err(|what| format!("{how:?}, round {round}: {what}"))
 }
 
 #[test]
-fn nobody_is_left_however_the_program_ends() {
+fn no_process_is_left_however_the_program_ends() {
     let signals = [Signal::TERM, Signal::HUP, Signal::KILL].map(Ending::Signal);
     let all: Vec<(Ending, usize)> = [Ending::Quit, Ending::Panic]
         .into_iter()
@@ -223,16 +228,16 @@ fn nothing_begins_after_the_cancel(events: &[Value]) -> Result<(), String> {
 
 fn cancelled_workflow(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + 33_333 + round as u64);
-    let (althing, mark) = (althing(), mark(rng));
-    let diary = two_stages(&althing, &mark, false, rng);
+    let (althing, marker) = (althing(), marker(rng));
+    let record = two_stages(&althing, &marker, false, rng);
     let args = ["workflow", "run", "flow.yaml", "--offline", "--json", "--take-ops"];
     let running = althing.new_command().args(args).open_stdin().spawn();
-    let when = wait_for_moment(&althing, &diary, &running, rng);
+    let when = wait_for_moment(&althing, &record, &running, rng);
     running.write_stdin("{\"op\": \"cancel\", \"task\": \"w1\"}\n");
     let output = running.wait(LIMIT);
     let complain =
         |what: String| format!("round {round}, cancelled {when}: {what}\n{}{}", output.stdout, output.stderr);
-    nobody_left(&mark, CANCELLED).map_err(complain)?;
+    no_process_left(&marker, CANCELLED_WITHIN).map_err(complain)?;
     let events = althing.events();
     ensure(output.code == Some(4), || complain(format!("exit {:?}", output.code)))?;
     nothing_begins_after_the_cancel(&events).map_err(complain)?;
@@ -251,9 +256,9 @@ fn cancelled_workflow(round: usize) -> Result<(), String> {
         ensure(task["status"] != "RUNNING", || complain(format!("{id} still runs: {task}")))?;
     }
     // The workflow is over: resuming it starts nothing.
-    let begun = std::fs::read_to_string(&diary).unwrap_or_default();
+    let times_started = std::fs::read_to_string(&record).unwrap_or_default();
     run(&althing, &["resume", &newest(&althing)]);
-    ensure(std::fs::read_to_string(&diary).unwrap_or_default() == begun, || {
+    ensure(std::fs::read_to_string(&record).unwrap_or_default() == times_started, || {
         complain("a resume began it again".into())
     })
 }
@@ -263,7 +268,7 @@ fn newest(althing: &Althing) -> String {
 }
 
 #[test]
-fn a_workflow_cancelled_at_any_moment_ends_everyone_starts_nothing_more_and_keeps_what_it_has() {
+fn a_cancelled_workflow_ends_all_processes_starts_no_more_and_keeps_its_results() {
     in_parallel(3, 0..scale(10, 500), cancelled_workflow);
 }
 
@@ -274,8 +279,8 @@ fn presents(request: &RecordedRequest) -> bool {
 /// Three agents that first run a command with children, then answer and vote.
 fn cancelled_run(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + 55_555 + round as u64);
-    let mark = mark(rng);
-    let command = format!("sleep {mark} & setsid sleep {mark} & sleep 0.0{}", rng.u32(1..=6));
+    let marker = marker(rng);
+    let command = format!("sleep {marker} & setsid sleep {marker} & sleep 0.0{}", rng.u32(1..=6));
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let has_tool = request.tool_names().contains(&"run_command");
         let ran = request.messages().iter().any(|message| message["role"] == "tool");
@@ -288,27 +293,27 @@ fn cancelled_run(round: usize) -> Result<(), String> {
         let moment = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
         Action::after(if presents(request) { LIMIT } else { moment }, reply)
     });
-    let scene = Scene::with(3, script, |team| {
+    let fixture = Fixture::with(3, script, |team| {
         team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")
     });
-    let running = scene.command(&["--json", "--take-ops", "task"]).open_stdin().spawn();
+    let running = fixture.command(&["--json", "--take-ops", "task"]).open_stdin().spawn();
     let facts = rng.usize(2..=70);
-    let presented = || scene.server.requests().iter().any(presents);
-    wait::until(LIMIT, || facts_of(&scene.althing) >= facts || presented());
+    let presented = || fixture.server.requests().iter().any(presents);
+    wait::until(LIMIT, || facts_of(&fixture.althing) >= facts || presented());
     let asked = Instant::now();
     running.write_stdin("{\"op\": \"cancel\", \"task\": \"r1\"}\n");
     let output = running.wait(LIMIT);
     let took = asked.elapsed();
     // A request sent before the end may still be on its way to the server.
-    wait::until(LIMIT, || scene.server.open_connections() == 0);
-    let requests = scene.server.request_count();
+    wait::until(LIMIT, || fixture.server.open_connections() == 0);
+    let requests = fixture.server.request_count();
     let complain = |what: String| {
         format!("round {round}, cancelled after {facts} facts: {what}\n{}{}", output.stdout, output.stderr)
     };
-    nobody_left(&mark, CANCELLED).map_err(complain)?;
+    no_process_left(&marker, CANCELLED_WITHIN).map_err(complain)?;
     ensure(output.code == Some(4), || complain(format!("exit {:?}", output.code)))?;
-    ensure(took < CANCELLED + GONE, || complain(format!("it took {took:?}")))?;
-    let events = scene.althing.events();
+    ensure(took < CANCELLED_WITHIN + GONE_WITHIN, || complain(format!("it took {took:?}")))?;
+    let events = fixture.althing.events();
     nothing_begins_after_the_cancel(&events).map_err(complain)?;
     let result: Value = serde_json::from_str(&output.stdout).map_err(|error| complain(error.to_string()))?;
     ensure(result["status"] == "cancelled", || complain("the result says otherwise".into()))?;
@@ -317,11 +322,11 @@ fn cancelled_run(round: usize) -> Result<(), String> {
     let agents = result["coordination_summary"]["agents"].as_array().cloned().unwrap_or_default();
     let told: u64 = agents.iter().filter_map(|agent| agent["answers"].as_u64()).sum();
     ensure(told == answers, || complain(format!("{answers} answers in the log, {told} in the result")))?;
-    run(&scene.althing, &["resume", &newest(&scene.althing)]);
-    ensure(scene.server.request_count() == requests, || complain("a model was asked afterwards".into()))
+    run(&fixture.althing, &["resume", &newest(&fixture.althing)]);
+    ensure(fixture.server.request_count() == requests, || complain("a model was asked afterwards".into()))
 }
 
 #[test]
-fn a_run_cancelled_at_any_moment_ends_everyone_asks_nobody_more_and_keeps_what_it_has() {
+fn a_cancelled_run_ends_all_processes_makes_no_more_calls_and_keeps_its_answers() {
     in_parallel(3, 0..scale(10, 500), cancelled_run);
 }

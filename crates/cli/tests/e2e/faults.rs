@@ -6,17 +6,17 @@ use std::time::Duration;
 use althing_testkit::{BadArguments, FakeModel, Fault, FaultCase, FaultExpectation, Output, Script};
 use serde_json::Value;
 
-use super::support::{Scene, Team, ensure, in_parallel, items, of_type};
+use super::support::{Fixture, Team, ensure, in_parallel, items, of_type};
 
 /// More than the slowest case may take: three attempts of half a second each, and the delays that a server asks for.
-const BOUND: Duration = Duration::from_secs(20);
+const MAX_DURATION: Duration = Duration::from_secs(20);
 const RETRIES: usize = 2;
 /// How often an agent that does not finish its turn is called.
-const TRIES: usize = 3;
+const ATTEMPTS: usize = 3;
 const THREADS: usize = 4;
 
 /// Only the faulty agent has short timeouts: the others must not fail because the machine is busy.
-fn impatient(team: Team) -> Team {
+fn with_short_timeouts(team: Team) -> Team {
     team.backend(0, "connect_timeout_seconds", 5)
         .backend(0, "first_byte_timeout_seconds", 0.6)
         .backend(0, "idle_timeout_seconds", 0.6)
@@ -26,7 +26,7 @@ fn impatient(team: Team) -> Team {
         .backend(0, "retry_base_ms", 250)
 }
 
-struct Ran {
+struct FaultRun {
     output: Output,
     result: Value,
     asked: usize,
@@ -34,32 +34,33 @@ struct Ran {
 }
 
 /// The faulty agent has its own server, so that closing the port affects only this agent.
-fn run(script: impl Into<Script>) -> Result<Ran, String> {
+fn run(script: impl Into<Script>) -> Result<FaultRun, String> {
     let faulty = FakeModel::start_on_thread(script);
     let url = faulty.base_url();
-    let scene = Scene::with(3, Script::parliament(), |team| impatient(team).backend(0, "base_url", url));
-    let output = scene.command(&["--json", "task"]).spawn().wait(BOUND);
+    let fixture =
+        Fixture::with(3, Script::parliament(), |team| with_short_timeouts(team).backend(0, "base_url", url));
+    let output = fixture.command(&["--json", "task"]).spawn().wait(MAX_DURATION);
     ensure(output.code == Some(0), || format!("exit {:?}:\n{}", output.code, output.stderr))?;
     let result =
         serde_json::from_str(&output.stdout).map_err(|error| format!("{error}: {}", output.stdout))?;
     let asked = faulty.request_count();
-    Ok(Ran { output, result, asked, events: scene.althing.events() })
+    Ok(FaultRun { output, result, asked, events: fixture.althing.events() })
 }
 
-impl Ran {
+impl FaultRun {
     fn status(&self) -> &str {
         self.result["coordination_summary"]["agents"][0]["status"].as_str().unwrap_or_default()
     }
 
     /// Whether stderr reports that agent `a` failed, and why.
-    fn failure_is_named(&self) -> bool {
+    fn failure_is_reported(&self) -> bool {
         let named =
             |line: &str| line.starts_with("a ") && (line.contains("failed: ") || line.contains("out: "));
         self.output.stderr.lines().any(named)
     }
 
     /// What must hold for every run, with any fault.
-    fn sound(&self) -> Result<(), String> {
+    fn check_invariants(&self) -> Result<(), String> {
         let answer = self.result["final_answer"].as_str().unwrap_or_default();
         ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))?;
         ensure(self.result["status"] == "completed", || format!("status {}", self.result["status"]))?;
@@ -73,12 +74,12 @@ impl Ran {
 
     fn has_taken_part(&self) -> Result<(), String> {
         ensure(self.status() == "voted", || format!("`a` has {}", self.status()))?;
-        ensure(!self.failure_is_named(), || "a failure is named where there was none".into())
+        ensure(!self.failure_is_reported(), || "a failure is named where there was none".into())
     }
 
-    fn is_out(&self, asked: std::ops::RangeInclusive<usize>) -> Result<(), String> {
+    fn check_failed(&self, asked: std::ops::RangeInclusive<usize>) -> Result<(), String> {
         ensure(self.status() == "failed", || format!("`a` has {}", self.status()))?;
-        ensure(self.failure_is_named(), || "the failure is not named".into())?;
+        ensure(self.failure_is_reported(), || "the failure is not named".into())?;
         let why = self.result["coordination_summary"]["agents"][0]["error"].as_str().unwrap_or_default();
         ensure(!why.is_empty(), || "the result does not say why".into())?;
         ensure(asked.contains(&self.asked), || format!("asked {} times, not {asked:?}", self.asked))
@@ -93,16 +94,16 @@ fn is_only_long(case: FaultCase) -> bool {
 fn once(case: FaultCase) -> Result<(), String> {
     let ran = run(Script::parliament().on("model-a").fault_once(case.fault, case.moment))?;
     let judged = match case.expectation() {
-        FaultExpectation::Fails { retryable: false } => ran.is_out(1..=1),
+        FaultExpectation::Fails { retryable: false } => ran.check_failed(1..=1),
         // A reply that is too long is not requested again: the next one would be as long.
         FaultExpectation::Fails { .. } if case.fault == Fault::EndlessStream && ran.asked == 1 => {
-            ran.is_out(1..=1)
+            ran.check_failed(1..=1)
         }
         FaultExpectation::Fails { .. } | FaultExpectation::HarmlessVariation | FaultExpectation::Recovers => {
             ran.has_taken_part()
         }
     };
-    judged.and_then(|()| ran.sound()).map_err(|what| told("once", case, &what, &ran))
+    judged.and_then(|()| ran.check_invariants()).map_err(|what| describe("once", case, &what, &ran))
 }
 
 fn always(case: FaultCase) -> Result<(), String> {
@@ -111,35 +112,37 @@ fn always(case: FaultCase) -> Result<(), String> {
         FaultExpectation::HarmlessVariation => ran.has_taken_part(),
         FaultExpectation::Recovers if is_only_long(case) => ran.has_taken_part(),
         FaultExpectation::Recovers if case.fault == Fault::EmptyReply => {
-            ran.is_out(1..=TRIES * (RETRIES + 1))
+            ran.check_failed(1..=ATTEMPTS * (RETRIES + 1))
         }
-        FaultExpectation::Recovers => ran.is_out(TRIES..=TRIES),
-        FaultExpectation::Fails { retryable: false } => ran.is_out(1..=1),
-        FaultExpectation::Fails { .. } if case.fault == Fault::EndlessStream => ran.is_out(1..=RETRIES + 1),
+        FaultExpectation::Recovers => ran.check_failed(ATTEMPTS..=ATTEMPTS),
+        FaultExpectation::Fails { retryable: false } => ran.check_failed(1..=1),
+        FaultExpectation::Fails { .. } if case.fault == Fault::EndlessStream => {
+            ran.check_failed(1..=RETRIES + 1)
+        }
         // The port stays closed for a while, so not every attempt reaches the server.
-        FaultExpectation::Fails { .. } if case.fault == Fault::Refused => ran.is_out(1..=RETRIES + 1),
-        FaultExpectation::Fails { .. } => ran.is_out(RETRIES + 1..=RETRIES + 1),
+        FaultExpectation::Fails { .. } if case.fault == Fault::Refused => ran.check_failed(1..=RETRIES + 1),
+        FaultExpectation::Fails { .. } => ran.check_failed(RETRIES + 1..=RETRIES + 1),
     };
-    judged.and_then(|()| ran.sound()).map_err(|what| told("always", case, &what, &ran))
+    judged.and_then(|()| ran.check_invariants()).map_err(|what| describe("always", case, &what, &ran))
 }
 
-fn told(how: &str, case: FaultCase, what: &str, ran: &Ran) -> String {
+fn describe(how: &str, case: FaultCase, what: &str, ran: &FaultRun) -> String {
     let (took, stderr) = (ran.output.elapsed, &ran.output.stderr);
     format!("{case} {how}: {what} ({took:?}, asked {} times)\n{stderr}", ran.asked)
 }
 
 #[test]
-fn a_fault_that_happens_once_costs_at_most_one_agent_and_never_the_answer() {
+fn a_fault_that_happens_once_fails_at_most_one_agent_and_never_the_run() {
     in_parallel(THREADS, FaultCase::all(), |case| once(case).map_err(|what| format!("{case}: {what}")));
 }
 
 #[test]
-fn a_fault_that_stays_costs_the_agent_and_never_the_answer() {
+fn a_permanent_fault_fails_the_agent_and_never_the_run() {
     in_parallel(THREADS, FaultCase::all(), |case| always(case).map_err(|what| format!("{case}: {what}")));
 }
 
 #[test]
-fn where_every_agent_meets_the_fault_the_run_fails_and_says_why_of_each() {
+fn if_every_agent_has_the_fault_the_run_fails_with_a_reason_for_each() {
     let fatal = FaultCase::all().filter(|case| match case.expectation() {
         FaultExpectation::Fails { .. } => true,
         FaultExpectation::Recovers => !is_only_long(*case),
@@ -147,7 +150,7 @@ fn where_every_agent_meets_the_fault_the_run_fails_and_says_why_of_each() {
     });
     in_parallel(THREADS, fatal, |case| {
         let script = Script::parliament().fault_always(case.fault, case.moment);
-        let scene = Scene::with(2, script, |team| {
+        let fixture = Fixture::with(2, script, |team| {
             let limits = [
                 ("first_byte_timeout_seconds", 0.6),
                 ("idle_timeout_seconds", 0.6),
@@ -158,16 +161,16 @@ fn where_every_agent_meets_the_fault_the_run_fails_and_says_why_of_each() {
                 .fold(team, |team, (key, value)| team.every_backend(key, value))
                 .every_backend("max_retries", 1)
         });
-        let output = scene.spawn(&["task"]).wait(BOUND);
+        let output = fixture.spawn(&["task"]).wait(MAX_DURATION);
         let complain = |what: &str| format!("{case}: {what}, exit {:?}\n{}", output.code, output.stderr);
         ensure(output.code == Some(2), || complain("wrong end"))?;
         ensure(output.stdout.is_empty(), || complain("something was printed as an answer"))?;
         let reasons = output.stderr.split("no agent gave an answer").nth(1).unwrap_or_default();
         for agent in ["a: ", "b: "] {
-            let told = reasons
+            let describe = reasons
                 .lines()
                 .any(|line| line.trim_start().starts_with(agent) && line.trim().len() > agent.len());
-            ensure(told, || complain("an agent's reason is missing"))?;
+            ensure(describe, || complain("an agent's reason is missing"))?;
         }
         Ok(())
     });

@@ -3,14 +3,14 @@
 use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
-use super::support::{Scene, Team};
+use super::support::{Fixture, Team};
 
-fn usual(request: &RecordedRequest) -> Action {
+fn member_action(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
 
 /// The results of a request's tool calls.
-fn told(request: &RecordedRequest) -> String {
+fn tool_results(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
 }
@@ -21,7 +21,7 @@ fn calling(calls: Vec<(&'static str, Value)>) -> Script {
         let done = request.messages().iter().filter(|message| message["role"] == "tool").count();
         match calls.get(done) {
             Some((tool, arguments)) => Reply::call(*tool, arguments).into(),
-            None => usual(request),
+            None => member_action(request),
         }
     })
 }
@@ -32,72 +32,72 @@ fn coordination(team: Team, keys: &Value) -> Team {
 }
 
 #[test]
-fn an_agent_is_told_of_the_projects_instructions_and_of_skills_that_it_can_read() {
+fn an_agents_prompt_has_the_projects_instructions_and_readable_skills() {
     let script = Script::from_fn(|request| {
         let system = request.system_text();
         let skill = system.split("- pdf: Reads PDF. (").nth(1).unwrap_or_default().split(')').next();
-        if told(request).is_empty() {
+        if tool_results(request).is_empty() {
             Reply::call("read_file", &json!({ "path": skill })).into()
         } else {
-            usual(request)
+            member_action(request)
         }
     });
-    let scene = Scene::with(1, script, |team| {
+    let fixture = Fixture::with(1, script, |team| {
         coordination(team, &json!({ "use_skills": true, "skills_directory": "my-skills" }))
     });
-    scene
+    fixture
         .althing
         .file("my-skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF.\n---\nUse pdftotext.\n");
-    scene.althing.file("project/AGENTS.md", "Indent with tabs.\n");
-    scene.run(&["--quick", "--context-path", "project", "task"]).expect_code(0);
-    let requests = scene.server.requests();
+    fixture.althing.file("project/AGENTS.md", "Indent with tabs.\n");
+    fixture.run(&["--quick", "--context-path", "project", "task"]).expect_code(0);
+    let requests = fixture.server.requests();
     let system = requests[0].system_text();
     assert!(system.contains("Indent with tabs.") && system.contains("- pdf: Reads PDF."), "{system}");
-    assert!(told(&requests[1]).contains("Use pdftotext."), "{}", told(&requests[1]));
+    assert!(tool_results(&requests[1]).contains("Use pdftotext."), "{}", tool_results(&requests[1]));
 }
 
 #[test]
-fn an_agents_task_list_goes_with_its_work_and_its_notes_are_kept_beside_the_runs() {
+fn an_agents_task_list_is_in_its_workspace_and_its_notes_are_stored_beside_the_runs() {
     let script = calling(vec![
         ("create_task_plan", json!({ "tasks": [{ "id": "one", "description": "The first step" }] })),
         ("update_task_status", json!({ "id": "one", "status": "completed" })),
         ("write_file", json!({ "path": "memory/short_term/tea.md", "content": "They like tea." })),
     ]);
-    let scene = Scene::with(1, script, |team| {
+    let fixture = Fixture::with(1, script, |team| {
         let keys = json!({
             "enable_agent_task_planning": true, "task_planning_filesystem_mode": true, "max_tasks_per_plan": 5,
             "enable_memory_filesystem_mode": true,
         });
         coordination(team, &keys)
     });
-    let result = scene.result(&["--quick", "task"]);
-    let requests = scene.server.requests();
-    assert!(told(&requests[3]).contains("1 of 1 done"), "{}", told(&requests[3]));
+    let result = fixture.result(&["--quick", "task"]);
+    let requests = fixture.server.requests();
+    assert!(tool_results(&requests[3]).contains("1 of 1 done"), "{}", tool_results(&requests[3]));
     let workspace = std::path::Path::new(result["workspace_path"].as_str().unwrap()).to_owned();
     let list: Value =
         serde_json::from_slice(&std::fs::read(workspace.join("tasks/plan.json")).unwrap()).unwrap();
     assert_eq!(list["tasks"][0]["status"], "completed");
-    let kept = std::fs::read_to_string(scene.session().join("memory/a/short_term/tea.md")).unwrap();
+    let kept = std::fs::read_to_string(fixture.session().join("memory/a/short_term/tea.md")).unwrap();
     assert_eq!(kept, "They like tea.");
 }
 
 #[test]
-fn with_planning_mode_in_the_config_agents_only_look_until_one_of_them_presents_and_acts() {
+fn with_planning_mode_in_the_config_agents_are_read_only_until_the_presentation() {
     let script = Script::from_fn(|request| {
         let presents = !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote");
-        if presents && told(request).is_empty() {
+        if presents && tool_results(request).is_empty() {
             return Reply::call("write_file", &json!({ "path": "result.txt", "content": "done" })).into();
         }
-        usual(request)
+        member_action(request)
     });
-    let scene = Scene::with(2, script, |team| {
+    let fixture = Fixture::with(2, script, |team| {
         let keys =
             json!({ "enable_planning_mode": true, "planning_mode_instruction": "Describe, do not do." });
         coordination(team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here"), &keys)
     });
-    let result = scene.result(&["task"]);
+    let result = fixture.result(&["task"]);
     let (mut planned, mut acted) = (0, 0);
-    for request in scene.server.requests() {
+    for request in fixture.server.requests() {
         let acting = ["write_file", "edit_file", "apply_patch", "delete_file", "run_command"];
         let has_acting = request.tool_names().iter().any(|tool| acting.contains(tool));
         let presents = !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote");
@@ -111,18 +111,18 @@ fn with_planning_mode_in_the_config_agents_only_look_until_one_of_them_presents_
 }
 
 #[test]
-fn a_command_that_the_config_blocks_is_refused_with_the_reason_and_the_agent_goes_on() {
+fn a_blocked_command_is_refused_with_the_reason_and_the_agent_continues() {
     let script = calling(vec![
         ("run_command", json!({ "command": "rm -rf everything; echo gone" })),
         ("run_command", json!({ "command": "echo fine" })),
     ]);
-    let scene = Scene::with(1, script, |team| {
+    let fixture = Fixture::with(1, script, |team| {
         team.every_backend("enable_mcp_command_line", true)
             .every_backend("cwd", "here")
             .every_backend("command_line_blocked_commands", json!(["rm .*"]))
     });
-    scene.run(&["--quick", "task"]).expect_code(0);
-    let said = told(&scene.server.requests()[2]);
+    fixture.run(&["--quick", "task"]).expect_code(0);
+    let said = tool_results(&fixture.server.requests()[2]);
     assert!(said.contains("blocks what matches `rm .*`") && said.contains("fine"), "{said}");
     assert!(!said.contains("gone"), "{said}");
 }

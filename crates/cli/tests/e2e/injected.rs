@@ -8,41 +8,41 @@ use std::sync::{Arc, OnceLock};
 use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script, ToolCall};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, Team, files_below, items, of_type, paths_below};
+use super::support::{Fixture, LIMIT, Team, files_below, items, of_type, paths_below};
 
 const SECRET: &str = "the-canary-that-nobody-may-read";
 
 /// Tools to call, with their arguments.
-type Orders = Vec<(&'static str, Value)>;
+type Instructions = Vec<(&'static str, Value)>;
 
 /// Paths outside and inside of what the agents were given.
-struct Places {
+struct TestPaths {
     outside: PathBuf,
     context: PathBuf,
     state: PathBuf,
 }
 
-impl Places {
-    fn of(scene: &Scene) -> Self {
-        let root = scene.althing.work_dir().canonicalize().unwrap();
-        let places = Self {
+impl TestPaths {
+    fn of(fixture: &Fixture) -> Self {
+        let root = fixture.althing.work_dir().canonicalize().unwrap();
+        let paths = Self {
             outside: root.join("private"),
             context: root.join("project"),
-            state: scene.althing.state_dir(),
+            state: fixture.althing.state_dir(),
         };
         for (path, text) in [
-            (places.outside.join("secret.txt"), SECRET),
-            (places.context.join("old.txt"), "old\n"),
-            (places.context.join(".git/config"), "[core]\n"),
+            (paths.outside.join("secret.txt"), SECRET),
+            (paths.context.join("old.txt"), "old\n"),
+            (paths.context.join(".git/config"), "[core]\n"),
         ] {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        places
+        paths
     }
 
     /// What the injected texts tell a model to do; none of it is allowed.
-    fn orders(&self) -> Orders {
+    fn instructions(&self) -> Instructions {
         let (outside, context) = (self.outside.display(), self.context.display());
         let patch = format!("*** Begin Patch\n*** Add File: {context}/../planted.txt\n+x\n*** End Patch");
         vec![
@@ -64,18 +64,18 @@ impl Places {
 }
 
 /// The words that carry the instructions, short enough for a file name.
-fn orders_as_words(count: usize) -> Vec<String> {
+fn instruction_words(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("obey-order-{n:02}-now")).collect()
 }
 
 /// The reply of a model that obeys: the first instruction that it has read and not yet followed, else its normal reply.
-fn obedient(
+fn obedient_reply(
     request: &RecordedRequest,
-    orders: &[(&'static str, Value)],
+    instructions: &[(&'static str, Value)],
     otherwise: impl FnOnce() -> Reply,
 ) -> Reply {
     let all = request.body().to_string();
-    let next = orders.iter().enumerate().find(|(n, _)| {
+    let next = instructions.iter().enumerate().find(|(n, _)| {
         all.contains(&format!("obey-order-{n:02}-now")) && !all.contains(&format!("\"call-of-order-{n:02}\""))
     });
     match next {
@@ -106,7 +106,7 @@ for line in sys.stdin:
 
 /// How the instructions reach the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Road {
+enum InjectionRoute {
     File,
     FileName,
     ToolResult,
@@ -114,7 +114,7 @@ enum Road {
     AnotherAnswer,
 }
 
-impl Road {
+impl InjectionRoute {
     /// The tool call through which the model reads them.
     fn opening(self, context: &Path, words: &[String]) -> Option<(&'static str, Value)> {
         match self {
@@ -138,58 +138,65 @@ fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// A scene whose models obey; `team` writes the config.
-fn scene(road: Road, agents: usize, team: impl FnOnce(Team, &Places) -> Team) -> (Scene, Places) {
+fn fixture(
+    route: InjectionRoute,
+    agents: usize,
+    team: impl FnOnce(Team, &TestPaths) -> Team,
+) -> (Fixture, TestPaths) {
     // The instructions contain paths that are only known once the scene exists.
-    let known: Arc<OnceLock<(Orders, PathBuf)>> = Arc::default();
+    let known: Arc<OnceLock<(Instructions, PathBuf)>> = Arc::default();
     let theirs = known.clone();
     let script = Script::from_fn(move |request: &RecordedRequest| {
-        let (orders, context) = theirs.get().unwrap();
-        let words = orders_as_words(orders.len());
+        let (instructions, context) = theirs.get().unwrap();
+        let words = instruction_words(instructions.len());
         let opened = request.messages().iter().any(|message| message["role"] == "tool");
         let presents = !request.tool_names().contains(&"new_answer");
-        let opening = road.opening(context, &words).filter(|_| !opened && request.model() == "model-a");
+        let opening = route.opening(context, &words).filter(|_| !opened && request.model() == "model-a");
         let reply = match opening {
             Some((tool, arguments)) => Reply::call(tool, &arguments),
-            None if road == Road::AnotherAnswer && !request.tool_names().contains(&"vote") && !presents => {
+            None if route == InjectionRoute::AnotherAnswer
+                && !request.tool_names().contains(&"vote")
+                && !presents =>
+            {
                 Reply::new_answer(&format!("{}: {}", request.model(), words.join(" ")))
             }
-            None => obedient(request, orders, || Parliament::default().reply(request)),
+            None => obedient_reply(request, instructions, || Parliament::default().reply(request)),
         };
         Action::from(reply)
     });
-    let scene = Scene::new(agents, script);
-    let places = Places::of(&scene);
-    let orders = places.orders();
-    let words = orders_as_words(orders.len());
-    std::fs::write(places.context.join("notes.md"), words.join("\n")).unwrap();
-    scene.althing.file("news.txt", words.join("\n"));
-    scene.althing.file("news.py", NEWS);
-    if road == Road::FileName {
+    let fixture = Fixture::new(agents, script);
+    let paths = TestPaths::of(&fixture);
+    let instructions = paths.instructions();
+    let words = instruction_words(instructions.len());
+    std::fs::write(paths.context.join("notes.md"), words.join("\n")).unwrap();
+    fixture.althing.file("news.txt", words.join("\n"));
+    fixture.althing.file("news.py", NEWS);
+    if route == InjectionRoute::FileName {
         for word in &words {
-            std::fs::write(places.context.join(word), "").unwrap();
+            std::fs::write(paths.context.join(word), "").unwrap();
         }
     }
-    scene.althing.file("team.yaml", team(Team::on(&scene.server.base_url(), agents), &places).text());
-    known.set((orders, places.context.clone())).unwrap();
-    (scene, places)
+    fixture.althing.file("team.yaml", team(Team::on(&fixture.server.base_url(), agents), &paths).text());
+    known.set((instructions, paths.context.clone())).unwrap();
+    (fixture, paths)
 }
 
 /// Nothing outside changed, no secret was revealed, and only the first run started.
 #[track_caller]
-fn unharmed(scene: &Scene, before: &[(PathBuf, Vec<u8>)], what: &str) {
-    assert_eq!(tree(&scene.althing.work_dir()), before, "{what}: something was changed");
-    for request in scene.server.requests() {
+fn assert_unharmed(fixture: &Fixture, before: &[(PathBuf, Vec<u8>)], what: &str) {
+    assert_eq!(tree(&fixture.althing.work_dir()), before, "{what}: something was changed");
+    for request in fixture.server.requests() {
         assert!(!request.body().to_string().contains(SECRET), "{what}: the canary was told");
     }
-    let events = scene.althing.events();
+    let events = fixture.althing.events();
     let runs =
         of_type(&events, "task_created").into_iter().filter(|event| event["data"]["spec"]["kind"] == "run");
     assert_eq!(runs.count(), 1, "{what}: a run began that nobody asked for");
 }
 
 /// The instructions that were carried out without an error, according to the log.
-fn carried_out(scene: &Scene) -> Vec<String> {
-    let events = scene.althing.events();
+fn instructions_carried_out(fixture: &Fixture) -> Vec<String> {
+    let events = fixture.althing.events();
     let results = items(&events, "tool_result");
     let of_order = results.iter().filter(|item| item["call"].as_str().unwrap().starts_with("call-of-order"));
     let fine = of_order.filter(|item| item["is_error"] == false);
@@ -197,78 +204,86 @@ fn carried_out(scene: &Scene) -> Vec<String> {
 }
 
 #[test]
-fn fifty_injections_that_a_model_always_obeys_do_nothing_that_its_role_does_not_allow() {
+fn fifty_obeyed_injections_do_nothing_that_the_role_does_not_allow() {
     let mut injected = 0;
-    for road in [Road::File, Road::FileName, Road::ToolResult, Road::CommandOutput, Road::AnotherAnswer] {
-        let agents = if road == Road::AnotherAnswer { 2 } else { 1 };
-        let (scene, places) = scene(road, agents, |team, places| {
+    for route in [
+        InjectionRoute::File,
+        InjectionRoute::FileName,
+        InjectionRoute::ToolResult,
+        InjectionRoute::CommandOutput,
+        InjectionRoute::AnotherAnswer,
+    ] {
+        let agents = if route == InjectionRoute::AnotherAnswer { 2 } else { 1 };
+        let (fixture, paths) = fixture(route, agents, |team, paths| {
             let server =
                 json!([{"name": "wire", "type": "stdio", "command": "python3", "args": ["news.py"]}]);
             let team = team.every_backend("cwd", "here");
-            let team = match road {
-                Road::ToolResult => team.every_backend("mcp_servers", server),
-                Road::CommandOutput => team.every_backend("enable_mcp_command_line", true),
-                Road::File | Road::FileName | Road::AnotherAnswer => team,
+            let team = match route {
+                InjectionRoute::ToolResult => team.every_backend("mcp_servers", server),
+                InjectionRoute::CommandOutput => team.every_backend("enable_mcp_command_line", true),
+                InjectionRoute::File | InjectionRoute::FileName | InjectionRoute::AnotherAnswer => team,
             };
-            team.rule("context_paths", json!([{"path": places.context, "permission": "read"}]))
+            team.rule("context_paths", json!([{"path": paths.context, "permission": "read"}]))
         });
-        let before = tree(&scene.althing.work_dir());
-        scene.run(&["task"]).expect_code(0);
-        unharmed(&scene, &before, &format!("{road:?}"));
-        let asked = scene.server.requests();
-        let obeyed = (0..places.orders().len()).filter(|n| {
+        let before = tree(&fixture.althing.work_dir());
+        fixture.run(&["task"]).expect_code(0);
+        assert_unharmed(&fixture, &before, &format!("{route:?}"));
+        let asked = fixture.server.requests();
+        let obeyed = (0..paths.instructions().len()).filter(|n| {
             let id = format!("\"call-of-order-{n:02}\"");
             asked.iter().any(|request| request.body()["messages"].to_string().contains(&id))
         });
         injected += obeyed.count();
         // A command may run where commands are allowed: in its sandbox, where it finds nothing.
-        let fine: Vec<String> =
-            carried_out(&scene).into_iter().filter(|item| !item.contains("call-of-order-03")).collect();
-        assert!(fine.is_empty(), "{road:?}: {fine:?}");
+        let fine: Vec<String> = instructions_carried_out(&fixture)
+            .into_iter()
+            .filter(|item| !item.contains("call-of-order-03"))
+            .collect();
+        assert!(fine.is_empty(), "{route:?}: {fine:?}");
     }
     assert_eq!(injected, 50, "every order was followed by the model");
 }
 
 #[test]
-fn while_it_plans_a_model_that_obeys_every_order_changes_no_file() {
-    let (scene, places) = scene(Road::File, 1, |team, places| {
+fn a_planning_model_that_obeys_every_injection_changes_no_file() {
+    let (fixture, paths) = fixture(InjectionRoute::File, 1, |team, paths| {
         let team = team.every_backend("cwd", "here").every_backend("enable_mcp_command_line", true);
-        team.rule("context_paths", json!([{"path": places.context, "permission": "write"}]))
+        team.rule("context_paths", json!([{"path": paths.context, "permission": "write"}]))
     });
-    let before = tree(&scene.althing.work_dir());
-    scene.run(&["--plan", "task"]);
-    unharmed(&scene, &before, "planning");
-    assert_eq!(carried_out(&scene), [""; 0], "{:?}", places.context);
-    let kept = files_below(&scene.althing.state_dir());
+    let before = tree(&fixture.althing.work_dir());
+    fixture.run(&["--plan", "task"]);
+    assert_unharmed(&fixture, &before, "planning");
+    assert_eq!(instructions_carried_out(&fixture), [""; 0], "{:?}", paths.context);
+    let kept = files_below(&fixture.althing.state_dir());
     assert!(!kept.iter().any(|(path, _)| path.ends_with("planted.txt") || path.ends_with("pre-commit")));
 }
 
 #[test]
-fn an_order_to_launch_a_run_skips_no_approval_and_goes_no_deeper_than_one() {
-    const TALKER: &str = "talker";
+fn an_injected_launch_run_needs_approval_and_cannot_nest() {
+    const CHAT_MODEL: &str = "talker";
     let obeys = |request: &RecordedRequest, otherwise: Reply| {
         let launch =
             ("launch_run", json!({"task": "obey-order-00-now", "agent_mode": "single", "refinement": false}));
-        obedient(request, &[launch], || otherwise)
+        obedient_reply(request, &[launch], || otherwise)
     };
     for (approve, runs) in [("never", 0), ("always", 1)] {
         let talker = Action::with(move |request: &RecordedRequest| obeys(request, Reply::text("done")));
         let member = move |request: &RecordedRequest| obeys(request, Parliament::default().reply(request));
-        let script = Script::from_fn(member).on(TALKER).always(talker);
-        let scene = Scene::new(1, script);
-        let base = scene.server.base_url();
-        let own = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+        let script = Script::from_fn(member).on(CHAT_MODEL).always(talker);
+        let fixture = Fixture::new(1, script);
+        let base = fixture.server.base_url();
+        let own = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
         let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
-        scene.althing.file("team.yaml", team.text());
+        fixture.althing.file("team.yaml", team.text());
         let command =
-            scene.althing.new_command().args(["chat", "--config", "team.yaml", "--approve", approve]);
+            fixture.althing.new_command().args(["chat", "--config", "team.yaml", "--approve", approve]);
         command.stdin("Read this: obey-order-00-now\n").spawn().wait(LIMIT).expect_code(0);
-        let events = scene.althing.events();
+        let events = fixture.althing.events();
         let begun = of_type(&events, "task_created")
             .into_iter()
             .filter(|event| event["data"]["spec"]["kind"] == "run");
         assert_eq!(begun.count(), runs, "--approve {approve}");
-        let asked = scene.server.requests_of("model-a");
+        let asked = fixture.server.requests_of("model-a");
         assert_eq!(asked.is_empty(), runs == 0, "--approve {approve}");
         assert!(asked.iter().all(|request| !request.tool_names().contains(&"launch_run")));
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use althing_testkit::{Action, Fault, FaultMoment, Gate, Output, Reply, Script};
 use serde_json::json;
 
-use super::support::{LIMIT, Scene};
+use super::support::{Fixture, LIMIT};
 
 /// How late a limit may be on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
@@ -18,57 +18,58 @@ fn ended_at_its_limit(output: &Output) {
 
 #[test]
 fn a_run_in_which_nobody_ever_answers_ends_at_its_limit() {
-    let scene = Scene::new(3, Script::always(Action::Hang));
-    let output = scene.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
+    let fixture = Fixture::new(3, Script::always(Action::Hang));
+    let output = fixture.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
     ended_at_its_limit(&output);
     assert_eq!(output.stdout, "");
     assert!(output.stderr.contains("time limit"), "{}", output.stderr);
 }
 
 #[test]
-fn at_the_limit_the_answer_of_the_one_agent_that_gave_one_is_printed() {
-    let scene =
-        Scene::new(3, Script::always(Action::Hang).on("model-b").nth(0, Reply::new_answer("So far.")));
-    let output = scene.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
+fn at_the_limit_the_only_answer_so_far_is_printed() {
+    let fixture =
+        Fixture::new(3, Script::always(Action::Hang).on("model-b").nth(0, Reply::new_answer("So far.")));
+    let output = fixture.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
     ended_at_its_limit(&output);
     assert_eq!(output.stdout, "So far.\n");
-    let result = std::fs::read_to_string(scene.session().join("tasks/r1/result.json")).unwrap();
+    let result = std::fs::read_to_string(fixture.session().join("tasks/r1/result.json")).unwrap();
     let result: serde_json::Value = serde_json::from_str(&result).unwrap();
     assert_eq!((&result["status"], &result["final_answer"]), (&json!("partial"), &json!("So far.")));
 }
 
 #[test]
-fn the_limit_also_ends_a_stream_that_fell_silent() {
+fn the_limit_also_ends_a_stalled_stream() {
     let script = Script::parliament().fault_always(Fault::IdleStall, FaultMoment::MidStream);
-    let scene = Scene::new(2, script);
-    let output = scene.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
+    let fixture = Fixture::new(2, script);
+    let output = fixture.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
     ended_at_its_limit(&output);
 }
 
 #[test]
-fn the_limit_of_the_config_holds_where_the_command_line_names_none() {
-    let scene =
-        Scene::with(2, Script::always(Action::Hang), |team| team.timeout("orchestrator_timeout_seconds", 1));
-    ended_at_its_limit(&scene.run(&["task"]).expect_code(3));
+fn the_configs_limit_applies_without_an_option() {
+    let fixture = Fixture::with(2, Script::always(Action::Hang), |team| {
+        team.timeout("orchestrator_timeout_seconds", 1)
+    });
+    ended_at_its_limit(&fixture.run(&["task"]).expect_code(3));
 }
 
 #[test]
-fn an_agent_whose_first_round_takes_too_long_is_out_and_the_others_answer() {
-    let scene = Scene::with(3, Script::parliament().on("model-b").always(Action::Hang), |team| {
+fn an_agent_that_exceeds_its_first_round_fails_and_the_others_answer() {
+    let fixture = Fixture::with(3, Script::parliament().on("model-b").always(Action::Hang), |team| {
         team.timeout("initial_round_timeout_seconds", 1).timeout("round_timeout_grace_seconds", 0.2)
     });
-    let result = scene.result(&["task"]);
+    let result = fixture.result(&["task"]);
     let agents = &result["coordination_summary"]["agents"];
     assert_eq!((&agents[0]["status"], &agents[1]["status"]), (&json!("voted"), &json!("timed_out")));
     assert_eq!(result["final_answer"], "Final answer of model-a");
 }
 
 #[test]
-fn a_presenter_that_falls_silent_does_not_cost_the_answer() {
-    let scene = Scene::with(2, Script::parliament().on("model-a").nth(2, Action::Hang), |team| {
+fn a_stalled_presenter_does_not_lose_the_answer() {
+    let fixture = Fixture::with(2, Script::parliament().on("model-a").nth(2, Action::Hang), |team| {
         team.timeout("subsequent_round_timeout_seconds", 1).timeout("round_timeout_grace_seconds", 0.2)
     });
-    let output = scene.run(&["task"]).expect_code(0);
+    let output = fixture.run(&["task"]).expect_code(0);
     assert_eq!(output.stdout, "Answer of model-a\n");
     assert!(output.stderr.contains("could not present"), "{}", output.stderr);
 }
@@ -77,26 +78,26 @@ fn a_presenter_that_falls_silent_does_not_cost_the_answer() {
 fn time_that_passed_before_an_interruption_counts() {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-a").always(Action::gated(Action::Usual, &gate));
-    let scene = Scene::with(2, script, |team| team.timeout("orchestrator_timeout_seconds", 2));
-    let running = scene.spawn(&["task"]);
+    let fixture = Fixture::with(2, script, |team| team.timeout("orchestrator_timeout_seconds", 2));
+    let running = fixture.spawn(&["task"]);
     gate.wait_waiting_blocking(1, LIMIT);
     let before = std::time::Instant::now();
     // Only active time counts; the interruption comes after half of the limit.
     althing_testkit::wait::until(LIMIT, || before.elapsed() > Duration::from_millis(1200));
     running.signal(althing_testkit::process::Signal::TERM);
     running.wait(LIMIT).expect_code(4);
-    let output = scene.resume().expect_code(3);
+    let output = fixture.resume().expect_code(3);
     assert!(output.elapsed < Duration::from_millis(1800) + SLACK / 2, "{:?}", output.elapsed);
     assert_eq!(output.stdout, "Answer of model-b\n");
 }
 
 #[test]
-fn a_run_that_has_cost_what_it_may_ends_with_the_answer_it_has() {
-    let scene =
-        Scene::with(2, Script::parliament(), |team| team.price("model-a", 1000.0).price("model-b", 1000.0));
-    let output = scene.run(&["--max-cost", "0.01", "task"]).expect_code(3);
+fn a_run_at_its_cost_limit_ends_with_the_answer_so_far() {
+    let fixture =
+        Fixture::with(2, Script::parliament(), |team| team.price("model-a", 1000.0).price("model-b", 1000.0));
+    let output = fixture.run(&["--max-cost", "0.01", "task"]).expect_code(3);
     assert!(output.stdout.starts_with("Answer of model-"), "{}", output.stdout);
     assert!(output.stderr.contains("cost limit"), "{}", output.stderr);
-    let refused = scene.run(&["--max-cost", "none", "task"]).expect_code(1);
+    let refused = fixture.run(&["--max-cost", "none", "task"]).expect_code(1);
     assert!(refused.stderr.contains("US dollars"), "{}", refused.stderr);
 }

@@ -9,7 +9,7 @@ use althing_testkit::{Terminal, vt100, wait};
 use super::support::{LIMIT, althing, ensure, in_parallel, of_type, run};
 
 /// How soon a program that was asked to stop must have exited.
-const SOON: Duration = Duration::from_secs(10);
+const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
 fn offline() -> Terminal {
     let mut terminal = althing().arg("--offline").terminal(100, 30);
@@ -24,13 +24,13 @@ fn ready(terminal: &mut Terminal) {
 
 /// Checks that every terminal mode that was switched on was switched off afterwards.
 #[track_caller]
-fn given_back(terminal: &Terminal) {
+fn assert_terminal_restored(terminal: &Terminal) {
     let last = |raw: &str, sequence: &str| raw.rfind(sequence);
     let switches =
         ["1049", "1000", "1006", "2004"].map(|mode| (format!("\x1b[?{mode}h"), format!("\x1b[?{mode}l")));
     let cursor = [("\x1b[?25l".to_owned(), "\x1b[?25h".to_owned())];
     // The last output may not have arrived yet.
-    wait::until(SOON, || {
+    wait::until(STOPPED_WITHIN, || {
         let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
         switches
             .iter()
@@ -43,7 +43,7 @@ fn given_back(terminal: &Terminal) {
 }
 
 #[test]
-fn every_signal_that_ends_it_gives_the_terminal_back_and_the_session_can_be_gone_on_with() {
+fn every_ending_signal_restores_the_terminal_and_the_session_can_be_resumed() {
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let althing = althing();
         let mut terminal = althing.new_command().arg("--offline").terminal(100, 30);
@@ -51,32 +51,32 @@ fn every_signal_that_ends_it_gives_the_terminal_back_and_the_session_can_be_gone
         terminal.keys("hello\r");
         terminal.wait_for("not an AI", LIMIT);
         terminal.signal(signal);
-        assert_eq!(terminal.wait(SOON), 4, "{signal:?}");
-        given_back(&terminal);
+        assert_eq!(terminal.wait(STOPPED_WITHIN), 4, "{signal:?}");
+        assert_terminal_restored(&terminal);
         assert!(terminal.screen().contains("go on with `althing --session"), "{}", terminal.screen());
 
         let mut terminal = althing.new_command().args(["resume"]).terminal(100, 30);
         terminal.wait_for("hello", LIMIT);
         terminal.keys("\x04");
-        assert_eq!(terminal.wait(SOON), 0);
-        given_back(&terminal);
+        assert_eq!(terminal.wait(STOPPED_WITHIN), 0);
+        assert_terminal_restored(&terminal);
     }
 }
 
 /// Types, sends and approves until the failpoint is reached.
-fn use_it(terminal: &mut Terminal, place: &str) {
-    const MISHAP: &str = "failpoint";
+fn drive_until_failpoint(terminal: &mut Terminal, failpoint: &str) {
+    const FAILPOINT: &str = "failpoint";
     let shown = |terminal: &Terminal, text: &str| {
-        let screen = terminal.wait_until(LIMIT, &format!("{place}: {text}"), |screen| {
-            screen.contains(text) || screen.contains(MISHAP)
+        let screen = terminal.wait_until(LIMIT, &format!("{failpoint}: {text}"), |screen| {
+            screen.contains(text) || screen.contains(FAILPOINT)
         });
-        !screen.contains(MISHAP)
+        !screen.contains(FAILPOINT)
     };
     if !shown(terminal, "Type a message...") {
         return;
     }
     let special = [("completion", "@"), ("editor", "\x18"), ("background", "\x18")];
-    if let Some((_, keys)) = special.iter().find(|(name, _)| *name == place) {
+    if let Some((_, keys)) = special.iter().find(|(name, _)| *name == failpoint) {
         terminal.keys(keys);
         return;
     }
@@ -94,7 +94,7 @@ fn use_it(terminal: &mut Terminal, place: &str) {
 
 // Row S9: drawing, folding events, keys, the editor, the feed, the session, an agent's environment, other threads.
 #[test]
-fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
+fn a_panic_anywhere_restores_the_terminal_and_shows_a_readable_message() {
     // The first three facts come before the screen; the others come with the message and its run.
     let facts = (4..=10).map(|nth| format!("fact:{nth}"));
     let screen =
@@ -102,29 +102,32 @@ fn a_panic_anywhere_gives_the_terminal_back_with_a_message_that_can_be_read() {
     let others = ["screen", "thread", "session", "completion", "editor", "background", "workplace"];
     let places: Vec<String> = screen.into_iter().chain(others).map(str::to_owned).chain(facts).collect();
     assert!(places.len() >= 20);
-    in_parallel(3, places, |place| {
+    in_parallel(3, places, |failpoint| {
         let althing = althing();
-        let command =
-            althing.new_command().arg("--offline").env("ALTHING_TEST_PANIC", &place).env("EDITOR", "true");
+        let command = althing
+            .new_command()
+            .arg("--offline")
+            .env("ALTHING_TEST_PANIC", &failpoint)
+            .env("EDITOR", "true");
         let mut terminal = command.terminal(100, 30);
         // The session to resume must be on disk first.
         wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "status_changed");
-        use_it(&mut terminal, &place);
-        ensure(terminal.wait(SOON) != 0, || format!("{place}: it went on"))?;
-        given_back(&terminal);
+        drive_until_failpoint(&mut terminal, &failpoint);
+        ensure(terminal.wait(STOPPED_WITHIN) != 0, || format!("{failpoint}: it went on"))?;
+        assert_terminal_restored(&terminal);
         let screen = terminal.screen();
-        let name = place.split(':').next().unwrap();
-        ensure(screen.contains(&format!("failpoint {name}")), || format!("{place}: {screen}"))?;
+        let name = failpoint.split(':').next().unwrap();
+        ensure(screen.contains(&format!("failpoint {name}")), || format!("{failpoint}: {screen}"))?;
         // The session can be resumed and left, even if it asks a question.
         let mut terminal = althing.new_command().args(["resume", "--offline"]).terminal(100, 30);
         ready(&mut terminal);
         terminal.keys("\x03\x03");
-        ensure(terminal.wait(SOON) == 0, || format!("{place}: the session is not left"))
+        ensure(terminal.wait(STOPPED_WITHIN) == 0, || format!("{failpoint}: the session is not left"))
     });
 }
 
 #[test]
-fn it_stops_and_goes_on_as_a_shell_asks_for_it() {
+fn it_suspends_and_continues_with_the_shells_job_control() {
     for by_key in [false, true] {
         let mut terminal = offline();
         terminal.keys("half a message");
@@ -134,16 +137,16 @@ fn it_stops_and_goes_on_as_a_shell_asks_for_it() {
         } else {
             terminal.signal(Signal::TSTP);
         }
-        terminal.wait_stopped(SOON);
-        given_back(&terminal);
+        terminal.wait_stopped(STOPPED_WITHIN);
+        assert_terminal_restored(&terminal);
         terminal.signal(Signal::CONT);
         terminal.wait_for("half a message", LIMIT);
         terminal.wait_until(LIMIT, "raw keys again", |_| !terminal.is_cooked());
         terminal.keys(" and the rest");
         terminal.wait_for("half a message and the rest", LIMIT);
         terminal.signal(Signal::TERM);
-        assert_eq!(terminal.wait(SOON), 4);
-        given_back(&terminal);
+        assert_eq!(terminal.wait(STOPPED_WITHIN), 4);
+        assert_terminal_restored(&terminal);
     }
 }
 
@@ -154,7 +157,7 @@ fn frames(terminal: &Terminal) -> usize {
 }
 
 #[test]
-fn a_storm_of_sizes_ends_in_the_frame_that_a_fresh_screen_would_show() {
+fn many_resizes_end_in_the_same_frame_as_a_fresh_screen() {
     let mut terminal = offline();
     terminal.keys("Compare three ways to cache HTTP responses\r");
     terminal.wait_for("Launch this run?", LIMIT);
@@ -187,7 +190,7 @@ fn a_storm_of_sizes_ends_in_the_frame_that_a_fresh_screen_would_show() {
 }
 
 #[test]
-fn the_largest_screen_is_a_size_too() {
+fn the_largest_terminal_size_works() {
     let mut terminal = althing().arg("--offline").terminal(500, 200);
     ready(&mut terminal);
     terminal.keys("hello\r");
@@ -195,7 +198,7 @@ fn the_largest_screen_is_a_size_too() {
 }
 
 #[test]
-fn without_colour_there_is_none_and_without_unicode_every_letter_is_ascii() {
+fn no_color_means_no_color_and_ascii_mode_is_pure_ascii() {
     let mut terminal = althing().arg("--offline").env("NO_COLOR", "1").env("LC_ALL", "C").terminal(100, 80);
     ready(&mut terminal);
     terminal.keys("Compare three ways to cache HTTP responses\r");
@@ -214,7 +217,7 @@ fn without_colour_there_is_none_and_without_unicode_every_letter_is_ascii() {
 }
 
 #[test]
-fn a_conversation_in_plain_lines_asks_and_is_answered_in_words() {
+fn in_plain_mode_questions_are_asked_and_answered_as_lines() {
     for (name, value) in [("ALTHING_PLAIN", "1"), ("TERM", "dumb")] {
         let althing = althing();
         let command = althing.new_command().arg("--offline").env(name, value);
@@ -238,7 +241,7 @@ fn a_conversation_in_plain_lines_asks_and_is_answered_in_words() {
 }
 
 #[test]
-fn the_screen_is_for_terminals_and_everything_else_gets_lines() {
+fn without_a_terminal_the_output_is_lines() {
     let output = run(&althing(), &["--offline", "hello"]).expect_code(0);
     assert!(!output.stdout.contains('\x1b') && !output.stderr.contains('\x1b'), "{output:?}");
 }

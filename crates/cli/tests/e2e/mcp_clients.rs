@@ -13,7 +13,7 @@ use althing_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::programs::{PATIENCE, programs, with_programs};
+use super::programs::{START_TIMEOUT, programs, with_programs};
 use super::support::{LIMIT, Team, althing};
 
 /// The bearer token of HTTP clients.
@@ -153,7 +153,7 @@ fn claude_gets_the_result(bin: &Path, delay: Duration) {
         .args(["--allowedTools", "mcp__althing__launch_run,mcp__althing__run_result"])
         .stdin("Ask the parliament which sort is best.")
         .spawn()
-        .wait(PATIENCE + delay);
+        .wait(START_TIMEOUT + delay);
     let told = printed(output);
     assert!(told["result"].as_str().unwrap().contains(ANSWER), "{told}");
     assert_eq!(server.requests_of("model-a").len(), 1, "one run, of an agent that is alone");
@@ -173,7 +173,7 @@ fn codex_gets_the_result(bin: &Path, delay: Duration) {
         .args(["exec", "--json", "--skip-git-repo-check", "-c", &served, "-"])
         .stdin("Ask the parliament which sort is best.")
         .spawn()
-        .wait(PATIENCE + delay)
+        .wait(START_TIMEOUT + delay)
         .expect_code(0);
     assert!(output.stdout.contains(ANSWER), "{}\n{}", output.stdout, output.stderr);
     assert_eq!(server.requests_of("model-a").len(), 1, "one run, of an agent that is alone");
@@ -181,20 +181,20 @@ fn codex_gets_the_result(bin: &Path, delay: Duration) {
 
 // spec: design/launch-run/mcp-server
 #[test]
-fn claude_code_launches_a_run_and_tells_its_result() {
+fn claude_code_launches_a_run_and_reports_its_result() {
     let Some(bin) = programs() else { return };
     claude_gets_the_result(&bin, Duration::ZERO);
 }
 
 // spec: design/launch-run/mcp-server
 #[test]
-fn codex_launches_a_run_and_tells_its_result() {
+fn codex_launches_a_run_and_reports_its_result() {
     let Some(bin) = programs() else { return };
     codex_gets_the_result(&bin, Duration::ZERO);
 }
 
 #[test]
-fn a_run_of_ninety_seconds_meets_no_time_limit_of_claude_code_and_codex() {
+fn a_run_of_ninety_seconds_exceeds_no_timeout_of_claude_code_and_codex() {
     let Some(bin) = programs() else { return };
     let long = Duration::from_secs(90);
     std::thread::scope(|both| {

@@ -7,15 +7,15 @@ use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{LIMIT, Scene, Team, althing, of_type};
+use super::support::{Fixture, LIMIT, Team, althing, of_type};
 
-const TALKER: &str = "talker";
+const CHAT_MODEL: &str = "talker";
 
 /// A directory `notes` with a file in it, and a file `plan.md`.
-fn files(scene: &Scene) -> (PathBuf, PathBuf) {
-    scene.althing.file("notes/old.txt", "old\n");
-    let plan = scene.althing.file("plan.md", "the plan\n").canonicalize().unwrap();
-    (scene.althing.work_dir().join("notes").canonicalize().unwrap(), plan)
+fn files(fixture: &Fixture) -> (PathBuf, PathBuf) {
+    fixture.althing.file("notes/old.txt", "old\n");
+    let plan = fixture.althing.file("plan.md", "the plan\n").canonicalize().unwrap();
+    (fixture.althing.work_dir().join("notes").canonicalize().unwrap(), plan)
 }
 
 /// A member that writes a file to the first path that its prompt says is writable, then behaves like any member.
@@ -33,27 +33,27 @@ fn member(request: &RecordedRequest) -> Action {
 }
 
 /// A team whose messages are runs.
-fn direct() -> Scene {
-    Scene::new(2, Script::from_fn(member))
+fn direct() -> Fixture {
+    Fixture::new(2, Script::from_fn(member))
 }
 
 /// A team with a chat agent that launches this run for every message.
-fn interactive(launch: Value, approval: bool) -> Scene {
+fn interactive(launch: Value, approval: bool) -> Fixture {
     let talker = move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
         if last["role"] == "tool" { Reply::text("It is done.") } else { Reply::call("launch_run", &launch) }
     };
-    let scene = Scene::new(2, Script::from_fn(member).on(TALKER).always(Action::with(talker)));
-    let base = scene.server.base_url();
-    let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let fixture = Fixture::new(2, Script::from_fn(member).on(CHAT_MODEL).always(Action::with(talker)));
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
     let mode = json!({"enabled": true, "require_approval": approval, "backend": backend});
-    scene.althing.file("team.yaml", Team::on(&base, 2).rule("interactive_mode", mode).text());
-    scene
+    fixture.althing.file("team.yaml", Team::on(&base, 2).rule("interactive_mode", mode).text());
+    fixture
 }
 
 /// The context paths of every run that started, and whether they are writable.
-fn granted(scene: &Scene) -> Vec<Vec<(String, bool)>> {
-    let events = scene.althing.events();
+fn granted(fixture: &Fixture) -> Vec<Vec<(String, bool)>> {
+    let events = fixture.althing.events();
     let created = of_type(&events, "task_created").into_iter().map(|event| &event["data"]["spec"]);
     let paths = |spec: &Value| {
         let paths = spec["context_paths"].as_array().cloned().unwrap_or_default();
@@ -67,17 +67,17 @@ fn pair(path: &Path, writable: bool) -> (String, bool) {
     (path.display().to_string(), writable)
 }
 
-fn chat(scene: &Scene, lines: &str, args: &[&str]) -> althing_testkit::Output {
-    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
+fn chat(fixture: &Fixture, lines: &str, args: &[&str]) -> althing_testkit::Output {
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
     command.stdin(lines).spawn().wait(LIMIT).expect_code(0)
 }
 
 #[test]
-fn a_path_that_is_typed_on_the_screen_is_granted_to_the_run_of_that_message() {
-    let scene = direct();
-    let (notes, plan) = files(&scene);
+fn a_path_typed_on_the_screen_is_granted_to_the_run_of_that_message() {
+    let fixture = direct();
+    let (notes, plan) = files(&fixture);
     let command =
-        scene.althing.new_command().args(["--config", "team.yaml", "--quick", "--single-agent", "a"]);
+        fixture.althing.new_command().args(["--config", "team.yaml", "--quick", "--single-agent", "a"]);
     let mut terminal = command.terminal(140, 40);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("tidy @notes:w by @pl");
@@ -87,18 +87,18 @@ fn a_path_that_is_typed_on_the_screen_is_granted_to_the_run_of_that_message() {
     terminal.keys("\r");
     terminal.wait_for("Files written to context paths:", LIMIT);
     assert_eq!(std::fs::read_to_string(notes.join("new.txt")).unwrap(), "written\n");
-    assert_eq!(granted(&scene), [[pair(&notes, true), pair(&plan, false)]]);
+    assert_eq!(granted(&fixture), [[pair(&notes, true), pair(&plan, false)]]);
     // The next message grants nothing by itself.
     terminal.keys("and again\r");
     terminal.wait_for("Run: and again", LIMIT);
-    assert_eq!(granted(&scene)[1], []);
+    assert_eq!(granted(&fixture)[1], []);
 }
 
 #[test]
 fn a_completed_file_can_be_granted_for_writing() {
-    let scene = direct();
-    let (_, plan) = files(&scene);
-    let mut terminal = scene.althing.new_command().args(["--config", "team.yaml"]).terminal(140, 40);
+    let fixture = direct();
+    let (_, plan) = files(&fixture);
+    let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(140, 40);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("mend @pl");
     terminal.wait_for("@plan.md", LIMIT);
@@ -106,24 +106,24 @@ fn a_completed_file_can_be_granted_for_writing() {
     terminal.wait_for("› mend @plan.md:w", LIMIT);
     terminal.keys("\r");
     terminal.wait_for("Run: mend /", LIMIT);
-    assert_eq!(granted(&scene), [[pair(&plan, true)]]);
+    assert_eq!(granted(&fixture), [[pair(&plan, true)]]);
 }
 
 #[test]
 fn the_first_message_on_the_command_line_grants_its_paths_too() {
-    let scene = direct();
-    let (notes, _) = files(&scene);
-    let command = scene.althing.new_command().args(["--config", "team.yaml", "tidy @notes:w"]);
+    let fixture = direct();
+    let (notes, _) = files(&fixture);
+    let command = fixture.althing.new_command().args(["--config", "team.yaml", "tidy @notes:w"]);
     let terminal = command.terminal(140, 40);
     terminal.wait_for("Run: tidy /", LIMIT);
-    assert_eq!(granted(&scene), [[pair(&notes, true)]]);
+    assert_eq!(granted(&fixture), [[pair(&notes, true)]]);
 }
 
 #[test]
-fn the_approval_box_shows_what_the_run_may_read_and_write() {
-    let scene = interactive(json!({"task": "Tidy up"}), true);
-    let (notes, plan) = files(&scene);
-    let mut terminal = scene.althing.new_command().args(["--config", "team.yaml"]).terminal(190, 40);
+fn the_approval_dialog_shows_what_the_run_may_read_and_write() {
+    let fixture = interactive(json!({"task": "Tidy up"}), true);
+    let (notes, plan) = files(&fixture);
+    let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(190, 40);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("tidy @notes:w by @plan.md \r");
     let screen = terminal.wait_for("Cancel esc", LIMIT);
@@ -135,33 +135,33 @@ fn the_approval_box_shows_what_the_run_may_read_and_write() {
     assert!(writes.contains(&start(&notes)), "{screen}");
     terminal.keys("\r");
     terminal.wait_for("Run: Tidy up", LIMIT);
-    assert_eq!(granted(&scene), [[pair(&notes, true), pair(&plan, false)]]);
+    assert_eq!(granted(&fixture), [[pair(&notes, true), pair(&plan, false)]]);
 }
 
 #[test]
 fn a_path_that_is_typed_in_chat_is_granted_whether_or_not_runs_are_approved() {
     for approval in [true, false] {
-        let scene = interactive(json!({"task": "Tidy up", "refinement": false}), approval);
-        let (notes, plan) = files(&scene);
-        chat(&scene, "tidy @notes:w by @plan.md\nand again\n", &["--approve", "always"]);
-        assert_eq!(granted(&scene), [vec![pair(&notes, true), pair(&plan, false)], vec![]]);
+        let fixture = interactive(json!({"task": "Tidy up", "refinement": false}), approval);
+        let (notes, plan) = files(&fixture);
+        chat(&fixture, "tidy @notes:w by @plan.md\nand again\n", &["--approve", "always"]);
+        assert_eq!(granted(&fixture), [vec![pair(&notes, true), pair(&plan, false)], vec![]]);
         assert_eq!(std::fs::read_to_string(notes.join("new.txt")).unwrap(), "written\n");
     }
-    let scene = direct();
-    let (notes, _) = files(&scene);
-    chat(&scene, "tidy @notes:w\n", &[]);
-    assert_eq!(granted(&scene), [[pair(&notes, true)]]);
+    let fixture = direct();
+    let (notes, _) = files(&fixture);
+    chat(&fixture, "tidy @notes:w\n", &[]);
+    assert_eq!(granted(&fixture), [[pair(&notes, true)]]);
     assert_eq!(std::fs::read_to_string(notes.join("new.txt")).unwrap(), "written\n");
 }
 
 #[test]
 fn a_plan_reads_the_granted_path_and_its_execution_may_write_it() {
-    let scene = althing();
-    scene.file("notes/old.txt", "old\n");
-    let notes = scene.work_dir().join("notes").canonicalize().unwrap();
-    let command = scene.new_command().args(["chat", "--offline", "--plan", "--approve", "always"]);
+    let fixture = althing();
+    fixture.file("notes/old.txt", "old\n");
+    let notes = fixture.work_dir().join("notes").canonicalize().unwrap();
+    let command = fixture.new_command().args(["chat", "--offline", "--plan", "--approve", "always"]);
     command.stdin("Write a tool that tidies @notes:w\n").spawn().wait(LIMIT).expect_code(0);
-    let events = scene.events();
+    let events = fixture.events();
     let created = of_type(&events, "task_created").into_iter().map(|event| &event["data"]["spec"]);
     let runs: Vec<&Value> = created.filter(|spec| spec["kind"] == "run").collect();
     assert_eq!(runs.len(), 2, "planning, then execution");
@@ -172,43 +172,43 @@ fn a_plan_reads_the_granted_path_and_its_execution_may_write_it() {
 }
 
 #[test]
-fn a_protected_path_is_not_granted_for_writing_and_the_person_is_told() {
-    let scene = direct();
-    let (notes, _) = files(&scene);
+fn a_protected_path_is_not_granted_for_writing_and_the_user_is_notified() {
+    let fixture = direct();
+    let (notes, _) = files(&fixture);
     let paths = json!([{"path": notes, "permission": "write", "protected_paths": ["old.txt"]}]);
-    let team = Team::on(&scene.server.base_url(), 2).rule("context_paths", paths);
-    scene.althing.file("team.yaml", team.text());
-    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml"]);
+    let team = Team::on(&fixture.server.base_url(), 2).rule("context_paths", paths);
+    fixture.althing.file("team.yaml", team.text());
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
     let output = command.stdin("mend @notes/old.txt:w\n").spawn().wait(LIMIT).expect_code(2);
     assert!(output.stderr.contains("is protected"), "{}", output.stderr);
-    assert!(granted(&scene).is_empty() && scene.server.requests().is_empty(), "nobody was asked");
+    assert!(granted(&fixture).is_empty() && fixture.server.requests().is_empty(), "nobody was asked");
 }
 
 #[test]
-fn what_a_model_writes_grants_nothing() {
+fn a_mention_written_by_a_model_grants_nothing() {
     for approval in [true, false] {
         let launch = json!({"task": "Tidy @notes:w by @plan.md", "context": "@notes:w", "refinement": false});
-        let scene = interactive(launch, approval);
-        files(&scene);
-        chat(&scene, "tidy my notes\n", &["--approve", "always"]);
-        assert_eq!(granted(&scene), [[]]);
+        let fixture = interactive(launch, approval);
+        files(&fixture);
+        chat(&fixture, "tidy my notes\n", &["--approve", "always"]);
+        assert_eq!(granted(&fixture), [[]]);
     }
 }
 
 #[test]
-fn what_a_program_sends_as_an_op_grants_only_what_the_op_says() {
-    let scene = direct();
-    let (notes, plan) = files(&scene);
+fn an_op_grants_only_its_explicit_grants() {
+    let fixture = direct();
+    let (notes, plan) = files(&fixture);
     let plain = json!({"op": "send_message", "text": "Tidy @notes:w"});
     let grants = json!([{"path": plan, "permission": "read"}]);
     let outright = json!({"op": "send_message", "text": "Tidy by the plan", "grants": grants});
-    chat(&scene, &format!("{plain}\n{outright}\n"), &["--json"]);
-    assert_eq!(granted(&scene), [vec![], vec![pair(&plan, false)]]);
+    chat(&fixture, &format!("{plain}\n{outright}\n"), &["--json"]);
+    assert_eq!(granted(&fixture), [vec![], vec![pair(&plan, false)]]);
     assert!(!notes.join("new.txt").exists());
 }
 
 #[test]
-fn what_a_client_writes_over_mcp_grants_nothing() {
+fn a_mention_from_an_mcp_client_grants_nothing() {
     let althing = althing();
     althing.file("plan.md", "the plan\n");
     let mut client = Client::start(&althing, &["--offline"]);

@@ -2,90 +2,90 @@
 
 use althing_testkit::{FakeModel, Reply, Script};
 
-use super::support::{LIMIT, Scene, althing, bare, run, texts};
+use super::support::{Fixture, LIMIT, althing, bare, run, texts};
 
 #[test]
 fn a_dash_reads_the_task_from_stdin() {
-    let scene = Scene::new(2, Script::parliament());
-    let command = scene.command(&["-"]).stdin("A task\nof two lines, with æøå");
+    let fixture = Fixture::new(2, Script::parliament());
+    let command = fixture.command(&["-"]).stdin("A task\nof two lines, with æøå");
     command.spawn().wait(LIMIT).expect_code(0);
-    assert!(texts(&scene.server.requests()[0]).contains("A task\nof two lines, with æøå"));
+    assert!(texts(&fixture.server.requests()[0]).contains("A task\nof two lines, with æøå"));
 }
 
 #[test]
 fn only_the_agents_that_are_named_take_part() {
-    let scene = Scene::new(3, Script::parliament());
-    let output = scene.run(&["--agents", "b,c", "task"]).expect_code(0);
-    let calls: Vec<(String, usize)> = scene.calls().into_iter().collect();
+    let fixture = Fixture::new(3, Script::parliament());
+    let output = fixture.run(&["--agents", "b,c", "task"]).expect_code(0);
+    let calls: Vec<(String, usize)> = fixture.calls().into_iter().collect();
     assert_eq!(calls, [("model-b".to_owned(), 3), ("model-c".to_owned(), 2)]);
     assert_eq!(output.stdout, "Final answer of model-b\n");
 }
 
 #[test]
 fn a_single_agent_is_the_named_one() {
-    let scene = Scene::new(3, Script::parliament());
-    scene.run(&["--single-agent", "c", "task"]).expect_code(0);
-    assert_eq!(scene.calls().into_iter().collect::<Vec<_>>(), [("model-c".to_owned(), 3)]);
+    let fixture = Fixture::new(3, Script::parliament());
+    fixture.run(&["--single-agent", "c", "task"]).expect_code(0);
+    assert_eq!(fixture.calls().into_iter().collect::<Vec<_>>(), [("model-c".to_owned(), 3)]);
 }
 
 #[test]
-fn without_an_id_the_first_agent_is_alone_and_the_word_is_the_task() {
-    let scene = Scene::new(3, Script::parliament());
-    scene.run(&["--single-agent", "What is new?"]).expect_code(0);
-    assert_eq!(scene.calls().into_iter().collect::<Vec<_>>(), [("model-a".to_owned(), 3)]);
-    assert!(texts(&scene.server.requests()[0]).contains("What is new?"));
+fn without_an_agent_id_the_first_agent_works_alone_and_the_word_is_the_task() {
+    let fixture = Fixture::new(3, Script::parliament());
+    fixture.run(&["--single-agent", "What is new?"]).expect_code(0);
+    assert_eq!(fixture.calls().into_iter().collect::<Vec<_>>(), [("model-a".to_owned(), 3)]);
+    assert!(texts(&fixture.server.requests()[0]).contains("What is new?"));
 
-    let scene = Scene::new(3, Script::parliament());
-    scene.run(&["What is new?", "--single-agent"]).expect_code(0);
-    assert_eq!(scene.calls().into_iter().collect::<Vec<_>>(), [("model-a".to_owned(), 3)]);
+    let fixture = Fixture::new(3, Script::parliament());
+    fixture.run(&["What is new?", "--single-agent"]).expect_code(0);
+    assert_eq!(fixture.calls().into_iter().collect::<Vec<_>>(), [("model-a".to_owned(), 3)]);
 }
 
 #[test]
-fn an_agent_that_is_not_there_is_refused_with_the_ids_that_are() {
+fn an_unknown_agent_is_an_error_that_lists_the_known_ids() {
     let cases: [&[&str]; 3] = [
         &["--agents", "a,zoe", "task"],
         &["--single-agent", "zoe", "task"],
         &["--agents", "zoe", "--quick", "task"],
     ];
     for args in cases {
-        let scene = Scene::new(3, Script::parliament());
-        let output = scene.run(args).expect_code(1);
+        let fixture = Fixture::new(3, Script::parliament());
+        let output = fixture.run(args).expect_code(1);
         assert!(output.stderr.contains("zoe") && output.stderr.contains("a, b, c"), "{}", output.stderr);
-        assert_eq!((output.stdout.as_str(), scene.server.request_count()), ("", 0));
+        assert_eq!((output.stdout.as_str(), fixture.server.request_count()), ("", 0));
     }
 }
 
 #[test]
 fn in_a_conversation_too_only_the_agents_that_are_named_take_part() {
-    let scene = Scene::new(3, Script::parliament());
-    let chat = || scene.althing.new_command().args(["chat", "--config", "team.yaml"]).stdin("task\n");
+    let fixture = Fixture::new(3, Script::parliament());
+    let chat = || fixture.althing.new_command().args(["chat", "--config", "team.yaml"]).stdin("task\n");
     chat().args(["--agents", "b,c"]).spawn().wait(LIMIT).expect_code(0);
-    let models: Vec<String> = scene.calls().into_keys().collect();
+    let models: Vec<String> = fixture.calls().into_keys().collect();
     assert_eq!(models, ["model-b", "model-c"]);
     let refused = chat().args(["--agents", "b,zoe"]).spawn().wait(LIMIT).expect_code(1);
     assert!(refused.stderr.contains("no agent `zoe`"), "{}", refused.stderr);
 }
 
 #[test]
-fn a_single_run_does_not_pretend_to_go_on_in_a_conversation() {
-    let scene = Scene::new(1, Script::parliament());
+fn a_single_run_cannot_continue_a_conversation() {
+    let fixture = Fixture::new(1, Script::parliament());
     for args in [&["--continue", "task"][..], &["--session", "20261115-095612-7f3a", "task"]] {
-        let output = scene.run(args).expect_code(1);
+        let output = fixture.run(args).expect_code(1);
         assert!(output.stderr.contains("althing chat"), "{}", output.stderr);
     }
-    assert_eq!(scene.server.request_count(), 0);
+    assert_eq!(fixture.server.request_count(), 0);
 }
 
 #[test]
 fn a_config_with_one_agent_is_a_run_of_a_single_agent() {
-    let scene = Scene::new(1, Script::parliament());
-    let result = scene.result(&["task"]);
+    let fixture = Fixture::new(1, Script::parliament());
+    let result = fixture.result(&["task"]);
     assert_eq!(result["modes"]["agent_mode"], "single");
     assert_eq!(result["coordination_summary"]["agents"].as_array().unwrap().len(), 1);
 }
 
 #[test]
-fn offline_needs_nothing_and_says_what_it_is() {
+fn the_offline_model_needs_nothing_and_is_labelled() {
     let althing = althing();
     althing.file("althing.yaml", "agents: [{id: x, backend: {type: nonsense}}]");
     let output = run(&althing, &["--offline", "--automation", "Compare three ways to cache HTTP responses"])
@@ -109,7 +109,7 @@ fn a_model_on_the_command_line_needs_no_config() {
 }
 
 #[test]
-fn without_a_config_a_local_ollama_is_found_named_and_used() {
+fn without_a_config_a_local_ollama_is_detected_announced_and_used() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let host = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
     let command = bare().args(["--automation", "task"]).env("OLLAMA_HOST", &host);
@@ -122,29 +122,30 @@ fn without_a_config_a_local_ollama_is_found_named_and_used() {
 }
 
 #[test]
-fn an_agents_own_words_about_itself_reach_its_model_and_no_other() {
-    let scene = Scene::new(2, Script::parliament());
-    let config = std::fs::read_to_string(scene.althing.work_dir().join("team.yaml")).unwrap();
+fn an_agents_system_message_reaches_only_its_own_model() {
+    let fixture = Fixture::new(2, Script::parliament());
+    let config = std::fs::read_to_string(fixture.althing.work_dir().join("team.yaml")).unwrap();
     let mut config: serde_json::Value = serde_json::from_str(&config).unwrap();
     config["agents"][1]["system_message"] = "You are a careful librarian.".into();
-    scene.althing.file("team.yaml", config.to_string());
-    scene.run(&["task"]).expect_code(0);
-    let told = |model: &str| scene.server.requests_of(model)[0].system_text().contains("a careful librarian");
+    fixture.althing.file("team.yaml", config.to_string());
+    fixture.run(&["task"]).expect_code(0);
+    let told =
+        |model: &str| fixture.server.requests_of(model)[0].system_text().contains("a careful librarian");
     assert!(told("model-b") && !told("model-a"));
 }
 
 #[test]
 fn parameters_headers_and_the_key_go_to_the_server_as_configured() {
-    let scene = Scene::with(1, Script::parliament(), |team| {
+    let fixture = Fixture::with(1, Script::parliament(), |team| {
         team.backend(0, "temperature", 0.25).backend(0, "api_key", "${MY_OWN_KEY}").backend(
             0,
             "extra_headers",
             serde_json::json!({"x-team": "blue"}),
         )
     });
-    let command = scene.command(&["task"]).env("MY_OWN_KEY", "key-from-the-environment");
+    let command = fixture.command(&["task"]).env("MY_OWN_KEY", "key-from-the-environment");
     command.spawn().wait(LIMIT).expect_code(0);
-    let request = &scene.server.requests()[0];
+    let request = &fixture.server.requests()[0];
     assert_eq!(request.body()["temperature"], 0.25);
     assert_eq!(request.header("x-team"), Some("blue"));
     assert_eq!(request.header("authorization"), Some("Bearer key-from-the-environment"));
@@ -152,10 +153,10 @@ fn parameters_headers_and_the_key_go_to_the_server_as_configured() {
 
 #[test]
 fn options_work_before_and_after_a_command() {
-    let scene = Scene::new(1, Script::always(Reply::text("done")));
-    scene.run(&["--quick", "task"]).expect_code(0);
+    let fixture = Fixture::new(1, Script::always(Reply::text("done")));
+    fixture.run(&["--quick", "task"]).expect_code(0);
     for args in [["--json", "sessions"], ["sessions", "--json"]] {
-        let output = run(&scene.althing, &args).expect_code(0);
+        let output = run(&fixture.althing, &args).expect_code(0);
         let list: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
         assert_eq!(list.as_array().unwrap().len(), 1);
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use althing_testkit::{Reply, Script};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, of_type};
+use super::support::{Fixture, LIMIT, of_type};
 
 fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().unwrap_or_else(|| panic!("not an object: {value}")).keys().map(String::as_str).collect()
@@ -16,8 +16,8 @@ fn set<const N: usize>(keys: [&str; N]) -> BTreeSet<&str> {
 }
 
 /// The events in the log, without the fields of the file format.
-fn facts(scene: &Scene) -> Vec<Value> {
-    let mut events = scene.althing.events();
+fn facts(fixture: &Fixture) -> Vec<Value> {
+    let mut events = fixture.althing.events();
     for event in &mut events {
         let fields = event.as_object_mut().unwrap();
         assert!(fields.remove("crc").is_some(), "a line has a checksum: {event}");
@@ -34,8 +34,8 @@ fn lines(stdout: &str) -> Vec<Value> {
 #[test]
 fn the_answer_is_on_stdout_alone_and_the_progress_on_stderr_alone() {
     let script = Script::parliament().on("model-a").nth(2, Reply::text("Line one.\n\nLine two.").chunks(4));
-    let scene = Scene::new(3, script);
-    let output = scene.run(&["task"]).expect_code(0);
+    let fixture = Fixture::new(3, script);
+    let output = fixture.run(&["task"]).expect_code(0);
     assert_eq!(output.stdout, "Line one.\n\nLine two.\n");
     assert!(!output.stderr.contains("Line one."), "{}", output.stderr);
     for agent in ["a", "b", "c"] {
@@ -47,8 +47,8 @@ fn the_answer_is_on_stdout_alone_and_the_progress_on_stderr_alone() {
 
 #[test]
 fn the_result_object_has_exactly_the_fields_of_the_contract() {
-    let scene = Scene::new(3, Script::parliament());
-    let result = scene.result(&["Compare"]);
+    let fixture = Fixture::new(3, Script::parliament());
+    let result = fixture.result(&["Compare"]);
     assert_eq!(
         keys(&result),
         set([
@@ -93,8 +93,8 @@ fn the_result_object_has_exactly_the_fields_of_the_contract() {
 
 #[test]
 fn the_coordination_summary_has_exactly_the_fields_of_the_contract() {
-    let scene = Scene::new(3, Script::parliament());
-    let result = scene.result(&["Compare"]);
+    let fixture = Fixture::new(3, Script::parliament());
+    let result = fixture.result(&["Compare"]);
     let summary = &result["coordination_summary"];
     assert_eq!(
         keys(summary),
@@ -116,12 +116,13 @@ fn the_coordination_summary_has_exactly_the_fields_of_the_contract() {
 
 #[test]
 fn prices_of_the_config_give_the_cost_of_the_run() {
-    let scene = Scene::new(1, Script::parliament());
+    let fixture = Fixture::new(1, Script::parliament());
     let mut config: Value =
-        serde_json::from_slice(&std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap()).unwrap();
+        serde_json::from_slice(&std::fs::read(fixture.althing.work_dir().join("team.yaml")).unwrap())
+            .unwrap();
     config["prices"] = json!({"model-a": {"input_per_million": 1000, "output_per_million": 10_000}});
-    scene.althing.file("team.yaml", config.to_string());
-    let result = scene.result(&["task"]);
+    fixture.althing.file("team.yaml", config.to_string());
+    let result = fixture.result(&["task"]);
     // Three calls with 100 input tokens and 20 output tokens each.
     let cost = result["usage"]["cost_usd"].as_f64().unwrap();
     assert!((cost - 3.0 * (0.1 + 0.2)).abs() < 1e-9, "{cost}");
@@ -129,8 +130,8 @@ fn prices_of_the_config_give_the_cost_of_the_run() {
 
 #[test]
 fn a_failed_run_gives_a_result_object_too() {
-    let scene = Scene::new(2, Script::always(Reply::text("no tool")));
-    let output = scene.run(&["--json", "task"]).expect_code(2);
+    let fixture = Fixture::new(2, Script::always(Reply::text("no tool")));
+    let output = fixture.run(&["--json", "task"]).expect_code(2);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((&result["status"], &result["final_answer"]), (&json!("failed"), &Value::Null));
     let error = result["error"].as_str().unwrap();
@@ -142,11 +143,11 @@ fn a_failed_run_gives_a_result_object_too() {
 }
 
 #[test]
-fn the_result_is_kept_beside_the_log() {
-    let scene = Scene::new(2, Script::parliament());
-    let result = scene.result(&["task"]);
+fn the_result_is_stored_beside_the_log() {
+    let fixture = Fixture::new(2, Script::parliament());
+    let result = fixture.result(&["task"]);
     let dir = std::path::Path::new(result["log_dir"].as_str().unwrap());
-    assert!(dir.starts_with(scene.session()), "{}", dir.display());
+    assert!(dir.starts_with(fixture.session()), "{}", dir.display());
     assert_eq!(std::fs::read_to_string(dir.join("final_answer.md")).unwrap(), "Final answer of model-a");
     let answers = std::fs::read_to_string(dir.join("answers.md")).unwrap();
     assert!(answers.contains("# agent2.1 (b)\n\nAnswer of model-b\n"), "{answers}");
@@ -154,9 +155,9 @@ fn the_result_is_kept_beside_the_log() {
 
 #[test]
 fn streamed_events_are_the_facts_of_the_log() {
-    let scene = Scene::new(3, Script::parliament());
-    let output = scene.run(&["--stream-events", "task"]).expect_code(0);
-    assert_eq!(lines(&output.stdout), facts(&scene));
+    let fixture = Fixture::new(3, Script::parliament());
+    let output = fixture.run(&["--stream-events", "task"]).expect_code(0);
+    assert_eq!(lines(&output.stdout), facts(&fixture));
     let events = lines(&output.stdout);
     assert_eq!(of_type(&events, "session_opened").len(), 1);
     assert_eq!(of_type(&events, "session_closed").len(), 1);
@@ -165,8 +166,8 @@ fn streamed_events_are_the_facts_of_the_log() {
 
 #[test]
 fn every_event_names_its_number_time_task_cause_and_type() {
-    let scene = Scene::new(3, Script::parliament());
-    let output = scene.run(&["--stream-events", "task"]).expect_code(0);
+    let fixture = Fixture::new(3, Script::parliament());
+    let output = fixture.run(&["--stream-events", "task"]).expect_code(0);
     for (number, event) in (1..).zip(lines(&output.stdout)) {
         assert_eq!(keys(&event), set(["seq", "at", "task", "cause", "type", "data"]), "{event}");
         assert_eq!(event["seq"], number);
@@ -175,14 +176,14 @@ fn every_event_names_its_number_time_task_cause_and_type() {
 }
 
 #[test]
-fn with_all_the_passing_deltas_are_streamed_too() {
+fn with_all_streamed_progress_is_printed_too() {
     let script =
         Script::parliament().on("model-a").nth(2, Reply::text("one two three").reasoning("hm").chunks(3));
-    let scene = Scene::new(2, script);
-    let output = scene.run(&["--stream-events=all", "task"]).expect_code(0);
+    let fixture = Fixture::new(2, script);
+    let output = fixture.run(&["--stream-events=all", "task"]).expect_code(0);
     let (deltas, events): (Vec<Value>, Vec<Value>) =
         lines(&output.stdout).into_iter().partition(|line| line["seq"].is_null());
-    assert_eq!(events, facts(&scene));
+    assert_eq!(events, facts(&fixture));
     let text = |kind: &str| -> String {
         let of_kind = deltas.iter().filter(|delta| delta["type"] == "delta" && delta["kind"] == kind);
         of_kind.filter_map(|delta| delta["text"].as_str()).collect()
@@ -193,25 +194,25 @@ fn with_all_the_passing_deltas_are_streamed_too() {
 
 #[test]
 fn the_answer_goes_to_the_output_file_as_well() {
-    let scene = Scene::new(2, Script::parliament());
-    let output = scene.run(&["--output-file", "answer.md", "task"]).expect_code(0);
+    let fixture = Fixture::new(2, Script::parliament());
+    let output = fixture.run(&["--output-file", "answer.md", "task"]).expect_code(0);
     assert_eq!(output.stdout, "Final answer of model-a\n");
-    let kept = std::fs::read_to_string(scene.althing.work_dir().join("answer.md")).unwrap();
+    let kept = std::fs::read_to_string(fixture.althing.work_dir().join("answer.md")).unwrap();
     assert_eq!(kept.trim_end(), "Final answer of model-a");
 }
 
 #[test]
 fn an_output_file_that_cannot_be_written_loses_no_answer() {
-    let scene = Scene::new(1, Script::parliament());
-    let output = scene.run(&["--output-file", "no/such/place.md", "task"]).expect_code(1);
+    let fixture = Fixture::new(1, Script::parliament());
+    let output = fixture.run(&["--output-file", "no/such/place.md", "task"]).expect_code(1);
     assert!(output.stderr.contains("no/such/place.md"), "{}", output.stderr);
     assert!(output.stderr.contains("final_answer.md"), "it says where the answer is: {}", output.stderr);
-    let kept = scene.session().join("tasks/r1/final_answer.md");
+    let kept = fixture.session().join("tasks/r1/final_answer.md");
     assert_eq!(std::fs::read_to_string(kept).unwrap(), "Final answer of model-a");
 }
 
 #[test]
-fn help_and_version_are_answers() {
+fn help_and_version_exit_with_0() {
     for (args, expected) in [(["--help"], "Exit status"), (["--version"], "althing ")] {
         let output = super::support::run(&super::support::althing(), &args).expect_code(0);
         assert!(output.stdout.contains(expected) && output.stderr.is_empty(), "{output:?}");
@@ -228,8 +229,8 @@ fn the_version_says_what_the_program_was_built_from() {
 }
 
 #[test]
-fn a_reader_that_goes_away_early_does_not_stop_or_hang_the_run() {
-    let scene = Scene::new(3, Script::parliament());
+fn a_closed_pipe_does_not_stop_or_hang_the_run() {
+    let fixture = Fixture::new(3, Script::parliament());
     let binary = env!("CARGO_BIN_EXE_althing");
     for args in ["--stream-events=all task", "task", "--json task"] {
         // `true` reads nothing, so every write fails with a closed pipe.
@@ -237,7 +238,7 @@ fn a_reader_that_goes_away_early_does_not_stop_or_hang_the_run() {
             "set -o pipefail; {{ {binary} --config team.yaml --automation {args}; echo \"code $?\" >&2; }} | true"
         );
         let shell = althing_testkit::Althing::new("/bin/bash").args(["-c", &line]);
-        let text = std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap();
+        let text = std::fs::read(fixture.althing.work_dir().join("team.yaml")).unwrap();
         shell.file("team.yaml", text);
         let output = shell.spawn().wait(LIMIT);
         assert!(output.stderr.contains("code 0"), "{args}: {output:?}");
@@ -245,9 +246,9 @@ fn a_reader_that_goes_away_early_does_not_stop_or_hang_the_run() {
 }
 
 #[test]
-fn output_that_cannot_be_written_is_not_passed_over_in_silence() {
-    let scene = Scene::new(1, Script::parliament());
-    let text = std::fs::read(scene.althing.work_dir().join("team.yaml")).unwrap();
+fn output_that_cannot_be_written_is_an_error() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let text = std::fs::read(fixture.althing.work_dir().join("team.yaml")).unwrap();
     let task = r#"{"id": "one", "agent": "command", "command": ["true"], "executionMode": "headless", "prompt": ""}"#;
     let flow = format!(r#"{{"name": "flow", "stages": [{{"name": "one", "tasks": [{task}]}}]}}"#);
     for args in ["task", "--json task", "--stream-events task", "--stream-events workflow run flow.yaml"] {

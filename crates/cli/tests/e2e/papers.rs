@@ -22,7 +22,7 @@ fn root() -> PathBuf {
 }
 
 /// The binary in a project as the documentation assumes it: a repository with sources and the examples.
-fn desk() -> Althing {
+fn docs_project() -> Althing {
     let althing = althing();
     let bin = althing.home_dir().join("bin");
     std::fs::create_dir_all(&bin).unwrap();
@@ -73,7 +73,7 @@ fn problems(althing: &Althing, file: &str) -> Result<(), String> {
 }
 
 #[test]
-fn every_example_is_told_of_is_valid_and_runs_with_the_offline_model() {
+fn every_example_is_listed_valid_and_runs_with_the_offline_model() {
     let folder = root().join("examples");
     let list = std::fs::read_to_string(folder.join("README.md")).unwrap();
     let entries = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
@@ -83,8 +83,8 @@ fn every_example_is_told_of_is_valid_and_runs_with_the_offline_model() {
     assert!(names.len() >= 14, "{names:?}");
     in_parallel(4, names, |name| {
         ensure(list.contains(&format!("({name})")), || format!("{name} is not in examples/README.md"))?;
-        let desk = desk();
-        problems(&desk, &format!("examples/{name}"))?;
+        let docs_project = docs_project();
+        problems(&docs_project, &format!("examples/{name}"))?;
         let text = std::fs::read_to_string(folder.join(&name)).unwrap();
         let commands: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("#   ")).collect();
         ensure(!commands.is_empty(), || format!("{name} does not say how it is run"))?;
@@ -96,7 +96,7 @@ fn every_example_is_told_of_is_valid_and_runs_with_the_offline_model() {
                 Some(rest) => format!("echo 'Compare two parsers' | althing chat --approve always {rest}"),
                 None => command.to_owned(),
             };
-            let output = shell(&desk, &command);
+            let output = shell(&docs_project, &command);
             let answered = output.code == Some(0) && !output.stdout.trim().is_empty();
             ensure(answered, || format!("{name}: {command}\n{}\n{}", output.stdout, output.stderr))?;
         }
@@ -105,7 +105,7 @@ fn every_example_is_told_of_is_valid_and_runs_with_the_offline_model() {
 }
 
 /// The documents whose commands are run.
-const PAPERS: [&str; 10] = [
+const DOCUMENTS: [&str; 10] = [
     "README.md",
     "docs/start.md",
     "docs/runs.md",
@@ -119,22 +119,22 @@ const PAPERS: [&str; 10] = [
 ];
 
 /// A fenced code block of a document.
-struct Block<'a> {
+struct CodeBlock<'a> {
     kind: &'a str,
     text: String,
     /// Whether the line above says that it is not run, and why.
-    excused: bool,
+    is_skipped: bool,
 }
 
-fn blocks(paper: &str) -> Vec<Block<'_>> {
+fn blocks(document: &str) -> Vec<CodeBlock<'_>> {
     let mut found = Vec::new();
-    let mut lines = paper.lines();
+    let mut lines = document.lines();
     let mut above = "";
     while let Some(line) = lines.next() {
         if let Some(kind) = line.strip_prefix("```") {
             let text: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
-            let excused = above.starts_with("<!-- not run: ");
-            found.push(Block { kind, text: text.join("\n"), excused });
+            let is_skipped = above.starts_with("<!-- not run: ");
+            found.push(CodeBlock { kind, text: text.join("\n"), is_skipped });
         }
         if !line.is_empty() {
             above = line;
@@ -144,27 +144,27 @@ fn blocks(paper: &str) -> Vec<Block<'_>> {
 }
 
 /// Follows a document as a reader would: writes the files that it shows, and runs its commands in order.
-fn follow(name: &str) -> Result<(), String> {
-    let paper = std::fs::read_to_string(root().join(name)).unwrap();
-    let desk = desk();
-    for block in blocks(&paper) {
-        let Block { kind, text, excused } = block;
+fn run_document(name: &str) -> Result<(), String> {
+    let document = std::fs::read_to_string(root().join(name)).unwrap();
+    let docs_project = docs_project();
+    for block in blocks(&document) {
+        let CodeBlock { kind, text, is_skipped } = block;
         match kind {
             "yaml" => {
                 let file = text.lines().next().and_then(|line| line.strip_prefix("# "));
                 let is_name = |file: &&str| Path::new(file).extension().is_some_and(|kind| kind == "yaml");
                 let file = file.filter(is_name).filter(|file| !file.contains(' '));
                 let file = file.ok_or_else(|| format!("{name}: a config has no name:\n{text}"))?;
-                desk.file(file, &text);
-                problems(&desk, file).map_err(|why| format!("{name}: {why}"))?;
+                docs_project.file(file, &text);
+                problems(&docs_project, file).map_err(|why| format!("{name}: {why}"))?;
             }
             "json" => {
                 let values = serde_json::Deserializer::from_str(&text).into_iter::<Value>();
                 let wrong = { values }.find_map(Result::err);
                 ensure(wrong.is_none(), || format!("{name}: {wrong:?} in\n{text}"))?;
             }
-            "sh" if !excused => {
-                let output = shell(&desk, &text);
+            "sh" if !is_skipped => {
+                let output = shell(&docs_project, &text);
                 let (stdout, stderr) = (&output.stdout, &output.stderr);
                 ensure(output.code == Some(0), || format!("{name}: {text}\n{stdout}\n{stderr}"))?;
             }
@@ -175,12 +175,12 @@ fn follow(name: &str) -> Result<(), String> {
 }
 
 #[test]
-fn what_the_readme_and_the_guide_tell_one_to_type_works_and_their_configs_are_valid() {
-    in_parallel(4, PAPERS, follow);
+fn the_commands_and_configs_of_the_readme_and_the_guide_work() {
+    in_parallel(4, DOCUMENTS, run_document);
 }
 
 #[test]
-fn every_option_and_command_is_in_the_table_of_what_can_be_said() {
+fn every_option_and_command_is_in_the_reference_table() {
     let table = std::fs::read_to_string(root().join("docs/scripts.md")).unwrap();
     let help = run(&althing(), &["--help"]).expect_code(0).stdout;
     let (commands, options) = help.split_once("Arguments:").unwrap();

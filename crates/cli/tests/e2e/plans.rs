@@ -8,14 +8,14 @@ use althing_testkit::process::{Signal, wait_for_event};
 use althing_testkit::{Action, FakeModel, Gate, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, Team, althing, items, run, texts};
+use super::support::{Fixture, LIMIT, Team, althing, items, run, texts};
 
 fn result(stdout: &str) -> Value {
     serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
 }
 
 #[test]
-fn a_plan_is_kept_and_carried_out_by_id_or_as_the_latest() {
+fn a_plan_is_stored_and_executed_by_id_or_as_the_latest() {
     let althing = althing();
     let planned = run(&althing, &["--offline", "--plan", "--json", "Write a word counter"]).expect_code(0);
     let planned = result(&planned.stdout);
@@ -70,7 +70,7 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
 }
 
 #[test]
-fn a_plan_that_is_not_there_is_said_and_nothing_starts() {
+fn an_unknown_plan_is_an_error_and_nothing_starts() {
     let althing = althing();
     for which in ["latest", "no-such-plan"] {
         let output = run(&althing, &["--offline", "--execute-plan", which, "--automation"]).expect_code(1);
@@ -80,7 +80,7 @@ fn a_plan_that_is_not_there_is_said_and_nothing_starts() {
 }
 
 #[test]
-fn a_plan_that_cannot_be_stored_is_said_and_its_run_still_ends_with_its_answer() {
+fn a_plan_that_cannot_be_stored_is_reported_and_its_run_still_has_its_answer() {
     let althing = althing();
     std::fs::create_dir_all(althing.state_dir()).unwrap();
     std::fs::write(althing.state_dir().join("plans"), "not a directory").unwrap();
@@ -91,13 +91,13 @@ fn a_plan_that_cannot_be_stored_is_said_and_its_run_still_ends_with_its_answer()
 }
 
 /// Stores a plan of eight tasks, each of which depends on the previous one.
-fn keep_eight(scene: &Scene) -> std::path::PathBuf {
+fn store_eight_tasks(fixture: &Fixture) -> std::path::PathBuf {
     let task = |n: usize| {
         let before: Vec<String> = (n > 1).then(|| format!("t{}", n - 1)).into_iter().collect();
         json!({"id": format!("t{n}"), "description": format!("Write part {n}"), "depends_on": before})
     };
     let tasks: Vec<Value> = (1..=8).map(task).collect();
-    let dir = scene.althing.state_dir().join("plans/plan-20261115-120000-0001");
+    let dir = fixture.althing.state_dir().join("plans/plan-20261115-120000-0001");
     std::fs::create_dir_all(&dir).unwrap();
     let plan = json!({"goal": "Write a book", "created_at": "2026-11-15T12:00:00.000Z", "tasks": tasks});
     std::fs::write(dir.join("plan.json"), plan.to_string()).unwrap();
@@ -105,7 +105,7 @@ fn keep_eight(scene: &Scene) -> std::path::PathBuf {
 }
 
 /// The plan tasks with this status in a request: in the prompt, and in later results.
-fn told(request: &RecordedRequest, status: &str) -> Vec<String> {
+fn tasks_with_status(request: &RecordedRequest, status: &str) -> Vec<String> {
     let mut tasks: Vec<String> = Vec::new();
     let shown = format!(" ({})", status.replace('_', " "));
     for message in request.messages() {
@@ -125,12 +125,12 @@ fn told(request: &RecordedRequest, status: &str) -> Vec<String> {
 
 /// Starts the first unfinished task and writes its part; after that, completes it.
 fn worker(request: &RecordedRequest) -> Reply {
-    let done = told(request, "completed");
+    let done = tasks_with_status(request, "completed");
     let Some(n) = (1..=8).find(|n| !done.contains(&format!("t{n}"))) else {
         return Reply::new_answer("The book is written.");
     };
     let update = |status: &str| json!({"id": format!("t{n}"), "status": status});
-    if told(request, "in_progress").contains(&format!("t{n}")) {
+    if tasks_with_status(request, "in_progress").contains(&format!("t{n}")) {
         return Reply::call("update_plan_task", &update("completed"));
     }
     let part = json!({"path": format!("part-{n}.txt"), "content": format!("part {n}\n")});
@@ -138,7 +138,7 @@ fn worker(request: &RecordedRequest) -> Reply {
 }
 
 /// The stored status of each task of the plan.
-fn kept_progress(plan: &Path) -> Vec<String> {
+fn stored_progress(plan: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(plan.join("progress.json")).unwrap();
     let progress: Value = serde_json::from_str(&text).unwrap();
     (1..=8).map(|n| progress[format!("t{n}")]["status"].as_str().unwrap_or("pending").to_owned()).collect()
@@ -151,25 +151,26 @@ fn a_plan_of_eight_tasks_is_killed_in_the_middle_and_resumed_without_repeating_a
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let action = Action::from(worker(request));
         // Killed when four tasks are done and the fifth has started.
-        let (done, begun) = (told(request, "completed").len(), told(request, "in_progress").len());
+        let (done, begun) =
+            (tasks_with_status(request, "completed").len(), tasks_with_status(request, "in_progress").len());
         if (done, begun) == (4, 5) { Action::gated(action, &held) } else { action }
     });
     let server = FakeModel::start_on_thread(script);
-    let scene = Scene { server, althing: althing() };
-    let team = Team::on(&scene.server.base_url(), 1).every_backend("cwd", "here");
-    scene.althing.file("team.yaml", team.text());
-    let plan = keep_eight(&scene);
-    let running = scene.spawn(&["--quick", "--execute-plan", "latest"]);
+    let fixture = Fixture { server, althing: althing() };
+    let team = Team::on(&fixture.server.base_url(), 1).every_backend("cwd", "here");
+    fixture.althing.file("team.yaml", team.text());
+    let plan = store_eight_tasks(&fixture);
+    let running = fixture.spawn(&["--quick", "--execute-plan", "latest"]);
     gate.wait_waiting_blocking(1, LIMIT);
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     gate.release_all();
-    let half = kept_progress(&plan);
+    let half = stored_progress(&plan);
     assert_eq!(half[..5], ["completed", "completed", "completed", "completed", "in_progress"]);
     assert_eq!(half[5..], ["pending"; 3]);
-    scene.resume().expect_code(0);
-    assert_eq!(kept_progress(&plan), ["completed"; 8]);
-    let events = scene.althing.events();
+    fixture.resume().expect_code(0);
+    assert_eq!(stored_progress(&plan), ["completed"; 8]);
+    let events = fixture.althing.events();
     let written = items(&events, "reply")
         .into_iter()
         .flat_map(|reply| reply["tool_calls"].as_array().into_iter().flatten());
@@ -187,39 +188,39 @@ fn a_plan_of_eight_tasks_is_killed_in_the_middle_and_resumed_without_repeating_a
 }
 
 #[test]
-fn a_plan_that_was_left_half_done_is_gone_on_with_by_another_execution_and_is_one_sessions_at_a_time() {
+fn an_unfinished_plan_is_continued_by_another_execution_and_locked_by_one_session() {
     let gate = Gate::before_headers();
     let held = gate.clone();
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let action = Action::from(worker(request));
-        if told(request, "completed").len() == 2 { Action::gated(action, &held) } else { action }
+        if tasks_with_status(request, "completed").len() == 2 { Action::gated(action, &held) } else { action }
     });
     let server = FakeModel::start_on_thread(script);
-    let scene = Scene { server, althing: althing() };
-    scene
+    let fixture = Fixture { server, althing: althing() };
+    fixture
         .althing
-        .file("team.yaml", Team::on(&scene.server.base_url(), 1).every_backend("cwd", "here").text());
-    let plan = keep_eight(&scene);
-    let running = scene.spawn(&["--quick", "--execute-plan", "latest"]);
+        .file("team.yaml", Team::on(&fixture.server.base_url(), 1).every_backend("cwd", "here").text());
+    let plan = store_eight_tasks(&fixture);
+    let running = fixture.spawn(&["--quick", "--execute-plan", "latest"]);
     gate.wait_waiting_blocking(1, LIMIT);
-    wait_for_event(&scene.althing.state_dir(), LIMIT, |event| {
+    wait_for_event(&fixture.althing.state_dir(), LIMIT, |event| {
         event["data"]["item"]["kind"] == "plan_progress"
     });
-    let second = scene.run(&["--quick", "--execute-plan", "latest"]).expect_code(1);
+    let second = fixture.run(&["--quick", "--execute-plan", "latest"]).expect_code(1);
     assert!(second.stderr.contains("is being executed by another process"), "{}", second.stderr);
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     gate.release_all();
-    let before = scene.server.request_count();
-    scene.run(&["--quick", "--execute-plan", "latest"]).expect_code(0);
-    let first = &scene.server.requests()[before];
-    assert_eq!(told(first, "completed"), ["t1", "t2"], "what is done is told as done");
-    assert_eq!(kept_progress(&plan), ["completed"; 8]);
+    let before = fixture.server.request_count();
+    fixture.run(&["--quick", "--execute-plan", "latest"]).expect_code(0);
+    let first = &fixture.server.requests()[before];
+    assert_eq!(tasks_with_status(first, "completed"), ["t1", "t2"], "what is done is told as done");
+    assert_eq!(stored_progress(&plan), ["completed"; 8]);
 }
 
 // spec: interactive/launch-run-tool/planning-then-execution
 #[test]
-fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_progress_is_kept() {
+fn a_plan_approved_in_a_conversation_is_executed_as_on_disk_and_its_progress_is_stored() {
     let tasks: Vec<Value> =
         (1..=2).map(|n| json!({"id": format!("t{n}"), "description": format!("Part {n}")})).collect();
     let answer = format!("```json\n{}\n```", json!({"tasks": tasks}));
@@ -228,7 +229,7 @@ fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_pro
         if !executes {
             return Action::from(Reply::new_answer(&answer));
         }
-        let done = told(request, "completed");
+        let done = tasks_with_status(request, "completed");
         let ids = texts(request);
         let next = ["t1", "t2", "t3"]
             .into_iter()
@@ -240,12 +241,12 @@ fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_pro
             None => Reply::new_answer("all done"),
         })
     });
-    let scene = Scene::new(1, script);
-    let command = scene.althing.new_command().args(["chat", "--config", "team.yaml", "--plan", "--quick"]);
+    let fixture = Fixture::new(1, script);
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml", "--plan", "--quick"]);
     let running = command.open_stdin().spawn();
     running.write_stdin("Write a book\n");
     let opened =
-        wait_for_event(&scene.althing.state_dir(), LIMIT, |event| event["type"] == "interaction_opened");
+        wait_for_event(&fixture.althing.state_dir(), LIMIT, |event| event["type"] == "interaction_opened");
     let plan =
         Path::new(opened["data"]["plan"]["path"].as_str().unwrap_or_else(|| panic!("{opened}"))).to_owned();
     // The user edits the plan before approving it.
@@ -264,7 +265,7 @@ fn a_plan_approved_in_a_conversation_is_carried_out_as_it_is_on_disk_and_its_pro
 /// Plans three parts, then writes them.
 fn plans_and_executes(request: &RecordedRequest) -> Reply {
     if request.tool_names().contains(&"update_plan_task") {
-        let done = told(request, "completed");
+        let done = tasks_with_status(request, "completed");
         return match ["t1", "t2"].into_iter().find(|id| !done.contains(&(*id).to_owned())) {
             Some(id) => Reply::call("update_plan_task", &json!({"id": id, "status": "completed"})),
             None => Reply::new_answer("all done"),
@@ -287,34 +288,34 @@ fn a_killed_execution_that_follows_a_plan_is_resumed_without_planning_again() {
         let action = Action::from(plans_and_executes(request));
         if is_executing(request) { Action::gated(action, &held) } else { action }
     });
-    let scene = Scene::new(1, script);
-    let running = scene.spawn(&["--quick", "--plan-and-execute", "Write a book"]);
+    let fixture = Fixture::new(1, script);
+    let running = fixture.spawn(&["--quick", "--plan-and-execute", "Write a book"]);
     gate.wait_waiting_blocking(1, LIMIT);
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     gate.release_all();
-    let planning = scene.server.requests().iter().filter(|request| !is_executing(request)).count();
-    let resumed = scene.resume().expect_code(0);
+    let planning = fixture.server.requests().iter().filter(|request| !is_executing(request)).count();
+    let resumed = fixture.resume().expect_code(0);
     assert_eq!(resumed.stdout.trim(), "all done");
-    let again = scene.server.requests().iter().filter(|request| !is_executing(request)).count();
+    let again = fixture.server.requests().iter().filter(|request| !is_executing(request)).count();
     assert_eq!(planning, again, "the plan is not made again");
 }
 
 #[test]
-fn an_execution_that_is_cancelled_before_it_begins_names_the_stored_plan() {
+fn an_execution_cancelled_before_it_starts_names_the_stored_plan() {
     let script = Script::from_fn(|request: &RecordedRequest| Action::from(plans_and_executes(request)));
-    let scene = Scene::new(1, script);
-    scene.run(&["--quick", "--plan-and-execute", "Write a book"]).expect_code(0);
-    let whole = std::fs::read_to_string(scene.log()).unwrap();
+    let fixture = Fixture::new(1, script);
+    fixture.run(&["--quick", "--plan-and-execute", "Write a book"]).expect_code(0);
+    let whole = std::fs::read_to_string(fixture.log()).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let line_with = |part: &str| lines.iter().position(|line| line.contains(part)).unwrap();
     let stored = line_with("\"kind\":\"plan_stored\"");
     let executing = line_with("\"type\":\"task_created\",\"data\":{\"id\":\"r1.execution\"");
     // The cancel arrives just after the plan was stored, or just after the planning run ended.
     for cut in [stored + 1, executing] {
-        std::fs::write(scene.log(), lines[..stored].join("\n") + "\n").unwrap();
-        let state = althing_journal::open_state(&scene.althing.state_dir()).unwrap();
-        let mut owned = SessionStore::open(&state, &SessionId::new(scene.session_id())).unwrap();
+        std::fs::write(fixture.log(), lines[..stored].join("\n") + "\n").unwrap();
+        let state = althing_journal::open_state(&fixture.althing.state_dir()).unwrap();
+        let mut owned = SessionStore::open(&state, &SessionId::new(fixture.session_id())).unwrap();
         let mut events: Vec<Arc<Event>> =
             lines[stored..cut].iter().map(|line| Arc::new(serde_json::from_str(line).unwrap())).collect();
         let last = Event::clone(events.last().unwrap());
@@ -322,9 +323,9 @@ fn an_execution_that_is_cancelled_before_it_begins_names_the_stored_plan() {
         events.push(Arc::new(Event { seq: last.seq.next(), task: None, cause: None, fact, ..last }));
         owned.journal.append(&events).unwrap();
         drop(owned);
-        let output = scene.resume().expect_code(4);
+        let output = fixture.resume().expect_code(4);
         let plan =
-            std::fs::read_dir(scene.althing.state_dir().join("plans")).unwrap().next().unwrap().unwrap();
+            std::fs::read_dir(fixture.althing.state_dir().join("plans")).unwrap().next().unwrap().unwrap();
         let (path, id) = (plan.path(), plan.file_name());
         let kept = format!(
             "the plan is stored in {}; execute it with --execute-plan {}",
@@ -341,24 +342,24 @@ fn an_execution_that_is_cancelled_before_it_begins_names_the_stored_plan() {
 #[test]
 fn a_log_that_ends_anywhere_between_plan_and_execution_is_resumed_with_one_execution_and_one_plan() {
     let script = || Script::from_fn(|request: &RecordedRequest| Action::from(plans_and_executes(request)));
-    let scene = Scene::new(1, script());
-    scene.run(&["--quick", "--plan-and-execute", "Write a book"]).expect_code(0);
+    let fixture = Fixture::new(1, script());
+    fixture.run(&["--quick", "--plan-and-execute", "Write a book"]).expect_code(0);
     let log =
-        althing_testkit::process::newest_session(&scene.althing.state_dir()).unwrap().join("events.jsonl");
+        althing_testkit::process::newest_session(&fixture.althing.state_dir()).unwrap().join("events.jsonl");
     let whole = std::fs::read_to_string(&log).unwrap();
     let lines: Vec<&str> = whole.lines().collect();
     let answered = lines.iter().position(|line| line.contains("\"kind\":\"answer\"")).unwrap();
     let executing = lines.iter().position(|line| line.contains("\"r1.execution.a1\"")).unwrap();
     for cut in answered + 1..=executing {
         std::fs::write(&log, lines[..cut].join("\n") + "\n").unwrap();
-        let resumed = scene.resume().expect_code(0);
+        let resumed = fixture.resume().expect_code(0);
         assert_eq!(resumed.stdout.trim(), "all done", "cut at {cut}");
-        let events = scene.althing.events();
+        let events = fixture.althing.events();
         let created = |id: &str| {
             events.iter().filter(|event| event["type"] == "task_created" && event["data"]["id"] == id).count()
         };
         assert_eq!((created("r1"), created("r1.execution")), (1, 1), "cut at {cut}");
     }
-    let plans = std::fs::read_dir(scene.althing.state_dir().join("plans")).unwrap().count();
+    let plans = std::fs::read_dir(fixture.althing.state_dir().join("plans")).unwrap().count();
     assert_eq!(plans, 1, "storing a plan again after a crash stores no second one");
 }

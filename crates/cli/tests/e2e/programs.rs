@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::support::{LIMIT, althing, items, of_type};
 
 /// The time that four CLI agents may take to start on two cores.
-pub const PATIENCE: Duration = Duration::from_secs(180);
+pub const START_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The directory of the CLI agents, if they are installed.
 pub fn programs() -> Option<PathBuf> {
@@ -72,35 +72,35 @@ fn headless(id: &str, agent: &str, prompt: &str) -> Value {
 }
 
 /// The CLI agent that uses this wire format.
-fn speaker(request: &RecordedRequest) -> &'static str {
+fn cli_agent_of(request: &RecordedRequest) -> &'static str {
     let path = request.path();
     let wires = [("/messages", "claude"), ("/responses", "codex"), ("GenerateContent", "gemini")];
     wires.into_iter().find(|(wire, _)| path.contains(wire)).map_or("opencode", |(_, program)| program)
 }
 
 /// Whether this machine has a working sandbox for commands.
-fn has_walls(althing: &Althing) -> bool {
+fn has_sandbox(althing: &Althing) -> bool {
     let found = althing.new_command().args(["agents", "--json"]).spawn().wait(LIMIT).expect_code(0);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
-    let walls = |place: &Value| ["bubblewrap", "landlock"].contains(&place["name"].as_str().unwrap());
-    found["confinement"].as_array().unwrap().iter().any(|place| walls(place) && place["usable"] == true)
+    let sandboxed = |place: &Value| ["bubblewrap", "landlock"].contains(&place["name"].as_str().unwrap());
+    found["confinement"].as_array().unwrap().iter().any(|place| sandboxed(place) && place["usable"] == true)
 }
 
 #[test]
-fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_goes_on() {
+fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_resumes() {
     let Some(dir) = programs() else { return };
     let gate = Gate::before_headers();
     let held = gate.clone();
     // Every CLI agent is told to write here and in the home directory; the second stage is delayed once.
     let script = Script::from_fn(move |request: &RecordedRequest| {
-        if let Some(aside) = aside(request) {
-            return Action::from(aside);
+        if let Some(internal_reply) = internal_reply(request) {
+            return Action::from(internal_reply);
         }
         let all = request.body().to_string();
         if all.contains("SECOND") {
             return Action::gated(Action::from(Reply::text("second done")), &held);
         }
-        let name = speaker(request);
+        let name = cli_agent_of(request);
         let command = format!("echo x > {name}.txt; echo x > ../home/{name}.txt; echo tried-''it");
         let tried = all.contains("tried-it");
         let call = shell_call(request, &command, None).filter(|_| !tried);
@@ -118,7 +118,7 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
     let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     // All four are in the middle of the second stage.
     let wires = ["/messages", "/responses", ":streamGenerateContent", "/chat/completions"];
-    wait::until(PATIENCE, || {
+    wait::until(START_TIMEOUT, || {
         let requests = server.requests();
         let mut second = requests.iter().filter(|request| request.body().to_string().contains("SECOND"));
         let paths: Vec<&str> = second.by_ref().map(RecordedRequest::path).collect();
@@ -127,7 +127,7 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
     running.signal(Signal::KILL);
     running.wait(LIMIT);
     gate.release_all();
-    let resumed = althing.new_command().args(["resume", "--json"]).spawn().wait(PATIENCE).expect_code(0);
+    let resumed = althing.new_command().args(["resume", "--json"]).spawn().wait(START_TIMEOUT).expect_code(0);
     let report: Value = serde_json::from_str(&resumed.stdout).unwrap();
     for (stage, said) in [(0, "first done"), (1, "second done")] {
         for task in report["stages"][stage]["tasks"].as_array().unwrap() {
@@ -135,7 +135,7 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
             assert_eq!(task["status"], "DONE");
         }
     }
-    let walls = has_walls(&althing);
+    let sandboxed = has_sandbox(&althing);
     let events = althing.events();
     let attempts = |task: &str| {
         of_type(&events, "attempt_started").into_iter().filter(|event| event["task"] == task).count()
@@ -150,12 +150,12 @@ fn four_real_programs_run_headless_in_walls_and_an_interrupted_workflow_of_them_
         assert_eq!(conversations(&format!("w1.{agent}2")), 1, "{agent} goes on in its own conversation");
         let written = |dir: PathBuf| dir.join(format!("{agent}.txt")).exists();
         assert!(!written(althing.home_dir()), "{agent} wrote outside its walls");
-        assert_eq!(written(althing.work_dir()), walls, "{agent} writes where it works");
+        assert_eq!(written(althing.work_dir()), sandboxed, "{agent} writes where it works");
     }
 }
 
 /// The reply to a CLI agent's internal requests, such as how hard a task is.
-fn aside(request: &RecordedRequest) -> Option<Reply> {
+fn internal_reply(request: &RecordedRequest) -> Option<Reply> {
     request.wanted_schema().map(|_| Parliament::default().reply(request))
 }
 
@@ -170,8 +170,8 @@ fn member(request: &RecordedRequest) -> Reply {
                 || name.ends_with(&format!("althing__{end}"))
         })
     };
-    if let Some(aside) = aside(request) {
-        return aside;
+    if let Some(internal_reply) = internal_reply(request) {
+        return internal_reply;
     }
     let body = request.body().to_string();
     // The text that our endpoint returns for a recorded call, after the last prompt.
@@ -198,7 +198,7 @@ fn everyone_votes(programs: [&str; 2]) {
     agents.extend(programs.map(|program| json!({"id": program, "backend": {"type": program}})));
     althing.file("team.yaml", json!({"agents": agents}).to_string());
     let command = althing.new_command().args(["--config", "team.yaml", "--json", "Which is best?"]);
-    let output = command.spawn().wait(PATIENCE).expect_code(0);
+    let output = command.spawn().wait(START_TIMEOUT).expect_code(0);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     let summary = &result["coordination_summary"];
     assert_eq!(summary["ballots"].as_array().unwrap().len(), 3, "three ballots: {result}");
@@ -219,9 +219,9 @@ fn gemini_cli_and_opencode_answer_and_vote_beside_an_api_model() {
 }
 
 /// The chat agent: creates a file, launches a run, and reports its result.
-fn talker(request: &RecordedRequest) -> Reply {
-    if let Some(aside) = aside(request) {
-        return aside;
+fn chat_agent_reply(request: &RecordedRequest) -> Reply {
+    if let Some(internal_reply) = internal_reply(request) {
+        return internal_reply;
     }
     let body = request.body().to_string();
     let launch =
@@ -242,9 +242,9 @@ fn talker(request: &RecordedRequest) -> Reply {
 }
 
 #[test]
-fn claude_code_is_talked_to_works_in_the_project_and_launches_a_run() {
+fn claude_code_as_chat_agent_works_in_the_project_and_launches_a_run() {
     let Some(dir) = programs() else { return };
-    let server = FakeModel::start_on_thread(Script::from_fn(talker));
+    let server = FakeModel::start_on_thread(Script::from_fn(chat_agent_reply));
     let althing = with_programs(&dir, &server);
     let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
     let agents = json!([{"id": "api", "backend": api}]);
@@ -253,12 +253,12 @@ fn claude_code_is_talked_to_works_in_the_project_and_launches_a_run() {
     althing.file("team.yaml", config.to_string());
     althing.file(".git/hooks/there", "");
     let command = althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]);
-    let output = command.stdin("Make a file and ask the others\n").spawn().wait(PATIENCE).expect_code(0);
+    let output = command.stdin("Make a file and ask the others\n").spawn().wait(START_TIMEOUT).expect_code(0);
     assert!(output.stdout.contains("all is told"), "{}\n{}", output.stdout, output.stderr);
     let events = althing.events();
     let runs = of_type(&events, "task_created");
     assert_eq!(runs.iter().filter(|event| event["data"]["spec"]["task"] == "Say hi").count(), 1);
-    assert_eq!(althing.work_dir().join("made.txt").exists(), has_walls(&althing), "{}", output.stderr);
+    assert_eq!(althing.work_dir().join("made.txt").exists(), has_sandbox(&althing), "{}", output.stderr);
     assert!(!althing.work_dir().join(".git/hooks/x").exists(), "the project's history is not its own");
 }
 
@@ -276,9 +276,9 @@ fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value
 }
 
 /// Creates a file with a command, and finishes when it sees the command's output.
-fn commander(request: &RecordedRequest) -> Reply {
-    if let Some(aside) = aside(request) {
-        return aside;
+fn command_reply(request: &RecordedRequest) -> Reply {
+    if let Some(internal_reply) = internal_reply(request) {
+        return internal_reply;
     }
     if request.body().to_string().contains("made-it") {
         return Reply::text("All of it is done.");
@@ -290,26 +290,26 @@ fn commander(request: &RecordedRequest) -> Reply {
 }
 
 /// Starts a workflow of these tasks that takes ops on stdin.
-fn begin(althing: &Althing, tasks: &[Value]) -> RunningProcess {
+fn start_workflow(althing: &Althing, tasks: &[Value]) -> RunningProcess {
     let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "only", "tasks": tasks}]});
     althing.file("flow.yaml", flow.to_string());
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
     althing.new_command().args(args).open_stdin().spawn()
 }
 
-fn say(running: &RunningProcess, op: &Value) {
+fn send_op(running: &RunningProcess, op: &Value) {
     running.write_stdin(format!("{op}\n"));
 }
 
 /// Waits until a task asks a question with this option, and returns the question.
 #[track_caller]
-fn asked(running: &RunningProcess, task: &str, option: &str) -> Value {
+fn wait_for_question(running: &RunningProcess, task: &str, option: &str) -> Value {
     let option = format!(r#""id":"{option}""#);
     let of_task = format!(r#""task":"{task}""#);
     let is =
         |line: &str, kind: &str| line.contains(&of_task) && line.contains(&format!(r#""type":"{kind}""#));
-    let line =
-        running.wait_for_stdout(|line| is(line, "interaction_opened") && line.contains(&option), PATIENCE);
+    let line = running
+        .wait_for_stdout(|line| is(line, "interaction_opened") && line.contains(&option), START_TIMEOUT);
     running.wait_for_stdout(|line| is(line, "status_changed") && line.contains("WAITING_FOR_USER"), LIMIT);
     let event: Value = serde_json::from_str(&line).unwrap();
     event["data"].clone()
@@ -322,25 +322,25 @@ fn statuses(events: &[Value], task: &str) -> Vec<String> {
 }
 
 #[test]
-fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the_answer_is_typed() {
+fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered() {
     let Some(dir) = programs() else { return };
-    let server = FakeModel::start_on_thread(Script::from_fn(commander));
+    let server = FakeModel::start_on_thread(Script::from_fn(command_reply));
     let althing = with_programs(&dir, &server);
     let task =
         json!({"id": "t", "agent": "claude", "executionMode": "interactive", "prompt": "Make the file"});
-    let running = begin(&althing, &[task]);
+    let running = start_workflow(&althing, &[task]);
     // This is its first question: the first-start dialogs of a new installation are suppressed.
-    let ask = asked(&running, "w1.t", "yes");
+    let ask = wait_for_question(&running, "w1.t", "yes");
     assert_eq!(ask["about"], "permission", "{ask}");
     assert!(ask["text"].as_str().unwrap().contains("made.txt"), "in its own words: {ask}");
     assert_eq!(items(&althing.events(), "prompt_sent").len(), 1);
     let made = althing.work_dir().join("made.txt");
     assert!(!made.exists());
     let type_in =
-        |keys: &str| say(&running, &json!({"op": "input", "task": "w1.t", "bytes": keys.as_bytes()}));
+        |keys: &str| send_op(&running, &json!({"op": "input", "task": "w1.t", "bytes": keys.as_bytes()}));
     // It drops input just after it drew its dialog; a person would type the text again.
     let mut typed_at = None::<Instant>;
-    wait::until(PATIENCE, || {
+    wait::until(START_TIMEOUT, || {
         let answered = statuses(&althing.events(), "w1.t").len() > 2;
         if !answered && typed_at.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
             type_in("1");
@@ -350,12 +350,12 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
     });
     running.wait_for_stdout(
         |line| line.contains(r#""type":"output""#) && line.contains("All of it is done."),
-        PATIENCE,
+        START_TIMEOUT,
     );
     assert_eq!(std::fs::read_to_string(made).unwrap(), "made-it\n");
     type_in("/exit");
     type_in("\r");
-    running.wait(PATIENCE).expect_code(0);
+    running.wait(START_TIMEOUT).expect_code(0);
     assert_eq!(statuses(&althing.events(), "w1.t"), ["RUNNING", "WAITING_FOR_USER", "RUNNING", "DONE"]);
     // None of the answers was written into the user's settings.
     let settings = std::fs::read_to_string(althing.home_dir().join(".claude.json")).unwrap();
@@ -366,9 +366,9 @@ fn claude_code_in_a_terminal_is_seen_to_wait_for_permission_and_goes_on_once_the
 }
 
 #[test]
-fn each_program_in_a_terminal_is_seen_to_wait_and_takes_an_answer_by_name() {
+fn questions_of_each_cli_agent_in_a_terminal_are_detected_and_answered_by_name() {
     let Some(dir) = programs() else { return };
-    let server = FakeModel::start_on_thread(Script::from_fn(commander));
+    let server = FakeModel::start_on_thread(Script::from_fn(command_reply));
     let althing = with_programs(&dir, &server);
     let programs = [("claude", "yes"), ("codex", "yes"), ("gemini", "once"), ("opencode", "once")];
     let tasks = programs.map(|(agent, _)| {
@@ -376,13 +376,13 @@ fn each_program_in_a_terminal_is_seen_to_wait_and_takes_an_answer_by_name() {
         std::fs::create_dir(&cwd).unwrap();
         json!({"id": agent, "agent": agent, "executionMode": "interactive", "prompt": "Make the file", "cwd": cwd})
     });
-    let running = begin(&althing, &tasks);
+    let running = start_workflow(&althing, &tasks);
     for (agent, option) in programs {
-        let ask = asked(&running, &format!("w1.{agent}"), option);
+        let ask = wait_for_question(&running, &format!("w1.{agent}"), option);
         assert_eq!(ask["about"], "permission", "{ask}");
         assert!(!althing.work_dir().join(agent).join("made.txt").exists(), "{agent} acts before it may");
         let decision = json!({"decision": "choose", "option": option});
-        say(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
+        send_op(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
     }
     for (agent, _) in programs {
         let of_agent = format!(r#""task":"w1.{agent}""#);
@@ -392,7 +392,7 @@ fn each_program_in_a_terminal_is_seen_to_wait_and_takes_an_answer_by_name() {
                     && line.contains(&of_agent)
                     && line.contains("All of it is done.")
             },
-            PATIENCE,
+            START_TIMEOUT,
         );
     }
     // They would wait for the next prompt.
@@ -406,9 +406,9 @@ fn each_program_in_a_terminal_is_seen_to_wait_and_takes_an_answer_by_name() {
 }
 
 #[test]
-fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
+fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answer() {
     let Some(dir) = programs() else { return };
-    let server = FakeModel::start_on_thread(Script::from_fn(commander));
+    let server = FakeModel::start_on_thread(Script::from_fn(command_reply));
     let althing = with_programs(&dir, &server);
     // On a new installation we have to choose how it signs in.
     let own = althing.home_dir().join(".gemini/settings.json");
@@ -421,16 +421,16 @@ fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
         json!({"id": agent, "agent": agent, "executionMode": "headless", "approvals": true,
             "prompt": "Make the file", "cwd": cwd, "timeout_seconds": 150})
     });
-    let running = begin(&althing, &tasks);
+    let running = start_workflow(&althing, &tasks);
     for (agent, option) in answers {
-        let ask = asked(&running, &format!("w1.{agent}"), option);
+        let ask = wait_for_question(&running, &format!("w1.{agent}"), option);
         assert_eq!(ask["about"], "permission", "{ask}");
         assert!(ask["text"].as_str().unwrap().contains("made.txt"), "{ask}");
         assert!(!althing.work_dir().join(agent).join("made.txt").exists(), "{agent} acts before it may");
         let decision = json!({"decision": "choose", "option": option});
-        say(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
+        send_op(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
     }
-    running.wait(PATIENCE).expect_code(0);
+    running.wait(START_TIMEOUT).expect_code(0);
     let events = althing.events();
     for (agent, _) in answers {
         let made = std::fs::read_to_string(althing.work_dir().join(agent).join("made.txt"));
@@ -442,7 +442,7 @@ fn real_programs_on_pipes_ask_over_their_protocols_and_go_on_with_the_answer() {
 }
 
 /// Whether a user message of the request, on any wire format, contains this text as a JSON string.
-fn is_told(request: &RecordedRequest, text: &str) -> bool {
+fn has_user_text(request: &RecordedRequest, text: &str) -> bool {
     fn has(value: &Value, text: &str) -> bool {
         match value {
             Value::String(words) => words.trim_end().ends_with(text),
@@ -457,12 +457,12 @@ fn is_told(request: &RecordedRequest, text: &str) -> bool {
 
 /// Waits until each of these CLI agents has sent this text to its model.
 #[track_caller]
-fn all_are_told(server: &FakeModel, told: &[(&str, &str)]) {
-    let deadline = Instant::now() + PATIENCE;
+fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
+    let deadline = Instant::now() + START_TIMEOUT;
     loop {
         let requests = server.requests();
-        let missing = told.iter().filter(|(agent, text)| {
-            !requests.iter().any(|request| speaker(request) == *agent && is_told(request, text))
+        let missing = prompts.iter().filter(|(agent, text)| {
+            !requests.iter().any(|request| cli_agent_of(request) == *agent && has_user_text(request, text))
         });
         let missing: Vec<_> = missing.collect();
         if missing.is_empty() {
@@ -474,15 +474,15 @@ fn all_are_told(server: &FakeModel, told: &[(&str, &str)]) {
 }
 
 /// Replies to everything with a text.
-fn speaks(request: &RecordedRequest) -> Reply {
-    aside(request).unwrap_or_else(|| Reply::text("All of it is done."))
+fn text_reply(request: &RecordedRequest) -> Reply {
+    internal_reply(request).unwrap_or_else(|| Reply::text("All of it is done."))
 }
 
 /// Each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
 #[track_caller]
-fn told_in_terminals(told: &[(&str, &str)]) {
+fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
     let Some(dir) = programs() else { return };
-    let server = FakeModel::start_on_thread(Script::from_fn(speaks));
+    let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
     let althing = with_programs(&dir, &server);
     let work = |n: usize| althing.work_dir().join(format!("work{n}"));
     let task = |(n, (agent, text)): (usize, &(&str, &str))| {
@@ -490,14 +490,14 @@ fn told_in_terminals(told: &[(&str, &str)]) {
         let prompt = if text.starts_with('!') { "{{first.output}}" } else { text };
         json!({"id": format!("t{n}"), "agent": agent, "executionMode": "interactive", "prompt": prompt, "cwd": work(n)})
     };
-    let tasks: Vec<Value> = told.iter().enumerate().map(task).collect();
+    let tasks: Vec<Value> = prompts.iter().enumerate().map(task).collect();
     let first =
         json!({"id": "first", "agent": "command", "command": ["echo", "!touch bang.txt"], "prompt": ""});
     let stages = json!([{"name": "one", "tasks": [first]}, {"name": "two", "tasks": tasks}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
-    all_are_told(&server, told);
-    for (n, (agent, _)) in told.iter().enumerate() {
+    wait_for_prompts(&server, prompts);
+    for (n, (agent, _)) in prompts.iter().enumerate() {
         assert!(!work(n).join("bang.txt").exists(), "{agent} ran its prompt as a command");
     }
     running.signal(Signal::TERM);
@@ -506,23 +506,23 @@ fn told_in_terminals(told: &[(&str, &str)]) {
 
 #[test]
 fn no_prompt_is_a_command_to_claude_code_and_codex_in_a_terminal() {
-    told_in_terminals(&[("claude", "!touch bang.txt"), ("codex", "!touch bang.txt")]);
+    check_prompts_in_terminals(&[("claude", "!touch bang.txt"), ("codex", "!touch bang.txt")]);
 }
 
 #[test]
 fn no_prompt_is_a_command_to_gemini_cli_and_opencode_in_a_terminal() {
-    told_in_terminals(&[("gemini", "!touch bang.txt"), ("opencode", "!touch bang.txt")]);
+    check_prompts_in_terminals(&[("gemini", "!touch bang.txt"), ("opencode", "!touch bang.txt")]);
 }
 
 #[test]
-fn no_word_of_a_prompt_ends_a_real_program_or_keeps_the_prompt_back() {
-    told_in_terminals(&[("claude", "exit"), ("codex", "Look at $foo"), ("gemini", "Keep this \\")]);
+fn no_word_of_a_prompt_ends_a_real_cli_agent_or_blocks_the_prompt() {
+    check_prompts_in_terminals(&[("claude", "exit"), ("codex", "Look at $foo"), ("gemini", "Keep this \\")]);
 }
 
 #[test]
-fn no_prompt_is_a_command_to_a_real_program_on_pipes() {
+fn no_prompt_is_a_command_to_a_real_cli_agent_on_pipes() {
     let Some(dir) = programs() else { return };
-    let server = FakeModel::start_on_thread(Script::from_fn(speaks));
+    let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
     let althing = with_programs(&dir, &server);
     let agents = ["claude", "codex", "gemini", "opencode"];
     let stage = |name: &str, approvals: bool, prompt: &str| {
@@ -536,18 +536,18 @@ fn no_prompt_is_a_command_to_a_real_program_on_pipes() {
     let stages = [stage("headless", false, "/clear one"), stage("asking", true, "/clear two")];
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
-    command.spawn().wait(PATIENCE).expect_code(0);
-    let told = ["/clear one", "/clear two"].map(|text| agents.map(|agent| (agent, text)));
-    all_are_told(&server, &told.concat());
+    command.spawn().wait(START_TIMEOUT).expect_code(0);
+    let prompts = ["/clear one", "/clear two"].map(|text| agents.map(|agent| (agent, text)));
+    wait_for_prompts(&server, &prompts.concat());
 }
 
 /// Every file below a directory that has this name.
-fn found_below(dir: &Path, name: &str) -> Vec<PathBuf> {
+fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            found.extend(found_below(&path, name));
+            found.extend(files_named(&path, name));
         } else if entry.file_name() == name {
             found.push(path);
         }
@@ -557,13 +557,13 @@ fn found_below(dir: &Path, name: &str) -> Vec<PathBuf> {
 
 /// A model that writes where it must not, with offered and unoffered tools, then reads a file of the project, and then
 /// gives its plan.
-fn unruly(project: PathBuf) -> Script {
+fn disobedient_planner(project: PathBuf) -> Script {
     let turns = std::sync::Mutex::new(std::collections::HashMap::<&'static str, usize>::new());
     Script::from_fn(move |request: &RecordedRequest| {
-        if let Some(aside) = aside(request) {
-            return aside;
+        if let Some(internal_reply) = internal_reply(request) {
+            return internal_reply;
         }
-        let name = speaker(request);
+        let name = cli_agent_of(request);
         if request.tool_names().is_empty() {
             return Reply::text("A title");
         }
@@ -606,11 +606,11 @@ fn unruly(project: PathBuf) -> Script {
 }
 
 #[test]
-fn real_programs_that_only_plan_read_the_project_and_write_nothing() {
+fn real_cli_agents_that_only_plan_read_the_project_and_write_nothing() {
     let Some(dir) = programs() else { return };
     let project = tempfile::tempdir().unwrap();
     let project = project.path().canonicalize().unwrap();
-    let server = FakeModel::start_on_thread(unruly(project.clone()));
+    let server = FakeModel::start_on_thread(disobedient_planner(project.clone()));
     let althing = with_programs(&dir, &server);
     std::fs::write(project.join("note.txt"), "the note says forty-two").unwrap();
     for (kind, name) in
@@ -620,22 +620,22 @@ fn real_programs_that_only_plan_read_the_project_and_write_nothing() {
         let path = format!("{}:rw", project.display());
         let args =
             ["--config", "team.yaml", "--plan", "--quick", "--json", "--context-path", &path, "Plan it"];
-        let output = althing.new_command().args(args).spawn().wait(PATIENCE).expect_code(0);
+        let output = althing.new_command().args(args).spawn().wait(START_TIMEOUT).expect_code(0);
         let result: Value = serde_json::from_str(&output.stdout).unwrap();
         assert!(result["final_answer"].as_str().unwrap().contains("Think"), "{kind}: {result}");
         let file = format!("{name}.txt");
         assert!(!project.join(&file).exists(), "{kind} wrote to the project while it planned");
-        let here = found_below(&althing.state_dir(), &file);
+        let here = files_named(&althing.state_dir(), &file);
         assert!(here.is_empty(), "{kind} wrote to its workspace while it planned: {here:?}");
         let read = server.requests().iter().any(|request| {
-            speaker(request) == name && request.body().to_string().contains("the note says forty-two")
+            cli_agent_of(request) == name && request.body().to_string().contains("the note says forty-two")
         });
         assert!(read, "{kind} could not read the project");
     }
 }
 
 #[test]
-fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_parts() {
+fn a_real_cli_agent_writes_to_a_context_path_but_not_to_its_git_directory_and_protected_paths() {
     let Some(dir) = programs() else { return };
     let project = tempfile::tempdir().unwrap();
     let project = project.path().canonicalize().unwrap();
@@ -645,8 +645,8 @@ fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_
     std::fs::write(project.join("kept.txt"), "before").unwrap();
     let in_project = project.clone();
     let script = Script::from_fn(move |request: &RecordedRequest| {
-        if let Some(aside) = aside(request) {
-            return aside;
+        if let Some(internal_reply) = internal_reply(request) {
+            return internal_reply;
         }
         let project = in_project.display();
         let command = format!(
@@ -658,7 +658,7 @@ fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_
     });
     let server = FakeModel::start_on_thread(script);
     let althing = with_programs(&dir, &server);
-    if !has_walls(&althing) {
+    if !has_sandbox(&althing) {
         return;
     }
     let context = json!([{"path": project, "permission": "write", "protected_paths": ["locked"]}]);
@@ -667,7 +667,7 @@ fn a_real_program_writes_to_a_context_path_but_not_to_its_history_and_protected_
         let config = json!({"agents": agents, "orchestrator": {"context_paths": context}});
         althing.file("team.yaml", config.to_string());
         let args = ["--config", "team.yaml", "--quick", "--json", "Do it"];
-        let output = althing.new_command().args(args).spawn().wait(PATIENCE).expect_code(0);
+        let output = althing.new_command().args(args).spawn().wait(START_TIMEOUT).expect_code(0);
         let result: Value = serde_json::from_str(&output.stdout).unwrap();
         assert_eq!(std::fs::read_to_string(project.join("kept.txt")).unwrap(), "x\n", "{kind}: {result}");
         for place in [".git/hooks/x", "locked/x"] {
@@ -694,7 +694,7 @@ fn first_request(dir: &Path, kind: &str, options: &Value) -> RecordedRequest {
     althing.file("team.yaml", json!({"agents": agents}).to_string());
     // Without a sandbox the CLI agents would have fewer tools.
     let args = ["--config", "team.yaml", "--unconfined", "--json", "Which is best?"];
-    althing.new_command().args(args).spawn().wait(PATIENCE).expect_code(0);
+    althing.new_command().args(args).spawn().wait(START_TIMEOUT).expect_code(0);
     let offers_ours = |request: &&RecordedRequest| {
         request.model() != "api-model" && request.tool_names().iter().any(|name| name.ends_with("new_answer"))
     };
@@ -707,7 +707,7 @@ fn first_request(dir: &Path, kind: &str, options: &Value) -> RecordedRequest {
 }
 
 #[test]
-fn a_real_program_is_not_offered_a_tool_that_its_config_disallows_and_keeps_ours() {
+fn a_real_cli_agent_gets_no_disallowed_tool_but_keeps_ours() {
     let Some(dir) = programs() else { return };
     for (kind, denied, kept) in [
         ("claude_code", "Bash", "Read"),
@@ -730,7 +730,7 @@ fn a_real_program_is_not_offered_a_tool_that_its_config_disallows_and_keeps_ours
 }
 
 #[test]
-fn a_real_program_gets_the_prompts_of_its_config() {
+fn a_real_cli_agent_gets_the_prompts_of_its_config() {
     let Some(dir) = programs() else { return };
     for kind in ["claude_code", "codex", "gemini_cli", "opencode"] {
         let row = althing_protocol::AgentKind::of(kind).unwrap();

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use althing_testkit::{Action, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, Team, texts};
+use super::support::{Fixture, LIMIT, Team, texts};
 
-const TALKER: &str = "talker";
+const CHAT_MODEL: &str = "talker";
 
 /// A member that writes this text to `deliverables/report.md` of its workspace and answers.
 fn delivers(text: &str) -> impl Fn(&RecordedRequest) -> Action + Send + Sync + 'static {
@@ -21,12 +21,12 @@ fn delivers(text: &str) -> impl Fn(&RecordedRequest) -> Action + Send + Sync + '
     }
 }
 
-fn scene(script: impl Into<Script>) -> Scene {
-    Scene::new(1, script)
+fn fixture(script: impl Into<Script>) -> Fixture {
+    Fixture::new(1, script)
 }
 
-fn project(scene: &Scene) -> PathBuf {
-    scene.althing.work_dir().join("my-app").canonicalize().unwrap()
+fn project(fixture: &Fixture) -> PathBuf {
+    fixture.althing.work_dir().join("my-app").canonicalize().unwrap()
 }
 
 fn read(path: impl AsRef<Path>) -> String {
@@ -34,8 +34,8 @@ fn read(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn althing(scene: &Scene, args: &[&str]) -> Output {
-    scene.althing.new_command().args(args).spawn().wait(LIMIT)
+fn althing(fixture: &Fixture, args: &[&str]) -> Output {
+    fixture.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
 /// The descriptions of a project's runs.
@@ -51,10 +51,10 @@ fn descriptions(project: &Path) -> Vec<Value> {
 // spec: design/project/run-description
 // spec: design/project/deliverables
 #[test]
-fn a_run_in_a_project_leaves_its_account_and_its_deliverables_and_later_runs_know_them() {
-    let scene = scene(Script::from_fn(delivers("first version\n")));
-    let result = scene.result(&["--quick", "--project", "my-app", "Write the report"]);
-    let project = project(&scene);
+fn a_run_in_a_project_leaves_a_description_and_deliverables_that_later_runs_see() {
+    let fixture = fixture(Script::from_fn(delivers("first version\n")));
+    let result = fixture.result(&["--quick", "--project", "my-app", "Write the report"]);
+    let project = project(&fixture);
     assert!(project.join("CONTEXT.md").is_file() && read(project.join("filepaths.json")).contains('['));
     assert_eq!(read(project.join("deliverables/report.md")), "first version\n");
     let runs = descriptions(&project);
@@ -63,8 +63,8 @@ fn a_run_in_a_project_leaves_its_account_and_its_deliverables_and_later_runs_kno
         assert_eq!(runs[0][key], result[key], "{key}");
     }
     assert!(Path::new(runs[0]["log_dir"].as_str().unwrap()).is_dir(), "the run's logs are named");
-    scene.run(&["--quick", "--project", "my-app", "Improve the report"]).expect_code(0);
-    let last = scene.server.requests().pop().unwrap();
+    fixture.run(&["--quick", "--project", "my-app", "Improve the report"]).expect_code(0);
+    let last = fixture.server.requests().pop().unwrap();
     let deliverables = project.join("deliverables").display().to_string();
     assert!(last.system_text().contains(&deliverables), "{}", last.system_text());
     assert!(texts(&last).contains("Write the report"), "the earlier run is known: {}", texts(&last));
@@ -73,12 +73,12 @@ fn a_run_in_a_project_leaves_its_account_and_its_deliverables_and_later_runs_kno
 
 // spec: design/project/deliverables
 #[test]
-fn a_deliverable_that_was_edited_by_hand_stays_and_the_runs_version_is_put_beside_it() {
-    let scene = scene(Script::from_fn(delivers("by the run\n")));
-    scene.run(&["--quick", "--project", "my-app", "Write the report"]).expect_code(0);
-    let report = project(&scene).join("deliverables/report.md");
+fn a_deliverable_edited_by_hand_stays_and_the_runs_version_is_stored_beside_it() {
+    let fixture = fixture(Script::from_fn(delivers("by the run\n")));
+    fixture.run(&["--quick", "--project", "my-app", "Write the report"]).expect_code(0);
+    let report = project(&fixture).join("deliverables/report.md");
     std::fs::write(&report, "by hand\n").unwrap();
-    let output = scene.run(&["--quick", "--project", "my-app", "Write it again"]).expect_code(0);
+    let output = fixture.run(&["--quick", "--project", "my-app", "Write it again"]).expect_code(0);
     assert_eq!(read(&report), "by hand\n");
     assert!(output.stderr.contains("edited by hand"), "{}", output.stderr);
     let beside = std::fs::read_dir(report.parent().unwrap()).unwrap().map(|entry| entry.unwrap().path());
@@ -88,7 +88,7 @@ fn a_deliverable_that_was_edited_by_hand_stays_and_the_runs_version_is_put_besid
 }
 
 /// A conversation whose agent calls these tools one after the other.
-fn talk(calls: Vec<(&'static str, Value)>) -> Scene {
+fn chat_agent_calling(calls: Vec<(&'static str, Value)>) -> Fixture {
     let member = delivers("delivered\n");
     let talker = Action::with(move |request: &RecordedRequest| {
         let results = request.messages().iter().filter(|message| message["role"] == "tool").count();
@@ -97,33 +97,36 @@ fn talk(calls: Vec<(&'static str, Value)>) -> Scene {
             None => Reply::text("done"),
         }
     });
-    let scene = scene(Script::from_fn(member).on(TALKER).always(talker));
-    let base = scene.server.base_url();
-    let own = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+    let fixture = fixture(Script::from_fn(member).on(CHAT_MODEL).always(talker));
+    let base = fixture.server.base_url();
+    let own = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
     let team = Team::on(&base, 1).rule("interactive_mode", json!({"backend": own}));
-    scene.althing.file("team.yaml", team.text());
-    scene
+    fixture.althing.file("team.yaml", team.text());
+    fixture
 }
 
-fn chat(scene: &Scene, args: &[&str]) -> Output {
-    let command =
-        scene.althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]).args(args);
+fn chat(fixture: &Fixture, args: &[&str]) -> Output {
+    let command = fixture
+        .althing
+        .new_command()
+        .args(["chat", "--config", "team.yaml", "--approve", "always"])
+        .args(args);
     command.stdin("Please go on with the project\n").spawn().wait(LIMIT).expect_code(0)
 }
 
 // spec: interactive/project-based-workspace/run-association
 // spec: design/project/filepaths
 #[test]
-fn the_agent_keeps_the_project_current_and_the_next_conversation_knows_it() {
-    let scene = talk(vec![
+fn the_chat_agent_updates_the_project_and_the_next_conversation_sees_it() {
+    let fixture = chat_agent_calling(vec![
         ("update_project_context", json!({"content": "# Bridge\nIt must be blue."})),
         ("launch_run", json!({"task": "Write the report", "agent_mode": "single", "refinement": false})),
         ("describe_path", json!({"path": "deliverables", "description": "the reports"})),
         ("describe_path", json!({"path": "CONTEXT.md", "description": "what was decided"})),
         ("edit_file", json!({"path": "deliverables/report.md", "old": "delivered", "new": "corrected"})),
     ]);
-    chat(&scene, &["--project", "my-app"]);
-    let project = project(&scene);
+    chat(&fixture, &["--project", "my-app"]);
+    let project = project(&fixture);
     assert!(read(project.join("CONTEXT.md")).contains("It must be blue."));
     let paths: Value = serde_json::from_str(&read(project.join("filepaths.json"))).unwrap();
     assert_eq!(paths.as_array().unwrap().len(), 2, "described, not listed: {paths}");
@@ -131,9 +134,9 @@ fn the_agent_keeps_the_project_current_and_the_next_conversation_knows_it() {
     assert_eq!((&paths[1]["kind"], &paths[1]["description"]), (&json!("file"), &json!("what was decided")));
     assert_eq!(read(project.join("deliverables/report.md")), "corrected\n");
     assert_eq!(descriptions(&project)[0]["task"], "Write the report");
-    let before = scene.server.request_count();
-    chat(&scene, &["--project", "my-app"]);
-    let system = scene.server.requests()[before].system_text();
+    let before = fixture.server.request_count();
+    chat(&fixture, &["--project", "my-app"]);
+    let system = fixture.server.requests()[before].system_text();
     for known in ["It must be blue.", "the reports", "report.md", "Write the report"] {
         assert!(system.contains(known), "{known}: {system}");
     }
@@ -141,48 +144,48 @@ fn the_agent_keeps_the_project_current_and_the_next_conversation_knows_it() {
 
 #[test]
 fn projects_are_listed_shown_found_by_name_and_forgotten() {
-    let scene = talk(vec![]);
-    chat(&scene, &["--project", "my-app"]);
-    chat(&scene, &["--project", "other/place"]);
-    let listed = althing(&scene, &["projects", "--json"]).expect_code(0);
+    let fixture = chat_agent_calling(vec![]);
+    chat(&fixture, &["--project", "my-app"]);
+    chat(&fixture, &["--project", "other/place"]);
+    let listed = althing(&fixture, &["projects", "--json"]).expect_code(0);
     let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
     let names: Vec<&str> =
         listed.as_array().unwrap().iter().map(|entry| entry["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["place", "my-app"], "the last used first");
-    chat(&scene, &["--project", "place"]);
-    assert!(!scene.althing.work_dir().join("place").exists(), "the known one was meant");
-    let shown = althing(&scene, &["projects", "show", "my-app"]).expect_code(0);
+    chat(&fixture, &["--project", "place"]);
+    assert!(!fixture.althing.work_dir().join("place").exists(), "the known one was meant");
+    let shown = althing(&fixture, &["projects", "show", "my-app"]).expect_code(0);
     assert!(shown.stdout.contains("Project my-app in "), "{}", shown.stdout);
-    althing(&scene, &["projects", "show", "nowhere"]).expect_code(1);
-    assert!(!scene.althing.work_dir().join("nowhere").exists(), "looking makes nothing");
-    althing(&scene, &["projects", "forget", "place"]).expect_code(0);
-    let left = althing(&scene, &["projects"]).expect_code(0);
+    althing(&fixture, &["projects", "show", "nowhere"]).expect_code(1);
+    assert!(!fixture.althing.work_dir().join("nowhere").exists(), "looking makes nothing");
+    althing(&fixture, &["projects", "forget", "place"]).expect_code(0);
+    let left = althing(&fixture, &["projects"]).expect_code(0);
     assert!(left.stdout.contains("my-app") && !left.stdout.contains("other/place"), "{}", left.stdout);
-    assert!(scene.althing.work_dir().join("other/place/CONTEXT.md").is_file(), "its files stay");
+    assert!(fixture.althing.work_dir().join("other/place/CONTEXT.md").is_file(), "its files stay");
 }
 
 #[test]
-fn a_project_is_one_sessions_at_a_time_and_never_in_our_own_state() {
-    let scene = talk(vec![]);
-    let first = scene.althing.new_command().args(["chat", "--config", "team.yaml", "--project", "my-app"]);
+fn a_project_is_locked_by_one_session_and_never_inside_the_state_directory() {
+    let fixture = chat_agent_calling(vec![]);
+    let first = fixture.althing.new_command().args(["chat", "--config", "team.yaml", "--project", "my-app"]);
     let first = first.open_stdin().spawn();
     first.write_stdin("hello\n");
     first.wait_for_stdout(|line| line.contains("done"), LIMIT);
-    let second = scene.run(&["--quick", "--project", "my-app", "task"]).expect_code(1);
+    let second = fixture.run(&["--quick", "--project", "my-app", "task"]).expect_code(1);
     assert!(second.stderr.contains("in use by another session"), "{}", second.stderr);
     first.close_stdin();
     first.wait(LIMIT).expect_code(0);
-    let inside = scene.althing.state_dir().join("p").display().to_string();
-    let refused = scene.run(&["--quick", "--project", &inside, "task"]).expect_code(1);
+    let inside = fixture.althing.state_dir().join("p").display().to_string();
+    let refused = fixture.run(&["--quick", "--project", &inside, "task"]).expect_code(1);
     assert!(refused.stderr.contains("own state"), "{}", refused.stderr);
 }
 
 #[test]
 fn the_screen_names_the_project_and_switches_to_another() {
-    let scene = talk(vec![]);
-    chat(&scene, &["--project", "first"]);
+    let fixture = chat_agent_calling(vec![]);
+    chat(&fixture, &["--project", "first"]);
     let mut terminal =
-        scene.althing.new_command().args(["--offline", "--project", "my-app"]).terminal(100, 30);
+        fixture.althing.new_command().args(["--offline", "--project", "my-app"]).terminal(100, 30);
     terminal.wait_for("Project: my-app", LIMIT);
     terminal.keys("/projects\r");
     terminal.wait_until(LIMIT, "both projects to choose from", |screen| {

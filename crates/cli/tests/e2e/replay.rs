@@ -4,7 +4,7 @@ use super::support::{LIMIT, althing, run};
 use althing_testkit::process::newest_session;
 
 #[test]
-fn a_recorded_run_is_shown_with_its_answer_and_asks_nothing_of_anyone() {
+fn a_recorded_run_is_replayed_with_its_answer_and_without_model_calls() {
     let althing = althing();
     let output = run(&althing, &["--offline", "--automation", "Compare three ways to cache"]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -25,7 +25,7 @@ fn a_recorded_run_is_shown_with_its_answer_and_asks_nothing_of_anyone() {
 }
 
 #[test]
-fn what_is_no_log_is_refused_with_its_line() {
+fn a_file_that_is_not_a_log_is_rejected_with_its_line() {
     let althing = althing();
     let file = althing.work_dir().join("notes.txt");
     std::fs::write(&file, "not a log\n").unwrap();

@@ -4,101 +4,101 @@ use std::time::Duration;
 
 use althing_testkit::{Action, Gate, Reply, RequestOutcome, Script};
 
-use super::support::{LIMIT, Scene, items, texts};
+use super::support::{Fixture, LIMIT, items, texts};
 
 const TASK: &str = "Compare three ways to cache HTTP responses";
 
 #[test]
 fn a_unanimous_run_of_n_agents_makes_two_n_plus_one_calls() {
     for agents in [1, 2, 3, 5, 8] {
-        let scene = Scene::new(agents, Script::parliament());
-        let output = scene.run(&[TASK]).expect_code(0);
+        let fixture = Fixture::new(agents, Script::parliament());
+        let output = fixture.run(&[TASK]).expect_code(0);
         assert_eq!(output.stdout, "Final answer of model-a\n");
         let mut expected: std::collections::BTreeMap<_, _> =
             ('a'..).take(agents).map(|name| (format!("model-{name}"), 2)).collect();
         expected.insert("model-a".into(), 3);
-        assert_eq!(scene.calls(), expected, "{agents} agents");
+        assert_eq!(fixture.calls(), expected, "{agents} agents");
     }
 }
 
 #[test]
 fn with_winner_reuse_a_unanimous_run_of_n_agents_makes_two_n_calls() {
     for agents in [1, 2, 3, 5, 8] {
-        let scene = Scene::with(agents, Script::parliament(), |team| {
+        let fixture = Fixture::with(agents, Script::parliament(), |team| {
             team.rule("final_answer_strategy", "winner_reuse")
         });
-        let output = scene.run(&[TASK]).expect_code(0);
+        let output = fixture.run(&[TASK]).expect_code(0);
         assert_eq!(output.stdout, "Answer of model-a\n");
-        assert_eq!(scene.server.request_count(), 2 * agents, "{agents} agents: {:?}", scene.calls());
+        assert_eq!(fixture.server.request_count(), 2 * agents, "{agents} agents: {:?}", fixture.calls());
     }
 }
 
 #[test]
 fn a_quick_run_of_n_agents_makes_two_n_plus_one_calls() {
     for agents in [2, 3, 5] {
-        let scene = Scene::new(agents, Script::parliament());
-        scene.run(&["--quick", TASK]).expect_code(0);
-        assert_eq!(scene.server.request_count(), 2 * agents + 1, "{agents} agents: {:?}", scene.calls());
+        let fixture = Fixture::new(agents, Script::parliament());
+        fixture.run(&["--quick", TASK]).expect_code(0);
+        assert_eq!(fixture.server.request_count(), 2 * agents + 1, "{agents} agents: {:?}", fixture.calls());
     }
 }
 
 #[test]
 fn a_quick_run_of_one_agent_makes_one_call_whose_text_is_the_answer() {
-    let scene = Scene::new(3, Script::always(Reply::text("Forty-two.")));
-    let output = scene.run(&["--quick", "--single-agent", "b", TASK]).expect_code(0);
+    let fixture = Fixture::new(3, Script::always(Reply::text("Forty-two.")));
+    let output = fixture.run(&["--quick", "--single-agent", "b", TASK]).expect_code(0);
     assert_eq!(output.stdout, "Forty-two.\n");
-    let requests = scene.server.requests();
+    let requests = fixture.server.requests();
     assert_eq!(requests.len(), 1);
     assert_eq!((requests[0].model(), requests[0].tool_names()), ("model-b", vec![]));
 }
 
 #[test]
-fn answers_that_arrive_together_cost_no_vote_that_is_then_ignored() {
+fn answers_that_arrive_together_waste_no_vote() {
     let gate = Gate::before_headers();
     let held = Action::gated(Action::Usual, &gate);
     let script = Script::parliament().on("model-a").nth(0, held.clone()).on("model-b").nth(0, held);
-    let scene = Scene::new(2, script);
-    let running = scene.spawn(&[TASK]);
+    let fixture = Fixture::new(2, script);
+    let running = fixture.spawn(&[TASK]);
     gate.wait_waiting_blocking(2, LIMIT);
     gate.release_all();
     running.wait(LIMIT).expect_code(0);
-    assert_eq!(scene.server.request_count(), 5, "{:?}", scene.calls());
-    assert!(items(&scene.althing.events(), "stale_vote").is_empty());
+    assert_eq!(fixture.server.request_count(), 5, "{:?}", fixture.calls());
+    assert!(items(&fixture.althing.events(), "stale_vote").is_empty());
 }
 
 #[test]
-fn an_agent_that_has_answered_is_not_asked_again_before_the_others_have() {
+fn an_agent_that_has_answered_is_not_called_again_before_the_others_have() {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate));
-    let scene = Scene::new(2, script);
-    let running = scene.spawn(&[TASK]);
+    let fixture = Fixture::new(2, script);
+    let running = fixture.spawn(&[TASK]);
     running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
-    assert_eq!(scene.calls()["model-a"], 1);
+    assert_eq!(fixture.calls()["model-a"], 1);
     gate.release_all();
     running.wait(LIMIT).expect_code(0);
-    assert_eq!(scene.server.request_count(), 5, "{:?}", scene.calls());
+    assert_eq!(fixture.server.request_count(), 5, "{:?}", fixture.calls());
 }
 
 #[test]
 fn one_slow_agent_does_not_hold_the_rest_for_longer_than_the_configured_wait() {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
-    let scene = Scene::with(3, script, |team| {
+    let fixture = Fixture::with(3, script, |team| {
         team.rule("coordination", serde_json::json!({"first_answer_wait_seconds": 0.2}))
     });
-    let running = scene.spawn(&[TASK]);
+    let running = fixture.spawn(&[TASK]);
     let judging = |model: &str, calls: &[althing_testkit::RecordedRequest]| {
         calls.iter().any(|call| call.model() == model && call.tool_names().contains(&"vote"))
     };
-    scene.server.wait_until_blocking(LIMIT, |calls| judging("model-a", calls) && judging("model-b", calls));
+    fixture.server.wait_until_blocking(LIMIT, |calls| judging("model-a", calls) && judging("model-b", calls));
     gate.release_all();
     running.wait(LIMIT).expect_code(0);
-    let last = scene.server.requests_of("model-b").pop().unwrap();
+    let last = fixture.server.requests_of("model-b").pop().unwrap();
     assert!(texts(&last).contains("Answer of model-c"), "the late answer is judged too: {}", texts(&last));
 }
 
 #[test]
-fn a_judge_whose_answers_go_stale_starts_over_instead_of_being_paid_twice() {
+fn a_judge_whose_answers_go_stale_starts_over_instead_of_voting_twice() {
     let (judging, improving) = (Gate::before_headers(), Gate::before_headers());
     let better = Action::gated(Reply::new_answer("A better answer of model-b"), &improving);
     let script = Script::parliament()
@@ -106,25 +106,25 @@ fn a_judge_whose_answers_go_stale_starts_over_instead_of_being_paid_twice() {
         .nth(1, Action::gated(Action::Usual, &judging))
         .on("model-b")
         .nth(1, better);
-    let scene = Scene::new(2, script);
-    let running = scene.spawn(&[TASK]);
+    let fixture = Fixture::new(2, script);
+    let running = fixture.spawn(&[TASK]);
     judging.wait_waiting_blocking(1, LIMIT);
     improving.release_all();
     let output = running.wait(LIMIT).expect_code(0);
-    let of_a = scene.server.requests_of("model-a");
+    let of_a = fixture.server.requests_of("model-a");
     let judged: Vec<_> = of_a.iter().filter(|call| call.tool_names().contains(&"vote")).collect();
     assert_eq!(judged.len(), 2, "{}", output.stderr);
     assert_eq!(judged[0].outcome(), RequestOutcome::HungUp, "the stale call was given up");
     assert!(texts(judged[1]).contains("A better answer of model-b"), "{}", texts(judged[1]));
-    assert_eq!(scene.server.requests_of("model-b").len(), 3, "answer, better answer, vote");
-    assert!(items(&scene.althing.events(), "stale_vote").is_empty());
+    assert_eq!(fixture.server.requests_of("model-b").len(), 3, "answer, better answer, vote");
+    assert!(items(&fixture.althing.events(), "stale_vote").is_empty());
 }
 
 #[test]
 fn the_requests_of_a_simple_question_are_small() {
-    let scene = Scene::new(3, Script::parliament());
-    scene.run(&[TASK]).expect_code(0);
-    let requests = scene.server.requests();
+    let fixture = Fixture::new(3, Script::parliament());
+    fixture.run(&[TASK]).expect_code(0);
+    let requests = fixture.server.requests();
     for request in requests.iter().filter(|request| request.tool_names() == ["new_answer"]) {
         let prompt = request.system_text();
         assert!(!prompt.is_empty() && prompt.len() < 4000, "{} bytes: {prompt}", prompt.len());
@@ -135,9 +135,9 @@ fn the_requests_of_a_simple_question_are_small() {
 
 #[test]
 fn agents_know_each_other_by_number_only_and_see_their_own_answer_last() {
-    let scene = Scene::new(3, Script::parliament());
-    scene.run(&[TASK]).expect_code(0);
-    let judging = &scene.server.requests_of("model-b")[1];
+    let fixture = Fixture::new(3, Script::parliament());
+    fixture.run(&[TASK]).expect_code(0);
+    let judging = &fixture.server.requests_of("model-b")[1];
     let text = texts(judging);
     let place = |answer: &str| text.find(answer).unwrap_or_else(|| panic!("no {answer} in {text}"));
     assert!(place("<agent1.1>") < place("<agent3.1>") && place("<agent3.1>") < place("<agent2.1>"), "{text}");
@@ -146,11 +146,11 @@ fn agents_know_each_other_by_number_only_and_see_their_own_answer_last() {
 }
 
 #[test]
-fn an_agent_that_calls_no_tool_is_reminded_and_after_three_tries_the_others_go_on() {
+fn an_agent_that_calls_no_tool_is_reminded_and_dropped_after_three_attempts() {
     let script = Script::parliament().on("model-a").always(Reply::text("I would rather chat."));
-    let scene = Scene::new(3, script);
-    let output = scene.run(&[TASK]).expect_code(0);
-    let asked = scene.server.requests_of("model-a");
+    let fixture = Fixture::new(3, script);
+    let output = fixture.run(&[TASK]).expect_code(0);
+    let asked = fixture.server.requests_of("model-a");
     assert_eq!(asked.len(), 3);
     assert!(asked[1].last_user_text().contains("new_answer"), "{}", asked[1].last_user_text());
     assert!(
@@ -162,7 +162,7 @@ fn an_agent_that_calls_no_tool_is_reminded_and_after_three_tries_the_others_go_o
 }
 
 #[test]
-fn a_draw_is_settled_in_words_and_falls_the_same_when_it_is_told_again() {
+fn a_tie_is_explained_and_broken_the_same_way_on_resume() {
     let own = |request: &althing_testkit::RecordedRequest| {
         let own = if request.model() == "model-a" { "agent1" } else { "agent2" };
         match request.tool_names().as_slice() {
@@ -171,30 +171,30 @@ fn a_draw_is_settled_in_words_and_falls_the_same_when_it_is_told_again() {
             _ => Reply::vote(own, "mine"),
         }
     };
-    let scene = Scene::new(2, Script::from_fn(own));
-    let output = scene.run(&[TASK]).expect_code(0);
+    let fixture = Fixture::new(2, Script::from_fn(own));
+    let output = fixture.run(&[TASK]).expect_code(0);
     let line = output.stderr.lines().find(|line| line.contains("wins with 1 of 2 votes")).unwrap();
     assert!(line.contains('(') && line.contains(')'), "it says how: {line}");
     let winner = line.split_whitespace().nth(1).unwrap();
     assert_eq!(output.stdout, format!("Final answer of model-{winner}\n"));
-    assert_eq!(scene.resume().expect_code(0).stdout, output.stdout);
+    assert_eq!(fixture.resume().expect_code(0).stdout, output.stdout);
 }
 
 #[test]
-fn an_exact_duplicate_is_refused_and_not_stored() {
+fn an_exact_duplicate_is_rejected_and_not_stored() {
     let script = Script::parliament().on("model-a").nth(1, Reply::new_answer("Answer of model-b"));
-    let scene = Scene::new(2, script);
-    scene.run(&[TASK]).expect_code(0);
-    let events = scene.althing.events();
+    let fixture = Fixture::new(2, script);
+    fixture.run(&[TASK]).expect_code(0);
+    let events = fixture.althing.events();
     assert_eq!(items(&events, "answer").len(), 2);
     assert_eq!(items(&events, "reminder").len(), 1);
 }
 
 #[test]
-fn a_wait_for_a_slow_model_does_not_keep_the_processor_busy() {
+fn waiting_for_a_slow_model_uses_no_processor_time() {
     let gate = Gate::before_headers();
-    let scene = Scene::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
-    let running = scene.spawn(&[TASK]);
+    let fixture = Fixture::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
+    let running = fixture.spawn(&[TASK]);
     gate.wait_waiting_blocking(1, LIMIT);
     let before = processor_ticks(running.id());
     // That nothing happens can only be observed over time.

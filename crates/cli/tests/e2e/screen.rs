@@ -5,7 +5,7 @@ use std::time::Duration;
 use althing_testkit::process::Signal;
 use althing_testkit::{FakeModel, Script, Terminal};
 
-use super::support::{LIMIT, Scene, althing, bare};
+use super::support::{Fixture, LIMIT, althing, bare};
 
 fn offline(cols: u16, rows: u16) -> Terminal {
     althing().arg("--offline").terminal(cols, rows)
@@ -53,8 +53,8 @@ fn a_run_is_approved_watched_overridden_and_read() {
 
 #[test]
 fn a_task_on_the_command_line_is_the_first_message() {
-    let scene = Scene::new(2, Script::parliament());
-    let command = scene.althing.new_command().args(["--config", "team.yaml", "Why is the sky blue?"]);
+    let fixture = Fixture::new(2, Script::parliament());
+    let command = fixture.althing.new_command().args(["--config", "team.yaml", "Why is the sky blue?"]);
     let mut terminal = command.terminal(90, 30);
     terminal.wait_for("Why is the sky blue?", LIMIT);
     // Without interactive mode the message is a run.
@@ -64,20 +64,20 @@ fn a_task_on_the_command_line_is_the_first_message() {
 }
 
 #[test]
-fn the_word_after_single_agent_is_the_first_message_where_no_agent_is_called_so() {
-    let scene = Scene::new(2, Script::parliament());
+fn the_word_after_single_agent_is_the_first_message_if_no_agent_has_that_id() {
+    let fixture = Fixture::new(2, Script::parliament());
     let command =
-        scene.althing.new_command().args(["--config", "team.yaml", "--single-agent", "What is new?"]);
+        fixture.althing.new_command().args(["--config", "team.yaml", "--single-agent", "What is new?"]);
     let mut terminal = command.terminal(90, 30);
     terminal.wait_for("Run: What is new?", LIMIT);
     terminal.wait_for("Complete ✓", LIMIT);
-    assert_eq!(scene.calls().into_keys().collect::<Vec<_>>(), ["model-a"]);
+    assert_eq!(fixture.calls().into_keys().collect::<Vec<_>>(), ["model-a"]);
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 0);
 }
 
 #[test]
-fn small_and_large_terminals_and_changes_of_size_are_borne() {
+fn small_and_large_terminals_and_resizes_work() {
     for (cols, rows) in [(40, 12), (80, 24), (200, 50)] {
         let mut terminal = offline(cols, rows);
         terminal.wait_for("Type a message", LIMIT);
@@ -89,7 +89,7 @@ fn small_and_large_terminals_and_changes_of_size_are_borne() {
 }
 
 #[test]
-fn a_signal_gives_the_terminal_back_and_says_how_to_go_on() {
+fn a_signal_restores_the_terminal_and_names_the_resume_command() {
     let mut terminal = offline(100, 30);
     terminal.wait_for("Type a message...", LIMIT);
     terminal.signal(Signal::TERM);
@@ -105,7 +105,7 @@ fn a_signal_gives_the_terminal_back_and_says_how_to_go_on() {
 // spec: modes/plan-mode/plan-approval-with-additions
 // spec: modes/plan-mode/plan-execution-display
 #[test]
-fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
+fn a_plan_is_made_shown_approved_with_additions_and_executed() {
     let althing = althing();
     let mut terminal = althing.new_command().arg("--offline").terminal(120, 45);
     terminal.wait_for("Type a message...", LIMIT);
@@ -142,7 +142,7 @@ fn a_plan_is_made_shown_approved_with_a_remark_and_carried_out() {
 }
 
 #[test]
-fn a_first_start_writes_a_config_where_that_is_asked_for_and_goes_on_with_it() {
+fn the_first_start_can_write_a_config_and_continue_with_it() {
     let althing = bare();
     let mut terminal = althing.new_command().terminal(100, 30);
     terminal.wait_for("write a config here first", LIMIT);
@@ -158,7 +158,7 @@ fn a_first_start_writes_a_config_where_that_is_asked_for_and_goes_on_with_it() {
 }
 
 #[test]
-fn a_first_start_says_what_was_found_and_what_is_missing() {
+fn the_first_start_shows_what_was_detected_and_what_is_missing() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let host = server.base_url().trim_start_matches("http://").trim_end_matches("/v1").to_owned();
     let start = bare().env("OPENAI_API_KEY", "sk-of-the-user").env("OLLAMA_HOST", host);
@@ -174,7 +174,7 @@ fn a_first_start_says_what_was_found_and_what_is_missing() {
 }
 
 #[test]
-fn problems_of_a_config_are_shown_first_and_put_away_by_a_key() {
+fn problems_of_a_config_are_shown_first_and_dismissed_by_a_key() {
     let althing = bare();
     let yaml = "agents:\n  - id: a\n    backend: {type: offline}\norchestrator: {skip_votes: true}\n";
     althing.file("team.yaml", yaml);

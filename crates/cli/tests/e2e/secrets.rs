@@ -11,7 +11,7 @@ use althing_testkit::{
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{LIMIT, SKY, Scene, Team, althing, files_below, items, paths_below, run};
+use super::support::{Fixture, LIMIT, SKY, Team, althing, files_below, items, paths_below, run};
 
 /// Environment variables, each with its canary. The last one has characters that JSON escapes.
 const ENVIRONMENT: [(&str, &str); 9] = [
@@ -48,7 +48,7 @@ fn canaries() -> Vec<&'static str> {
 }
 
 /// The reply of a model or provider that repeats everything it knows.
-fn parrot() -> String {
+fn all_canaries() -> String {
     let mut all = canaries();
     all.pop();
     format!("{}\n{}\n", all.join("\n"), json!(all))
@@ -78,7 +78,7 @@ fn config(server: &FakeModel) -> String {
 }
 
 /// The program with every canary in its environment.
-fn surrounded(server: &FakeModel) -> Althing {
+fn with_canaries(server: &FakeModel) -> Althing {
     let lines = |pairs: &[(&str, &str)]| -> String {
         pairs.iter().map(|(name, value)| [name, "=", value, "\n"].concat()).collect()
     };
@@ -92,57 +92,57 @@ fn surrounded(server: &FakeModel) -> Althing {
 }
 
 /// The canaries that a text contains, plain or JSON-escaped.
-fn sung(text: &[u8]) -> Vec<&'static str> {
+fn canaries_in(text: &[u8]) -> Vec<&'static str> {
     let text = String::from_utf8_lossy(text);
     let escaped = |canary: &str| json!(canary).to_string().trim_matches('"').to_owned();
     canaries().into_iter().filter(|canary| text.contains(canary) || text.contains(&escaped(canary))).collect()
 }
 
 #[track_caller]
-fn silent(what: &str, text: &[u8]) {
-    let sung = sung(text);
-    assert!(sung.is_empty(), "{what} holds {sung:?}:\n{}", String::from_utf8_lossy(text));
+fn assert_no_canary(what: &str, text: &[u8]) {
+    let canaries_in = canaries_in(text);
+    assert!(canaries_in.is_empty(), "{what} holds {canaries_in:?}:\n{}", String::from_utf8_lossy(text));
 }
 
 /// Checks everything that a run wrote or printed.
 #[track_caller]
-fn silent_everywhere(output: &Output, state: &Path) {
-    silent("stdout", output.stdout.as_bytes());
-    silent("stderr", output.stderr.as_bytes());
+fn assert_no_canary_anywhere(output: &Output, state: &Path) {
+    assert_no_canary("stdout", output.stdout.as_bytes());
+    assert_no_canary("stderr", output.stderr.as_bytes());
     let files = files_below(state);
     assert!(files.iter().any(|(path, _)| path.ends_with("events.jsonl")), "there is a log to look at");
     for (path, content) in files {
-        silent(&path.display().to_string(), &content);
-        silent("a file's name", path.display().to_string().as_bytes());
+        assert_no_canary(&path.display().to_string(), &content);
+        assert_no_canary("a file's name", path.display().to_string().as_bytes());
     }
 }
 
 /// Every agent repeats every secret in everything it says.
-fn parrots() -> Script {
+fn echoing_models() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         if request.tool_names().contains(&"vote") {
-            Reply::vote("agent1", &parrot()).reasoning(parrot())
+            Reply::vote("agent1", &all_canaries()).reasoning(all_canaries())
         } else if request.tool_names().contains(&"new_answer") {
-            Reply::new_answer(&format!("{}{}", request.model(), parrot())).and_text(parrot())
+            Reply::new_answer(&format!("{}{}", request.model(), all_canaries())).and_text(all_canaries())
         } else {
-            Reply::text(format!("The end. {}", parrot()))
+            Reply::text(format!("The end. {}", all_canaries()))
         }
     })
 }
 
 #[test]
 fn secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal() {
-    let server = FakeModel::start_on_thread(parrots());
+    let server = FakeModel::start_on_thread(echoing_models());
     for args in [&["task"] as &[&str], &["--json", "task"], &["--stream-events", "task"]] {
-        let althing = surrounded(&server);
+        let althing = with_canaries(&server);
         let command = althing
             .new_command()
             .args(["--config", "team.yaml", "--automation", "--output-file", "answer.md", "--log", "log"])
             .args(args);
         let output = command.spawn().wait(LIMIT).expect_code(0);
-        silent_everywhere(&output, &althing.state_dir());
-        silent("the output file", &std::fs::read(althing.work_dir().join("answer.md")).unwrap());
-        silent("the log", &std::fs::read(althing.work_dir().join("log")).unwrap());
+        assert_no_canary_anywhere(&output, &althing.state_dir());
+        assert_no_canary("the output file", &std::fs::read(althing.work_dir().join("answer.md")).unwrap());
+        assert_no_canary("the log", &std::fs::read(althing.work_dir().join("log")).unwrap());
     }
     // The secrets did reach the provider they belong to.
     let sent = server.requests_of("model-b");
@@ -152,11 +152,11 @@ fn secrets_that_a_model_repeats_reach_neither_a_file_nor_the_terminal() {
 }
 
 #[test]
-fn a_client_over_mcp_is_told_no_secret_that_a_model_repeats() {
-    let server = FakeModel::start_on_thread(parrots());
-    let althing = surrounded(&server);
+fn an_mcp_client_gets_no_secret_that_a_model_repeats() {
+    let server = FakeModel::start_on_thread(echoing_models());
+    let althing = with_canaries(&server);
     let mut client = Client::start(&althing, &["--config", "team.yaml"]);
-    let launched = client.tool("launch_run", &json!({"task": format!("Repeat {}", parrot())}));
+    let launched = client.tool("launch_run", &json!({"task": format!("Repeat {}", all_canaries())}));
     let run = launched["structuredContent"]["run_id"].as_str().expect("a run").to_owned();
     for (tool, arguments) in [
         ("run_status", json!({"run_id": run})),
@@ -170,15 +170,15 @@ fn a_client_over_mcp_is_told_no_secret_that_a_model_repeats() {
         client.call("resources/read", &json!({"uri": resource["uri"]}));
     }
     client.running.close_stdin();
-    silent_everywhere(&client.running.wait(LIMIT), &althing.state_dir());
+    assert_no_canary_anywhere(&client.running.wait(LIMIT), &althing.state_dir());
 }
 
 #[test]
-fn a_panic_that_has_a_secret_in_its_words_is_told_without_it() {
+fn a_secret_in_a_panic_message_is_masked() {
     let server = FakeModel::start_on_thread(Script::parliament());
     for (place, code) in [("fact:4", 2), ("session:1", 2)] {
-        let althing = surrounded(&server);
-        let command = althing.new_command().env("ALTHING_TEST_PANIC", format!("{place}:{}", parrot()));
+        let althing = with_canaries(&server);
+        let command = althing.new_command().env("ALTHING_TEST_PANIC", format!("{place}:{}", all_canaries()));
         let output = command.args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT);
         let output = output.expect_code(code);
         assert!(
@@ -186,12 +186,12 @@ fn a_panic_that_has_a_secret_in_its_words_is_told_without_it() {
             "{}",
             output.stderr
         );
-        silent_everywhere(&output, &althing.state_dir());
+        assert_no_canary_anywhere(&output, &althing.state_dir());
     }
 }
 
 #[test]
-fn what_a_variable_puts_into_a_header_is_a_secret_whatever_its_name() {
+fn a_variable_used_in_a_header_is_a_secret_under_any_name() {
     let server = FakeModel::start_on_thread(Script::always(Reply::text("You sent me the-blue-horse-rides.")));
     let althing = althing().env("PASS_PHRASE_OF_MINE", "the-blue-horse-rides");
     let team = Team::on(&server.base_url(), 1).backend(
@@ -209,49 +209,50 @@ fn what_a_variable_puts_into_a_header_is_a_secret_whatever_its_name() {
 }
 
 #[test]
-fn what_a_collector_is_told_carries_no_secret_even_where_it_is_told_everybodys_words() {
-    let server = FakeModel::start_on_thread(parrots());
+fn exported_spans_contain_no_secret_even_with_message_content() {
+    let server = FakeModel::start_on_thread(echoing_models());
     let collector = Collector::start(CollectorReply::Take);
     let url = collector.url().replacen("http://", "http://me:canary-01-otlp@", 1);
-    let command = surrounded(&server).args(["--config", "team.yaml", "--automation", "--otlp", &url, "task"]);
+    let command =
+        with_canaries(&server).args(["--config", "team.yaml", "--automation", "--otlp", &url, "task"]);
     let command = command.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
     let output = command.spawn().wait(LIMIT).expect_code(0);
     assert!(!output.stderr.contains("canary-01-otlp"), "{}", output.stderr);
     let told = collector.spans();
     assert!(told.iter().any(|span| span.text("gen_ai.output.messages").contains("The end. [secret]")));
     for request in collector.requests() {
-        silent("what is told", request.body.as_bytes());
+        assert_no_canary("what is told", request.body.as_bytes());
         assert!(request.headers.contains_key("authorization"), "the password went where it belongs");
     }
 }
 
 #[test]
-fn passing_progress_carries_no_secret_either() {
-    let server = FakeModel::start_on_thread(parrots());
-    let althing = surrounded(&server);
+fn streamed_progress_contains_no_secret() {
+    let server = FakeModel::start_on_thread(echoing_models());
+    let althing = with_canaries(&server);
     let args = ["--config", "team.yaml", "--stream-events=all", "task"];
     let output = run(&althing, &args).expect_code(0);
-    silent("stdout", output.stdout.as_bytes());
-    silent("stderr", output.stderr.as_bytes());
+    assert_no_canary("stdout", output.stdout.as_bytes());
+    assert_no_canary("stderr", output.stderr.as_bytes());
 }
 
 #[test]
-fn secrets_in_the_tasks_own_words_are_not_kept_either() {
+fn secrets_in_the_task_are_not_stored() {
     let server = FakeModel::start_on_thread(Script::parliament());
-    let althing = surrounded(&server);
-    let task = format!("What is wrong with this log?\n{}", parrot());
+    let althing = with_canaries(&server);
+    let task = format!("What is wrong with this log?\n{}", all_canaries());
     let command = althing.new_command().args(["--config", "team.yaml", "--automation", "-"]).stdin(task);
     let output = command.spawn().wait(LIMIT).expect_code(0);
-    silent_everywhere(&output, &althing.state_dir());
+    assert_no_canary_anywhere(&output, &althing.state_dir());
     for args in [["sessions", "--json"], ["sessions", "--state-dir=../state"]] {
-        silent("the list of sessions", run(&althing, &args).expect_code(0).stdout.as_bytes());
+        assert_no_canary("the list of sessions", run(&althing, &args).expect_code(0).stdout.as_bytes());
     }
 }
 
 #[test]
-fn a_providers_error_that_repeats_the_key_is_told_without_it() {
+fn a_key_in_a_providers_error_is_masked() {
     let page = |status: &str| {
-        let body = json!({"error": {"message": format!("Incorrect API key provided: {}", parrot()), "type": "invalid_request_error"}}).to_string();
+        let body = json!({"error": {"message": format!("Incorrect API key provided: {}", all_canaries()), "type": "invalid_request_error"}}).to_string();
         format!(
             "HTTP/1.1 {status}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
@@ -259,7 +260,7 @@ fn a_providers_error_that_repeats_the_key_is_told_without_it() {
     };
     for status in ["401 Unauthorized", "404 Not Found", "400 Bad Request", "500 Oh"] {
         let server = FakeModel::start_on_thread(Script::always(Action::Raw(page(status).into())));
-        let althing = surrounded(&server);
+        let althing = with_canaries(&server);
         let output = run(
             &althing,
             &["--config", "team.yaml", "--json", "--log", "log", "--log-level", "debug", "task"],
@@ -267,14 +268,14 @@ fn a_providers_error_that_repeats_the_key_is_told_without_it() {
         .expect_code(2);
         let log = std::fs::read(althing.work_dir().join("log")).unwrap();
         assert!(log.windows(6).any(|bytes| bytes == b"failed"), "the failure is logged");
-        silent("the log", &log);
+        assert_no_canary("the log", &log);
         assert!(output.stderr.contains(&status[..3]), "the failure is told: {}", output.stderr);
-        silent_everywhere(&output, &althing.state_dir());
+        assert_no_canary_anywhere(&output, &althing.state_dir());
     }
 }
 
 #[test]
-fn a_secret_at_the_place_where_a_long_message_is_cut_off_does_not_show_in_part() {
+fn a_secret_at_the_cut_of_a_long_message_is_not_shown_in_part() {
     for (whose, secret) in [("its own", "canary-08-used-as-a-key"), ("another's", "sk-canary-01-environment")]
     {
         // For one of these lengths the text is cut inside the secret.
@@ -286,7 +287,7 @@ fn a_secret_at_the_place_where_a_long_message_is_cut_off_does_not_show_in_part()
                 body.len()
             );
             let server = FakeModel::start_on_thread(Script::always(Action::Raw(page.into())));
-            let althing = surrounded(&server);
+            let althing = with_canaries(&server);
             let output = run(&althing, &["--config", "team.yaml", "--single-agent", "a", "--json", "task"])
                 .expect_code(2);
             let part = &secret[..=secret.len() / 2];
@@ -313,16 +314,16 @@ fn a_broken_config_is_explained_without_its_secrets() {
             &["config", "check", "broken.yaml", "--json"],
         ] {
             let output = run(&althing, args).expect_code(1);
-            silent(&format!("stdout of case {n} {args:?}"), output.stdout.as_bytes());
-            silent(&format!("stderr of case {n} {args:?}"), output.stderr.as_bytes());
+            assert_no_canary(&format!("stdout of case {n} {args:?}"), output.stdout.as_bytes());
+            assert_no_canary(&format!("stderr of case {n} {args:?}"), output.stderr.as_bytes());
         }
     }
 }
 
 #[test]
-fn only_the_owner_may_look_at_what_is_kept() {
+fn stored_files_are_readable_only_by_their_owner() {
     let server = FakeModel::start_on_thread(Script::parliament());
-    let althing = surrounded(&server);
+    let althing = with_canaries(&server);
     run(&althing, &["--config", "team.yaml", "--state-dir", "fresh/state", "task"]).expect_code(0);
     let state = althing.work_dir().join("fresh/state");
     let mode = |path: &Path| std::fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777;
@@ -337,7 +338,7 @@ fn only_the_owner_may_look_at_what_is_kept() {
 }
 
 #[test]
-fn state_in_a_project_keeps_itself_out_of_version_control() {
+fn a_state_directory_in_a_project_ignores_itself_in_git() {
     let althing = althing();
     let command =
         althing.new_command().env("ALTHING_STATE_DIR", "").args(["--offline", "--automation", "task"]);
@@ -361,13 +362,13 @@ fn a_printed_secret_is_kept_nowhere(mode: &str) {
     althing.file("flow.yaml", flow.to_string());
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all"];
     let output = run(&althing, &args).expect_code(0);
-    silent_everywhere(&output, &althing.state_dir());
+    assert_no_canary_anywhere(&output, &althing.state_dir());
     let kept = files_below(&althing.state_dir());
     // Nor split over two adjacent screen lines.
     for text in kept.iter().map(|(_, bytes)| bytes.as_slice()).chain([output.stdout.as_bytes()]) {
         let joined =
             String::from_utf8_lossy(text).replace("\\r", "").replace("\\n", "").replace(['\r', '\n'], "");
-        silent("a text without its line ends", joined.as_bytes());
+        assert_no_canary("a text without its line ends", joined.as_bytes());
     }
     let raw = kept.iter().find(|(path, _)| path.ends_with("output.raw")).expect("the output is kept");
     let raw = String::from_utf8_lossy(&raw.1).replace('\r', "");
@@ -376,17 +377,17 @@ fn a_printed_secret_is_kept_nowhere(mode: &str) {
 }
 
 #[test]
-fn a_secret_that_a_headless_program_prints_is_kept_nowhere() {
+fn a_secret_printed_by_a_headless_program_is_stored_nowhere() {
     a_printed_secret_is_kept_nowhere("headless");
 }
 
 #[test]
-fn a_secret_that_a_program_in_a_terminal_prints_is_kept_nowhere() {
+fn a_secret_printed_by_a_program_in_a_terminal_is_stored_nowhere() {
     a_printed_secret_is_kept_nowhere("interactive");
 }
 
 #[test]
-fn a_secret_in_the_id_or_the_name_of_a_tool_call_is_kept_nowhere_on_any_wire() {
+fn a_secret_in_the_id_or_name_of_a_tool_call_is_stored_nowhere_on_any_wire_format() {
     let [(_, id), (_, part_of_an_id), (_, name)] = [ENVIRONMENT[0], ENVIRONMENT[2], ENVIRONMENT[3]];
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let began = request.raw_body().windows(12).any(|bytes| bytes == b"first-call.x");
@@ -403,24 +404,24 @@ fn a_secret_in_the_id_or_the_name_of_a_tool_call_is_kept_nowhere_on_any_wire() {
             .and_tool_call(call(format!("call_{part_of_an_id}_1"), name));
         Action::from(reply)
     });
-    let scene = Scene::with(4, script, |team| {
+    let fixture = Fixture::with(4, script, |team| {
         let kinds = ["openai", "claude", "gemini", "chatcompletion"];
         let team = kinds.into_iter().enumerate().fold(team, |team, (agent, kind)| {
             team.backend(agent, "type", kind).backend(agent, "api_key", "sk-test-0123456789")
         });
         team.every_backend("cwd", "here")
     });
-    let command = scene.command(&["--stream-events=all", "--log", "log", "--log-level", "debug", "task"]);
+    let command = fixture.command(&["--stream-events=all", "--log", "log", "--log-level", "debug", "task"]);
     let command = ENVIRONMENT[..4].iter().fold(command, |command, (name, value)| command.env(name, value));
     let output = command.spawn().wait(LIMIT).expect_code(0);
     for wire in ["/responses", "/messages", ":streamGenerateContent", "/chat/completions"] {
-        let spoken = scene.server.requests().iter().filter(|request| request.path().contains(wire)).count();
+        let spoken = fixture.server.requests().iter().filter(|request| request.path().contains(wire)).count();
         assert!(spoken > 2, "{wire} was spoken {spoken} times");
     }
-    silent_everywhere(&output, &scene.althing.state_dir());
-    silent("the log", &std::fs::read(scene.althing.work_dir().join("log")).unwrap());
+    assert_no_canary_anywhere(&output, &fixture.althing.state_dir());
+    assert_no_canary("the log", &std::fs::read(fixture.althing.work_dir().join("log")).unwrap());
     // Every call got its result, although two calls had only a secret as their id.
-    let events = scene.althing.events();
+    let events = fixture.althing.events();
     let replies = items(&events, "reply");
     let calls = replies.iter().filter_map(|reply| reply["tool_calls"].as_array()).flatten();
     for (tool, id) in [("read_file", "secret"), ("list_directory", "secret-2"), ("secret", "call_secret_1")] {
@@ -510,7 +511,7 @@ fn a_secret_that_a_model_encodes_is_masked_too() {
     ];
     let reply = format!("Guess: {}", encoded.join(" "));
     let server = FakeModel::start_on_thread(Script::always(Reply::text(reply).chunks(9)));
-    let althing = surrounded(&server);
+    let althing = with_canaries(&server);
     let args = ["--config", "team.yaml", "--single-agent", "a", "--quick", "--stream-events=all", "task"];
     let output = run(&althing, &args).expect_code(0);
     let mut texts: Vec<String> = files_below(&althing.state_dir())
@@ -530,7 +531,7 @@ fn a_secret_that_a_model_encodes_is_masked_too() {
 }
 
 #[test]
-fn a_secret_in_the_long_result_of_an_mcp_server_is_kept_nowhere() {
+fn a_secret_in_the_long_result_of_an_mcp_server_is_stored_nowhere() {
     let (_, key) = ENVIRONMENT[0];
     let script = Script::from_fn(move |request: &RecordedRequest| {
         if request.messages().iter().any(|message| message["role"] == "tool") {
@@ -538,16 +539,16 @@ fn a_secret_in_the_long_result_of_an_mcp_server_is_kept_nowhere() {
         }
         Action::from(Reply::call("mcp__sky__weather", &json!({ "city": "Rome" })))
     });
-    let scene = Scene::with(1, script, |team| {
+    let fixture = Fixture::with(1, script, |team| {
         let server = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["sky.py"]}]);
         team.every_backend("mcp_servers", server)
     });
     let long = format!("\"{key} is the key. \" + \"x\" * 200000 + \" \" + ask");
-    scene.althing.file("sky.py", SKY.replace("\"Sunny in \" + ask", &long));
+    fixture.althing.file("sky.py", SKY.replace("\"Sunny in \" + ask", &long));
     let output =
-        scene.command(&["--quick", "task"]).env("OPENAI_API_KEY", key).spawn().wait(LIMIT).expect_code(0);
-    silent_everywhere(&output, &scene.althing.state_dir());
-    let kept = files_below(&scene.althing.state_dir());
+        fixture.command(&["--quick", "task"]).env("OPENAI_API_KEY", key).spawn().wait(LIMIT).expect_code(0);
+    assert_no_canary_anywhere(&output, &fixture.althing.state_dir());
+    let kept = files_below(&fixture.althing.state_dir());
     let whole = kept.iter().find(|(path, _)| path.display().to_string().contains("/outputs/"));
     let (_, whole) = whole.expect("the whole result is kept");
     assert!(whole.starts_with(b"[secret] is the key. xxx") && whole.ends_with(b"x Rome"));

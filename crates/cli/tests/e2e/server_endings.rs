@@ -7,10 +7,10 @@ use althing_testkit::{Action, Althing, Gate, Parliament, RecordedRequest, Reply,
 use serde_json::{Value, json};
 
 use super::endings::processes_with;
-use super::support::{LIMIT, Scene, Team, ensure, in_parallel};
+use super::support::{Fixture, LIMIT, Team, ensure, in_parallel};
 
 /// How soon every process must be gone after Althing is.
-const GONE: Duration = Duration::from_secs(3);
+const GONE_WITHIN: Duration = Duration::from_secs(3);
 
 /// The children that a server starts before it answers: a plain one, one in a session of its own, a grandchild in a
 /// session of its own whose parent has exited, and one that ignores SIGTERM.
@@ -20,17 +20,17 @@ const SLEEPERS: usize = 4;
 /// input; a polite one exits with its input, and leaves its children behind.
 const SERVER: &str = r#"
 import json, signal, subprocess, sys, time
-mark, manner = sys.argv[1:3]
+marker, manner = sys.argv[1:3]
 if manner == "stubborn":
     for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
         signal.signal(one, signal.SIG_IGN)
 def start(*command, **options):
     null = subprocess.DEVNULL
     return subprocess.Popen(command, stdin=null, stdout=null, stderr=null, **options)
-start("sleep", mark)
-start("sleep", mark, start_new_session=True)
-start("sh", "-c", "sleep " + mark + " & true", start_new_session=True).wait()
-start("sh", "-c", "trap '' TERM HUP INT; sleep " + mark)
+start("sleep", marker)
+start("sleep", marker, start_new_session=True)
+start("sh", "-c", "sleep " + marker + " & true", start_new_session=True).wait()
+start("sh", "-c", "trap '' TERM HUP INT; sleep " + marker)
 for line in sys.stdin:
     ask = json.loads(line)
     if "id" not in ask: continue
@@ -44,7 +44,7 @@ while manner == "stubborn":
 "#;
 
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum AgentRole {
     /// An agent of a run.
     Run,
     /// The chat agent.
@@ -61,34 +61,34 @@ enum Ending {
 }
 
 /// Althing with a server for this kind of agent, which has the mark in its command line.
-fn command(place: Place, scene: &Scene, servers: &Value) -> Althing {
-    let base = scene.server.base_url();
+fn command(role: AgentRole, fixture: &Fixture, servers: &Value) -> Althing {
+    let base = fixture.server.base_url();
     let team = Team::on(&base, 1);
-    let team = if matches!(place, Place::Chat) {
+    let team = if matches!(role, AgentRole::Chat) {
         let backend =
             json!({"type": "chatcompletion", "model": "talker", "base_url": base, "mcp_servers": servers});
         team.rule("interactive_mode", json!({"backend": backend}))
     } else {
         team.every_backend("mcp_servers", servers.clone())
     };
-    scene.althing.file("team.yaml", team.text());
-    scene.althing.file("server.py", SERVER);
+    fixture.althing.file("team.yaml", team.text());
+    fixture.althing.file("server.py", SERVER);
     let run = json!({"id": "a", "run": {"task": "task"}});
     let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "one", "tasks": [run]}]});
-    scene.althing.file("flow.yaml", flow.to_string());
-    let args: &[&str] = match place {
-        Place::Run => &["--config", "team.yaml", "--automation", "--take-ops", "task"],
-        Place::Chat => &["chat", "--config", "team.yaml"],
-        Place::Workflow => &["workflow", "run", "flow.yaml", "--config", "team.yaml", "--take-ops"],
+    fixture.althing.file("flow.yaml", flow.to_string());
+    let args: &[&str] = match role {
+        AgentRole::Run => &["--config", "team.yaml", "--automation", "--take-ops", "task"],
+        AgentRole::Chat => &["chat", "--config", "team.yaml"],
+        AgentRole::Workflow => &["workflow", "run", "flow.yaml", "--config", "team.yaml", "--take-ops"],
     };
-    scene.althing.new_command().args(args).open_stdin()
+    fixture.althing.new_command().args(args).open_stdin()
 }
 
-fn nothing_is_left(place: Place, manner: &str, ending: Ending) -> Result<(), String> {
-    let mark = format!("{}.{:06}", 3_000 + std::process::id() % 1_000, fastrand::u32(0..1_000_000));
+fn nothing_is_left(role: AgentRole, manner: &str, ending: Ending) -> Result<(), String> {
+    let marker = format!("{}.{:06}", 3_000 + std::process::id() % 1_000, fastrand::u32(0..1_000_000));
     let gate = Gate::before_headers();
     let held = gate.clone();
-    let scene = Scene::new(
+    let fixture = Fixture::new(
         1,
         Script::from_fn(move |request: &RecordedRequest| {
             let talks = request.model() == "talker";
@@ -98,18 +98,17 @@ fn nothing_is_left(place: Place, manner: &str, ending: Ending) -> Result<(), Str
             Action::gated(action, &held)
         }),
     );
-    let servers =
-        json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["server.py", mark, manner]}]);
-    let command = command(place, &scene, &servers);
+    let servers = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["server.py", marker, manner]}]);
+    let command = command(role, &fixture, &servers);
     let command = match ending {
         Ending::Panic => command.env("ALTHING_TEST_PANIC", "op"),
         Ending::Normal | Ending::Signal(_) => command,
     };
     let running = command.spawn();
-    if matches!(place, Place::Chat) {
+    if matches!(role, AgentRole::Chat) {
         running.write_stdin("Hello\n");
     }
-    let sleepers = || processes_with(&format!("sleep {mark}")).len();
+    let sleepers = || processes_with(&format!("sleep {marker}")).len();
     gate.wait_waiting_blocking(1, LIMIT);
     wait::until(LIMIT, || sleepers() >= SLEEPERS);
     match ending {
@@ -122,28 +121,28 @@ fn nothing_is_left(place: Place, manner: &str, ending: Ending) -> Result<(), Str
     }
     let output = running.wait(LIMIT);
     let complain =
-        |what: &str| format!("{place:?}, {manner}, {ending:?}: {what}\n{}{}", output.stdout, output.stderr);
+        |what: &str| format!("{role:?}, {manner}, {ending:?}: {what}\n{}{}", output.stdout, output.stderr);
     match ending {
         Ending::Normal => ensure(output.code == Some(0), || complain("it did not end well"))?,
         Ending::Panic => ensure(output.stderr.contains("failpoint"), || complain("no panic"))?,
         Ending::Signal(_) => {}
     }
-    let gone = wait::holds_within(GONE, || processes_with(&mark).is_empty());
-    ensure(gone, || complain(&format!("left after {GONE:?}: {:?}", processes_with(&mark))))
+    let gone = wait::holds_within(GONE_WITHIN, || processes_with(&marker).is_empty());
+    ensure(gone, || complain(&format!("left after {GONE_WITHIN:?}: {:?}", processes_with(&marker))))
 }
 
 #[test]
-fn no_mcp_server_and_nothing_that_it_started_outlives_althing() {
+fn no_mcp_server_and_no_child_of_it_outlives_althing() {
     let mut all = Vec::new();
-    for place in [Place::Run, Place::Chat, Place::Workflow] {
+    for role in [AgentRole::Run, AgentRole::Chat, AgentRole::Workflow] {
         for manner in ["stubborn", "polite"] {
             for ending in [Ending::Normal, Ending::Signal(Signal::KILL), Ending::Signal(Signal::TERM)] {
-                all.push((place, manner, ending));
+                all.push((role, manner, ending));
             }
         }
     }
-    for place in [Place::Run, Place::Workflow] {
-        all.push((place, "stubborn", Ending::Panic));
+    for role in [AgentRole::Run, AgentRole::Workflow] {
+        all.push((role, "stubborn", Ending::Panic));
     }
-    in_parallel(3, all, |(place, manner, ending)| nothing_is_left(place, manner, ending));
+    in_parallel(3, all, |(role, manner, ending)| nothing_is_left(role, manner, ending));
 }

@@ -7,26 +7,27 @@ use althing_testkit::process::Signal;
 use althing_testkit::{Action, Gate, Script};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, althing, run};
+use super::support::{Fixture, LIMIT, althing, run};
 
 fn json_of(stdout: &str) -> Value {
     serde_json::from_str(stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"))
 }
 
 /// A run of two agents that was killed before `b` answered.
-fn killed() -> Scene {
+fn killed_run() -> Fixture {
     let gate = Gate::before_headers();
-    let scene = Scene::new(2, Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate)));
-    let running = scene.spawn(&["A task to be killed"]);
+    let fixture =
+        Fixture::new(2, Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate)));
+    let running = fixture.spawn(&["A task to be killed"]);
     gate.wait_waiting_blocking(1, LIMIT);
     running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
     running.signal(Signal::KILL);
     running.wait(LIMIT);
-    scene
+    fixture
 }
 
 #[test]
-fn where_there_are_no_sessions_the_list_is_empty() {
+fn without_sessions_the_list_is_empty() {
     let althing = althing();
     assert_eq!(run(&althing, &["sessions"]).expect_code(0).stdout, "no sessions\n");
     assert_eq!(run(&althing, &["sessions", "--json"]).expect_code(0).stdout, "[]\n");
@@ -36,11 +37,11 @@ fn where_there_are_no_sessions_the_list_is_empty() {
 }
 
 #[test]
-fn the_list_says_of_each_session_where_it_stands() {
-    let scene = killed();
-    let interrupted = scene.session_id();
-    scene.run(&["A task that is done"]).expect_code(0);
-    let output = run(&scene.althing, &["sessions"]).expect_code(0);
+fn the_list_shows_the_status_of_each_session() {
+    let fixture = killed_run();
+    let interrupted = fixture.session_id();
+    fixture.run(&["A task that is done"]).expect_code(0);
+    let output = run(&fixture.althing, &["sessions"]).expect_code(0);
     let line = |text: &str| output.stdout.lines().find(|line| line.contains(text)).unwrap_or_default();
     assert!(
         line(&interrupted).contains("interrupted") && line(&interrupted).contains("A task to be killed"),
@@ -48,7 +49,7 @@ fn the_list_says_of_each_session_where_it_stands() {
         output.stdout
     );
     assert!(line("A task that is done").contains("done"), "{}", output.stdout);
-    let list = json_of(&run(&scene.althing, &["sessions", "--json"]).expect_code(0).stdout);
+    let list = json_of(&run(&fixture.althing, &["sessions", "--json"]).expect_code(0).stdout);
     let status: BTreeSet<(&str, &str)> = list
         .as_array()
         .unwrap()
@@ -62,71 +63,72 @@ fn the_list_says_of_each_session_where_it_stands() {
 }
 
 #[test]
-fn a_session_under_way_is_listed_as_running_and_cannot_be_removed() {
+fn an_active_session_is_listed_as_running_and_cannot_be_removed() {
     let gate = Gate::before_headers();
-    let scene = Scene::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
-    let running = scene.spawn(&["task"]);
+    let fixture = Fixture::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
+    let running = fixture.spawn(&["task"]);
     gate.wait_waiting_blocking(1, LIMIT);
-    let id = scene.session_id();
-    let list = json_of(&run(&scene.althing, &["sessions", "--json"]).expect_code(0).stdout);
+    let id = fixture.session_id();
+    let list = json_of(&run(&fixture.althing, &["sessions", "--json"]).expect_code(0).stdout);
     assert_eq!((&list[0]["id"], &list[0]["status"]), (&json!(id), &json!("running")));
-    let refused = run(&scene.althing, &["sessions", "remove", &id]).expect_code(1);
+    let refused = run(&fixture.althing, &["sessions", "remove", &id]).expect_code(1);
     assert!(refused.stderr.contains("in use"), "{}", refused.stderr);
-    run(&scene.althing, &["sessions", "prune", "--older-than", "0"]);
+    run(&fixture.althing, &["sessions", "prune", "--older-than", "0"]);
     gate.release_all();
     assert_eq!(running.wait(LIMIT).expect_code(0).stdout, "Final answer of model-a\n");
 }
 
 #[test]
 fn one_session_is_shown_with_its_goal_tasks_and_files() {
-    let scene = killed();
-    let id = scene.session_id();
-    let output = run(&scene.althing, &["sessions", "show", &id]).expect_code(0);
-    for part in [id.as_str(), "A task to be killed", "r1.a1", "r1.a2", &scene.session().display().to_string()]
+    let fixture = killed_run();
+    let id = fixture.session_id();
+    let output = run(&fixture.althing, &["sessions", "show", &id]).expect_code(0);
+    for part in
+        [id.as_str(), "A task to be killed", "r1.a1", "r1.a2", &fixture.session().display().to_string()]
     {
         assert!(output.stdout.contains(part), "`{part}` is missing:\n{}", output.stdout);
     }
-    let whole = json_of(&run(&scene.althing, &["sessions", "show", &id, "--json"]).expect_code(0).stdout);
+    let whole = json_of(&run(&fixture.althing, &["sessions", "show", &id, "--json"]).expect_code(0).stdout);
     assert_eq!(
         (&whole["id"], &whole["goal"], &whole["kind"]),
         (&json!(id), &json!("A task to be killed"), &json!("run"))
     );
     assert_eq!(whole["damage"], Value::Null);
-    let missing = run(&scene.althing, &["sessions", "show", "20200101-000000-0000"]).expect_code(1);
+    let missing = run(&fixture.althing, &["sessions", "show", "20200101-000000-0000"]).expect_code(1);
     assert!(missing.stderr.contains("20200101-000000-0000"), "{}", missing.stderr);
 }
 
 #[test]
 fn removed_sessions_are_gone() {
-    let scene = killed();
-    let (id, dir) = (scene.session_id(), scene.session());
-    run(&scene.althing, &["sessions", "remove", &id]).expect_code(0);
+    let fixture = killed_run();
+    let (id, dir) = (fixture.session_id(), fixture.session());
+    run(&fixture.althing, &["sessions", "remove", &id]).expect_code(0);
     assert!(!dir.exists());
-    run(&scene.althing, &["sessions", "remove", &id]).expect_code(1);
+    run(&fixture.althing, &["sessions", "remove", &id]).expect_code(1);
     for bad in ["..", "../state", "/", ""] {
-        run(&scene.althing, &["sessions", "remove", bad]).expect_code(1);
+        run(&fixture.althing, &["sessions", "remove", bad]).expect_code(1);
     }
-    assert!(scene.althing.state_dir().is_dir());
+    assert!(fixture.althing.state_dir().is_dir());
 }
 
 #[test]
 fn only_old_sessions_are_pruned() {
-    let scene = killed();
-    let output = run(&scene.althing, &["sessions", "prune"]).expect_code(0);
+    let fixture = killed_run();
+    let output = run(&fixture.althing, &["sessions", "prune"]).expect_code(0);
     assert_eq!(output.stdout, "removed 0 sessions\n");
-    assert!(scene.session().is_dir());
-    let id = scene.session_id();
+    assert!(fixture.session().is_dir());
+    let id = fixture.session_id();
     // With zero days, every earlier session is old.
-    let output = run(&scene.althing, &["sessions", "prune", "--older-than", "0"]).expect_code(0);
+    let output = run(&fixture.althing, &["sessions", "prune", "--older-than", "0"]).expect_code(0);
     assert!(output.stdout.contains("removed 1 session"), "{}", output.stdout);
-    assert!(!scene.althing.state_dir().join("sessions").join(id).exists());
+    assert!(!fixture.althing.state_dir().join("sessions").join(id).exists());
 }
 
 #[test]
 fn a_finished_session_leaves_a_checkpoint_that_says_so() {
-    let scene = Scene::new(2, Script::parliament());
-    scene.run(&["task"]).expect_code(0);
-    let file = scene.session().join("session.json");
+    let fixture = Fixture::new(2, Script::parliament());
+    fixture.run(&["task"]).expect_code(0);
+    let file = fixture.session().join("session.json");
     let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     let checkpoint = json_of(&text);
     assert_eq!((&checkpoint["state"], &checkpoint["kind"]), (&json!("DONE"), &json!("run")));
@@ -144,12 +146,12 @@ fn a_finished_session_leaves_a_checkpoint_that_says_so() {
 #[test]
 fn an_interrupted_session_leaves_a_checkpoint_too() {
     let gate = Gate::before_headers();
-    let scene = Scene::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
-    let running = scene.spawn(&["task"]);
+    let fixture = Fixture::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
+    let running = fixture.spawn(&["task"]);
     gate.wait_waiting_blocking(1, LIMIT);
     running.signal(Signal::TERM);
     running.wait(LIMIT).expect_code(4);
-    let file = scene.session().join("session.json");
+    let file = fixture.session().join("session.json");
     let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     assert_eq!(json_of(&text)["state"], "RUNNING");
 }
@@ -165,63 +167,63 @@ fn flip_a_letter(log: &Path, line: usize) {
 }
 
 #[test]
-fn a_log_that_is_damaged_in_the_middle_is_named_and_left_as_it_is() {
-    let scene = killed();
-    let log = scene.log();
+fn a_log_damaged_in_the_middle_is_reported_and_left_unchanged() {
+    let fixture = killed_run();
+    let log = fixture.log();
     flip_a_letter(&log, 4);
     let damaged = std::fs::read(&log).unwrap();
-    let output = scene.resume().expect_code(1);
+    let output = fixture.resume().expect_code(1);
     assert!(output.stderr.contains("events.jsonl") && output.stderr.contains("line 4"), "{}", output.stderr);
     assert_eq!(std::fs::read(&log).unwrap(), damaged);
     assert_eq!(output.stdout, "");
-    let id = scene.session_id();
-    let shown = run(&scene.althing, &["sessions", "show", &id]).expect_code(0);
+    let id = fixture.session_id();
+    let shown = run(&fixture.althing, &["sessions", "show", &id]).expect_code(0);
     assert!(shown.stderr.contains("line 4"), "it can be read up to there: {}", shown.stderr);
-    let listed = run(&scene.althing, &["sessions"]).expect_code(0);
+    let listed = run(&fixture.althing, &["sessions"]).expect_code(0);
     assert!(listed.stdout.contains("damaged"), "{}", listed.stdout);
 }
 
 #[test]
-fn a_torn_end_is_set_aside_with_a_notice_and_the_session_goes_on() {
-    let scene = killed();
-    let (log, torn) = (scene.log(), br#"{"seq":99,"at":"2026-"#);
+fn a_torn_tail_is_set_aside_with_a_notice_and_the_session_resumes() {
+    let fixture = killed_run();
+    let (log, torn) = (fixture.log(), br#"{"seq":99,"at":"2026-"#);
     let mut bytes = std::fs::read(&log).unwrap();
     let good = bytes.clone();
     bytes.extend_from_slice(torn);
     std::fs::write(&log, &bytes).unwrap();
-    let output = scene.resume().expect_code(0);
+    let output = fixture.resume().expect_code(0);
     assert_eq!(output.stdout, "Final answer of model-a\n");
     assert!(output.stderr.contains("damaged") && output.stderr.contains("set aside"), "{}", output.stderr);
     assert!(std::fs::read(&log).unwrap().starts_with(&good), "everything before the torn end is kept");
-    let aside = std::fs::read(scene.session().join("events.jsonl.damaged-1")).unwrap();
+    let aside = std::fs::read(fixture.session().join("events.jsonl.damaged-1")).unwrap();
     assert_eq!(aside, torn);
 }
 
 #[test]
-fn a_log_filled_with_zeros_at_its_end_goes_on_too() {
-    let scene = killed();
-    let log = scene.log();
+fn a_log_with_trailing_zeros_resumes_too() {
+    let fixture = killed_run();
+    let log = fixture.log();
     let mut bytes = std::fs::read(&log).unwrap();
     bytes.extend_from_slice(&[0; 4096]);
     std::fs::write(&log, &bytes).unwrap();
-    assert_eq!(scene.resume().expect_code(0).stdout, "Final answer of model-a\n");
+    assert_eq!(fixture.resume().expect_code(0).stdout, "Final answer of model-a\n");
 }
 
 #[test]
-fn an_empty_log_is_no_session_and_is_kept() {
-    let scene = killed();
-    std::fs::write(scene.log(), "").unwrap();
-    let id = scene.session_id();
-    let output = run(&scene.althing, &["resume", &id]).expect_code(1);
+fn an_empty_log_is_not_a_session_and_is_not_deleted() {
+    let fixture = killed_run();
+    std::fs::write(fixture.log(), "").unwrap();
+    let id = fixture.session_id();
+    let output = run(&fixture.althing, &["resume", &id]).expect_code(1);
     assert!(output.stderr.contains("events.jsonl") && output.stderr.contains("empty"), "{}", output.stderr);
-    assert!(scene.log().exists());
-    run(&scene.althing, &["sessions"]).expect_code(0);
+    assert!(fixture.log().exists());
+    run(&fixture.althing, &["sessions"]).expect_code(0);
 }
 
 #[test]
-fn a_log_of_a_newer_althing_is_refused_unchanged() {
-    let scene = killed();
-    let log = scene.log();
+fn a_log_of_a_newer_version_is_rejected_unchanged() {
+    let fixture = killed_run();
+    let log = fixture.log();
     let text = std::fs::read_to_string(&log).unwrap();
     let newer = text.replacen("\"schema\":1", "\"schema\":9", 1);
     assert_ne!(text, newer);
@@ -230,7 +232,7 @@ fn a_log_of_a_newer_althing_is_refused_unchanged() {
     let body = &first[..first.rfind(",\"crc\":\"").unwrap()];
     let forged = format!("{body},\"crc\":\"{:08x}\"}}\n{rest}", crc32c(body.as_bytes()));
     std::fs::write(&log, &forged).unwrap();
-    let output = scene.resume().expect_code(1);
+    let output = fixture.resume().expect_code(1);
     assert!(output.stderr.contains("schema 9") && output.stderr.contains("update"), "{}", output.stderr);
     assert_eq!(std::fs::read_to_string(&log).unwrap(), forged);
 }
@@ -244,16 +246,16 @@ fn crc32c(bytes: &[u8]) -> u32 {
 
 #[test]
 fn every_line_of_a_log_carries_the_checksum_of_its_bytes() {
-    let scene = Scene::new(2, Script::parliament());
-    scene.run(&["task"]).expect_code(0);
-    for line in std::fs::read_to_string(scene.log()).unwrap().lines() {
+    let fixture = Fixture::new(2, Script::parliament());
+    fixture.run(&["task"]).expect_code(0);
+    for line in std::fs::read_to_string(fixture.log()).unwrap().lines() {
         let (body, tail) = line.split_at(line.rfind(",\"crc\":\"").unwrap());
         assert_eq!(tail, format!(",\"crc\":\"{:08x}\"}}", crc32c(body.as_bytes())), "{line}");
     }
 }
 
 #[test]
-fn a_conversation_is_listed_by_what_it_began_with() {
+fn a_conversation_is_listed_by_its_first_message() {
     let althing = althing();
     let talk = althing.new_command().args(["chat", "--offline"]).stdin("Good morning\nHow are you?\n");
     talk.spawn().wait(LIMIT).expect_code(0);

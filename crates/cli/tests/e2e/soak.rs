@@ -20,15 +20,15 @@ use serde_json::{Value, json};
 use super::support::{LIMIT, SKY, Team, althing};
 
 const TOKEN: &str = "a-token-of-the-soak-that-is-long-enough";
-const TALKER: &str = "talker";
+const CHAT_MODEL: &str = "talker";
 /// Rounds of the default size: before the baseline, and after it.
 const WARM_UP: usize = 2;
 const ROUNDS: usize = 4;
 /// The largest memory growth that passes, in kilobytes an hour. The median of a minute varies by some hundred
 /// kilobytes, which over 24 minutes is one or two thousand an hour; a leak of three kilobytes a run is detected.
-const STEEPEST: f64 = 4096.0;
+const MAX_GROWTH: f64 = 4096.0;
 /// What a turn of a conversation may add, in kilobytes: the conversation is in memory, as its log is on disk.
-const A_TURN: f64 = 8.0;
+const KB_PER_TURN: f64 = 8.0;
 
 /// The resources of a process, as the kernel reports them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -67,19 +67,19 @@ fn sample(pid: u32, start: Instant) -> Sample {
 }
 
 /// A process and its samples.
-struct Watched {
+struct WatchedProcess {
     name: &'static str,
     running: RunningProcess,
     samples: Vec<Sample>,
 }
 
-impl Watched {
+impl WatchedProcess {
     fn new(name: &'static str, running: RunningProcess) -> Self {
         Self { name, running, samples: Vec::new() }
     }
 
     /// Its resources when idle: the minimum over a few seconds.
-    fn at_rest(&self, start: Instant) -> Sample {
+    fn when_idle(&self, start: Instant) -> Sample {
         let begun = Instant::now();
         let mut least = sample(self.running.id(), start);
         wait::until(LIMIT, || {
@@ -205,7 +205,7 @@ fn models() -> Script {
     Script::from_fn(|request: &RecordedRequest| -> Action {
         let last = request.messages().last().cloned().unwrap_or_default();
         let last_text = last["content"].as_str().unwrap_or_default();
-        if request.model() == TALKER {
+        if request.model() == CHAT_MODEL {
             let launches = last["role"] == "user" && last_text.ends_with('5');
             let launch = json!({"task": "Say hello", "agent_mode": "single", "refinement": false});
             return if launches {
@@ -243,16 +243,16 @@ fn busy_workflow(althing: &Althing) -> RunningProcess {
 }
 
 /// All processes under test.
-struct Life {
+struct Processes {
     server: Althing,
     address: String,
     /// The MCP server, the conversation, the workflow.
-    watched: [Watched; 3],
+    watched: [WatchedProcess; 3],
     workflow: Althing,
     round: usize,
 }
 
-impl Life {
+impl Processes {
     fn begin(model: &FakeModel) -> Self {
         let base = model.base_url();
         let servers = json!([{"name": "sky", "type": "stdio", "command": "python3", "args": ["sky.py"]}]);
@@ -270,7 +270,7 @@ impl Life {
         let url = line.split_whitespace().find_map(|word| word.strip_prefix("http://")).unwrap();
         let address = url.split('/').next().unwrap().to_owned();
 
-        let own = json!({"type": "chatcompletion", "model": TALKER, "base_url": base});
+        let own = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
         let team =
             Team::on(&base, 2).rule("interactive_mode", json!({"backend": own, "require_approval": false}));
         let chat = althing();
@@ -279,9 +279,9 @@ impl Life {
 
         let workflow = althing();
         let watched = [
-            Watched::new("mcp server", serving),
-            Watched::new("conversation", chat),
-            Watched::new("workflow", busy_workflow(&workflow)),
+            WatchedProcess::new("mcp server", serving),
+            WatchedProcess::new("conversation", chat),
+            WatchedProcess::new("workflow", busy_workflow(&workflow)),
         ];
         Self { server, address, watched, workflow, round: 0 }
     }
@@ -306,7 +306,7 @@ impl Life {
         let sessions = self.server.state_dir().join("sessions");
         for run in [&result["run_id"], &held["run_id"]] {
             let session = run.as_str().unwrap().split('.').next().unwrap();
-            wait::until(LIMIT, || gone(&sessions.join(session)));
+            wait::until(LIMIT, || remove_session(&sessions.join(session)));
         }
         let chat = &self.watched[1].running;
         let before = chat.stdout().len();
@@ -315,7 +315,7 @@ impl Life {
     }
 
     /// Does rounds for this many minutes, and samples every process once a second.
-    fn live(&mut self, minutes: f64, start: Instant) {
+    fn run_rounds(&mut self, minutes: f64, start: Instant) {
         let pids = self.watched.each_ref().map(|watched| watched.running.id());
         let (stop, stopped) = std::sync::mpsc::channel::<()>();
         let looking = std::thread::spawn(move || {
@@ -351,19 +351,19 @@ impl Life {
         server.running.signal(Signal::TERM);
         server.running.wait(LIMIT).expect_code(0);
         for dir in [self.server.work_dir(), self.workflow.work_dir()] {
-            wait::until(LIMIT, || !somebody_is_in(&dir));
+            wait::until(LIMIT, || !is_working_directory(&dir));
         }
     }
 }
 
 /// Removes a session's directory, even if parts of it are read-only; false if that does not work yet.
-fn gone(session: &Path) -> bool {
+fn remove_session(session: &Path) -> bool {
     let _ = std::process::Command::new("chmod").args(["-R", "u+w"]).arg(session).status();
     std::fs::remove_dir_all(session).is_ok() || !session.exists()
 }
 
 /// Whether any process has its working directory there.
-fn somebody_is_in(dir: &Path) -> bool {
+fn is_working_directory(dir: &Path) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes
         .filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok())
@@ -375,21 +375,21 @@ fn minutes() -> Option<f64> {
 }
 
 #[test]
-fn a_long_life_leaves_memory_descriptors_threads_and_children_where_they_were() {
+fn long_running_processes_do_not_grow_in_memory_descriptors_threads_or_children() {
     let options = FakeModelOptions { keep_requests: false, ..FakeModelOptions::default() };
     let model = FakeModel::start_on_thread_with(options, models());
-    let mut life = Life::begin(&model);
+    let mut processes = Processes::begin(&model);
     let start = Instant::now();
-    (0..WARM_UP).for_each(|_| life.round());
-    let baseline: Vec<Sample> = life.watched.iter().map(|watched| watched.at_rest(start)).collect();
+    (0..WARM_UP).for_each(|_| processes.round());
+    let baseline: Vec<Sample> = processes.watched.iter().map(|watched| watched.when_idle(start)).collect();
     match minutes() {
-        None => (0..ROUNDS).for_each(|_| life.round()),
-        Some(minutes) => life.live(minutes, start),
+        None => (0..ROUNDS).for_each(|_| processes.round()),
+        Some(minutes) => processes.run_rounds(minutes, start),
     }
-    for (watched, before) in life.watched.iter().zip(&baseline) {
+    for (watched, before) in processes.watched.iter().zip(&baseline) {
         let now = std::cell::Cell::new(*before);
         let back = wait::holds_within(LIMIT, || {
-            now.set(watched.at_rest(start));
+            now.set(watched.when_idle(start));
             let now = now.get();
             now.descriptors <= before.descriptors
                 && now.children <= before.children
@@ -399,18 +399,20 @@ fn a_long_life_leaves_memory_descriptors_threads_and_children_where_they_were() 
         assert!(back, "{}: {before:?} became {:?}", watched.name, now.get());
     }
     if minutes().is_some() {
-        judge(&life);
+        check_growth(&processes);
     }
-    life.end();
+    processes.end();
 }
 
 /// Prints the measurements, and fails if anything grew.
-fn judge(life: &Life) {
-    let mut report = format!("{} rounds\n", life.round);
+fn check_growth(processes: &Processes) {
+    let mut report = format!("{} rounds\n", processes.round);
     let mut failed = false;
-    for watched in &life.watched {
-        let turns = life.round as f64 / (watched.samples.last().map_or(1.0, |sample| sample.second) / 3600.0);
-        let steepest = if watched.name == "conversation" { STEEPEST + turns * A_TURN } else { STEEPEST };
+    for watched in &processes.watched {
+        let turns =
+            processes.round as f64 / (watched.samples.last().map_or(1.0, |sample| sample.second) / 3600.0);
+        let steepest =
+            if watched.name == "conversation" { MAX_GROWTH + turns * KB_PER_TURN } else { MAX_GROWTH };
         let (growth, memory) = (watched.growth(), watched.ends(|sample| sample.memory));
         let descriptors = watched.ends(|sample| sample.descriptors as u64);
         let threads = watched.ends(|sample| sample.threads);

@@ -4,7 +4,7 @@ use althing_testkit::process::Signal;
 use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script};
 use serde_json::json;
 
-use super::support::{LIMIT, Scene, of_type, texts};
+use super::support::{Fixture, LIMIT, of_type, texts};
 
 const PART: &str = "Count the words.";
 
@@ -12,20 +12,20 @@ fn is_subagent(request: &RecordedRequest) -> bool {
     request.last_user_text().contains(PART) || texts(request).contains(&format!("ORIGINAL MESSAGE>\n{PART}"))
 }
 
-fn has_been_told(request: &RecordedRequest) -> bool {
+fn has_tool_result(request: &RecordedRequest) -> bool {
     request.messages().iter().any(|message| message["role"] == "tool")
 }
 
 /// An agent that may launch a subagent does so first; a subagent writes a file if it can.
-fn hands_out(request: &RecordedRequest) -> Action {
+fn launch_subagent(request: &RecordedRequest) -> Action {
     if is_subagent(request) {
-        return if has_been_told(request) || !request.tool_names().contains(&"write_file") {
+        return if has_tool_result(request) || !request.tool_names().contains(&"write_file") {
             Reply::text("There are 42.").into()
         } else {
             Reply::call("write_file", &json!({"path": "count.txt", "content": "42\n"})).into()
         };
     }
-    if request.tool_names().contains(&"spawn_subagents") && !has_been_told(request) && !votes(request) {
+    if request.tool_names().contains(&"spawn_subagents") && !has_tool_result(request) && !votes(request) {
         return Reply::call("spawn_subagents", &json!({"tasks": [{"task": PART}]})).into();
     }
     Parliament::default().reply(request).into()
@@ -35,31 +35,31 @@ fn votes(request: &RecordedRequest) -> bool {
     request.tool_names().contains(&"vote")
 }
 
-fn scene(agents: usize, hands: bool, script: impl Into<Script>) -> Scene {
-    Scene::with(agents, script, |team| {
+fn fixture(agents: usize, has_tools: bool, script: impl Into<Script>) -> Fixture {
+    Fixture::with(agents, script, |team| {
         let team = team.rule("coordination", json!({"enable_subagents": true}));
-        if hands { team.every_backend("cwd", "work") } else { team }
+        if has_tools { team.every_backend("cwd", "work") } else { team }
     })
 }
 
 #[test]
-fn a_subagents_answer_comes_back_to_the_one_that_asked_and_its_cost_to_the_run() {
-    let scene = scene(2, false, Script::from_fn(hands_out));
-    let result = scene.result(&["Sum it up"]);
+fn a_subagents_answer_goes_to_its_parent_and_its_cost_to_the_run() {
+    let fixture = fixture(2, false, Script::from_fn(launch_subagent));
+    let result = fixture.result(&["Sum it up"]);
     assert_eq!(result["final_answer"], "Final answer of model-a");
     // Each agent: the call, its subagent, the answer, the vote; then the presentation.
     assert_eq!(
-        (scene.server.request_count(), &result["usage"]["calls"]),
+        (fixture.server.request_count(), &result["usage"]["calls"]),
         (9, &json!(9)),
         "{:?}",
-        scene.calls()
+        fixture.calls()
     );
-    let requests = scene.server.requests();
+    let requests = fixture.server.requests();
     let told = requests.iter().filter(|request| texts(request).contains("There are 42."));
     assert_eq!(told.count(), 2, "only who asked is told");
     let nested = requests.iter().filter(|request| is_subagent(request));
     assert!(nested.into_iter().all(|request| !request.tool_names().contains(&"spawn_subagents")));
-    let events = scene.althing.events();
+    let events = fixture.althing.events();
     let created: Vec<_> = of_type(&events, "task_created")
         .into_iter()
         .filter(|event| {
@@ -73,30 +73,30 @@ fn a_subagents_answer_comes_back_to_the_one_that_asked_and_its_cost_to_the_run()
 }
 
 #[test]
-fn what_a_subagent_wrote_is_in_the_workspace_of_the_one_that_asked() {
-    let scene = scene(1, true, Script::from_fn(hands_out));
-    let result = scene.result(&["Sum it up"]);
+fn a_subagents_files_are_copied_to_its_parents_workspace() {
+    let fixture = fixture(1, true, Script::from_fn(launch_subagent));
+    let result = fixture.result(&["Sum it up"]);
     let workspace = std::path::PathBuf::from(result["workspace_path"].as_str().expect("a workspace"));
     assert_eq!(std::fs::read_to_string(workspace.join("subagents/s1/count.txt")).unwrap(), "42\n");
     assert!(!workspace.join("count.txt").exists(), "its own workspace is another");
 }
 
 #[test]
-fn a_run_that_was_stopped_while_a_subagent_worked_goes_on_with_it() {
+fn a_run_stopped_during_a_subagent_resumes_the_subagent() {
     let gate = Gate::before_headers();
     let held = gate.clone();
     let script = Script::from_fn(move |request| {
-        let action = hands_out(request);
+        let action = launch_subagent(request);
         if is_subagent(request) { Action::gated(action, &held) } else { action }
     });
-    let scene = scene(1, false, script);
-    let running = scene.spawn(&["Sum it up"]);
+    let fixture = fixture(1, false, script);
+    let running = fixture.spawn(&["Sum it up"]);
     gate.wait_waiting_blocking(1, LIMIT);
     running.signal(Signal::TERM);
     running.wait(LIMIT).expect_code(4);
     gate.release_all();
-    let output = scene.resume().expect_code(0);
+    let output = fixture.resume().expect_code(0);
     assert_eq!(output.stdout, "Final answer of model-a\n");
-    let asked = scene.server.requests().iter().filter(|request| is_subagent(request)).count();
+    let asked = fixture.server.requests().iter().filter(|request| is_subagent(request)).count();
     assert_eq!(asked, 2, "the call that was cut off, once more; nothing else of it");
 }

@@ -103,12 +103,12 @@ impl Team {
 }
 
 /// A team, its server, and the program that runs it.
-pub struct Scene {
+pub struct Fixture {
     pub server: FakeModel,
     pub althing: Althing,
 }
 
-impl Scene {
+impl Fixture {
     /// This many agents with the default rules.
     pub fn new(agents: usize, script: impl Into<Script>) -> Self {
         Self::with(agents, script, |team| team)

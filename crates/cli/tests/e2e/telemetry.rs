@@ -10,33 +10,33 @@ use althing_testkit::{Action, Fault, FaultMoment, Gate, Script, refused_base_url
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{LIMIT, Scene, althing, files_below, run};
+use super::support::{Fixture, LIMIT, althing, files_below, run};
 
-fn named<'a>(told: &'a [CollectedSpan], name: &str) -> Vec<&'a CollectedSpan> {
-    told.iter().filter(|span| span.name == name).collect()
+fn named<'a>(spans: &'a [CollectedSpan], name: &str) -> Vec<&'a CollectedSpan> {
+    spans.iter().filter(|span| span.name == name).collect()
 }
 
-fn traces(told: &[CollectedSpan]) -> BTreeSet<&str> {
-    told.iter().map(|span| span.trace.as_str()).collect()
+fn traces(spans: &[CollectedSpan]) -> BTreeSet<&str> {
+    spans.iter().map(|span| span.trace.as_str()).collect()
 }
 
 /// Every span is exported once, and so is its parent.
 #[track_caller]
-fn whole(told: &[CollectedSpan]) {
-    let ids: BTreeSet<&str> = told.iter().map(|span| span.id.as_str()).collect();
-    assert_eq!(ids.len(), told.len(), "nothing is told twice: {told:#?}");
-    for span in told {
+fn assert_complete(spans: &[CollectedSpan]) {
+    let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();
+    assert_eq!(ids.len(), spans.len(), "nothing is told twice: {spans:#?}");
+    for span in spans {
         let parent = span.parent.as_deref();
         assert!(parent.is_none_or(|parent| ids.contains(parent)), "its parent is not told: {span:#?}");
     }
 }
 
 #[test]
-fn a_run_is_told_with_its_agents_calls_and_tokens_and_without_anybodys_words() {
+fn a_run_is_exported_with_agents_calls_and_tokens_but_without_content() {
     let collector = Collector::start(CollectorReply::Take);
-    let scene =
-        Scene::new(2, Script::parliament().on("model-b").fault_once(Fault::Reset, FaultMoment::MidStream));
-    let command = scene.command(&["--otlp", &collector.url(), "Weigh the heron against the kingfisher"]);
+    let fixture =
+        Fixture::new(2, Script::parliament().on("model-b").fault_once(Fault::Reset, FaultMoment::MidStream));
+    let command = fixture.command(&["--otlp", &collector.url(), "Weigh the heron against the kingfisher"]);
     let command = command
         .env("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20canary-of-the-collector, x-team = birds")
         .env("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test,service.name=other")
@@ -44,20 +44,20 @@ fn a_run_is_told_with_its_agents_calls_and_tokens_and_without_anybodys_words() {
     let output = command.spawn().wait(LIMIT).expect_code(0);
     assert!(!output.stderr.contains("warning"), "{}", output.stderr);
 
-    let told = collector.spans();
-    whole(&told);
-    assert_eq!(traces(&told).len(), 1);
-    let run = named(&told, "invoke_workflow run")[0];
+    let spans = collector.spans();
+    assert_complete(&spans);
+    assert_eq!(traces(&spans).len(), 1);
+    let run = named(&spans, "invoke_workflow run")[0];
     assert_eq!((run.parent.as_ref(), run.failed), (None, false));
-    assert_eq!(run.text("gen_ai.conversation.id"), scene.session_id());
+    assert_eq!(run.text("gen_ai.conversation.id"), fixture.session_id());
     let resource = [("service.name", "parliament"), ("deployment.environment.name", "test")];
     for (key, value) in resource {
         assert_eq!(run.resource[key], value);
     }
     assert_eq!(run.resource["service.version"], env!("CARGO_PKG_VERSION"));
-    let replies = scene.althing.events();
+    let replies = fixture.althing.events();
     let replies: Vec<&Value> = super::support::items(&replies, "reply");
-    let calls: Vec<&CollectedSpan> = told.iter().filter(|span| span.kind == 3).collect();
+    let calls: Vec<&CollectedSpan> = spans.iter().filter(|span| span.kind == 3).collect();
     assert_eq!(calls.len(), replies.len(), "each reply is a call");
     let sum = |key: &str| calls.iter().map(|call| call.attributes[key].as_u64().unwrap()).sum::<u64>();
     let spent = |key: &str| replies.iter().map(|reply| reply["usage"][key].as_u64().unwrap()).sum::<u64>();
@@ -69,7 +69,7 @@ fn a_run_is_told_with_its_agents_calls_and_tokens_and_without_anybodys_words() {
         assert_eq!(call.name, format!("chat {model}"));
         assert_eq!(call.text("gen_ai.provider.name"), "chatcompletion");
         assert_eq!(model, format!("model-{}", call.text("gen_ai.agent.id")));
-        let agent = told.iter().find(|span| call.parent.as_ref() == Some(&span.id)).unwrap();
+        let agent = spans.iter().find(|span| call.parent.as_ref() == Some(&span.id)).unwrap();
         assert_eq!(agent.name, format!("invoke_agent {}", call.text("gen_ai.agent.name")));
     }
 
@@ -80,14 +80,14 @@ fn a_run_is_told_with_its_agents_calls_and_tokens_and_without_anybodys_words() {
             assert!(!request.body.contains(words), "{words} is told: {}", request.body);
         }
     }
-    for (path, content) in files_below(&scene.althing.state_dir()) {
+    for (path, content) in files_below(&fixture.althing.state_dir()) {
         let content = String::from_utf8_lossy(&content);
         assert!(!content.contains("canary-of-the-collector"), "{} holds the header", path.display());
     }
 }
 
 #[test]
-fn without_the_option_nothing_is_told_whatever_the_environment_says() {
+fn without_the_option_nothing_is_exported_in_any_environment() {
     let collector = Collector::start(CollectorReply::Take);
     let althing = althing();
     let mut command = althing.new_command().args(["--offline", "--automation", "task"]);
@@ -99,30 +99,30 @@ fn without_the_option_nothing_is_told_whatever_the_environment_says() {
 }
 
 #[test]
-fn words_are_told_where_the_conventions_own_variable_asks_for_them() {
+fn message_content_is_exported_if_the_standard_variable_asks_for_it() {
     let collector = Collector::start(CollectorReply::Take);
     let command =
         althing().args(["--offline", "--automation", "--otlp", &collector.url(), "Weigh the heron"]);
     let command = command.env("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true");
     command.spawn().wait(LIMIT).expect_code(0);
-    let told = collector.spans();
-    assert!(named(&told, "invoke_workflow run")[0].text("gen_ai.input.messages").contains("heron"));
-    let call = told.iter().find(|span| span.kind == 3).unwrap();
+    let spans = collector.spans();
+    assert!(named(&spans, "invoke_workflow run")[0].text("gen_ai.input.messages").contains("heron"));
+    let call = spans.iter().find(|span| span.kind == 3).unwrap();
     let said: Value = serde_json::from_str(call.text("gen_ai.output.messages")).unwrap();
     assert_eq!(said[0]["role"], "assistant");
 }
 
 #[test]
-fn a_failed_call_is_told_by_its_kind() {
+fn a_failed_call_is_exported_with_its_kind() {
     let collector = Collector::start(CollectorReply::Take);
-    let scene = Scene::new(
+    let fixture = Fixture::new(
         2,
         Script::parliament().on("model-b").fault_always(Fault::Status(401), FaultMoment::BeforeHeaders),
     );
-    scene.run(&["--otlp", &collector.url(), "task"]).expect_code(0);
-    let told = collector.spans();
-    whole(&told);
-    let failed: Vec<&CollectedSpan> = told.iter().filter(|span| span.failed).collect();
+    fixture.run(&["--otlp", &collector.url(), "task"]).expect_code(0);
+    let spans = collector.spans();
+    assert_complete(&spans);
+    let failed: Vec<&CollectedSpan> = spans.iter().filter(|span| span.failed).collect();
     assert!(!failed.is_empty());
     for span in failed {
         assert_eq!((span.text("error.type"), span.text("gen_ai.agent.id")), ("auth", "b"), "{span:#?}");
@@ -130,7 +130,7 @@ fn a_failed_call_is_told_by_its_kind() {
 }
 
 #[test]
-fn a_collector_that_is_away_or_asleep_costs_the_run_a_line_and_a_moment() {
+fn an_unreachable_or_slow_collector_costs_a_warning_and_a_short_delay() {
     let asleep = Collector::start(CollectorReply::Never);
     let away = refused_base_url();
     for url in [asleep.url(), away] {
@@ -146,13 +146,13 @@ fn a_collector_that_is_away_or_asleep_costs_the_run_a_line_and_a_moment() {
 }
 
 #[test]
-fn a_session_that_is_resumed_goes_on_in_its_trace_and_tells_nothing_twice() {
+fn a_resumed_session_continues_its_trace_and_exports_nothing_twice() {
     for signal in [Signal::TERM, Signal::KILL] {
         let collector = Collector::start(CollectorReply::Take);
         let gate = Gate::before_headers();
         let script = Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate));
-        let scene = Scene::new(2, script);
-        let running = scene.spawn(&["--otlp", &collector.url(), "task"]);
+        let fixture = Fixture::new(2, script);
+        let running = fixture.spawn(&["--otlp", &collector.url(), "task"]);
         gate.wait_waiting_blocking(1, LIMIT);
         running.wait_for_stderr(|line| line.contains("answered: agent1.1"), LIMIT);
         // Spans are exported within about a second, not only at the end.
@@ -164,30 +164,30 @@ fn a_session_that_is_resumed_goes_on_in_its_trace_and_tells_nothing_twice() {
             !named(&before, "chat model-a").is_empty() && named(&before, "invoke_workflow run").is_empty()
         );
 
-        run(&scene.althing, &["resume", "--otlp", &collector.url()]).expect_code(0);
-        let told = collector.spans();
-        whole(&told);
-        assert_eq!(traces(&told).len(), 1, "{told:#?}");
-        assert_eq!(named(&told, "invoke_workflow run").len(), 1);
+        run(&fixture.althing, &["resume", "--otlp", &collector.url()]).expect_code(0);
+        let spans = collector.spans();
+        assert_complete(&spans);
+        assert_eq!(traces(&spans).len(), 1, "{spans:#?}");
+        assert_eq!(named(&spans, "invoke_workflow run").len(), 1);
         let cut: Vec<&CollectedSpan> =
-            told.iter().filter(|span| span.text("error.type") == "interrupted").collect();
+            spans.iter().filter(|span| span.text("error.type") == "interrupted").collect();
         assert_eq!(cut.len(), 1, "the attempt that was cut off");
         assert_eq!(cut[0].text("gen_ai.agent.id"), "b");
     }
 }
 
 #[test]
-fn conversations_workflows_and_mcp_clients_runs_are_told_too() {
+fn conversations_workflows_and_mcp_clients_runs_are_exported_too() {
     let collector = Collector::start(CollectorReply::Take);
     let althing = althing();
     let chat = ["chat", "--offline", "--approve", "always", "--otlp", &collector.url()];
     let lines = "Good morning\nWrite a short guide to sorting\n";
     althing.new_command().args(chat).stdin(lines).spawn().wait(LIMIT).expect_code(0);
-    let told = collector.spans();
-    whole(&told);
-    assert_eq!(traces(&told).len(), 2, "a turn is a trace");
-    let launch = named(&told, "execute_tool launch_run")[0];
-    assert_eq!(named(&told, "invoke_workflow run")[0].parent.as_ref(), Some(&launch.id));
+    let spans = collector.spans();
+    assert_complete(&spans);
+    assert_eq!(traces(&spans).len(), 2, "a turn is a trace");
+    let launch = named(&spans, "execute_tool launch_run")[0];
+    assert_eq!(named(&spans, "invoke_workflow run")[0].parent.as_ref(), Some(&launch.id));
 
     let collector = Collector::start(CollectorReply::Take);
     let flow = json!({"name": "ship-it", "goal": "g", "stages": [
@@ -202,14 +202,14 @@ fn conversations_workflows_and_mcp_clients_runs_are_told_too() {
     althing.file("flow.yaml", flow.to_string());
     run(&althing, &["workflow", "run", "flow.yaml", "--offline", "--automation", "--otlp", &collector.url()])
         .expect_code(2);
-    let told = collector.spans();
-    whole(&told);
-    let workflow = named(&told, "invoke_workflow ship-it")[0];
+    let spans = collector.spans();
+    assert_complete(&spans);
+    let workflow = named(&spans, "invoke_workflow ship-it")[0];
     assert_eq!((workflow.failed, workflow.text("error.type")), (true, "task_failed"));
-    let bad = named(&told, "execute_task bad")[0];
+    let bad = named(&spans, "execute_task bad")[0];
     assert_eq!((bad.attributes["process.exit.code"].as_u64(), bad.text("error.type")), (Some(7), "exited"));
     for name in ["execute_task fine", "execute_task bad", "invoke_workflow run"] {
-        assert_eq!(named(&told, name)[0].parent.as_ref(), Some(&workflow.id), "{name}");
+        assert_eq!(named(&spans, name)[0].parent.as_ref(), Some(&workflow.id), "{name}");
     }
 
     let collector = Collector::start(CollectorReply::Take);
@@ -218,13 +218,13 @@ fn conversations_workflows_and_mcp_clients_runs_are_told_too() {
     assert_eq!(launched["structuredContent"]["status"], "completed");
     client.running.close_stdin();
     client.running.wait(LIMIT).expect_code(0);
-    let told = collector.spans();
-    whole(&told);
-    assert_eq!(named(&told, "invoke_workflow run").len(), 1);
+    let spans = collector.spans();
+    assert_complete(&spans);
+    assert_eq!(named(&spans, "invoke_workflow run").len(), 1);
 }
 
 #[test]
-fn a_conversation_on_the_screen_is_told_too() {
+fn a_conversation_on_the_screen_is_exported_too() {
     let collector = Collector::start(CollectorReply::Take);
     let mut terminal = althing().args(["--offline", "--otlp", &collector.url()]).terminal(100, 30);
     terminal.wait_for("Type a message...", LIMIT);
@@ -232,13 +232,13 @@ fn a_conversation_on_the_screen_is_told_too() {
     terminal.wait_for("not an AI", LIMIT);
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 0);
-    let told = collector.spans();
-    whole(&told);
-    assert_eq!(named(&told, "invoke_agent interactive").len(), 1);
+    let spans = collector.spans();
+    assert_complete(&spans);
+    assert_eq!(named(&spans, "invoke_agent interactive").len(), 1);
 }
 
 #[test]
-fn an_address_or_a_header_that_cannot_be_used_is_refused_before_anything_begins() {
+fn an_unusable_address_or_header_is_an_error_before_anything_starts() {
     let althing = althing();
     let output =
         run(&althing, &["--offline", "--automation", "--otlp", "localhost:4318", "task"]).expect_code(1);

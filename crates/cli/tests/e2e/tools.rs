@@ -7,16 +7,16 @@ use std::time::Duration;
 use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script};
 use serde_json::json;
 
-use super::support::{LIMIT, SKY, Scene, files_below, items, paths_below, texts};
+use super::support::{Fixture, LIMIT, SKY, files_below, items, paths_below, texts};
 
 /// Calls a tool in the first turn of a role, then behaves like any member.
-fn once(request: &RecordedRequest, tool: &str, arguments: &serde_json::Value) -> Action {
-    let told = request.messages().iter().any(|message| message["role"] == "tool");
-    if told { usual(request) } else { Reply::call(tool, arguments).into() }
+fn call_once(request: &RecordedRequest, tool: &str, arguments: &serde_json::Value) -> Action {
+    let tool_results = request.messages().iter().any(|message| message["role"] == "tool");
+    if tool_results { member_action(request) } else { Reply::call(tool, arguments).into() }
 }
 
 /// The normal behavior of a member.
-fn usual(request: &RecordedRequest) -> Action {
+fn member_action(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
 
@@ -25,8 +25,8 @@ fn write(path: &Path, text: &str) -> serde_json::Value {
 }
 
 /// A project outside of the program's directory.
-fn project(scene: &Scene) -> std::path::PathBuf {
-    let project = scene.althing.work_dir().join("project");
+fn project(fixture: &Fixture) -> std::path::PathBuf {
+    let project = fixture.althing.work_dir().join("project");
     std::fs::create_dir_all(&project).unwrap();
     std::fs::write(project.join("old.txt"), "old\n").unwrap();
     project.canonicalize().unwrap()
@@ -34,18 +34,18 @@ fn project(scene: &Scene) -> std::path::PathBuf {
 
 /// An agent that writes this text to a file of the project; returns the scene, the project, and the option that makes
 /// it writable.
-fn writer(file: &'static str, text: &'static str) -> (Scene, std::path::PathBuf, String) {
+fn writer(file: &'static str, text: &'static str) -> (Fixture, std::path::PathBuf, String) {
     let script = Script::from_fn(move |request| {
-        once(request, "write_file", &write(&project_of(request).join(file), text))
+        call_once(request, "write_file", &write(&project_of(request).join(file), text))
     });
-    let scene = Scene::new(1, script);
-    let project = project(&scene);
+    let fixture = Fixture::new(1, script);
+    let project = project(&fixture);
     let path = format!("{}:rw", project.display());
-    (scene, project, path)
+    (fixture, project, path)
 }
 
 /// The results of a request's tool calls.
-fn told(request: &RecordedRequest) -> String {
+fn tool_results(request: &RecordedRequest) -> String {
     let texts = request.messages().iter().filter(|message| message["role"] == "tool");
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
 }
@@ -55,8 +55,8 @@ fn is_presenter(request: &RecordedRequest) -> bool {
 }
 
 /// Runs a command that takes no config.
-fn run(scene: &Scene, args: &[&str]) -> althing_testkit::Output {
-    scene.althing.new_command().args(args).spawn().wait(LIMIT)
+fn run(fixture: &Fixture, args: &[&str]) -> althing_testkit::Output {
+    fixture.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
 /// The project's path in the agent's prompt.
@@ -70,24 +70,24 @@ fn project_of(request: &RecordedRequest) -> std::path::PathBuf {
 // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
 #[test]
 fn only_the_presenter_can_write_to_a_writable_context_path_and_what_it_wrote_is_listed() {
-    let scene = Scene::new(
+    let fixture = Fixture::new(
         3,
         Script::from_fn(|request| {
             let project = project_of(request);
             let name = if is_presenter(request) { "by-presenter.txt" } else { "too-early.txt" };
-            once(request, "write_file", &write(&project.join(name), "new\n"))
+            call_once(request, "write_file", &write(&project.join(name), "new\n"))
         }),
     );
-    let project = project(&scene);
+    let project = project(&fixture);
     let path = format!("{}:rw", project.display());
-    let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    let output = fixture.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
     assert!(!project.join("too-early.txt").exists(), "nobody writes there while agents work in parallel");
     assert_eq!(std::fs::read_to_string(project.join("by-presenter.txt")).unwrap(), "new\n");
     let footer = format!("Files written to context paths:\n  {}", project.join("by-presenter.txt").display());
     assert!(output.stdout.contains(&footer), "{}", output.stdout);
     assert!(!output.stdout.contains("old.txt"), "{}", output.stdout);
     let refused: Vec<String> =
-        scene.server.requests().iter().filter(|request| !is_presenter(request)).map(told).collect();
+        fixture.server.requests().iter().filter(|request| !is_presenter(request)).map(tool_results).collect();
     assert!(
         refused.iter().any(|text| text.contains("read-only") || text.contains("read only")),
         "{refused:?}"
@@ -97,22 +97,22 @@ fn only_the_presenter_can_write_to_a_writable_context_path_and_what_it_wrote_is_
 // spec: modes/context-path-write-access-in-quick-mode/single-agent-with-refinement-off-and-write-context-paths
 #[test]
 fn a_quick_single_agent_writes_while_it_works_and_makes_no_further_call() {
-    let (scene, project, path) = writer("direct.txt", "now\n");
-    let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    let (fixture, project, path) = writer("direct.txt", "now\n");
+    let output = fixture.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
     assert_eq!(std::fs::read_to_string(project.join("direct.txt")).unwrap(), "now\n");
-    assert_eq!(scene.server.request_count(), 2, "the tool call and the answer, no presentation");
+    assert_eq!(fixture.server.request_count(), 2, "the tool call and the answer, no presentation");
     assert!(output.stdout.contains("Files written to context paths:"), "{}", output.stdout);
 }
 
 // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-many-files
 #[test]
 fn many_written_files_are_counted_and_listed_in_a_file() {
-    let scene = Scene::new(
+    let fixture = Fixture::new(
         1,
         Script::from_fn(|request| {
             let project = project_of(request);
             if request.messages().iter().any(|message| message["role"] == "tool") {
-                return usual(request);
+                return member_action(request);
             }
             let first = Reply::call("write_file", &write(&project.join("f0.txt"), "x"));
             let reply = (1..7).fold(first, |reply, n| {
@@ -121,37 +121,37 @@ fn many_written_files_are_counted_and_listed_in_a_file() {
             reply.into()
         }),
     );
-    let project = project(&scene);
+    let project = project(&fixture);
     let path = format!("{}:rw", project.display());
-    let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    let output = fixture.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
     assert!(output.stdout.contains("7 files written to context paths"), "{}", output.stdout);
-    let list = scene.session().join("tasks/r1/context_path_writes.txt");
+    let list = fixture.session().join("tasks/r1/context_path_writes.txt");
     assert!(output.stdout.contains(&list.display().to_string()), "{}", output.stdout);
     assert!(std::fs::read_to_string(list).unwrap().contains("f6.txt"));
 }
 
 // spec: modes/context-path-write-tracking/no-footer-when-no-writes
 #[test]
-fn a_run_that_wrote_nothing_says_nothing_of_it_and_one_with_read_only_paths_cannot() {
-    let scene = Scene::new(
+fn a_run_without_writes_has_no_footer_and_read_only_paths_cannot_be_written() {
+    let fixture = Fixture::new(
         1,
         Script::from_fn(|request| {
             let project = project_of(request);
-            once(request, "delete_file", &json!({ "path": project.join("old.txt") }))
+            call_once(request, "delete_file", &json!({ "path": project.join("old.txt") }))
         }),
     );
-    let project = project(&scene);
+    let project = project(&fixture);
     let path = project.display().to_string();
-    let output = scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    let output = fixture.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
     assert!(project.join("old.txt").exists());
     assert!(!output.stdout.contains("context paths"), "{}", output.stdout);
 }
 
 #[test]
-fn what_a_run_changed_is_seen_and_undone_on_the_screen() {
-    let (scene, project, path) = writer("old.txt", "changed by the run\n");
+fn a_runs_changes_are_shown_and_undone_on_the_screen() {
+    let (fixture, project, path) = writer("old.txt", "changed by the run\n");
     let command =
-        scene.althing.new_command().args(["--config", "team.yaml", "--quick", "--context-path", &path]);
+        fixture.althing.new_command().args(["--config", "team.yaml", "--quick", "--context-path", &path]);
     let mut terminal = command.arg("task").terminal(120, 40);
     let screen = terminal.wait_for("Files written to context paths:", LIMIT);
     assert!(screen.contains("old.txt (modified)"), "{screen}");
@@ -170,22 +170,22 @@ fn what_a_run_changed_is_seen_and_undone_on_the_screen() {
 }
 
 #[test]
-fn what_a_run_changed_can_be_undone_and_not_over_somebody_elses_change() {
-    let (scene, project, path) = writer("old.txt", "changed by the run\n");
-    scene.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
-    let session = scene.session().file_name().unwrap().to_string_lossy().into_owned();
+fn a_runs_changes_can_be_undone_but_not_over_another_change() {
+    let (fixture, project, path) = writer("old.txt", "changed by the run\n");
+    fixture.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    let session = fixture.session().file_name().unwrap().to_string_lossy().into_owned();
     let file = project.join("old.txt");
-    let shown = run(&scene, &["undo", &session, "--diff"]).expect_code(0);
+    let shown = run(&fixture, &["undo", &session, "--diff"]).expect_code(0);
     let path = file.display();
     let diff = format!("--- {path}\n+++ {path}\n@@ -1 +1 @@\n-old\n+changed by the run\n");
     assert_eq!(shown.stdout, diff, "what it changed can be reviewed");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "changed by the run\n");
     std::fs::write(&file, "and by a person\n").unwrap();
-    let refused = run(&scene, &["undo", &format!("{session}.r1")]).expect_code(1);
+    let refused = run(&fixture, &["undo", &format!("{session}.r1")]).expect_code(1);
     assert!(refused.stderr.contains("old.txt"), "{}", refused.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "and by a person\n");
     std::fs::write(&file, "changed by the run\n").unwrap();
-    let undone = run(&scene, &["undo", &session]);
+    let undone = run(&fixture, &["undo", &session]);
     // A person rewrote the file, possibly with the same text: it is either left alone or restored, never anything else.
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(
@@ -197,24 +197,24 @@ fn what_a_run_changed_can_be_undone_and_not_over_somebody_elses_change() {
 
 #[test]
 fn a_path_in_the_task_becomes_a_context_path() {
-    let scene = Scene::new(1, Script::parliament());
-    let project = project(&scene);
-    scene.run(&["--quick", "Look at @project, please"]).expect_code(0);
-    let request = &scene.server.wait_for_requests_blocking(1, Duration::from_secs(5))[0];
+    let fixture = Fixture::new(1, Script::parliament());
+    let project = project(&fixture);
+    fixture.run(&["--quick", "Look at @project, please"]).expect_code(0);
+    let request = &fixture.server.wait_for_requests_blocking(1, Duration::from_secs(5))[0];
     assert!(request.last_user_text().contains(&format!("Look at {}, please", project.display())));
     assert!(request.tool_names().contains(&"read_file"), "{:?}", request.tool_names());
     assert!(request.system_text().contains(&project.display().to_string()));
     assert!(request.system_text().len() < 8000);
-    let missing = scene.run(&["--context-path", "nowhere", "task"]).expect_code(1);
+    let missing = fixture.run(&["--context-path", "nowhere", "task"]).expect_code(1);
     assert!(missing.stderr.contains("nowhere"), "{}", missing.stderr);
 }
 
 #[test]
 fn agents_shows_what_is_usable_and_what_is_missing() {
-    let scene = Scene::new(1, Script::parliament());
-    let output = run(&scene, &["agents"]).expect_code(0);
+    let fixture = Fixture::new(1, Script::parliament());
+    let output = run(&fixture, &["agents"]).expect_code(0);
     assert!(output.stdout.contains("OPENAI_API_KEY"), "{}", output.stdout);
-    let usable = scene
+    let usable = fixture
         .althing
         .new_command()
         .env("OPENAI_API_KEY", "sk-some-key-0123")
@@ -229,44 +229,44 @@ fn agents_shows_what_is_usable_and_what_is_missing() {
 }
 
 /// A team whose agents may run commands.
-fn commanding(agents: usize, script: Script) -> Scene {
-    Scene::with(agents, script, |team| {
+fn with_commands(agents: usize, script: Script) -> Fixture {
+    Fixture::with(agents, script, |team| {
         team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")
     })
 }
 
 #[test]
-fn a_command_runs_inside_walls_and_its_result_goes_back_to_the_agent() {
-    let scene = commanding(
+fn a_command_runs_in_a_sandbox_and_its_result_goes_to_the_agent() {
+    let fixture = with_commands(
         1,
         Script::from_fn(|request| {
             let command =
                 "echo hello from $PWD; echo evil > /tmp/althing-escaped; ls /root 2>&1; cat /proc/1/comm";
-            once(request, "run_command", &json!({ "command": command }))
+            call_once(request, "run_command", &json!({ "command": command }))
         }),
     );
-    scene.run(&["--quick", "task"]).expect_code(0);
+    fixture.run(&["--quick", "task"]).expect_code(0);
     assert!(!Path::new("/tmp/althing-escaped").exists(), "its /tmp is its own");
-    let requests = scene.server.requests();
+    let requests = fixture.server.requests();
     assert!(requests[0].tool_names().contains(&"run_command"), "{:?}", requests[0].tool_names());
-    let said = told(&requests[1]);
+    let said = tool_results(&requests[1]);
     assert!(said.contains("hello from") && said.contains("workspaces/a"), "{said}");
 }
 
 #[test]
-fn a_secret_in_the_long_output_of_a_command_is_kept_nowhere() {
+fn a_secret_in_the_long_output_of_a_command_is_stored_nowhere() {
     let key = "sk-a-key-of-the-user-0123";
-    let scene = commanding(
+    let fixture = with_commands(
         1,
         Script::from_fn(|request| {
             // In two writes, followed by more output than an agent is shown.
             let command = "printf %s sk-a-key-; printf %s of-the-user-0123; seq 1 40000";
-            once(request, "run_command", &json!({ "command": command }))
+            call_once(request, "run_command", &json!({ "command": command }))
         }),
     );
-    let command = scene.command(&["--quick", "task"]).env("OPENAI_API_KEY", key);
+    let command = fixture.command(&["--quick", "task"]).env("OPENAI_API_KEY", key);
     command.spawn().wait(LIMIT).expect_code(0);
-    let files = files_below(&scene.althing.state_dir());
+    let files = files_below(&fixture.althing.state_dir());
     let texts: Vec<_> = files.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
     assert!(
         texts.iter().any(|text| text.starts_with("[secret]1\n2\n") && text.ends_with("\n40000\n")),
@@ -277,9 +277,9 @@ fn a_secret_in_the_long_output_of_a_command_is_kept_nowhere() {
 
 #[test]
 fn the_tools_of_a_configured_mcp_server_are_offered_and_called() {
-    let scene = Scene::with(
+    let fixture = Fixture::with(
         1,
-        Script::from_fn(|request| once(request, "mcp__sky__weather", &json!({ "city": "Þingvellir" }))),
+        Script::from_fn(|request| call_once(request, "mcp__sky__weather", &json!({ "city": "Þingvellir" }))),
         |team| {
             team.every_backend(
                 "mcp_servers",
@@ -287,21 +287,21 @@ fn the_tools_of_a_configured_mcp_server_are_offered_and_called() {
             )
         },
     );
-    scene.althing.file("sky.py", SKY);
-    scene.run(&["--quick", "task"]).expect_code(0);
-    let requests = scene.server.requests();
+    fixture.althing.file("sky.py", SKY);
+    fixture.run(&["--quick", "task"]).expect_code(0);
+    let requests = fixture.server.requests();
     assert!(requests[0].tool_names().contains(&"mcp__sky__weather"), "{:?}", requests[0].tool_names());
-    assert!(told(&requests[1]).contains("Sunny in Þingvellir"), "{}", told(&requests[1]));
+    assert!(tool_results(&requests[1]).contains("Sunny in Þingvellir"), "{}", tool_results(&requests[1]));
 }
 
 #[test]
-fn a_judge_sees_the_others_kept_work_read_only_and_under_its_own_path() {
-    let scene = Scene::with(
+fn a_judge_sees_the_others_snapshots_read_only_at_its_own_path() {
+    let fixture = Fixture::with(
         2,
         Script::from_fn(|request| {
             let workspace = workspace_of(request);
             if request.tool_names().contains(&"vote") {
-                return usual(request);
+                return member_action(request);
             }
             if request.messages().iter().any(|message| message["role"] == "tool") {
                 return Reply::new_answer(&format!("see {workspace}/result.txt")).into();
@@ -314,9 +314,9 @@ fn a_judge_sees_the_others_kept_work_read_only_and_under_its_own_path() {
         }),
         |team| team.every_backend("cwd", "here").rule("max_new_answers_per_agent", 1),
     );
-    let result = scene.result(&["task"]);
+    let result = fixture.result(&["task"]);
     let judge =
-        scene.server.requests().into_iter().find(|request| request.tool_names().contains(&"vote")).unwrap();
+        fixture.server.requests().into_iter().find(|request| request.tool_names().contains(&"vote")).unwrap();
     let shown = judge.last_user_text();
     let other = shown
         .split_whitespace()
@@ -337,29 +337,29 @@ fn workspace_of(request: &RecordedRequest) -> String {
 }
 
 #[test]
-fn agents_on_four_wires_work_together_and_only_the_presenter_writes() {
+fn agents_on_four_wire_formats_work_together_and_only_the_presenter_writes() {
     let script = Script::from_fn(|request| {
         let project = project_of(request);
         let name = if is_presenter(request) { "by-presenter.txt" } else { "too-early.txt" };
         let answered =
             request.raw_body().windows(8).any(|bytes| bytes == b"too-earl" || bytes == b"by-prese");
         if answered {
-            usual(request)
+            member_action(request)
         } else {
             Reply::call("write_file", &write(&project.join(name), "new\n")).into()
         }
     });
-    let scene = Scene::with(4, script, |team| {
+    let fixture = Fixture::with(4, script, |team| {
         let kinds = ["openai", "claude", "gemini", "chatcompletion"];
         kinds.into_iter().enumerate().fold(team, |team, (agent, kind)| {
             team.backend(agent, "type", kind).backend(agent, "api_key", "sk-test-0123456789")
         })
     });
-    let project = project(&scene);
+    let project = project(&fixture);
     let path = format!("{}:rw", project.display());
-    let output = scene.run(&["--context-path", &path, "task"]).expect_code(0);
+    let output = fixture.run(&["--context-path", &path, "task"]).expect_code(0);
     let paths: Vec<String> =
-        scene.server.requests().iter().map(|request| request.path().to_owned()).collect();
+        fixture.server.requests().iter().map(|request| request.path().to_owned()).collect();
     for part in ["/responses", "/messages", ":streamGenerateContent", "/chat/completions"] {
         assert!(paths.iter().any(|path| path.contains(part)), "{part} in {paths:?}");
     }
@@ -371,30 +371,30 @@ fn agents_on_four_wires_work_together_and_only_the_presenter_writes() {
 
 // Row D8: each session would report and undo the other's changes as its own.
 #[test]
-fn two_sessions_do_not_write_to_one_path_at_once_and_the_second_is_told_why() {
+fn two_sessions_cannot_write_to_one_path_at_once_and_the_second_gets_the_reason() {
     let gate = Gate::before_headers();
     let held = gate.clone();
-    let scene = Scene::new(
+    let fixture = Fixture::new(
         1,
         Script::from_fn(move |request| {
             let first = texts(request).contains("hold it");
             let name = if first { "first.txt" } else { "second.txt" };
-            let action = once(request, "write_file", &write(&project_of(request).join(name), "x"));
-            if first && !told(request).is_empty() { Action::gated(action, &held) } else { action }
+            let action = call_once(request, "write_file", &write(&project_of(request).join(name), "x"));
+            if first && !tool_results(request).is_empty() { Action::gated(action, &held) } else { action }
         }),
     );
-    let project = project(&scene);
+    let project = project(&fixture);
     let path = format!("{}:rw", project.display());
-    let first = scene.spawn(&["--quick", "--context-path", &path, "hold it"]);
+    let first = fixture.spawn(&["--quick", "--context-path", &path, "hold it"]);
     gate.wait_waiting_blocking(1, LIMIT);
     assert!(project.join("first.txt").exists());
     // A directory inside the one that the first session writes to.
     let inner = project.join("inner");
     std::fs::create_dir(&inner).unwrap();
     let path = format!("{}:rw", inner.display());
-    let output = scene.run(&["--quick", "--context-path", &path, "another"]).expect_code(0);
+    let output = fixture.run(&["--quick", "--context-path", &path, "another"]).expect_code(0);
     assert!(!inner.join("second.txt").exists() && !output.stdout.contains("Files written"), "{output:?}");
-    let events = scene.althing.events();
+    let events = fixture.althing.events();
     let opened = items(&events, "context_opened");
     assert!(opened[0]["error"].as_str().unwrap().contains("another session is writing"), "{opened:?}");
     gate.release_all();
@@ -407,53 +407,53 @@ fn two_sessions_do_not_write_to_one_path_at_once_and_the_second_is_told_why() {
 }
 
 /// The disk space that everything below a directory takes.
-fn space(dir: &Path) -> u64 {
+fn disk_usage(dir: &Path) -> u64 {
     let blocks = |path: &std::path::PathBuf| std::fs::symlink_metadata(path).unwrap().blocks();
     paths_below(dir).iter().map(blocks).sum::<u64>() * 512
 }
 
 /// Agents that create a sparse file of this size and a normal file before they answer.
-fn making_holes(size: &'static str) -> Scene {
-    commanding(
+fn with_sparse_file(size: &'static str) -> Fixture {
+    with_commands(
         2,
         Script::from_fn(move |request| {
             let command = format!("truncate -s {size} big && echo done > small.txt");
             if is_presenter(request) || request.tool_names().contains(&"vote") {
-                return usual(request);
+                return member_action(request);
             }
-            once(request, "run_command", &json!({ "command": command }))
+            call_once(request, "run_command", &json!({ "command": command }))
         }),
     )
 }
 
 #[test]
-fn a_file_of_four_tebibytes_that_holds_nothing_is_kept_and_shown_and_takes_no_space() {
-    let scene = making_holes("4T");
-    scene.run(&["task"]).expect_code(0);
-    let run = scene.session().join("tasks/r1");
+fn a_sparse_file_of_four_tebibytes_is_in_the_snapshot_and_takes_no_space() {
+    let fixture = with_sparse_file("4T");
+    fixture.run(&["task"]).expect_code(0);
+    let run = fixture.session().join("tasks/r1");
     for place in ["snapshots/agent1.1", "snapshots/agent2.1", "views/a/agent2", "views/b/agent1"] {
         let dir = run.join(place);
         assert_eq!(std::fs::metadata(dir.join("big")).unwrap().len(), 4 << 40, "{place}");
         assert_eq!(std::fs::read_to_string(dir.join("small.txt")).unwrap(), "done\n", "{place}");
     }
-    let space = space(&scene.althing.state_dir());
-    assert!(space < 4 << 20, "the state takes {space} bytes");
+    let disk_usage = disk_usage(&fixture.althing.state_dir());
+    assert!(disk_usage < 4 << 20, "the state takes {disk_usage} bytes");
 }
 
 #[test]
-fn an_answer_stands_without_its_files_where_they_are_too_much_and_it_is_said() {
-    let scene = making_holes("9T");
-    let output = scene.run(&["task"]).expect_code(0);
+fn an_answer_counts_without_its_files_if_they_are_too_large_with_a_notice() {
+    let fixture = with_sparse_file("9T");
+    let output = fixture.run(&["task"]).expect_code(0);
     let why = "a's answer stands, but its files are not part of it: cannot keep the workspace in ";
     let most = "the files have 9 TiB in all, of which at most 8 TiB are copied";
     let said = output.stderr.lines().any(|line| line.contains(why) && line.contains(most));
     assert!(said, "{}", output.stderr);
-    let events = scene.althing.events();
+    let events = fixture.althing.events();
     assert_eq!(items(&events, "answer").len(), 2);
     assert!(
         items(&events, "workspace_kept").iter().all(|item| item["error"].as_str().unwrap().contains(most))
     );
-    let run = scene.session().join("tasks/r1");
+    let run = fixture.session().join("tasks/r1");
     assert_eq!(std::fs::read_dir(run.join("snapshots")).unwrap().count(), 0, "nothing is left behind");
-    assert!(scene.server.requests().iter().any(is_presenter), "the run went on to its end");
+    assert!(fixture.server.requests().iter().any(is_presenter), "the run went on to its end");
 }

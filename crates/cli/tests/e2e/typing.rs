@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::support::{LIMIT, althing, bare, of_type};
 
 const TASK: &str = "Compare three ways to cache HTTP responses";
-const VOTE: &str = "Press Ctrl+O to override, Enter to continue";
+const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
 const RIGHT: &str = "\x1b[C";
 const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";
@@ -26,7 +26,7 @@ fn proposed(althing: &Althing, cols: u16) -> Terminal {
 fn opened(althing: &Althing, cols: u16) -> Terminal {
     let mut terminal = proposed(althing, cols);
     terminal.keys("\r");
-    terminal.wait_for(VOTE, LIMIT);
+    terminal.wait_for(OVERRIDE_HINT, LIMIT);
     terminal.keys("\x12");
     terminal.wait_for("‹ esc   Run: Compare", LIMIT);
     terminal
@@ -58,7 +58,7 @@ fn members(run: &Value) -> Vec<String> {
 }
 
 #[test]
-fn single_in_the_approval_box_names_the_agent_and_that_agent_works() {
+fn single_mode_in_the_approval_dialog_names_the_agent_that_works() {
     let althing = althing();
     let mut terminal = proposed(&althing, 100);
     terminal.keys("m");
@@ -82,7 +82,7 @@ fn single_in_the_approval_box_names_the_agent_and_that_agent_works() {
 }
 
 #[test]
-fn a_refused_answer_opens_the_box_again_with_the_reason_and_nothing_is_stuck() {
+fn a_rejected_answer_reopens_the_dialog_with_the_reason() {
     let althing = althing();
     let mut terminal = proposed(&althing, 100);
     terminal.keys("e");
@@ -107,7 +107,7 @@ fn a_refused_answer_opens_the_box_again_with_the_reason_and_nothing_is_stuck() {
 }
 
 #[test]
-fn a_refused_run_can_still_be_cancelled_by_the_command() {
+fn a_rejected_run_can_still_be_cancelled_by_a_command() {
     let althing = althing();
     let mut terminal = proposed(&althing, 100);
     terminal.keys("/cancel");
@@ -119,7 +119,7 @@ fn a_refused_run_can_still_be_cancelled_by_the_command() {
 }
 
 #[test]
-fn on_a_wide_screen_letters_go_to_the_visible_input_and_not_to_the_opened_run() {
+fn on_a_wide_screen_letters_go_to_the_visible_input_and_not_to_the_open_run() {
     let althing = althing();
     let mut terminal = opened(&althing, 170);
     terminal.keys("fix it, undo 1 /x");
@@ -144,7 +144,7 @@ fn on_a_wide_screen_letters_go_to_the_visible_input_and_not_to_the_opened_run() 
 }
 
 #[test]
-fn cancelling_a_run_is_asked_about_before_it_happens() {
+fn cancelling_a_run_needs_confirmation() {
     let althing = althing();
     let mut terminal = opened(&althing, 100);
     terminal.keys("x");
@@ -165,7 +165,7 @@ fn cancelling_a_run_is_asked_about_before_it_happens() {
 }
 
 #[test]
-fn a_message_that_is_opened_shows_its_own_text() {
+fn an_opened_message_shows_its_text() {
     let mut terminal = althing().arg("--offline").terminal(100, 40);
     terminal.wait_for("Type a message...", LIMIT);
     for word in ["first", "second", "third"] {
@@ -188,7 +188,7 @@ fn a_message_that_is_opened_shows_its_own_text() {
 }
 
 #[test]
-fn what_is_typed_on_the_first_screen_is_kept_letter_by_letter() {
+fn letters_typed_on_the_welcome_screen_are_all_kept() {
     for text in ["compare a and b", "open the config", "? what is this", "1 2 3"] {
         let althing = bare();
         let mut terminal = althing.terminal(100, 30);
@@ -202,7 +202,7 @@ fn what_is_typed_on_the_first_screen_is_kept_letter_by_letter() {
 }
 
 #[test]
-fn the_choices_of_the_first_screen_are_taken_with_arrows_and_enter() {
+fn the_choices_of_the_welcome_screen_work_with_arrows_and_enter() {
     let althing = bare();
     let mut terminal = althing.terminal(100, 30);
     terminal.wait_for("write a config here first", LIMIT);
@@ -216,7 +216,7 @@ fn the_choices_of_the_first_screen_are_taken_with_arrows_and_enter() {
 }
 
 #[test]
-fn letters_typed_while_a_box_is_open_go_to_the_input_and_approve_nothing() {
+fn letters_typed_while_a_dialog_is_open_go_to_the_input_and_approve_nothing() {
     let althing = althing();
     let mut terminal = proposed(&althing, 100);
     for text in ["and more", "arm", "e mail", "cancel that", "more", "redo it"] {
@@ -237,6 +237,6 @@ fn letters_typed_while_a_box_is_open_go_to_the_input_and_approve_nothing() {
     assert!(screen.contains("Launch this run?") && runs(&althing).is_empty(), "{screen}");
     // With an empty input, the letter approves.
     terminal.keys("a");
-    terminal.wait_for(VOTE, LIMIT);
+    terminal.wait_for(OVERRIDE_HINT, LIMIT);
     assert_eq!(runs(&althing).len(), 1);
 }

@@ -41,7 +41,7 @@ fn old_log(session: &str) -> String {
 }
 
 #[test]
-fn old_sessions_are_listed_with_where_they_stand() {
+fn old_sessions_are_listed_with_their_status() {
     let althing = with_old_sessions();
     let listed: Value =
         serde_json::from_str(&run(&althing, &["sessions", "--json"]).expect_code(0).stdout).unwrap();
@@ -57,7 +57,7 @@ fn old_sessions_are_listed_with_where_they_stand() {
 }
 
 #[test]
-fn the_result_of_an_old_run_is_the_one_that_its_log_holds() {
+fn the_result_of_an_old_run_is_read_from_its_log() {
     let althing = with_old_sessions();
     let told = run(&althing, &["resume", RUN, "--json"]).expect_code(0);
     let told: Value = serde_json::from_str(&told.stdout).unwrap();
@@ -70,7 +70,7 @@ fn the_result_of_an_old_run_is_the_one_that_its_log_holds() {
 }
 
 #[test]
-fn an_old_conversation_is_gone_on_with() {
+fn an_old_conversation_is_resumed() {
     let althing = with_old_sessions();
     let talk = althing.new_command().args(["chat", "--session", CHAT]).stdin("And in the evening?\n");
     let output = talk.spawn().wait(super::support::LIMIT).expect_code(0);
@@ -79,7 +79,7 @@ fn an_old_conversation_is_gone_on_with() {
 }
 
 #[test]
-fn an_old_workflow_that_was_cut_off_goes_on_and_repeats_nothing() {
+fn an_interrupted_old_workflow_resumes_without_repeating_anything() {
     let althing = with_old_sessions();
     let report = run(&althing, &["resume", WORKFLOW, "--json"]).expect_code(0);
     let report: Value = serde_json::from_str(&report.stdout).unwrap();
@@ -91,7 +91,7 @@ fn an_old_workflow_that_was_cut_off_goes_on_and_repeats_nothing() {
 }
 
 /// A state directory in which an old session's log ends after this many events, as after a crash.
-fn cut_off(session: &str, events: usize) -> Althing {
+fn truncated_session(session: &str, events: usize) -> Althing {
     let althing = althing();
     let dir = althing.state_dir().join("sessions").join(session);
     std::fs::create_dir_all(&dir).unwrap();
@@ -101,10 +101,10 @@ fn cut_off(session: &str, events: usize) -> Althing {
 }
 
 #[test]
-fn an_old_run_is_resumed_from_wherever_it_was_cut_off() {
+fn an_old_run_is_resumed_from_any_event() {
     let whole = old_log(RUN).lines().count();
     in_parallel(3, 1..whole, |events| {
-        let althing = cut_off(RUN, events);
+        let althing = truncated_session(RUN, events);
         let before = log(&althing, RUN);
         let output = run(&althing, &["resume", RUN, "--json"]);
         ensure(output.code == Some(0), || format!("cut after {events}: {}", output.stderr))?;
@@ -118,10 +118,10 @@ fn an_old_run_is_resumed_from_wherever_it_was_cut_off() {
 }
 
 #[test]
-fn an_old_conversation_is_resumed_from_wherever_it_was_cut_off() {
+fn an_old_conversation_is_resumed_from_any_event() {
     let whole = old_log(CHAT).lines().count();
     in_parallel(3, (1..whole).step_by(3), |events| {
-        let althing = cut_off(CHAT, events);
+        let althing = truncated_session(CHAT, events);
         let before = log(&althing, CHAT);
         let talk = althing.new_command().args(["chat", "--session", CHAT, "--approve", "always"]);
         let output = talk.stdin("And in the evening?\n").spawn().wait(super::support::LIMIT);

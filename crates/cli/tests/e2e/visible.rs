@@ -4,10 +4,10 @@
 use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script, Terminal, wait};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, Team, althing, items, of_type, texts};
+use super::support::{Fixture, LIMIT, Team, althing, items, of_type, texts};
 
 const TASK: &str = "Compare three ways to cache HTTP responses";
-const VOTE: &str = "Press Ctrl+O to override, Enter to continue";
+const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
 
 fn offline(althing: &althing_testkit::Althing) -> Terminal {
     let mut terminal = althing.new_command().arg("--offline").terminal(100, 60);
@@ -42,12 +42,12 @@ fn runs(events: &[Value]) -> usize {
 // spec: design/ui/queued-messages
 // spec: interactive/tui-mode-state-extension/mode-indicator
 #[test]
-fn the_conversation_has_two_sides_and_a_run_is_a_card_that_opens_while_messages_wait() {
+fn the_conversation_has_two_sides_and_a_run_card_opens_while_messages_are_queued() {
     let althing = althing();
     let mut terminal = offline(&althing);
     assert!(line(&terminal.screen(), "Status:").contains("Project: none   Status: Awaiting approval"));
     terminal.keys("a");
-    let screen = terminal.wait_for(VOTE, LIMIT);
+    let screen = terminal.wait_for(OVERRIDE_HINT, LIMIT);
     assert!(line(&screen, "Status: Running").ends_with("Interactive"), "{screen}");
     assert!(line(&screen, "Plan · Multi").contains("· Interactive"), "the bar says it too:\n{screen}");
     assert!(line(&screen, "This is work for the agents").starts_with("   This"), "agents left:\n{screen}");
@@ -81,7 +81,7 @@ fn approve_is_clicked_and_the_run_is_cancelled_at_its_card() {
     let althing = althing();
     let mut terminal = offline(&althing);
     click(&mut terminal, "Approve ⏎");
-    terminal.wait_for(VOTE, LIMIT);
+    terminal.wait_for(OVERRIDE_HINT, LIMIT);
     assert_eq!(runs(&althing.events()), 1);
     terminal.keys("\t");
     terminal.wait_for("enter open · x cancel", LIMIT);
@@ -94,7 +94,7 @@ fn approve_is_clicked_and_the_run_is_cancelled_at_its_card() {
 
 // spec: interactive/run-approval-flow/approval-cancelled
 #[test]
-fn cancel_is_clicked_and_the_agent_hears_of_it_while_no_run_begins() {
+fn a_clicked_cancel_starts_no_run_and_the_chat_agent_learns_of_it() {
     let althing = althing();
     let mut terminal = offline(&althing);
     click(&mut terminal, "Cancel esc");
@@ -108,18 +108,18 @@ fn cancel_is_clicked_and_the_agent_hears_of_it_while_no_run_begins() {
 
 // spec: interactive/run-approval-flow/approval-not-required
 #[test]
-fn where_no_approval_is_required_a_run_begins_without_a_question() {
+fn without_required_approval_a_run_starts_without_a_question() {
     let talker = |request: &RecordedRequest| {
         let told = request.messages().last().is_some_and(|last| last["role"] == "tool");
         if told { Reply::text("It is done.") } else { Reply::call("launch_run", &json!({"task": "Do it"})) }
     };
-    let scene = Scene::new(2, Script::parliament().on("talker").always(Action::with(talker)));
-    let base = scene.server.base_url();
+    let fixture = Fixture::new(2, Script::parliament().on("talker").always(Action::with(talker)));
+    let base = fixture.server.base_url();
     let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
     let interactive = json!({"enabled": true, "require_approval": false, "backend": backend});
-    scene.althing.file("team.yaml", Team::on(&base, 2).rule("interactive_mode", interactive).text());
-    let mut terminal = scene.althing.new_command().args(["--config", "team.yaml", "go"]).terminal(100, 40);
-    terminal.wait_for(VOTE, LIMIT);
+    fixture.althing.file("team.yaml", Team::on(&base, 2).rule("interactive_mode", interactive).text());
+    let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml", "go"]).terminal(100, 40);
+    terminal.wait_for(OVERRIDE_HINT, LIMIT);
     terminal.keys("\r");
     let screen = terminal.wait_for("It is done.", LIMIT);
     assert!(screen.contains("Run: Do it"), "{screen}");
@@ -133,14 +133,14 @@ fn where_no_approval_is_required_a_run_begins_without_a_question() {
 // spec: modes/agent-mode-toggle/context-preservation-across-agent-switches
 // spec: modes/refinement-mode-toggle/refinement-off-with-single-agent
 #[test]
-fn the_mode_bar_and_the_tabs_are_clicked_locked_while_agents_work_and_keep_the_conversation() {
+fn the_mode_bar_and_tabs_can_be_clicked_and_are_locked_while_agents_work() {
     let gate = Gate::before_headers();
     let held = gate.clone();
     let script = Script::from_fn(move |request: &RecordedRequest| {
         Action::gated(Action::from(Parliament::default().reply(request)), &held)
     });
-    let scene = Scene::new(3, script);
-    let mut terminal = scene.althing.new_command().args(["--config", "team.yaml"]).terminal(100, 40);
+    let fixture = Fixture::new(3, script);
+    let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml"]).terminal(100, 40);
     terminal.wait_for("Plan · Multi · Refine", LIMIT);
     click(&mut terminal, "Multi");
     terminal.wait_for("1 a works", LIMIT);
@@ -165,14 +165,14 @@ fn the_mode_bar_and_the_tabs_are_clicked_locked_while_agents_work_and_keep_the_c
     gate.release_all();
     terminal.wait_for("Complete ✓", LIMIT);
     terminal.wait_for("Status: Idle", LIMIT);
-    assert_eq!(scene.calls().keys().collect::<Vec<_>>(), ["model-b"], "one agent worked");
-    assert!(items(&scene.althing.events(), "vote").is_empty(), "nobody voted");
+    assert_eq!(fixture.calls().keys().collect::<Vec<_>>(), ["model-b"], "one agent worked");
+    assert!(items(&fixture.althing.events(), "vote").is_empty(), "nobody voted");
 
     click(&mut terminal, "1 a   2 b");
     terminal.wait_for("1 a works", LIMIT);
     terminal.keys("and the second\r");
-    wait::until(LIMIT, || scene.calls().contains_key("model-a"));
-    let requests = scene.server.requests();
+    wait::until(LIMIT, || fixture.calls().contains_key("model-a"));
+    let requests = fixture.server.requests();
     let asked = requests.iter().find(|request| request.model() == "model-a").unwrap();
     let all = texts(asked);
     assert!(all.contains("the first question") && all.contains("and the second"), "{all}");

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::support::{LIMIT, althing};
 
 /// A program that asks a question in its terminal, prints the answer, and continues until the file `go` exists.
-const ASKS: &str = r#"printf 'hello from the program\n\033[32mAllow it? (yes / no)\033[0m '
+const ASKING_SCRIPT: &str = r#"printf 'hello from the program\n\033[32mAllow it? (yes / no)\033[0m '
 read answer; printf '\033[2J\033[Hgot <%s>\n' "$answer"; while [ ! -e "$GO" ]; do sleep 0.02; done"#;
 
 /// A workflow whose first stage has a program in a terminal and one on pipes, and a second stage.
@@ -19,7 +19,7 @@ fn asking() -> (Althing, PathBuf) {
     let althing = althing();
     let go = althing.work_dir().join("go");
     let headless = |id: &str, script: &str| json!({"id": id, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""});
-    let asker = json!({"program": "sh", "args": ["-c", ASKS], "env": {"GO": go},
+    let asker = json!({"program": "sh", "args": ["-c", ASKING_SCRIPT], "env": {"GO": go},
         "interactions": [{"pattern": r"(?P<text>Allow it\? \(yes / no\))", "about": "question"}]});
     let file = json!({"name": "release", "goal": "Ship 2.0", "adapters": {"asker": asker}, "stages": [
         {"name": "prepare", "tasks": [
@@ -39,7 +39,7 @@ fn watch(althing: &Althing) -> Terminal {
         .terminal(100, 30)
 }
 
-fn became(task: &'static str, status: &'static str) -> impl Fn(&Value) -> bool {
+fn status_changed(task: &'static str, status: &'static str) -> impl Fn(&Value) -> bool {
     move |event| {
         event["type"] == "status_changed" && event["task"] == task && event["data"]["status"] == status
     }
@@ -47,11 +47,11 @@ fn became(task: &'static str, status: &'static str) -> impl Fn(&Value) -> bool {
 
 // spec: core/interaction-detection-for-background-tasks/background-prompt
 #[test]
-fn a_program_that_waits_unseen_is_told_attached_to_answered_and_left_again() {
+fn a_waiting_background_program_is_reported_attached_answered_and_detached() {
     let (althing, go) = asking();
     let mut terminal = watch(&althing);
     let screen = terminal.wait_for("1 waits for you", LIMIT);
-    wait_for_event(&althing.state_dir(), LIMIT, became("w1.ask", "WAITING_FOR_USER"));
+    wait_for_event(&althing.state_dir(), LIMIT, status_changed("w1.ask", "WAITING_FOR_USER"));
     for text in
         ["Workflow: release", "Ship 2.0", "Stage: prepare", "Allow it?", "Stage: publish", "notes", "pending"]
     {
@@ -89,7 +89,7 @@ fn a_program_that_waits_unseen_is_told_attached_to_answered_and_left_again() {
 }
 
 #[test]
-fn a_watched_workflow_that_is_left_is_gone_on_with_on_the_screen() {
+fn a_workflow_left_on_the_screen_is_resumed_on_the_screen() {
     let (althing, go) = asking();
     let mut terminal = watch(&althing);
     terminal.wait_for("1 waits for you", LIMIT);
@@ -99,7 +99,7 @@ fn a_watched_workflow_that_is_left_is_gone_on_with_on_the_screen() {
 
     let mut terminal = althing.new_command().args(["resume", "--unconfined"]).terminal(100, 30);
     // It asks again, in its own terminal.
-    let waits = became("w1.ask", "WAITING_FOR_USER");
+    let waits = status_changed("w1.ask", "WAITING_FOR_USER");
     wait::until(LIMIT, || althing.events().iter().filter(|event| waits(event)).count() == 2);
     let screen = terminal.wait_for("1 waits for you", LIMIT);
     assert!(screen.contains("done ✓"), "what was finished stays so:\n{screen}");
@@ -114,7 +114,7 @@ fn a_watched_workflow_that_is_left_is_gone_on_with_on_the_screen() {
 }
 
 #[test]
-fn a_workflow_is_told_in_plain_lines_to_those_who_want_them_and_answered_by_a_word() {
+fn in_plain_mode_a_workflow_prints_lines_and_takes_answers_as_lines() {
     let (althing, go) = asking();
     std::fs::write(go, "").unwrap();
     let mut terminal = watch(&althing.new_command().env("ALTHING_PLAIN", "1"));
@@ -135,7 +135,7 @@ fn a_workflow_is_told_in_plain_lines_to_those_who_want_them_and_answered_by_a_wo
 }
 
 #[test]
-fn a_task_that_fails_is_seen_and_is_the_exit_status() {
+fn a_failing_task_is_shown_and_sets_the_exit_status() {
     let althing = althing();
     let bad = json!({"id": "bad", "agent": "command", "command": ["sh", "-c", "echo no luck >&2; exit 3"],
         "executionMode": "headless", "prompt": ""});
@@ -154,7 +154,7 @@ echo; echo "$NAME is ready"; read line; echo "$line" > "$DIR/$NAME"; [ "$NAME" =
 
 // Row S8.
 #[test]
-fn an_attached_program_reaches_nothing_but_its_own_cells_and_is_left_in_the_middle_of_a_flood() {
+fn an_attached_program_draws_only_its_own_cells_and_can_be_detached_during_a_flood() {
     let althing = althing();
     let dir = althing.work_dir();
     let task = |name: &str| json!({"id": name, "agent": "asker", "executionMode": "interactive", "prompt": "", "env": {"NAME": name}});

@@ -6,7 +6,7 @@ use althing_testkit::process::{Signal, newest_session, wait_for_event};
 use althing_testkit::{Althing, Script, wait};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, Scene, althing, run};
+use super::support::{Fixture, LIMIT, althing, run};
 
 /// A task that runs a shell script.
 fn script(id: &str, script: &str) -> Value {
@@ -37,7 +37,7 @@ fn checkpoint(althing: &Althing) -> Value {
 // spec: core/session-context/goal-persistence
 // spec: core/centralized-workflow-management/component-separation
 #[test]
-fn stages_run_in_order_and_what_a_task_gave_goes_into_the_next_prompt() {
+fn stages_run_in_order_and_outputs_go_into_later_prompts() {
     let althing = althing();
     let mut second = script("use", "cat");
     second["prompt"] = "got [{{count.output}}] for {{goal}}".into();
@@ -151,30 +151,30 @@ fn nothing_that_a_task_prints_reaches_our_own_output_and_all_of_it_is_in_the_eve
 }
 
 #[test]
-fn a_run_of_agents_is_a_task_and_its_answer_goes_on() {
-    let scene = Scene::new(2, Script::parliament());
+fn a_run_of_agents_is_a_task_and_its_answer_is_passed_on() {
+    let fixture = Fixture::new(2, Script::parliament());
     let mut after = script("after", "cat");
     after["prompt"] = "<{{team.output}}>".into();
     let team = json!({"id": "team", "run": {"task": "Write about {{before.output}}", "refinement": true}});
-    workflow(&scene.althing, &[vec![script("before", "echo the log")], vec![team], vec![after]]);
+    workflow(&fixture.althing, &[vec![script("before", "echo the log")], vec![team], vec![after]]);
     let output =
-        scene.command(&["workflow", "run", "flow.yaml", "--json"]).spawn().wait(LIMIT).expect_code(0);
+        fixture.command(&["workflow", "run", "flow.yaml", "--json"]).spawn().wait(LIMIT).expect_code(0);
     let report: Value = serde_json::from_str(&output.stdout).unwrap();
     let answer = report["stages"][1]["tasks"][0]["output"].as_str().unwrap().to_owned();
     assert!(!answer.is_empty(), "{report}");
     assert_eq!(report["stages"][2]["tasks"][0]["output"], format!("<{}>", answer.trim_end()));
-    assert_eq!(scene.server.requests().len(), 5, "2N + 1, as every run");
-    let first = &scene.server.requests()[0];
+    assert_eq!(fixture.server.requests().len(), 5, "2N + 1, as every run");
+    let first = &fixture.server.requests()[0];
     assert!(super::support::texts(first).contains("Write about the log"), "the template is filled in");
 }
 
 #[test]
-fn the_limits_of_the_command_line_hold_for_the_runs_of_a_workflow() {
-    let scene = Scene::new(1, Script::parliament());
-    workflow(&scene.althing, &[vec![json!({"id": "team", "run": {"task": "Write"}})]]);
+fn the_limits_of_the_command_line_apply_to_the_runs_of_a_workflow() {
+    let fixture = Fixture::new(1, Script::parliament());
+    workflow(&fixture.althing, &[vec![json!({"id": "team", "run": {"task": "Write"}})]]);
     let limits = ["--orchestrator-timeout", "77", "--max-cost", "0.5"];
-    scene.command(&["workflow", "run", "flow.yaml"]).args(limits).spawn().wait(LIMIT).expect_code(0);
-    let events = scene.althing.events();
+    fixture.command(&["workflow", "run", "flow.yaml"]).args(limits).spawn().wait(LIMIT).expect_code(0);
+    let events = fixture.althing.events();
     let run = events.iter().find(|event| event["data"]["spec"]["kind"] == "run").unwrap();
     let limits = &run["data"]["spec"]["rules"]["limits"];
     assert_eq!((&limits["orchestrator"], &limits["cost_micro_usd"]), (&json!(77_000), &json!(500_000)));
@@ -257,7 +257,7 @@ fn a_signal_stops_the_tasks_and_the_workflow_can_be_resumed() {
 
 // spec: core/execution-modes/headless-prompt-requirement
 #[test]
-fn a_headless_task_without_a_prompt_is_refused_with_its_place_and_nothing_starts() {
+fn a_headless_task_without_a_prompt_is_an_error_with_its_position_and_nothing_starts() {
     let althing = althing();
     althing.file(
         "bad.yaml",
@@ -299,7 +299,7 @@ fn running_and_every_change_of_a_tasks_status_are_events() {
 }
 
 #[test]
-fn what_a_task_waits_for_can_be_typed_by_a_script_over_stdin() {
+fn a_script_can_answer_a_waiting_task_over_stdin() {
     let althing = althing();
     let mut asks = script("asks", "echo Your name?; read name; echo Hello $name");
     asks["executionMode"] = "interactive".into();

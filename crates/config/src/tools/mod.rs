@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_line_is_cut_at_blanks_except_between_quotes() {
+    fn a_command_line_is_split_at_blanks_except_inside_quotes() {
         assert_eq!(split(" npx  -y\tserver "), ["npx", "-y", "server"]);
         assert_eq!(
             split("'/opt/my program/run' --name \"a 'b'\" ''"),
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_massgens_tools_mean_ours() {
+    fn massgens_tool_names_map_to_ours() {
         assert_eq!(builtin_tool("read_file"), Some("read_file"));
         assert_eq!(builtin_tool("mcp__command_line__execute_command"), Some("run_command"));
         assert_eq!(builtin_tool("mcp__filesystem__write_file"), Some("write_file"));

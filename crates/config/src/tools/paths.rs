@@ -125,7 +125,7 @@ mod tests {
     use super::normalized;
 
     #[test]
-    fn spellings_of_one_path_are_told_to_be_the_same() {
+    fn spellings_of_one_path_compare_equal() {
         for (one, other) in [("./docs/", "docs"), ("docs//", "docs"), ("./", "."), ("//", "/"), (".//a", "a")]
         {
             assert_eq!(normalized(one), normalized(other), "{one} {other}");

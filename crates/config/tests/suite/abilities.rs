@@ -13,7 +13,7 @@ fn coordinated(flow: &str) -> Config {
 }
 
 #[test]
-fn without_their_switches_agents_have_none_of_it() {
+fn without_their_switches_all_abilities_are_off() {
     for flow in [
         "{}",
         "{skills_directory: x, max_tasks_per_plan: 3, planning_mode_instruction: x, subagent_max_concurrent: 9}",
@@ -25,7 +25,7 @@ fn without_their_switches_agents_have_none_of_it() {
 }
 
 #[test]
-fn skills_have_a_directory_of_massgens_unless_one_is_named() {
+fn skills_use_massgens_directory_by_default() {
     let skills = |config: Config| config.skills.map(|SkillsConfig { directory }| directory);
     assert_eq!(skills(coordinated("{use_skills: true}")).as_deref(), Some(".agent/skills"));
     assert_eq!(skills(coordinated("{use_skills: true, skills_directory: mine}")).as_deref(), Some("mine"));
@@ -49,7 +49,7 @@ fn task_lists_memories_and_planning_are_switched_on() {
 }
 
 #[test]
-fn agents_of_agents_have_times_that_fit_together() {
+fn subagent_timeouts_are_consistent() {
     let of = |flow: &str| coordinated(flow).subagents.expect("subagents");
     assert_eq!(of("{enable_subagents: true}"), SubagentsConfig::default());
     let all = of(
@@ -92,7 +92,7 @@ fn project_instructions_are_on_unless_switched_off() {
 }
 
 #[test]
-fn patterns_of_commands_reach_the_settings_and_a_wrong_one_is_an_error_at_its_place() {
+fn command_patterns_reach_the_settings_and_an_invalid_one_is_an_error() {
     let flow = |list: &str| {
         backend(&format!(
             "{{type: offline, enable_mcp_command_line: true, command_line_blocked_commands: [{list}], command_line_allowed_commands: ['git .*']}}"
@@ -111,7 +111,7 @@ fn patterns_of_commands_reach_the_settings_and_a_wrong_one_is_an_error_at_its_pl
 }
 
 #[test]
-fn a_call_of_a_server_has_the_time_that_the_config_says() {
+fn the_call_timeout_of_a_server_comes_from_the_config() {
     let text =
         backend("{type: offline, mcp_servers: {s: {command: p, timeout_seconds: 2.5}, t: {command: p}}}");
     let servers = loaded(&text).config.agents[0].tools.mcp_servers.clone();
@@ -119,7 +119,7 @@ fn a_call_of_a_server_has_the_time_that_the_config_says() {
 }
 
 #[test]
-fn an_agent_that_is_a_program_needs_neither_model_nor_key_and_keeps_its_own_keys() {
+fn a_cli_agent_needs_neither_model_nor_api_key_and_keeps_its_own_options() {
     let text = backend("{type: claude_code, cwd: work, reasoning_effort: high}");
     let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run);
     assert_eq!(messages(&report), Vec::<String>::new());
@@ -145,7 +145,7 @@ const OPTIONS: [&str; 7] = [
 ];
 
 #[test]
-fn an_option_of_a_cli_agent_reaches_its_settings_or_is_refused_by_name_with_what_to_use_instead() {
+fn an_option_of_a_cli_agent_reaches_its_settings_or_is_an_error_with_an_alternative() {
     for row in AGENT_KINDS {
         for entry in OPTIONS {
             let key = entry.split(':').next().unwrap();
@@ -172,7 +172,7 @@ fn an_option_of_a_cli_agent_reaches_its_settings_or_is_refused_by_name_with_what
 }
 
 #[test]
-fn what_takes_nothing_from_a_cli_agent_and_what_models_are_given_stays_as_it_is() {
+fn empty_options_of_cli_agents_and_options_of_models_are_accepted() {
     for entry in [
         "type: claude_code, disallowed_tools: []",
         "type: codex, append_system_prompt: ''",

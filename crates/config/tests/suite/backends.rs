@@ -20,7 +20,7 @@ fn key(flow: &str, variables: &[(&str, &str)]) -> Option<String> {
 }
 
 #[test]
-fn every_type_that_can_run_gets_its_address_and_the_key_of_its_own_variable() {
+fn every_supported_type_gets_its_address_and_the_key_of_its_variable() {
     for kind in BACKENDS.iter().filter(|kind| kind.is_supported() && kind.base_url.is_some()) {
         let variables: Vec<(&str, &str)> =
             kind.key_variables.first().map(|name| (*name, "the-key")).into_iter().collect();
@@ -46,7 +46,7 @@ fn a_missing_key_is_a_warning_for_the_file_and_an_error_for_a_run() {
 }
 
 #[test]
-fn the_backends_own_key_comes_before_the_environment() {
+fn the_backends_own_key_takes_precedence_over_the_environment() {
     let variables = [("OPENAI_API_KEY", "from-env"), ("MINE", "from-mine")];
     assert_eq!(key("{type: openai}", &variables).as_deref(), Some("from-env"));
     assert_eq!(key("{type: openai, api_key: '${MINE}'}", &variables).as_deref(), Some("from-mine"));
@@ -54,7 +54,7 @@ fn the_backends_own_key_comes_before_the_environment() {
 }
 
 #[test]
-fn the_generic_type_takes_the_key_of_the_provider_at_its_address_and_of_no_other() {
+fn the_generic_type_uses_only_the_key_of_the_provider_at_its_address() {
     let variables = [
         ("OPENAI_API_KEY", "openai"),
         ("CEREBRAS_API_KEY", "cerebras"),
@@ -80,7 +80,7 @@ fn the_generic_type_takes_the_key_of_the_provider_at_its_address_and_of_no_other
 }
 
 #[test]
-fn a_server_of_the_users_own_may_need_no_key() {
+fn a_custom_server_may_need_no_key() {
     assert!(run("{type: openai, base_url: 'http://127.0.0.1:1/v1'}", &[]).warnings.is_empty());
     let proxy = run("{type: openai, base_url: 'https://proxy.example.test/v1'}", &[]);
     assert_eq!((proxy.errors.len(), proxy.warnings.len()), (0, 1));
@@ -88,14 +88,14 @@ fn a_server_of_the_users_own_may_need_no_key() {
 }
 
 #[test]
-fn a_key_in_the_clear_is_warned_about() {
+fn an_unencrypted_address_for_a_key_is_a_warning() {
     let report =
         run("{type: openai, base_url: 'http://proxy.example.test/v1', api_key: '${K}'}", &[("K", "k")]);
     assert_eq!(report.warnings[0].message, "the key would be sent over the network unencrypted");
 }
 
 #[test]
-fn an_address_must_be_one() {
+fn an_address_must_be_a_url() {
     for wrong in ["example.test/v1", "ftp://example.test", "https://", "https://a b"] {
         let report = run(&format!("{{type: vllm, model: m, base_url: '{wrong}'}}"), &[]);
         assert_eq!(report.errors[0].location, "agents[0].backend.base_url", "{wrong}");
@@ -112,7 +112,7 @@ fn a_model_is_needed_where_the_provider_has_no_default() {
 }
 
 #[test]
-fn parameters_go_on_as_written_and_nothing_else_does() {
+fn only_parameters_are_passed_on_as_written() {
     let flow = "{type: openai, model: m, api_key: '${K}', temperature: 0.5, reasoning: {effort: low}, text: {verbosity: high}, \
         stop: [a, b], extra_body: {x: {y: [1, true, null]}}, cwd: here, default_headers: {X-A: 1a, X-B: b}, extra_headers: {x-a: 2a}, request_timeout_seconds: 30, max_retries: '${TRIES}', store: no}";
     let backend = resolved(flow, &[("K", "k"), ("TRIES", "2")]);
@@ -130,7 +130,7 @@ fn parameters_go_on_as_written_and_nothing_else_does() {
 }
 
 #[test]
-fn a_missing_key_is_told_once_however_many_agents_need_it() {
+fn a_missing_api_key_is_reported_once_for_all_agents() {
     let agents = ["a", "b", "c"].map(|id| format!("  - {{id: {id}, backend: {{type: openai}}}}\n")).concat();
     let text = format!("agents:\n{agents}");
     let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run);
@@ -138,7 +138,7 @@ fn a_missing_key_is_told_once_however_many_agents_need_it() {
 }
 
 #[test]
-fn blanks_are_no_model_and_no_part_of_a_key() {
+fn blank_models_are_missing_and_blanks_around_keys_are_removed() {
     assert_eq!(
         run("{type: openai, model: ' ', api_key: '${K:-k}'}", &[]).errors[0].location,
         "agents[0].backend.model"

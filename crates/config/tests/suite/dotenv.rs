@@ -45,7 +45,7 @@ AFTER=1
 }
 
 #[test]
-fn what_is_no_variable_is_passed_over() {
+fn lines_without_a_variable_are_skipped() {
     assert_eq!(pairs("just words\n=x\n1A=x\nA B=x\nexport\nOK=1"), owned(&[("OK", "1")]));
     assert_eq!(pairs("\u{feff}BOM=1\r\nCR=2\r\n"), owned(&[("BOM", "1"), ("CR", "2")]));
 }

@@ -18,7 +18,7 @@ fn message(written: &str, variables: &[(&str, &str)]) -> String {
 }
 
 #[test]
-fn a_variable_is_replaced_by_its_value_and_a_default_stands_in_for_it() {
+fn a_variable_is_replaced_by_its_value_or_its_default() {
     let variables = [("NAME", "Ada"), ("EMPTY", "")];
     assert_eq!(message("Hi ${NAME}, ${NAME}!", &variables), "Hi Ada, Ada!");
     assert_eq!(message("${NONE:-nobody} ${EMPTY:-nothing} ${NAME:-x}", &variables), "nobody nothing Ada");
@@ -26,7 +26,7 @@ fn a_variable_is_replaced_by_its_value_and_a_default_stands_in_for_it() {
 }
 
 #[test]
-fn a_dollar_that_names_no_variable_stays_and_a_doubled_one_is_an_escape() {
+fn other_dollars_stay_and_a_doubled_one_is_an_escape() {
     for same in ["$5", "$NAME", "$$", "${}", "${1}", "${a b}", "${", "cost: $", "${x.y}"] {
         assert_eq!(message(same, &[("NAME", "Ada")]), same);
     }
@@ -79,7 +79,7 @@ fn an_unset_variable_is_a_warning_for_the_file_and_an_error_for_a_run() {
 }
 
 #[test]
-fn an_unset_variable_under_a_key_that_does_not_act_stops_nothing() {
+fn an_unset_variable_under_an_unsupported_key_is_ignored() {
     let text = "agents:\n  - id: a\n    backend: {type: offline, output_schema: {title: '${NOT_SET}'}}\n";
     let report = run(text, &[]);
     assert!(report.is_valid());

@@ -42,7 +42,7 @@ fn thread_cpu_time() -> Duration {
 }
 
 #[test]
-fn thousands_of_paths_tools_and_servers_cost_no_more_than_their_number() {
+fn thousands_of_paths_tools_and_servers_take_linear_time() {
     let timed = |text: &str| in_time(|| check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check));
     let list = |count: usize| (0..count).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
     let paths = timed(&with(&format!("orchestrator: {{context_paths: [{}]}}\n", list(19_000))));
@@ -71,7 +71,7 @@ fn thousands_of_paths_tools_and_servers_cost_no_more_than_their_number() {
 }
 
 #[test]
-fn an_alias_bomb_is_refused_where_it_goes_off() {
+fn an_alias_bomb_is_rejected_at_its_line() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let inner = vec![format!("*a{}", level - 1); 9].join(", ");
@@ -84,14 +84,14 @@ fn an_alias_bomb_is_refused_where_it_goes_off() {
 }
 
 #[test]
-fn a_bomb_of_long_texts_is_refused_too() {
+fn an_alias_bomb_of_long_texts_is_rejected_too() {
     let long = "x".repeat(100_000);
     let text = format!("a: &a {long}\nb: [{}]\n", vec!["*a"; 5000].join(", "));
     assert!(check_rejected(&text).errors.iter().any(|error| error.message.contains("MiB of text")));
 }
 
 #[test]
-fn a_bomb_of_merge_keys_is_refused_too() {
+fn an_alias_bomb_of_merge_keys_is_rejected_too() {
     let mut bomb = String::from("m0: &m0 {a: 1, b: 2, c: 3, d: 4, e: 5, f: 6, g: 7, h: 8}\n");
     for level in 1..10 {
         let _ = writeln!(
@@ -104,18 +104,18 @@ fn a_bomb_of_merge_keys_is_refused_too() {
 }
 
 #[test]
-fn an_alias_inside_its_own_value_is_refused() {
+fn a_recursive_alias_is_rejected() {
     assert!(check_rejected("a: &a [*a]\n").errors[0].message.contains("alias"));
 }
 
 #[test]
-fn ten_megabytes_are_refused_at_sight() {
+fn ten_megabytes_are_rejected_before_parsing() {
     let report = check_rejected(&"# nothing\n".repeat(1024 * 1024));
     assert_eq!(report.errors[0].message, "the file has 10485760 bytes; 1048576 is the most that is read");
 }
 
 #[test]
-fn deep_nesting_is_refused_in_both_notations() {
+fn deep_nesting_is_rejected_in_both_notations() {
     let flow = format!("a: {}", "[".repeat(100_000));
     assert!(check_rejected(&flow).errors[0].message.contains("nested deeper than 64 levels"));
     let maps = "{a: ".repeat(100_000);
@@ -127,14 +127,14 @@ fn deep_nesting_is_refused_in_both_notations() {
 }
 
 #[test]
-fn a_duplicate_key_is_refused_with_both_lines() {
+fn a_duplicate_key_is_an_error_with_both_lines() {
     let report = check_rejected("agents:\n  - id: a\n    backend: {type: offline}\nui: {}\nagents: []\n");
     assert_eq!(report.errors[0].message, "`agents` is set twice; the first is on line 1");
     assert_eq!((report.errors[0].line, report.errors[0].location.as_str()), (5, "agents"));
 }
 
 #[test]
-fn a_nul_and_other_control_characters_are_refused_where_they_stand() {
+fn control_characters_are_rejected_at_their_position() {
     let report = check_rejected("agents:\n  - id: \"a\0b\"\n");
     assert_eq!((report.errors[0].line, report.errors[0].column), (2, 11));
     assert!(report.errors[0].message.contains("U+0000"));
@@ -143,7 +143,7 @@ fn a_nul_and_other_control_characters_are_refused_where_they_stand() {
 }
 
 #[test]
-fn a_flood_of_unknown_keys_is_cut_short() {
+fn the_number_of_reported_unknown_keys_is_limited() {
     let mut flood = String::new();
     for n in 0..5_000 {
         let _ = writeln!(flood, "orchestrated-by{n}: {n}");
@@ -154,7 +154,7 @@ fn a_flood_of_unknown_keys_is_cut_short() {
 }
 
 #[test]
-fn a_flood_of_errors_is_cut_short() {
+fn the_number_of_reported_errors_is_limited() {
     let flood: String = (0..2_000).map(|_| "  - {id: a, backend: {type: zzzzzz}}\n").collect();
     assert_eq!(check_rejected(&format!("agents:\n{flood}")).errors.len(), 201);
 }
@@ -191,7 +191,7 @@ fn megabyte_texts_of_every_kind_end_in_time() {
 }
 
 #[test]
-fn variables_cannot_blow_a_config_up() {
+fn variables_cannot_make_a_config_too_large() {
     let text = format!(
         "agents: [{{id: a, system_message: \"{}\", backend: {{type: offline}}}}]",
         "${BIG}".repeat(10_000)

@@ -85,7 +85,7 @@ fn a_wrong_value_in_interactive_mode_is_an_error_with_location_and_suggestion() 
 }
 
 #[test]
-fn interactive_mode_may_not_be_a_bare_word_and_unknown_fields_are_named() {
+fn interactive_mode_must_be_a_section_and_unknown_fields_are_reported() {
     assert_eq!(
         messages(&checked(&section(" true\n"))),
         [

@@ -5,12 +5,12 @@ use althing_config::Purpose;
 use super::support::{backend, checked, env, loaded, messages, with};
 
 #[test]
-fn a_small_config_is_right_without_a_word() {
+fn a_small_config_is_valid_without_warnings() {
     loaded(&with(""));
 }
 
 #[test]
-fn a_key_that_is_not_supported_yet_gives_one_warning_however_often_it_is_used() {
+fn an_unsupported_key_gives_one_warning_per_file() {
     let backend = "{type: offline, output_schema: {}, custom_tools: [{name: x}]}";
     let agents = ["a", "b", "c"].map(|id| format!("  - id: {id}\n    backend: {backend}\n")).concat();
     assert_eq!(
@@ -23,7 +23,7 @@ fn a_key_that_is_not_supported_yet_gives_one_warning_however_often_it_is_used() 
 }
 
 #[test]
-fn a_feature_that_is_switched_off_is_not_missed() {
+fn an_unsupported_feature_that_is_off_gives_no_warning() {
     loaded(&backend("{type: offline, enable_web_search: false}"));
     loaded(&with(
         "orchestrator: {coordination: {broadcast: false, max_orchestration_restarts: 0}, context_paths: []}\n",
@@ -53,7 +53,7 @@ fn an_unknown_key_within_two_edits_of_a_known_one_is_an_error() {
 }
 
 #[test]
-fn an_unknown_key_further_off_gives_a_warning_with_the_nearest_key() {
+fn a_less_similar_unknown_key_is_a_warning_with_the_nearest_key() {
     assert_eq!(
         messages(&checked(&with("orchestrator:\n  voting_sensibilities: strict\n"))),
         [
@@ -63,7 +63,7 @@ fn an_unknown_key_further_off_gives_a_warning_with_the_nearest_key() {
 }
 
 #[test]
-fn a_short_key_of_another_word_and_a_providers_own_parameter_are_no_misspellings() {
+fn short_keys_and_providers_parameters_are_not_taken_for_typos() {
     let keys = "n: 1, tier: t, echo: e, note: x, audio: a, logprobs: 1";
     let report = checked(&backend(&format!("{{type: offline, {keys}}}")));
     assert!(report.is_valid(), "{:?}", messages(&report));
@@ -71,7 +71,7 @@ fn a_short_key_of_another_word_and_a_providers_own_parameter_are_no_misspellings
 }
 
 #[test]
-fn a_key_in_the_wrong_place_is_sent_home() {
+fn a_misplaced_key_is_reported_with_its_section() {
     let report = checked(
         "agents:\n  - id: a\n    temperature: 0.5\n    backend: {type: offline}\nskip_voting: true\n",
     );
@@ -85,7 +85,7 @@ fn a_key_in_the_wrong_place_is_sent_home() {
 }
 
 #[test]
-fn every_key_of_the_first_format_is_an_error_that_names_its_successor() {
+fn every_key_of_massgens_first_format_is_an_error_with_its_replacement() {
     for key in [
         "models",
         "model_configs",
@@ -175,7 +175,7 @@ fn an_agent_needs_an_id_and_a_backend_with_a_type() {
 }
 
 #[test]
-fn a_word_that_massgen_knows_for_a_choice_is_taken_for_the_nearest_that_acts() {
+fn a_choice_of_massgens_is_mapped_to_the_nearest_supported_one() {
     let report = checked(&with("orchestrator: {voting_sensitivity: checklist_gated}\n"));
     assert_eq!(
         messages(&report),
@@ -188,7 +188,7 @@ fn a_word_that_massgen_knows_for_a_choice_is_taken_for_the_nearest_that_acts() {
 }
 
 #[test]
-fn a_backend_type_that_we_lack_is_a_warning_for_the_file_and_an_error_for_a_run() {
+fn an_unsupported_backend_type_is_a_warning_for_the_file_and_an_error_for_a_run() {
     let text = "agents:\n  - {id: a, backend: {type: uitars, model: m}}\n  - {id: b, backend: {type: uitars, model: m}}\n";
     let source = althing_config::Source { name: "team.yaml", text };
     let judged = althing_config::check(source, &env(&[]), Purpose::Check);
@@ -200,7 +200,7 @@ fn a_backend_type_that_we_lack_is_a_warning_for_the_file_and_an_error_for_a_run(
 }
 
 #[test]
-fn yes_and_no_are_booleans_only_where_a_boolean_is_wanted() {
+fn yes_and_no_are_booleans_only_where_a_boolean_is_expected() {
     let loaded = loaded("agents: [{id: no, backend: {type: offline}}]\norchestrator: {skip_voting: yes}\n");
     assert_eq!(loaded.config.agents[0].id.as_str(), "no");
     assert!(loaded.config.rules.skip_voting);
@@ -216,7 +216,7 @@ fn a_null_is_the_same_as_leaving_the_key_out() {
 }
 
 #[test]
-fn a_wrong_value_is_an_error_even_under_a_key_that_does_not_act() {
+fn a_wrong_value_is_an_error_even_under_an_unsupported_key() {
     let report = checked(&with("orchestrator: {context_paths: [{path: a, permission: wrte}]}\n"));
     assert_eq!(report.errors[0].suggestion.as_deref(), Some("did you mean `write`? possible: read, write"));
     assert_eq!(report.errors[0].location, "orchestrator.context_paths[0].permission");

@@ -25,7 +25,7 @@ fn bare(name: &str, transport: McpTransport) -> McpServerConfig {
 }
 
 #[test]
-fn a_list_and_a_map_say_the_same() {
+fn servers_can_be_a_list_or_a_map() {
     let expected = [bare("one", stdio("npx", &["-y", "server", "3", "true"]))];
     assert_eq!(
         servers("mcp_servers: [{name: one, type: stdio, command: npx, args: [-y, server, 3, true]}]"),
@@ -42,7 +42,7 @@ fn a_command_is_a_program_a_line_or_a_list() {
 }
 
 #[test]
-fn a_program_gets_its_environment_and_directory_and_a_variable_stays_one_word() {
+fn a_server_gets_its_environment_and_directory_and_a_variable_stays_one_word() {
     let text = backend(
         "{type: offline, mcp_servers: {one: {command: '${BIN}', env: {TOKEN: '${TOKEN}', N: 1, OFF: false}, cwd: sub}}}",
     );
@@ -61,7 +61,7 @@ fn a_program_gets_its_environment_and_directory_and_a_variable_stays_one_word() 
 }
 
 #[test]
-fn an_address_is_called_with_its_headers_which_are_secret() {
+fn a_server_address_has_headers_which_are_secret() {
     let text = backend(
         "{type: offline, mcp_servers: [{name: a, type: streamable-http, url: 'https://h/mcp', headers: {X-Team: canary-team}}, {name: b, url: 'https://h/mcp'}, {name: c, type: http, url: 'https://h/mcp'}]}",
     );
@@ -77,7 +77,7 @@ fn an_address_is_called_with_its_headers_which_are_secret() {
 }
 
 #[test]
-fn the_agents_lists_of_tools_hold_for_its_servers() {
+fn the_agents_tool_lists_apply_to_its_servers() {
     let found = servers(
         "allowed_tools: [a, mcp__two__b], exclude_tools: [x], mcp_servers: {one: {command: p, allowed_tools: [c], exclude_tools: [y, x]}, two: {command: p}}",
     );
@@ -98,7 +98,7 @@ fn the_agents_lists_of_tools_hold_for_its_servers() {
 }
 
 #[test]
-fn what_a_server_lacks_is_an_error_with_its_place() {
+fn a_missing_key_of_a_server_is_an_error_with_its_position() {
     for (server, location, message) in [
         ("{command: p}", "[0].name", "an MCP server in a list needs `name`"),
         ("{name: a}", "[0].command", "the MCP server needs `command`"),
@@ -147,7 +147,7 @@ fn what_a_server_lacks_is_an_error_with_its_place() {
 }
 
 #[test]
-fn what_does_not_act_in_a_server_is_a_warning() {
+fn a_server_key_without_effect_is_a_warning() {
     for (server, location, message) in [
         ("{command: p, security: {level: high}}", "security", "`security` does nothing in Althing"),
         (
@@ -181,7 +181,7 @@ fn an_unset_variable_of_a_server_stops_a_run() {
 }
 
 #[test]
-fn the_workspace_is_left_for_who_starts_the_server_to_put_in() {
+fn the_workspace_placeholder_stays_until_the_server_is_started() {
     let text = backend(
         "{type: offline, cwd: w, mcp_servers: {s: {command: p, args: ['--output-dir=${cwd}/out'], env: {HOME: '${cwd}'}}}}",
     );

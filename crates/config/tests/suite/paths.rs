@@ -15,7 +15,7 @@ fn team(list: &str) -> Vec<ContextPath> {
 }
 
 #[test]
-fn a_path_is_read_unless_it_may_be_written() {
+fn a_context_path_is_read_only_by_default() {
     assert_eq!(
         team(
             "[docs, {path: src, permission: write, protected_paths: [.git, keys]}, {path: /etc, permission: read}, {path: x}]"
@@ -31,7 +31,7 @@ fn a_path_is_read_unless_it_may_be_written() {
 }
 
 #[test]
-fn a_path_that_is_named_twice_stands_once_and_writing_wins() {
+fn a_path_named_twice_is_one_entry_and_writable_wins() {
     assert_eq!(
         team(
             "[docs, {path: ./docs/, permission: write, protected_paths: [a]}, {path: docs, protected_paths: [a, b]}, Docs]"
@@ -41,7 +41,7 @@ fn a_path_that_is_named_twice_stands_once_and_writing_wins() {
 }
 
 #[test]
-fn an_agents_own_paths_join_the_teams_and_the_team_is_told() {
+fn an_agents_context_paths_join_the_teams_with_a_warning() {
     let one = backend("{type: offline, context_paths: [{path: b, permission: write}]}");
     let one = format!("{one}    context_paths: [c]\norchestrator: {{context_paths: [a, c]}}\n");
     let config = loaded(&one).config;
@@ -65,7 +65,7 @@ fn a_path_stays_as_written_but_for_its_variables() {
 }
 
 #[test]
-fn what_is_wrong_with_a_path_is_an_error_with_its_place() {
+fn a_wrong_context_path_is_an_error_with_its_position() {
     for (entry, location, message) in [
         ("''", "[0]", "a context path is blank"),
         ("{path: ' '}", "[0]", "a context path is blank"),

@@ -26,7 +26,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_text_gives_a_report_whose_places_exist(text in text()) {
+    fn any_text_gives_a_report_with_valid_positions(text in text()) {
         for purpose in [Purpose::Check, Purpose::Run] {
             let report = check(Source { name: "x", text: &text }, &env(&[("X", "x")]), purpose);
             prop_assert_eq!(report.is_valid(), report.config.is_some());

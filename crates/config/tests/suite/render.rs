@@ -8,7 +8,7 @@ use super::support::checked;
 const TEXT: &str = "agents:\n  - id: a\n    backend:\n      type: opnai\nui_theme: {}\n";
 
 #[test]
-fn a_problem_is_shown_with_its_place_its_line_a_caret_and_a_suggestion() {
+fn a_problem_is_shown_with_its_position_line_caret_and_suggestion() {
     let expected = "\
 error: unknown backend type `opnai`
  --> team.yaml:4:13 (agents[0].backend.type)
@@ -26,7 +26,7 @@ warning: nobody knows the key `ui_theme` here; it does nothing
 }
 
 #[test]
-fn colour_adds_to_the_words_and_takes_none_away() {
+fn color_adds_only_escape_sequences() {
     let coloured = checked(TEXT).render(Style::Color);
     assert!(coloured.contains("\u{1b}[31merror\u{1b}[0m"));
     let mut plain = String::new();
@@ -40,7 +40,7 @@ fn colour_adds_to_the_words_and_takes_none_away() {
 }
 
 #[test]
-fn the_report_for_programs_has_exactly_the_promised_fields() {
+fn the_json_report_has_exactly_the_promised_fields() {
     assert_eq!(
         checked(TEXT).to_json(),
         json!({

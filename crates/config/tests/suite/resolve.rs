@@ -56,7 +56,7 @@ timeout_settings:
 }
 
 #[test]
-fn fairness_that_is_switched_off_has_no_cap_whatever_the_cap_says() {
+fn disabled_fairness_has_no_cap() {
     let cap = |more: &str| loaded(&with(&format!("orchestrator: {more}\n"))).config.rules.fairness_lead_cap;
     assert_eq!(cap("{fairness_enabled: false}"), None);
     assert_eq!(cap("{fairness_enabled: false, fairness_lead_cap_answers: 3}"), None);
@@ -76,7 +76,7 @@ fn fairness_that_is_switched_off_has_no_cap_whatever_the_cap_says() {
 }
 
 #[test]
-fn restarts_are_read_from_both_places_and_the_inner_one_wins() {
+fn restarts_can_be_set_in_two_sections_and_the_inner_one_wins() {
     let restarts = |more: &str| loaded(&with(&format!("orchestrator: {more}\n"))).config.rules.max_restarts;
     assert_eq!(restarts("{coordination: {max_orchestration_restarts: 2}}"), 2);
     assert_eq!(restarts("{max_orchestration_restarts: 1}"), 1);
@@ -85,7 +85,7 @@ fn restarts_are_read_from_both_places_and_the_inner_one_wins() {
 }
 
 #[test]
-fn plain_progress_is_asked_for_by_the_simple_display() {
+fn the_simple_display_means_plain_progress() {
     let plain = |ui: &str| loaded(&with(&format!("ui: {ui}\n"))).plain_progress();
     assert!(plain("{display_type: simple}"));
     assert!(plain("{type: simple}"));
@@ -95,7 +95,7 @@ fn plain_progress_is_asked_for_by_the_simple_display() {
 }
 
 #[test]
-fn directories_that_althing_keeps_by_itself_need_no_word() {
+fn massgens_storage_directories_give_no_warning() {
     loaded(&with(
         "orchestrator: {agent_temporary_workspace: temp_workspaces, snapshot_storage: snapshots}\n",
     ));
@@ -103,14 +103,14 @@ fn directories_that_althing_keeps_by_itself_need_no_word() {
 }
 
 #[test]
-fn a_config_that_says_nothing_has_the_default_rules() {
+fn an_empty_config_has_the_default_rules() {
     assert_eq!(loaded(&with("")).config.rules, RunRules::default());
 }
 
 /// The table's defaults are documentation, those of the types take effect. Writing the defaults out must change
 /// nothing.
 #[test]
-fn writing_the_defaults_of_the_table_out_changes_nothing() {
+fn writing_out_the_defaults_of_the_table_changes_nothing() {
     let schema = althing_config::schema();
     let mut written = serde_json::Map::new();
     for section in
@@ -139,7 +139,7 @@ fn writing_the_defaults_of_the_table_out_changes_nothing() {
 }
 
 #[test]
-fn no_override_window_is_none_at_all() {
+fn an_override_window_of_zero_is_none() {
     assert_eq!(
         loaded(&with("orchestrator: {coordination: {override_window_seconds: 0}}\n"))
             .config
@@ -150,7 +150,7 @@ fn no_override_window_is_none_at_all() {
 }
 
 #[test]
-fn agents_keep_their_order_words_and_own_sensitivity() {
+fn agents_keep_their_order_messages_and_sensitivity() {
     let config = loaded(
         "agents:
   - {id: z, backend: {type: offline}, system_message: One., append_system_prompt: Two., voting_sensitivity: strict}
@@ -175,7 +175,7 @@ fn agents_keep_their_order_words_and_own_sensitivity() {
 }
 
 #[test]
-fn prices_are_read_by_model_and_must_be_whole() {
+fn prices_are_read_by_model_and_must_be_complete() {
     let config =
         loaded(&with("prices:\n  a/b-1.5: {input_per_million: 1, output_per_million: 2.5}\n")).config;
     let price = Price { input_per_million: 1.0, output_per_million: 2.5, cached_input_per_million: None };

@@ -7,7 +7,7 @@ use super::support::{checked, env};
 const CANARY: &str = "canary-5f3a9c";
 
 #[test]
-fn secrets_written_out_are_replaced_and_variables_stay() {
+fn plain_text_secrets_are_replaced_and_variables_stay() {
     let text = format!(
         "# old: api_key: {CANARY}
 agents:
@@ -55,7 +55,7 @@ agents:
 }
 
 #[test]
-fn a_secret_that_another_value_pushed_out_is_replaced_too() {
+fn a_secret_under_a_duplicate_key_is_replaced_too() {
     for text in [
         format!("a: {{api_key: {CANARY}-1, api_key: {CANARY}-2}}\n"),
         format!("a: {{<<: {{api_key: {CANARY}-1, token: {CANARY}-3}}, api_key: {CANARY}-2}}\n"),
@@ -120,7 +120,7 @@ fn the_report_lists_every_secret_it_saw_even_with_errors() {
 }
 
 #[test]
-fn names_that_mean_a_secret_are_known_in_every_spelling_and_others_are_left_alone() {
+fn secret_names_are_recognized_in_every_spelling_and_others_are_not() {
     for name in [
         "TOKEN",
         "SECRET",
@@ -175,7 +175,7 @@ fn names_that_mean_a_secret_are_known_in_every_spelling_and_others_are_left_alon
 }
 
 #[test]
-fn what_is_secret_in_a_variable_is_told_by_its_name_or_its_value() {
+fn secrets_in_variables_are_found_by_name_or_value() {
     let found = |name: &str, value: &str| -> Vec<String> {
         secrets_in_variable(name, value).iter().map(|secret| secret.reveal().to_owned()).collect()
     };

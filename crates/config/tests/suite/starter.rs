@@ -27,7 +27,7 @@ fn keys(variables: &[(&str, &str)]) -> DetectedBackends {
 }
 
 #[test]
-fn without_keys_it_is_three_offline_agents_that_run_as_they_are() {
+fn without_keys_the_starter_has_three_offline_agents() {
     let found = keys(&[("OPENAI_API_KEY", "")]);
     assert!(found.is_empty());
     let report = without_a_word(&starter(&found), &[]);
@@ -40,7 +40,7 @@ fn without_keys_it_is_three_offline_agents_that_run_as_they_are() {
 }
 
 #[test]
-fn with_every_key_it_is_one_agent_for_each_and_holds_no_key() {
+fn with_every_key_the_starter_has_one_agent_each_and_contains_no_key() {
     let variables: Vec<(&str, &str)> =
         BACKENDS.iter().filter_map(|backend| Some((*backend.key_variables.first()?, "canary-key"))).collect();
     let found = keys(&variables);
@@ -58,7 +58,7 @@ fn with_every_key_it_is_one_agent_for_each_and_holds_no_key() {
 }
 
 #[test]
-fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
+fn with_cli_agents_and_ollama_the_starter_has_an_agent_for_each() {
     let models =
         ["llama3.2:latest", "nomic-embed-text:latest", "a\"b: c", "qwen3", "phi4"].map(str::to_owned);
     let ollama =
@@ -100,7 +100,7 @@ fn with_programs_and_an_ollama_it_has_an_agent_for_each_of_them() {
 }
 
 #[test]
-fn only_programs_that_are_installed_and_can_run_are_found() {
+fn only_installed_and_supported_cli_agents_are_detected() {
     assert!(detect_cli_agents(&|_| false).is_empty());
     let found = detect_cli_agents(&|name| name == "codex" || name == "sh");
     let can_run = backend_type("codex").is_some_and(althing_config::BackendType::is_supported);

@@ -9,7 +9,7 @@ fn first(text: &str) -> (usize, usize, String) {
 }
 
 #[test]
-fn a_tab_in_the_indentation_is_named() {
+fn a_tab_in_the_indentation_is_reported() {
     let (line, _, hint) = first("agents:\n  - id: a\n\tbackend: {}\n");
     assert_eq!((line, hint.as_str()), (2, "indent line 3 with spaces; YAML does not allow tabs there"));
 }
@@ -21,19 +21,19 @@ fn bad_indentation_points_at_its_line() {
 }
 
 #[test]
-fn an_open_quote_and_an_open_bracket_are_named() {
+fn an_open_quote_and_an_open_bracket_are_reported() {
     assert_eq!(first("agents: \"abc\n").2, "close the quote on the line where it opens");
     assert_eq!(first("agents: [a, b\n").2, "close the bracket");
 }
 
 #[test]
-fn a_second_document_and_a_strange_tag_are_refused() {
+fn a_second_document_and_an_unknown_tag_are_rejected() {
     assert!(checked(&with("---\nui: {}\n")).errors[0].message.contains("more than one YAML document"));
     assert!(checked(&with("ui: !python/object {}\n")).errors[0].message.contains("tag"));
 }
 
 #[test]
-fn an_empty_file_says_that_no_agent_is_named() {
+fn an_empty_file_has_no_agent() {
     for text in ["", "\n", "# only a comment\n", "---\n", "null\n"] {
         assert_eq!(
             messages(&checked(text)),
@@ -58,7 +58,7 @@ fn anchors_aliases_and_merge_keys_work() {
 }
 
 #[test]
-fn line_ends_of_windows_and_a_byte_order_mark_do_no_harm() {
+fn windows_line_endings_and_a_byte_order_mark_are_accepted() {
     loaded("\u{feff}agents:\r\n  - id: a\r\n    backend: {type: offline}\r\n");
     let report = checked("agents:\r\n  - id: a\r\n    backend: {type: offlin}\r\n");
     assert_eq!((report.errors[0].line, report.errors[0].column), (3, 21));
@@ -73,7 +73,7 @@ fn columns_count_characters() {
 }
 
 #[test]
-fn a_quoted_number_is_a_text_and_a_number_may_be_written_in_other_ways() {
+fn a_quoted_number_is_text_and_numbers_have_several_notations() {
     assert!(!checked(&with("timeout_settings: {orchestrator_timeout_seconds: \"60\"}\n")).is_valid());
     let rules = loaded(&with(
         "timeout_settings: {orchestrator_timeout_seconds: 6e1, round_timeout_grace_seconds: 0x10}\n",

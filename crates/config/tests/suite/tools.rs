@@ -17,7 +17,7 @@ fn problems(flow: &str) -> Vec<String> {
 }
 
 #[test]
-fn an_agent_without_such_keys_only_talks() {
+fn an_agent_without_tool_keys_has_no_tools() {
     assert_eq!(tools("{type: offline}"), ToolsConfig::default());
     assert_eq!(
         tools("{type: offline, enable_mcp_command_line: false, mcp_servers: []}"),
@@ -99,7 +99,7 @@ fn memory_is_an_amount_that_docker_can_give() {
 }
 
 #[test]
-fn a_key_that_needs_another_one_says_so_once() {
+fn a_key_that_needs_another_one_gives_one_warning() {
     let agents = ["a", "b"]
         .map(|id| {
             format!("  - {{id: {id}, backend: {{type: offline, enable_mcp_command_line: true, command_line_docker_image: x}}}}\n")
@@ -120,7 +120,7 @@ fn a_key_that_needs_another_one_says_so_once() {
 }
 
 #[test]
-fn a_program_runs_its_own_commands_where_it_likes() {
+fn a_cli_agent_runs_its_own_commands() {
     let told = problems("{type: codex, command_line_execution_mode: docker}");
     assert_eq!(
         told,
@@ -132,7 +132,7 @@ fn a_program_runs_its_own_commands_where_it_likes() {
 }
 
 #[test]
-fn wrong_words_and_numbers_are_errors_with_their_places() {
+fn wrong_words_and_numbers_are_errors_with_their_positions() {
     for (wrong, location) in [
         ("command_line_execution_mode: podman", "command_line_execution_mode"),
         ("command_line_docker_network_mode: brige", "command_line_docker_network_mode"),
@@ -150,7 +150,7 @@ fn wrong_words_and_numbers_are_errors_with_their_places() {
 }
 
 #[test]
-fn becoming_root_is_not_offered_and_the_other_sandbox_is_ours() {
+fn sudo_is_not_supported_and_srt_means_our_sandbox() {
     let sudo = problems("{type: offline, command_line_docker_enable_sudo: true}");
     assert_eq!(sudo.len(), 1);
     assert!(sudo[0].contains("run as yourself, never as root"), "{sudo:?}");
@@ -163,7 +163,7 @@ fn becoming_root_is_not_offered_and_the_other_sandbox_is_ours() {
 }
 
 #[test]
-fn tools_are_left_out_by_their_own_names_and_by_massgens() {
+fn tools_are_excluded_by_our_names_and_by_massgens() {
     let excluded = |flow: &str| tools(&format!("{{type: offline, cwd: w, {flow}}}")).excluded_tools;
     assert_eq!(excluded("exclude_tools: [delete_file, post_search]"), ["delete_file", "post_search"]);
     assert_eq!(
@@ -181,7 +181,7 @@ fn tools_are_left_out_by_their_own_names_and_by_massgens() {
 }
 
 #[test]
-fn the_interactive_agent_works_on_the_project_and_in_no_workspace_of_its_own() {
+fn the_chat_agent_works_on_the_project_and_has_no_workspace_keys() {
     let report = checked(&with(
         "orchestrator:\n  interactive_mode:\n    backend: {type: offline, cwd: w, enable_mcp_command_line: false}\n",
     ));
@@ -194,7 +194,7 @@ fn the_interactive_agent_works_on_the_project_and_in_no_workspace_of_its_own() {
 }
 
 #[test]
-fn the_interactive_agents_own_backend_may_have_mcp_servers_which_are_checked_like_any() {
+fn the_chat_agents_own_mcp_servers_are_checked_like_any_other() {
     let text = |server: &str| {
         with(&format!(
             "orchestrator:\n  interactive_mode:\n    backend: {{type: offline, mcp_servers: [{server}], exclude_tools: [glob]}}\n"

@@ -40,7 +40,7 @@ ui: {display_type: simple}
 }
 
 #[test]
-fn a_variable_needs_trust_wherever_it_stands() {
+fn a_variable_needs_trust_anywhere() {
     let told = |place: &str| format!("{place}: would fill in your variable `SECRET`");
     for flow in [
         "model: '${SECRET}'",
@@ -79,7 +79,7 @@ fn a_variable_needs_trust_wherever_it_stands() {
 }
 
 #[test]
-fn no_key_of_a_backend_fills_in_a_variable_without_trust() {
+fn no_backend_key_uses_a_variable_without_trust() {
     let schema = althing_config::schema();
     let keys = schema["$defs"]["backend"]["properties"].as_object().expect("the keys of a backend");
     assert!(keys.len() > 100, "{}", keys.len());
@@ -95,7 +95,7 @@ fn no_key_of_a_backend_fills_in_a_variable_without_trust() {
 }
 
 #[test]
-fn an_address_needs_trust_whatever_it_reaches() {
+fn every_address_needs_trust() {
     for (address, host) in [
         ("https://elsewhere.test/v1", "elsewhere.test"),
         ("http://127.0.0.1:9/v1", "127.0.0.1"),
@@ -115,7 +115,7 @@ fn an_address_needs_trust_whatever_it_reaches() {
 }
 
 #[test]
-fn tools_for_the_agent_that_one_talks_to_need_trust() {
+fn tools_for_the_chat_agent_need_trust() {
     let told =
         "orchestrator.interactive_mode: would let the chat agent read and change files in this directory";
     for on in ["{}", "~", "null", ""] {
@@ -214,7 +214,7 @@ fn every_path_needs_trust() {
 }
 
 #[test]
-fn what_changes_costs_storage_or_tools_needs_trust() {
+fn keys_for_costs_storage_and_tools_need_trust() {
     for (flow, key) in [
         ("enable_web_search: true", "enable_web_search"),
         ("store: true", "store"),

@@ -73,7 +73,7 @@ fn azure_has_its_address_from_the_backend_or_the_environment() {
 }
 
 #[test]
-fn parameters_of_the_providers_own_tools_go_on() {
+fn parameters_of_the_providers_own_tools_are_passed_on() {
     let flow = "{type: openai, enable_web_search: true, enable_code_interpreter: 'yes', enable_code_execution: on, enable_x_search: false, search_context_size: low, \
         reasoning: {effort: high, summary: auto, max_tokens: 5}, text: {verbosity: low, format: {type: text}}, thinking: {type: enabled, budget_tokens: 9}, \
         max_tokens: 10, max_output_tokens: 11, api: chat, betas: [x], max_concurrent_requests: 3, requests_per_minute: 4}"
@@ -96,7 +96,7 @@ fn parameters_of_the_providers_own_tools_go_on() {
 }
 
 #[test]
-fn a_first_config_for_any_provider_with_an_address_is_right() {
+fn a_starter_config_for_any_provider_with_an_address_is_valid() {
     for kind in BACKENDS.iter().filter(|kind| kind.base_url.is_some() && !kind.key_variables.is_empty()) {
         let variable = kind.key_variables[0];
         let text = starter(&DetectedBackends {

@@ -73,7 +73,7 @@ stages:
 "#;
 
 #[test]
-fn the_example_comes_to_two_stages_of_two_tasks() {
+fn the_example_has_two_stages_of_two_tasks() {
     let file = right(EXAMPLE);
     assert_eq!((file.name.as_str(), file.goal.as_str()), ("release-notes", "Draft the release notes of 2.0"));
     let names: Vec<&str> = file.stages.iter().map(|stage| stage.name.as_str()).collect();
@@ -127,7 +127,7 @@ fn every_key_of_a_program_reaches_its_settings() {
 }
 
 #[test]
-fn what_the_file_leaves_out_has_a_sensible_value() {
+fn omitted_keys_have_sensible_defaults() {
     let file = right(
         "stages: [{tasks: [{id: a, agent: codex, prompt: p}]}, {tasks: [{id: b, agent: codex, prompt: p}]}]",
     );
@@ -137,7 +137,7 @@ fn what_the_file_leaves_out_has_a_sensible_value() {
 }
 
 #[test]
-fn an_agent_of_the_config_is_its_program_or_a_quick_run_of_its_model() {
+fn an_agent_of_the_config_is_a_cli_agent_or_a_quick_run_of_its_model() {
     let spec = program(&right(&one("agent: coder, prompt: p")));
     assert_eq!((spec.adapter.as_str(), spec.model.as_deref()), ("codex", Some("gpt-5")));
     assert_eq!(spec.agent, Some(AgentId::new("coder")));
@@ -268,7 +268,7 @@ fn aider() -> CustomAdapter {
 }
 
 #[test]
-fn a_command_line_that_the_file_describes_can_be_named_by_its_tasks() {
+fn tasks_can_use_an_adapter_of_the_file() {
     let text = format!("stages: [{{tasks: [{{id: a, agent: aider, prompt: p}}]}}]\n{ADAPTERS}");
     let (file, report) = read(&text, &[("KEY", "canary-0123")], Purpose::Run);
     assert_eq!(messages(&report), Vec::<String>::new());
@@ -278,7 +278,7 @@ fn a_command_line_that_the_file_describes_can_be_named_by_its_tasks() {
 }
 
 #[test]
-fn a_command_line_that_the_config_describes_can_be_named_too() {
+fn tasks_can_use_an_adapter_of_the_config() {
     let text = format!("agents: [{{id: a, backend: {{type: offline}}}}]\n{ADAPTERS}");
     let config = check(Source { name: "team.yaml", text: &text }, &env(&[("KEY", "k")]), Purpose::Run);
     assert_eq!(messages(&config), Vec::<String>::new());
@@ -321,7 +321,7 @@ fn variables_stay_in_the_environment_as_written_and_their_values_are_masked() {
 }
 
 #[test]
-fn the_programs_it_would_start_are_told_without_secrets() {
+fn the_programs_that_would_start_are_listed_without_secrets() {
     let text = one("agent: command, command: [curl, '--token=canary-1234'], prompt: ''");
     let file = right(&text);
     let told: Vec<(&str, &str)> =

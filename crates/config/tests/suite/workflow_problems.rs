@@ -58,7 +58,7 @@ fn a_headless_task_without_a_prompt_is_an_error_and_a_blank_one_is_only_for_comm
 }
 
 #[test]
-fn a_problem_is_shown_with_its_line_and_a_caret_under_the_very_template() {
+fn a_problem_is_shown_with_a_caret_under_the_template() {
     let text = "\
 goal: g
 stages:
@@ -183,7 +183,7 @@ fn a_file_without_stages_says_what_it_needs() {
 }
 
 #[test]
-fn keys_that_do_nothing_for_a_task_are_told() {
+fn keys_without_effect_for_a_task_are_warnings() {
     let told = |keys: &str| of(keys).replace("Warning stages[0].tasks[0].", "");
     assert_eq!(
         told("agent: claude, prompt: p, command: [x]"),
@@ -267,7 +267,7 @@ fn a_secret_is_never_quoted() {
 }
 
 #[test]
-fn a_bomb_is_refused_as_for_configs() {
+fn an_alias_bomb_is_rejected_as_for_configs() {
     let mut bomb = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x]\n");
     for level in 1..12 {
         let inner = vec![format!("*a{}", level - 1); 9].join(", ");
@@ -286,7 +286,7 @@ fn a_bomb_is_refused_as_for_configs() {
 }
 
 #[test]
-fn thousands_of_tasks_and_templates_cost_no_more_than_their_number() {
+fn thousands_of_tasks_and_templates_take_linear_time() {
     let tasks: String = (0..2000).fold(String::new(), |mut out, n| {
         let _ = writeln!(out, "      - {{id: task-{n}, agent: wirter, prompt: p}}");
         out
