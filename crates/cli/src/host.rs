@@ -182,8 +182,8 @@ impl TuiHost for LocalHost {
         all.into_iter().skip(skip).collect()
     }
 
-    fn failpoint(&self, place: &str) {
-        althing_app::failpoint::hit(place);
+    fn failpoint(&self, name: &str) {
+        althing_app::failpoint::hit(name);
     }
 
     fn remember(&self, message: &str) {

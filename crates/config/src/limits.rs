@@ -1,7 +1,7 @@
 //! Every limit of this crate on its input.
 //!
 //! A config may come from a stranger's repository, so reading it must take a bounded amount of time and memory,
-//! whatever it contains (row S14 of the promises). All limits are in this file, so that one page answers "how much can
+//! for any content (row S14 of the promises). All limits are in this file, so that one page answers "how much can
 //! a hostile file cost?".
 
 /// The largest config text that is read. The largest of MassGen's own configs is under 20 KiB.

@@ -33,7 +33,7 @@ impl Report {
 impl Diagnostic {
     /// This problem as text, with the given file name.
     pub fn render(&self, file: &str, style: Style) -> String {
-        let (word, colour) = match self.severity {
+        let (word, color) = match self.severity {
             Severity::Error => ("error", "31"),
             Severity::Warning => ("warning", "33"),
         };
@@ -45,11 +45,11 @@ impl Diagnostic {
 
         let mut out = String::new();
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "{}: {}", paint(word, colour, style), bold(&self.message));
+        let _ = writeln!(out, "{}: {}", paint(word, color, style), bold(&self.message));
         let _ = writeln!(out, "{margin}{} {file}:{}:{}{path}", dim("-->"), self.line, self.column);
         let _ = writeln!(out, "{} {} {}", dim(&number), dim("|"), self.source_line);
         let before = " ".repeat(self.caret.saturating_sub(1));
-        let carets = paint(&"^".repeat(self.width), colour, style);
+        let carets = paint(&"^".repeat(self.width), color, style);
         let _ = writeln!(out, "{margin} {} {before}{carets}", dim("|"));
         if let Some(suggestion) = &self.suggestion {
             let _ = writeln!(out, "{margin} {} help: {suggestion}", dim("="));

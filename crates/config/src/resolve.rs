@@ -56,12 +56,12 @@ pub(crate) fn plain_progress(root: &Node) -> bool {
 }
 
 fn agent(node: &Node, env: Lookup<'_>, backends: &'static Backends, has_paths: bool) -> Option<AgentConfig> {
-    let words = [text(node, "system_message"), text(node, "append_system_prompt")];
-    let words: Vec<String> = words.into_iter().flatten().collect();
+    let messages = [text(node, "system_message"), text(node, "append_system_prompt")];
+    let messages: Vec<String> = messages.into_iter().flatten().collect();
     let backend_node = node.get("backend")?;
     Some(AgentConfig {
         id: AgentId::new(text(node, "id")?),
-        system_message: (!words.is_empty()).then(|| words.join("\n\n")),
+        system_message: (!messages.is_empty()).then(|| messages.join("\n\n")),
         voting_sensitivity: node.get("voting_sensitivity").and_then(sensitivity),
         backend: backend(backend_node, env, backends)?,
         tools: tools::resolve::tools(backend_node, has_paths, backends),

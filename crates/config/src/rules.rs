@@ -102,7 +102,7 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
         } else if let Some(first) = lines.insert(name, id.span.line) {
             let problem =
                 Problem::new(format!("two agents are called `{name}`; the first is on line {first}"));
-            sink.error(id.span, &path, problem.hint("give each agent an id of its own"));
+            sink.error(id.span, &path, problem.hint("give each agent a different id"));
             lines.insert(name, first);
         }
     }

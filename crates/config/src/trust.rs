@@ -89,12 +89,12 @@ fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: 
         "enable_mcp_command_line" => {
             let image =
                 parent.get("command_line_docker_image").and_then(Node::as_text).unwrap_or(DEFAULT_IMAGE);
-            let place = if tools::resolve::is_docker(parent) {
+            let in_container = if tools::resolve::is_docker(parent) {
                 format!(", in a container of `{}`", shown(image))
             } else {
                 String::new()
             };
-            add(path, format!("would let the agent run commands{place}"), search);
+            add(path, format!("would let the agent run commands{in_container}"), search);
         }
         "mcp_servers" => {
             let base = path.strip_suffix(".mcp_servers").unwrap_or_default();

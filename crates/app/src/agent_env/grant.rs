@@ -62,21 +62,24 @@ impl SessionEnvs {
     /// read-only stay read-only.
     fn project_and_context(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
         let here = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
-        let kept = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
-        let dir = kept.clone().unwrap_or_else(|| here.clone());
+        let project_dir = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
+        let dir = project_dir.clone().unwrap_or_else(|| here.clone());
         let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
         let path = dir.display().to_string();
         let mut project = ContextPath { path, writable: true, protected: Vec::new() };
         project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
         let mut others = Vec::new();
         // With a project workspace elsewhere, the working directory is what the project is about.
-        if kept.as_ref().is_some_and(|kept| *kept != here) {
+        if project_dir.as_ref().is_some_and(|project_dir| *project_dir != here) {
             let path = here.display().to_string();
             others.push(ContextPath { path, writable: false, protected: Vec::new() });
         }
         for context in configured {
             // Runs only read the project workspace, but the chat agent maintains it.
-            if kept.as_ref().is_some_and(|kept| Path::new(&context.path).starts_with(kept)) {
+            if project_dir
+                .as_ref()
+                .is_some_and(|project_dir| Path::new(&context.path).starts_with(project_dir))
+            {
                 continue;
             }
             if context.path == project.path {

@@ -277,13 +277,13 @@ impl SessionEnvs {
         } else {
             Vec::new()
         };
-        let words = shared.planning.as_ref().and_then(|planning| planning.instruction.clone());
+        let instruction = shared.planning.as_ref().and_then(|planning| planning.instruction.clone());
         Guidance {
             instructions,
             skills: guidance::skills(&self.skills),
             notes,
             tasks: shared.tasks.is_some(),
-            planning: if spec.rules.plan_first { Planning::First(words) } else { Planning::Off },
+            planning: if spec.rules.plan_first { Planning::First(instruction) } else { Planning::Off },
         }
     }
 

@@ -1,7 +1,7 @@
 //! What agents' environments contain under each config switch: tools and prompt texts.
 
 use super::{Sandboxes, SessionEnvs, TeamTools};
-use crate::context::Notify as Tell;
+use crate::context::Notify;
 use crate::environment::Environment;
 use althing_protocol::{
     AgentConfig, AgentEnv, AgentEnvs, AgentId, BackendConfig, CommandsConfig, Config, ContextAccess,
@@ -89,7 +89,7 @@ impl Fixture {
         let mut environment = Environment::read().unwrap();
         environment.cwd.clone_from(&self.base);
         let notices = self.notices.clone();
-        let tell: Tell = Arc::new(move |text| notices.lock().unwrap().push(text.to_owned()));
+        let notify: Notify = Arc::new(move |text| notices.lock().unwrap().push(text.to_owned()));
         let local = Confinement::Unconfined(AcceptedByUser::explicitly());
         let sandboxes = Sandboxes { launcher: Launcher::default(), local, docker: None };
         let session = SessionId::new("20261115-120000-0001");
@@ -100,7 +100,7 @@ impl Fixture {
             None,
             sandboxes,
             &environment,
-            tell,
+            notify,
         )
     }
 

@@ -25,9 +25,9 @@ pub fn diff(reviewed: &ChangedFile) -> String {
             sanitize::output(&unified.context_radius(CONTEXT).header(old, new).to_string()).into_owned()
         }
         (before, now) => {
-            let mut words = format!("--- {old}\n+++ {new}\n");
-            let _ = writeln!(words, "-{}\n+{}", describe(before), describe(now));
-            words
+            let mut text = format!("--- {old}\n+++ {new}\n");
+            let _ = writeln!(text, "-{}\n+{}", describe(before), describe(now));
+            text
         }
     }
 }

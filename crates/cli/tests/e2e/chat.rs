@@ -123,7 +123,7 @@ fn without_refinement_agents_work_independently_and_the_vote_chooses_the_present
     chat(&fixture, "Name my project with several agents\n", &["--approve", "always"]).expect_code(0);
     let events = fixture.althing.events();
     assert_eq!(items(&events, "answer").len(), 2, "each answered once");
-    assert!(items(&events, "update").is_empty(), "nobody was told of the other");
+    assert!(items(&events, "update").is_empty(), "no agent saw the other answer");
     let finished = events.iter().find(|event| event["data"]["verdict"] == "finished").unwrap();
     let summary = &finished["data"]["result"]["coordination_summary"];
     assert_eq!(summary["strategy"], "synthesize");

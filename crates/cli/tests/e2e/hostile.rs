@@ -261,7 +261,7 @@ fn a_found_session_is_undone_only_for_its_owner_or_with_trust() {
     let another = fixture.althing.work_dir().join("home-of-another");
     for args in [&["undo", &session] as &[&str], &["undo", &session, "--diff"]] {
         let output = here().env("HOME", &another).args(args).spawn().wait(LIMIT).expect_code(1);
-        assert!(output.stderr.contains("not begun by you"), "{}", output.stderr);
+        assert!(output.stderr.contains("not started by you"), "{}", output.stderr);
         assert_eq!(output.stdout, "");
     }
     assert_eq!(content(), "by the run");
@@ -318,7 +318,7 @@ fn a_found_dotenv_file_gives_keys_but_decides_neither_trust_nor_what_is_started(
     terminal.wait_for("Type a message...", LIMIT);
     terminal.keys("\x18");
     terminal.wait_for("vi cannot be started", LIMIT);
-    assert!(!bare.work_dir().join("edited").exists(), "whoever edits is the user's to say");
+    assert!(!bare.work_dir().join("edited").exists(), "a found variable must not choose the editor");
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_found_session_starts_nothing_unless_the_user_started_or_trusts_it() {
     for args in [&["resume", "--automation"] as &[&str], &["resume", "--json"]] {
         let output = here().env("HOME", &another).args(args).spawn().wait(LIMIT).expect_code(1);
         assert!(
-            output.stderr.contains("not begun by you") && output.stderr.contains("--trust"),
+            output.stderr.contains("not started by you") && output.stderr.contains("--trust"),
             "{}",
             output.stderr
         );

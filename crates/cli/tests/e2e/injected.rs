@@ -186,7 +186,7 @@ fn fixture(
 fn assert_unharmed(fixture: &Fixture, before: &[(PathBuf, Vec<u8>)], what: &str) {
     assert_eq!(tree(&fixture.althing.work_dir()), before, "{what}: something was changed");
     for request in fixture.server.requests() {
-        assert!(!request.body().to_string().contains(SECRET), "{what}: the canary was told");
+        assert!(!request.body().to_string().contains(SECRET), "{what}: the canary was revealed");
     }
     let events = fixture.althing.events();
     let runs =

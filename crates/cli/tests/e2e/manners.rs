@@ -53,7 +53,7 @@ fn every_ending_signal_restores_the_terminal_and_the_session_can_be_resumed() {
         terminal.signal(signal);
         assert_eq!(terminal.wait(STOPPED_WITHIN), 4, "{signal:?}");
         assert_terminal_restored(&terminal);
-        assert!(terminal.screen().contains("go on with `althing --session"), "{}", terminal.screen());
+        assert!(terminal.screen().contains("resume with `althing --session"), "{}", terminal.screen());
 
         let mut terminal = althing.new_command().args(["resume"]).terminal(100, 30);
         terminal.wait_for("hello", LIMIT);

@@ -42,7 +42,7 @@ fn assert_python_got_a_result(seen: &Value) {
     assert_eq!(seen["result"]["status"], "completed", "{seen}");
     assert!(seen["result"]["final_answer"].as_str().unwrap().contains("offline model"), "{seen}");
     assert_eq!((&seen["again"], &seen["resource"]), (&seen["result"], &seen["result"]));
-    assert!(!seen["progress"].as_array().unwrap().is_empty(), "progress is told: {seen}");
+    assert!(!seen["progress"].as_array().unwrap().is_empty(), "progress is reported: {seen}");
 }
 
 fn python(althing: &Althing) -> Option<Althing> {
@@ -124,7 +124,7 @@ fn caller(request: &RecordedRequest) -> Reply {
             }
             None => Reply::call(launch, &json!({"task": "Which sort is best?"})),
         },
-        // Requests for titles, and other requests besides the task.
+        // Requests for titles, and other requests that are not about the task.
         _ => Reply::text("A title"),
     }
 }

@@ -44,7 +44,7 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
         run(&althing, &["--offline", "--plan-and-execute", "--json", "Write a word counter"]).expect_code(0);
     assert_eq!(output.stdout.lines().count(), 1, "{}", output.stdout);
     assert_eq!(result(&output.stdout)["modes"]["planning"], false);
-    assert!(output.stderr.contains("plan kept in"), "{}", output.stderr);
+    assert!(output.stderr.contains("plan stored in"), "{}", output.stderr);
     let sessions = std::fs::read_dir(althing.state_dir().join("sessions")).unwrap().count();
     assert_eq!(sessions, 1, "both runs are in one session, so that resuming it continues with the execution");
     // Each step is a fact, and the next one starts only after it.
@@ -214,7 +214,7 @@ fn an_unfinished_plan_is_continued_by_another_execution_and_locked_by_one_sessio
     let before = fixture.server.request_count();
     fixture.run(&["--quick", "--execute-plan", "latest"]).expect_code(0);
     let first = &fixture.server.requests()[before];
-    assert_eq!(tasks_with_status(first, "completed"), ["t1", "t2"], "what is done is told as done");
+    assert_eq!(tasks_with_status(first, "completed"), ["t1", "t2"], "finished tasks are shown as completed");
     assert_eq!(stored_progress(&plan), ["completed"; 8]);
 }
 

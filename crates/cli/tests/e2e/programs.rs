@@ -146,10 +146,10 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
     };
     for agent in agents {
         assert_eq!(attempts(&format!("w1.{agent}1")), 1, "{agent} is not asked again for what it finished");
-        assert_eq!(attempts(&format!("w1.{agent}2")), 2, "{agent} goes on with what was interrupted");
-        assert_eq!(conversations(&format!("w1.{agent}2")), 1, "{agent} goes on in its own conversation");
+        assert_eq!(attempts(&format!("w1.{agent}2")), 2, "{agent} resumes what was interrupted");
+        assert_eq!(conversations(&format!("w1.{agent}2")), 1, "{agent} resumes its own conversation");
         let written = |dir: PathBuf| dir.join(format!("{agent}.txt")).exists();
-        assert!(!written(althing.home_dir()), "{agent} wrote outside its walls");
+        assert!(!written(althing.home_dir()), "{agent} wrote outside its sandbox");
         assert_eq!(written(althing.work_dir()), sandboxed, "{agent} writes where it works");
     }
 }

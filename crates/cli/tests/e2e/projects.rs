@@ -157,7 +157,7 @@ fn projects_are_listed_shown_found_by_name_and_forgotten() {
     let shown = althing(&fixture, &["projects", "show", "my-app"]).expect_code(0);
     assert!(shown.stdout.contains("Project my-app in "), "{}", shown.stdout);
     althing(&fixture, &["projects", "show", "nowhere"]).expect_code(1);
-    assert!(!fixture.althing.work_dir().join("nowhere").exists(), "looking makes nothing");
+    assert!(!fixture.althing.work_dir().join("nowhere").exists(), "listing creates nothing");
     althing(&fixture, &["projects", "forget", "place"]).expect_code(0);
     let left = althing(&fixture, &["projects"]).expect_code(0);
     assert!(left.stdout.contains("my-app") && !left.stdout.contains("other/place"), "{}", left.stdout);
@@ -177,7 +177,7 @@ fn a_project_is_locked_by_one_session_and_never_inside_the_state_directory() {
     first.wait(LIMIT).expect_code(0);
     let inside = fixture.althing.state_dir().join("p").display().to_string();
     let refused = fixture.run(&["--quick", "--project", &inside, "task"]).expect_code(1);
-    assert!(refused.stderr.contains("own state"), "{}", refused.stderr);
+    assert!(refused.stderr.contains("state directory"), "{}", refused.stderr);
 }
 
 #[test]

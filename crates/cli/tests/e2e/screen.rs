@@ -150,7 +150,7 @@ fn the_first_start_can_write_a_config_and_continue_with_it() {
     terminal.wait_for("using /", LIMIT);
     assert!(althing.work_dir().join("althing.yaml").is_file());
     terminal.keys("/config\r");
-    terminal.wait_for("is there already", LIMIT);
+    terminal.wait_for("already exists", LIMIT);
     terminal.keys("\x04");
     assert_eq!(terminal.wait(LIMIT), 0);
     let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();

@@ -221,7 +221,7 @@ fn exported_spans_contain_no_secret_even_with_message_content() {
     let told = collector.spans();
     assert!(told.iter().any(|span| span.text("gen_ai.output.messages").contains("The end. [secret]")));
     for request in collector.requests() {
-        assert_no_canary("what is told", request.body.as_bytes());
+        assert_no_canary("an exported request", request.body.as_bytes());
         assert!(request.headers.contains_key("authorization"), "the password went where it belongs");
     }
 }
@@ -269,7 +269,7 @@ fn a_key_in_a_providers_error_is_masked() {
         let log = std::fs::read(althing.work_dir().join("log")).unwrap();
         assert!(log.windows(6).any(|bytes| bytes == b"failed"), "the failure is logged");
         assert_no_canary("the log", &log);
-        assert!(output.stderr.contains(&status[..3]), "the failure is told: {}", output.stderr);
+        assert!(output.stderr.contains(&status[..3]), "the failure is reported: {}", output.stderr);
         assert_no_canary_anywhere(&output, &althing.state_dir());
     }
 }

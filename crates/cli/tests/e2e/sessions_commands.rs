@@ -33,7 +33,7 @@ fn without_sessions_the_list_is_empty() {
     assert_eq!(run(&althing, &["sessions", "--json"]).expect_code(0).stdout, "[]\n");
     let elsewhere = run(&althing, &["sessions", "--state-dir", "nowhere"]).expect_code(0);
     assert_eq!(elsewhere.stdout, "no sessions\n");
-    assert!(!althing.work_dir().join("nowhere").exists(), "looking makes nothing");
+    assert!(!althing.work_dir().join("nowhere").exists(), "listing creates nothing");
 }
 
 #[test]

@@ -56,7 +56,7 @@ fn a_subagents_answer_goes_to_its_parent_and_its_cost_to_the_run() {
     );
     let requests = fixture.server.requests();
     let told = requests.iter().filter(|request| texts(request).contains("There are 42."));
-    assert_eq!(told.count(), 2, "only who asked is told");
+    assert_eq!(told.count(), 2, "only the parents get a result");
     let nested = requests.iter().filter(|request| is_subagent(request));
     assert!(nested.into_iter().all(|request| !request.tool_names().contains(&"spawn_subagents")));
     let events = fixture.althing.events();

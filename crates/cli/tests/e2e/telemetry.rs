@@ -24,7 +24,7 @@ fn traces(spans: &[CollectedSpan]) -> BTreeSet<&str> {
 #[track_caller]
 fn assert_complete(spans: &[CollectedSpan]) {
     let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();
-    assert_eq!(ids.len(), spans.len(), "nothing is told twice: {spans:#?}");
+    assert_eq!(ids.len(), spans.len(), "no span is exported twice: {spans:#?}");
     for span in spans {
         let parent = span.parent.as_deref();
         assert!(parent.is_none_or(|parent| ids.contains(parent)), "its parent is not told: {span:#?}");
@@ -77,7 +77,7 @@ fn a_run_is_exported_with_agents_calls_and_tokens_but_without_content() {
         assert_eq!(request.headers["authorization"], "Bearer canary-of-the-collector");
         assert_eq!(request.headers["x-team"], "birds");
         for words in ["heron", "kingfisher", "Final answer", "Answer of", "canary"] {
-            assert!(!request.body.contains(words), "{words} is told: {}", request.body);
+            assert!(!request.body.contains(words), "{words} is exported: {}", request.body);
         }
     }
     for (path, content) in files_below(&fixture.althing.state_dir()) {

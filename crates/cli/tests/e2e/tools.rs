@@ -270,7 +270,7 @@ fn a_secret_in_the_long_output_of_a_command_is_stored_nowhere() {
     let texts: Vec<_> = files.iter().map(|(_, bytes)| String::from_utf8_lossy(bytes)).collect();
     assert!(
         texts.iter().any(|text| text.starts_with("[secret]1\n2\n") && text.ends_with("\n40000\n")),
-        "it is kept"
+        "the output is stored"
     );
     assert!(!texts.iter().any(|text| text.contains(key)), "the key is in a file");
 }

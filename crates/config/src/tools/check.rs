@@ -30,14 +30,14 @@ const MAX_NAME_LENGTH: usize = 64;
 /// Checks the tools of every agent.
 pub(crate) fn check(root: &Node, backends: &Backends, sink: &mut Sink<'_>) {
     paths::check(root, sink);
-    let mut told = HashSet::new();
+    let mut warned = HashSet::new();
     for agent in rules::agents(root) {
         let Some(node) = agent.node.get("backend") else { continue };
         let backend = AgentNode { node, path: format!("{}.backend", agent.path) };
         mcp_servers(&backend, sink);
         tool_lists(&backend, sink);
         image(&backend, sink);
-        without_effect(&backend, backends, &mut told, sink);
+        without_effect(&backend, backends, &mut warned, sink);
     }
     interactive(root, sink);
 }
@@ -52,9 +52,9 @@ fn interactive(root: &Node, sink: &mut Sink<'_>) {
     let entries = node.entries().iter().filter(|entry| UNAVAILABLE.contains(&entry.key.as_str()));
     let given = |entry: &&Entry| !entry.value.is_null() && entry.value.as_bool() != Some(false);
     for entry in entries.filter(given) {
-        let problem = Problem::new(format!("`{}` does nothing for the interactive agent", entry.key));
+        let problem = Problem::new(format!("`{}` has no effect for the chat agent", entry.key));
         let path = format!("{}.{}", backend.path, entry.key);
-        let hint = "it works on the files of the project, and hands other work to runs";
+        let hint = "it works on the files of the project, and launches runs for other work";
         sink.warning(entry.key_span, &path, problem.hint(hint));
     }
 }
@@ -73,32 +73,32 @@ fn image(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
 fn without_effect(
     backend: &AgentNode<'_>,
     backends: &Backends,
-    told: &mut HashSet<&'static str>,
+    warned: &mut HashSet<&'static str>,
     sink: &mut Sink<'_>,
 ) {
     let node = backend.node;
     let kind = node.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
-    let mut tell = |keys: &'static [&'static str], where_to: &str, hint: &str| {
+    let mut warn = |keys: &'static [&'static str], where_to: &str, hint: &str| {
         for key in keys {
             let Some(entry) = node.entry(key).filter(|entry| !entry.value.is_null()) else { continue };
-            if told.insert(key) {
-                let problem = Problem::new(format!("`{key}` does nothing {where_to}"));
+            if warned.insert(key) {
+                let problem = Problem::new(format!("`{key}` has no effect {where_to}"));
                 sink.warning(entry.key_span, &format!("{}.{key}", backend.path), problem.hint(hint));
             }
         }
     };
     match kind.filter(|kind| kind.reach == Reach::Program) {
         Some(kind) if kind.is_supported() => {
-            let where_to = "for an agent that is a program";
+            let where_to = "for a CLI agent";
             for keys in [COMMANDS, DOCKER] {
-                tell(keys, where_to, "it runs its own commands, inside Althing's walls; remove the key");
+                warn(keys, where_to, "it runs its own commands, in Althing's sandbox; remove the key");
             }
         }
         // The type itself has no effect yet.
         Some(_) => {}
         None => {
             let mut without = |keys, needs: &str| {
-                tell(keys, &format!("without `{needs}`"), &format!("add `{needs}`, or remove the key"));
+                warn(keys, &format!("without `{needs}`"), &format!("add `{needs}`, or remove the key"));
             };
             if !is_on(node, "enable_mcp_command_line") {
                 without(COMMANDS, "enable_mcp_command_line: true");
@@ -162,7 +162,7 @@ fn name<'a>(server: &ServerNode<'a>, names: &mut HashSet<&'a str>, sink: &mut Si
         sink.error(server.at, &path, problem.hint("its tools are called `mcp__name__tool`"));
     } else if !names.insert(name) {
         let problem = Problem::new(format!("two MCP servers of this agent are called `{name}`"));
-        sink.error(server.at, &path, problem.hint("give each server a name of its own"));
+        sink.error(server.at, &path, problem.hint("give each server a different name"));
     }
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.contains('\0'));
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) || !value_is_right {
-            let problem = Problem::new("no environment can hold this variable");
+            let problem = Problem::new("this variable is not valid in an environment");
             sink.error(
                 entry.key_span,
                 &format!("{path}.env"),
@@ -212,7 +212,7 @@ fn check_effects(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
             sink.warning(
                 entry.key_span,
                 &path,
-                problem.hint("see its `type`: `stdio` starts a program, `http` calls an address"),
+                problem.hint("see its `type`: `stdio` starts a program, `http` connects to an address"),
             );
         }
     }
@@ -220,7 +220,7 @@ fn check_effects(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
     if let Some(url) = server.node.get("url").filter(|url| has_headers && url.unset().is_empty())
         && url.as_text().is_some_and(|text| text.starts_with("http://") && !backends::is_loopback(text))
     {
-        let problem = Problem::new("the headers would go over the network unencrypted");
+        let problem = Problem::new("the headers would be sent over the network unencrypted");
         sink.warning(url.span, &format!("{}.url", server.path), problem.hint("use an `https://` address"));
     }
 }

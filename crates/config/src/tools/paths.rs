@@ -59,7 +59,7 @@ impl<'a> ContextPathNode<'a> {
 /// Reports problems of context paths.
 pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     let is_blank = |node: &Node| node.as_text().is_some_and(|path| path.trim().is_empty());
-    let mut told = rules::agents(root).len() < 2;
+    let mut warned = rules::agents(root).len() < 2;
     for path in all(root) {
         if let Some(node) = path_node(path.node).filter(|node| is_blank(node)) {
             let problem = Problem::new("a context path is blank");
@@ -75,13 +75,13 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
             sink.error(
                 node.span,
                 &location,
-                problem.hint("name a path in the context path, or remove the entry"),
+                problem.hint("name a path inside the context path, or remove the entry"),
             );
         }
-        if path.of_agent && !told {
-            told = true;
+        if path.of_agent && !warned {
+            warned = true;
             let problem = Problem::new("a context path of one agent is given to the whole team");
-            let hint = "move it to `orchestrator.context_paths`, or have a run of its own for that agent";
+            let hint = "move it to `orchestrator.context_paths`, or use a separate run for that agent";
             sink.warning(path.node.span, &path.location, problem.hint(hint));
         }
     }
@@ -90,18 +90,18 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
 /// The resolved context paths, each once; a path is writable if any entry says so.
 pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     let mut paths: Vec<ContextPath> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
+    let mut indices: HashMap<&str, usize> = HashMap::new();
     let mut protected: HashSet<(usize, &str)> = HashSet::new();
     for at in all(root) {
         let Some(path) = path_of(at.node) else { continue };
-        let place = *places.entry(normalized(path)).or_insert(paths.len());
-        if place == paths.len() {
+        let index = *indices.entry(normalized(path)).or_insert(paths.len());
+        if index == paths.len() {
             paths.push(ContextPath { path: path.to_owned(), writable: false, protected: Vec::new() });
         }
-        let Some(known) = paths.get_mut(place) else { continue };
+        let Some(known) = paths.get_mut(index) else { continue };
         known.writable |= is_writable(at.node);
         let new =
-            at.protected().iter().filter_map(Node::as_text).filter(|one| protected.insert((place, one)));
+            at.protected().iter().filter_map(Node::as_text).filter(|one| protected.insert((index, one)));
         known.protected.extend(new.map(str::to_owned));
     }
     paths

@@ -48,17 +48,17 @@ pub(super) fn check(document: &Document<'_>, sink: &mut Sink<'_>) {
 }
 
 fn empty_lists(root: &Node, sink: &mut Sink<'_>) {
-    let mut tell = |list: &Node, path: &str, what: &str| {
+    let mut check_not_empty = |list: &Node, path: &str, what: &str| {
         if matches!(&list.value, Value::List(items) if items.is_empty()) {
             let problem = Problem::new(format!("`{what}` is empty")).hint("add at least one");
             sink.error(list.span, path, problem);
         }
     };
     let Some(stages) = root.get("stages") else { return };
-    tell(stages, "stages", "stages");
+    check_not_empty(stages, "stages", "stages");
     for (index, stage) in stages.items().iter().enumerate() {
         if let Some(tasks) = stage.get("tasks") {
-            tell(tasks, &format!("stages[{index}].tasks"), "tasks");
+            check_not_empty(tasks, &format!("stages[{index}].tasks"), "tasks");
         }
     }
 }
@@ -77,7 +77,7 @@ fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateS
             sink.error(node.span, &path, problem.hint("choose a name such as `review-1`"));
         } else if let Some(first) = lines.get(id) {
             let problem = Problem::new(format!("two tasks are called `{id}`; the first is on line {first}"));
-            sink.error(node.span, &path, problem.hint("give each task an id of its own"));
+            sink.error(node.span, &path, problem.hint("give each task a different id"));
         } else {
             lines.insert(id, node.span.line);
             stages.insert(id, task.stage);

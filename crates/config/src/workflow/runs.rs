@@ -39,11 +39,11 @@ pub(super) fn check(
         sink.warning(entry.key_span, &format!("{path}.execute_after_planning"), problem.hint(hint));
     }
     for (index, node) in run.get("context_paths").map(Node::items).unwrap_or_default().iter().enumerate() {
-        let place = if node.as_text().is_some() { Some(node) } else { node.get("path") };
-        if let Some(place) = place.filter(|place| is_blank(place)) {
+        let path_node = if node.as_text().is_some() { Some(node) } else { node.get("path") };
+        if let Some(path_node) = path_node.filter(|path_node| is_blank(path_node)) {
             let problem = Problem::new("a context path is blank");
             let path = format!("{path}.context_paths[{index}]");
-            sink.error(place.span, &path, problem.hint("name a file or directory, or remove the entry"));
+            sink.error(path_node.span, &path, problem.hint("name a file or directory, or remove the entry"));
         }
     }
 }

@@ -80,7 +80,7 @@ fn subagent_timeouts_are_consistent() {
     );
     let outside = told("{enable_subagents: true, subagent_default_timeout: 700, subagent_max_timeout: 600}");
     assert!(
-        outside[0].starts_with("Warning") && outside[0].contains("the nearer of the two is taken"),
+        outside[0].starts_with("Warning") && outside[0].contains("the nearer limit is used"),
         "{outside:?}"
     );
 }
@@ -194,7 +194,7 @@ fn a_key_for_cli_agents_is_a_warning_for_every_other_agent() {
         assert!(report.is_valid(), "{key}: {:?}", messages(&report));
         let said: Vec<&str> = report.warnings.iter().map(|warning| warning.message.as_str()).collect();
         let name = key.split(':').next().unwrap();
-        assert_eq!(said, [format!("`{name}` does nothing for an agent that is a model")]);
+        assert_eq!(said, [format!("`{name}` has no effect for an agent that is a model")]);
         assert!(report.config.expect("settings").config.agents[0].backend.params.is_empty(), "{key}");
     }
 }

@@ -74,7 +74,7 @@ fn an_unset_variable_is_a_warning_for_the_file_and_an_error_for_a_run() {
     assert_eq!(found, expected);
     assert_eq!(
         report.errors[0].suggestion.as_deref(),
-        Some("set it, or give a default: `${WHERE:-…}`; `$${WHERE}` stands for the text itself")
+        Some("set it, or give a default: `${WHERE:-…}`; `$${WHERE}` is the literal text")
     );
 }
 

@@ -16,8 +16,8 @@ fn an_unsupported_key_gives_one_warning_per_file() {
     assert_eq!(
         messages(&checked(&format!("agents:\n{agents}"))),
         [
-            "Warning 3:30 agents[0].backend.output_schema | `output_schema` is not supported yet and does nothing | the rest of the file works without it; remove the key to silence this warning",
-            "Warning 3:49 agents[0].backend.custom_tools | `custom_tools` does nothing in Althing | Python tools are not supported; use an MCP server",
+            "Warning 3:30 agents[0].backend.output_schema | `output_schema` is not supported yet and has no effect | the rest of the file works without it; remove the key to silence this warning",
+            "Warning 3:49 agents[0].backend.custom_tools | `custom_tools` has no effect in Althing | Python tools are not supported; use an MCP server",
         ]
     );
 }
@@ -57,7 +57,7 @@ fn a_less_similar_unknown_key_is_a_warning_with_the_nearest_key() {
     assert_eq!(
         messages(&checked(&with("orchestrator:\n  voting_sensibilities: strict\n"))),
         [
-            "Warning 5:3 orchestrator.voting_sensibilities | nobody knows the key `voting_sensibilities` here; it does nothing | did you mean `voting_sensitivity`?"
+            "Warning 5:3 orchestrator.voting_sensibilities | unknown key `voting_sensibilities`; it has no effect | did you mean `voting_sensitivity`?"
         ]
     );
 }
@@ -78,8 +78,8 @@ fn a_misplaced_key_is_reported_with_its_section() {
     assert_eq!(
         messages(&report),
         [
-            "Warning 3:5 agents[0].temperature | nobody knows the key `temperature` here; it does nothing | it has its place in `agents[].backend`",
-            "Warning 5:1 skip_voting | nobody knows the key `skip_voting` here; it does nothing | it has its place in `orchestrator`",
+            "Warning 3:5 agents[0].temperature | unknown key `temperature`; it has no effect | it belongs in `agents[].backend`",
+            "Warning 5:1 skip_voting | unknown key `skip_voting`; it has no effect | it belongs in `orchestrator`",
         ]
     );
 }
@@ -129,7 +129,7 @@ timeout_settings:
         messages(&checked(text)).iter().filter(|message| message.starts_with("Error")).collect::<Vec<_>>(),
         [
             "Error 3:21 agents[0].backend.type | unknown backend type `opnai` | did you mean `openai`?",
-            "Error 4:9 agents[1].id | two agents are called `a`; the first is on line 2 | give each agent an id of its own",
+            "Error 4:9 agents[1].id | two agents are called `a`; the first is on line 2 | give each agent a different id",
             "Error 5:21 agents[1].backend.model | a backend of type `chatcompletion` needs `model` | add `model: …` with the name that the server uses",
             "Error 6:5 agents[2].id | agents[2] needs `id` | add `id: …`: its name, unique in the team",
             "Error 6:43 agents[2].backend.temperature | `temperature` must be a number from 0 to 2, not the text \"hot\" | write a number from 0 to 2",
@@ -180,7 +180,7 @@ fn a_choice_of_massgens_is_mapped_to_the_nearest_supported_one() {
     assert_eq!(
         messages(&report),
         [
-            "Warning 4:36 orchestrator.voting_sensitivity | `voting_sensitivity: checklist_gated` is not supported yet | `strict` is used in its place"
+            "Warning 4:36 orchestrator.voting_sensitivity | `voting_sensitivity: checklist_gated` is not supported yet | `strict` is used instead"
         ]
     );
     let rules = report.config.expect("settings").config.rules;

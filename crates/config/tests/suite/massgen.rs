@@ -43,7 +43,7 @@ fn judge(name: &str, report: &Report, failed: &mut Vec<String>) {
     }
     // One warning per key, even if several agents use it.
     let mut seen: Vec<String> = Vec::new();
-    for warning in report.warnings.iter().filter(|warning| warning.message.contains("does nothing")) {
+    for warning in report.warnings.iter().filter(|warning| warning.message.contains("has no effect")) {
         let key: String = warning.location.chars().filter(|c| !c.is_ascii_digit()).collect();
         assert!(!seen.contains(&key), "{name}: two warnings about {key}");
         seen.push(key);

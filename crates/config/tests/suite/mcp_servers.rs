@@ -116,7 +116,7 @@ fn a_missing_key_of_a_server_is_an_error_with_its_position() {
             "[0].name",
             "an MCP server's name has letters, digits, `-` and `_`, at most 64 of them",
         ),
-        ("{name: a, command: p, env: {'A=B': c}}", "[0].env", "no environment can hold this variable"),
+        ("{name: a, command: p, env: {'A=B': c}}", "[0].env", "this variable is not valid in an environment"),
         (
             "{name: a, command: p, args: [[x]]}",
             "[0].args[0]",
@@ -149,16 +149,20 @@ fn a_missing_key_of_a_server_is_an_error_with_its_position() {
 #[test]
 fn a_server_key_without_effect_is_a_warning() {
     for (server, location, message) in [
-        ("{command: p, security: {level: high}}", "security", "`security` does nothing in Althing"),
+        ("{command: p, security: {level: high}}", "security", "`security` has no effect in Althing"),
         (
             "{command: p, http_read_timeout: 5}",
             "http_read_timeout",
-            "`http_read_timeout` is not supported yet and does nothing",
+            "`http_read_timeout` is not supported yet and has no effect",
         ),
         ("{command: p, url: 'https://h'}", "url", "`url` has no effect on this kind of MCP server"),
         ("{type: http, url: 'https://h', cwd: x}", "cwd", "`cwd` has no effect on this kind of MCP server"),
         ("{type: sse, url: 'https://h'}", "type", "`type: sse` is not supported yet"),
-        ("{url: 'http://h', headers: {A: b}}", "url", "the headers would go over the network unencrypted"),
+        (
+            "{url: 'http://h', headers: {A: b}}",
+            "url",
+            "the headers would be sent over the network unencrypted",
+        ),
     ] {
         let report = checked(&backend(&format!("{{type: offline, mcp_servers: {{s: {server}}}}}")));
         assert!(report.is_valid(), "{server}");
@@ -169,7 +173,7 @@ fn a_server_key_without_effect_is_a_warning() {
     }
     let report =
         checked(&backend("{type: offline, mcp_servers: {s: {command: p, security: {level: high}}}}"));
-    assert!(report.warnings[0].suggestion.as_deref().is_some_and(|hint| hint.contains("own rules hold")));
+    assert!(report.warnings[0].suggestion.as_deref().is_some_and(|hint| hint.contains("own rules apply")));
 }
 
 #[test]

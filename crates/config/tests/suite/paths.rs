@@ -50,7 +50,7 @@ fn an_agents_context_paths_join_the_teams_with_a_warning() {
     assert_eq!(
         messages(&checked(&two)),
         [
-            "Warning 4:21 agents[0].context_paths[0] | a context path of one agent is given to the whole team | move it to `orchestrator.context_paths`, or have a run of its own for that agent"
+            "Warning 4:21 agents[0].context_paths[0] | a context path of one agent is given to the whole team | move it to `orchestrator.context_paths`, or use a separate run for that agent"
         ]
     );
 }

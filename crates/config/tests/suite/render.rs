@@ -16,7 +16,7 @@ error: unknown backend type `opnai`
   |             ^^^^^
   = help: did you mean `openai`?
 
-warning: nobody knows the key `ui_theme` here; it does nothing
+warning: unknown key `ui_theme`; it has no effect
  --> team.yaml:5:1 (ui_theme)
 5 | ui_theme: {}
   | ^^^^^^^^
@@ -54,7 +54,7 @@ fn the_json_report_has_exactly_the_promised_fields() {
                 "suggestion": "did you mean `openai`?"
             }],
             "warnings": [{
-                "message": "nobody knows the key `ui_theme` here; it does nothing",
+                "message": "unknown key `ui_theme`; it has no effect",
                 "location": "ui_theme",
                 "line": 5,
                 "column": 1,

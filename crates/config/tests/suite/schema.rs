@@ -67,7 +67,7 @@ fn the_reference_has_every_key_and_every_backend_type() {
         "`continue_on_failure`",
         "| `offline` |",
         "`prices`",
-        "Python tools are not offered",
+        "Python tools are not supported",
     ] {
         assert!(reference.contains(part), "{part}");
     }

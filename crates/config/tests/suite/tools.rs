@@ -108,13 +108,13 @@ fn a_key_that_needs_another_one_gives_one_warning() {
     assert_eq!(
         messages(&checked(&format!("agents:\n{agents}"))),
         [
-            "Warning 2:69 agents[0].backend.command_line_docker_image | `command_line_docker_image` does nothing without `command_line_execution_mode: docker` | add `command_line_execution_mode: docker`, or remove the key"
+            "Warning 2:69 agents[0].backend.command_line_docker_image | `command_line_docker_image` has no effect without `command_line_execution_mode: docker` | add `command_line_execution_mode: docker`, or remove the key"
         ]
     );
     assert_eq!(
         problems("{type: offline, command_line_execution_mode: docker}"),
         [
-            "Warning 3:30 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` does nothing without `enable_mcp_command_line: true` | add `enable_mcp_command_line: true`, or remove the key"
+            "Warning 3:30 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` has no effect without `enable_mcp_command_line: true` | add `enable_mcp_command_line: true`, or remove the key"
         ]
     );
 }
@@ -125,7 +125,7 @@ fn a_cli_agent_runs_its_own_commands() {
     assert_eq!(
         told,
         [
-            "Warning 3:28 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` does nothing for an agent that is a program | it runs its own commands, inside Althing's walls; remove the key"
+            "Warning 3:28 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` has no effect for a CLI agent | it runs its own commands, in Althing's sandbox; remove the key"
         ]
     );
     assert_eq!(problems("{type: codex, cwd: work}"), Vec::<String>::new());
@@ -153,11 +153,11 @@ fn wrong_words_and_numbers_are_errors_with_their_positions() {
 fn sudo_is_not_supported_and_srt_means_our_sandbox() {
     let sudo = problems("{type: offline, command_line_docker_enable_sudo: true}");
     assert_eq!(sudo.len(), 1);
-    assert!(sudo[0].contains("run as yourself, never as root"), "{sudo:?}");
+    assert!(sudo[0].contains("run as your user, never as root"), "{sudo:?}");
     assert_eq!(problems("{type: offline, command_line_docker_enable_sudo: false}"), Vec::<String>::new());
     let report =
         checked(&backend("{type: offline, enable_mcp_command_line: true, command_line_execution_mode: srt}"));
-    assert_eq!(report.warnings[0].suggestion.as_deref(), Some("`local` is used in its place"));
+    assert_eq!(report.warnings[0].suggestion.as_deref(), Some("`local` is used instead"));
     let commands = report.config.expect("settings").config.agents[0].tools.commands.clone();
     assert_eq!(commands, Some(CommandsConfig::default()));
 }
@@ -188,7 +188,7 @@ fn the_chat_agent_works_on_the_project_and_has_no_workspace_keys() {
     assert_eq!(
         messages(&report),
         [
-            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` does nothing for the interactive agent | it works on the files of the project, and hands other work to runs"
+            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` has no effect for the chat agent | it works on the files of the project, and launches runs for other work"
         ]
     );
 }

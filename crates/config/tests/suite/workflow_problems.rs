@@ -38,10 +38,10 @@ fn of(keys: &str) -> String {
 #[test]
 fn a_headless_task_without_a_prompt_is_an_error_and_a_blank_one_is_only_for_commands() {
     let error = "Error stages[0].tasks[0].prompt | stages[0].tasks[0] is headless and needs `prompt` | ";
-    let told = "add `prompt: …`: nobody can be asked while it runs";
-    assert_eq!(of("agent: claude, executionMode: headless"), format!("{error}{told}"));
-    assert_eq!(of("agent: claude, executionMode: headless, prompt: null"), format!("{error}{told}"));
-    assert_eq!(of("agent: writer, executionMode: headless"), format!("{error}{told}"));
+    let hint = "add `prompt: …`: nobody can be asked while it runs";
+    assert_eq!(of("agent: claude, executionMode: headless"), format!("{error}{hint}"));
+    assert_eq!(of("agent: claude, executionMode: headless, prompt: null"), format!("{error}{hint}"));
+    assert_eq!(of("agent: writer, executionMode: headless"), format!("{error}{hint}"));
     let input = "add `prompt: …`, the command's input, or `prompt: \"\"` for none";
     assert_eq!(of("agent: command, command: [ls], execution_mode: headless"), format!("{error}{input}"));
     assert_eq!(
@@ -92,12 +92,12 @@ stages:
   - tasks:
       - {id: c, run: {task: 'of {{a.output}}, {{a.result}}', context: '{{goal}} {{nobody.output}} {{a}} {{ .Text }}'}}
 ";
-    let told: Vec<String> = problems(text)
+    let reported: Vec<String> = problems(text)
         .iter()
         .map(|line| line.trim_start_matches("Error ").replace("stages", "s").replace("tasks", "t"))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             "3:43 s[0].t[0].prompt | `b` runs in the same stage: there is no output of it yet | move this task to a later stage",
             "3:56 s[0].t[0].prompt | `a` runs in the same stage: there is no output of it yet | move this task to a later stage",
@@ -105,7 +105,7 @@ stages:
             "6:47 s[1].t[0].run.task | a task has no `result` | what it gave is `{{a.output}}`",
             "6:72 s[1].t[0].run.context | `{{goal}}` is empty: the workflow has no `goal` | add `goal: …` at the top of the file",
             "6:81 s[1].t[0].run.context | no task is called `nobody` | t of earlier s: a, b",
-            "6:99 s[1].t[0].run.context | `{{a}}` stands for nothing | what a task gave is `{{a.output}}`",
+            "6:99 s[1].t[0].run.context | `{{a}}` is not a template | a task's output is `{{a.output}}`",
         ]
     );
 }
@@ -114,17 +114,17 @@ stages:
 fn an_unknown_agent_is_an_error_with_the_nearest_name() {
     assert_eq!(
         of("agent: clade, prompt: p"),
-        "Error stages[0].tasks[0].agent | nobody is called `clade` | did you mean `claude`?"
+        "Error stages[0].tasks[0].agent | there is no agent or adapter `clade` | did you mean `claude`?"
     );
     assert_eq!(
         of("agent: wrter, prompt: p"),
-        "Error stages[0].tasks[0].agent | nobody is called `wrter` | did you mean `writer`?"
+        "Error stages[0].tasks[0].agent | there is no agent or adapter `wrter` | did you mean `writer`?"
     );
     let programs: Vec<&str> = AGENT_KINDS.iter().map(|row| row.adapter).collect();
     assert_eq!(
         of("agent: somebody-else, prompt: p"),
         format!(
-            "Error stages[0].tasks[0].agent | nobody is called `somebody-else` | use one of: {}, command, writer, critic, coder",
+            "Error stages[0].tasks[0].agent | there is no agent or adapter `somebody-else` | use one of: {}, command, writer, critic, coder",
             programs.join(", ")
         )
     );
@@ -158,7 +158,7 @@ stages:
             "Error 1:1 nmae | unknown key `nmae` | did you mean `name`?",
             "Error 5:14 stages[0].tasks[0].id | a task's id has letters, digits, `-` and `_`, at most 64 of them | choose a name such as `review-1`",
             "Error 6:24 stages[0].tasks[1].command | `agent: command` needs `command` | add the program and its arguments: `command: [cargo, test]`",
-            "Error 7:14 stages[0].tasks[2].id | two tasks are called `c`; the first is on line 6 | give each task an id of its own",
+            "Error 7:14 stages[0].tasks[2].id | two tasks are called `c`; the first is on line 6 | give each task a different id",
             "Error 7:47 stages[0].tasks[2].executionMode | `executionMode` cannot be the text \"headles\" | did you mean `headless`? possible: headless, interactive",
             "Error 8:9 stages[0].tasks[3].id | stages[0].tasks[3] needs `id` | add `id: …`: its name, unique in the workflow: letters, digits, `-` and `_`",
             "Error 8:53 stages[0].tasks[3].timeout_seconds | `timeout_seconds` must be greater than 0 and at most 31536000, not 0 | use a number greater than 0 and at most 31536000",
@@ -166,7 +166,7 @@ stages:
             "Error 11:9 stages[2].tasks[0].agent | stages[2].tasks[0] needs `agent` or `run` | add `agent: …` for one agent, or `run: {task: …}` for a run of agents",
             "Error 12:32 stages[2].tasks[1].run | a task has `agent` or `run`, not both | split it into two tasks",
             "Error 13:47 stages[2].tasks[2].executionMode | `writer` is a model: there is no terminal to attach to | use `executionMode: headless`, or a CLI agent such as `claude`",
-            "Error 14:66 stages[2].tasks[3].env | no environment can hold this variable | a name is not empty and has no `=`",
+            "Error 14:66 stages[2].tasks[3].env | this variable is not valid in an environment | a name is not empty and has no `=`",
             "Error 14:80 stages[2].tasks[3].cwd | `~` is not expanded here | write `${HOME}` instead",
         ]
     );
@@ -184,25 +184,25 @@ fn a_file_without_stages_says_what_it_needs() {
 
 #[test]
 fn keys_without_effect_for_a_task_are_warnings() {
-    let told = |keys: &str| of(keys).replace("Warning stages[0].tasks[0].", "");
+    let warning = |keys: &str| of(keys).replace("Warning stages[0].tasks[0].", "");
     assert_eq!(
-        told("agent: claude, prompt: p, command: [x]"),
-        "command | `command` does nothing for an agent: it is for `agent: command` | remove the key"
+        warning("agent: claude, prompt: p, command: [x]"),
+        "command | `command` has no effect for an agent: it is for `agent: command` | remove the key"
     );
     assert_eq!(
-        told("run: {task: t}, sandbox: true"),
-        "sandbox | `sandbox` does nothing for a run | remove the key"
+        warning("run: {task: t}, sandbox: true"),
+        "sandbox | `sandbox` has no effect for a run | remove the key"
     );
     assert_eq!(
-        told("agent: writer, prompt: p, cwd: x"),
-        "cwd | `cwd` does nothing for an agent that is a model | remove the key"
+        warning("agent: writer, prompt: p, cwd: x"),
+        "cwd | `cwd` has no effect for an agent that is a model | remove the key"
     );
     assert_eq!(
-        told("agent: command, command: ['{{goal}}'], prompt: ''"),
+        warning("agent: command, command: ['{{goal}}'], prompt: ''"),
         "command | templates are only filled in in `prompt` | pass it to the command as its input: `prompt: \"{{id.output}}\"`"
     );
     assert_eq!(
-        told("agent: claude, prompt: p, env: {MY_TOKEN: canary-1234}"),
+        warning("agent: claude, prompt: p, env: {MY_TOKEN: canary-1234}"),
         "env | a secret is written here in plain text; it is lost when the workflow is resumed | put it into the environment and write `${VARIABLE}`"
     );
 }
