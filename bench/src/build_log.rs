@@ -1,6 +1,6 @@
-//! A build's log, as compilers write it to terminals.
+//! A build log, as compilers write it to terminals.
 
-/// 1 MiB of it, in whole lines but for the last.
+/// 1 MiB of it, in whole lines except for the last.
 pub fn block(colours: bool) -> Vec<u8> {
     let mut text = String::new();
     for n in 0.. {
@@ -20,7 +20,7 @@ pub fn block(colours: bool) -> Vec<u8> {
         text.push_str(&line);
     }
     let mut bytes = if colours { text.into_bytes() } else { plain(&text) };
-    // What was coloured is shorter without.
+    // The log is shorter without colors.
     while bytes.len() < 1024 * 1024 {
         bytes.extend_from_within(..bytes.len().min(1024 * 1024 - bytes.len()));
     }

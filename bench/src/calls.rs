@@ -1,4 +1,4 @@
-//! What an answer costs where it is paid for: model calls, and the bytes that are sent with them.
+//! The cost of an answer: model calls, and the bytes sent with them.
 
 use crate::measure::Programs;
 use crate::verdict::{exactly, say};
@@ -35,7 +35,7 @@ fn below(what: &str, got: usize, limit: usize) {
     say(what, got, &format!("under {limit}"), got < limit);
 }
 
-/// The first request of each agent is its first round's.
+/// The first request of each agent belongs to its first round.
 fn longest_prompt(requests: &[RecordedRequest]) -> usize {
     let first = requests.iter().filter(|request| request.nth_of_model() == 0);
     first.map(|request| request.system_text().len()).max().unwrap()

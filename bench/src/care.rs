@@ -1,4 +1,4 @@
-//! How soon things are in order again: after a kill, a signal, a program that will not go, a question, a flood.
+//! Recovery times: after a kill, a signal, a program that ignores TERM, a question, a flood.
 
 use crate::measure::{Programs, median, percentile, timed};
 use crate::verdict::below_ms;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// How often one attaches to a program and leaves it.
+/// Number of times to attach to a program and detach.
 const VISITS: usize = 100;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -20,7 +20,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     flood(programs);
 }
 
-/// A run of three of whom one never gets its first reply.
+/// A run of three agents, one of which never gets its first reply.
 fn held(programs: &Programs) -> (Althing, FakeModel, RunningProcess) {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-3").nth(0, Action::gated(Action::Usual, &gate));
@@ -53,7 +53,7 @@ fn runs(programs: &Programs, rounds: usize) {
     below_ms("`resume` after kill -9: to the answer", median(whole), 2000.0);
 }
 
-/// Starts a workflow of one shell script that says in files who it is; waits until so many have.
+/// Starts a workflow with one shell script that records process ids in a file; waits until it has recorded this many.
 fn script(programs: &Programs, script: &str, processes: usize) -> (Althing, RunningProcess) {
     let althing = Althing::new(programs.althing.clone());
     let task = json!({"id": "t", "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""});
@@ -64,13 +64,13 @@ fn script(programs: &Programs, script: &str, processes: usize) -> (Althing, Runn
     (althing, running)
 }
 
-/// The processes that the script has named.
+/// The processes that the script recorded.
 fn named(althing: &Althing) -> Vec<String> {
     let text = std::fs::read_to_string(althing.work_dir().join("pids")).unwrap_or_default();
     text.lines().map(str::to_owned).collect()
 }
 
-/// Waits until none of the named processes lives; one that only waits to be reaped does not.
+/// Waits until none of the recorded processes is alive; a zombie does not count.
 fn all_gone(althing: &Althing) {
     let is_alive = |pid: &String| {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -101,7 +101,7 @@ fn workflows(programs: &Programs, rounds: usize) {
     below_ms("a program's exit to its task's end, its pipe held", median(ended), 1000.0);
 }
 
-/// From the moment in which a program in a terminal asks to the event that says so.
+/// From the moment a program in a terminal asks until the event that reports it.
 fn question(programs: &Programs) -> f64 {
     let althing = Althing::new(programs.althing.clone());
     let asks = "sleep 0.5; date +%s%N > asked; printf 'Allow it? (yes / no) '; read answer";
@@ -123,7 +123,7 @@ fn question(programs: &Programs) -> f64 {
     now - asked.trim().parse::<f64>().unwrap() / 1e9
 }
 
-/// Attaching to a program that floods its terminal and leaving it, again and again.
+/// Attaches to a program that floods its terminal and detaches, repeatedly.
 fn flood(programs: &Programs) {
     let althing = Althing::new(programs.althing.clone());
     let flooder = json!({"program": "sh", "args": ["-c", "yes 'a flood of words'"]});

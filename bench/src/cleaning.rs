@@ -1,4 +1,4 @@
-//! Cleaning what programs write for terminals: beside the usual crate, and beside copying.
+//! Cleaning terminal output of programs, compared to the usual crate and to copying.
 
 use crate::build_log::block;
 use crate::measure::{median, timed};
@@ -6,7 +6,7 @@ use crate::verdict::speed;
 use althing_runner::Cleaner;
 use std::hint::black_box;
 
-/// What is cleaned in one go, and in which pieces.
+/// The size of the input, and of its pieces.
 const MEBIBYTES: usize = 32;
 const PIECE: usize = 256 * 1024;
 

@@ -1,4 +1,4 @@
-//! The conversation: what a turn adds to the bare call, opening a long session, and from `launch_run` to the run.
+//! The conversation: the overhead of a turn, opening a long session, and the time from `launch_run` to the run.
 
 use crate::measure::{Programs, median, timed};
 use crate::verdict::below_ms;
@@ -7,15 +7,15 @@ use althing_testkit::{Action, Althing, FakeModel, FakeModelOptions, Reply, Runni
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
-/// The interactive agent's model.
+/// The chat agent's model.
 const TALKER: &str = "talker";
 const LIMIT: Duration = Duration::from_secs(60);
-/// Turns before the ones that are measured.
+/// Turns before the measured ones.
 const HISTORY: usize = 200;
 /// Events of the long session.
 const EVENTS: usize = 10_000;
 
-/// A config: these agents, and one to talk to.
+/// A config with these agents and a chat agent.
 pub fn config(base_url: &str, agents: usize) -> String {
     let backend = |model: &str| json!({"type": "chatcompletion", "model": model, "base_url": base_url, "retry_base_ms": 10});
     let agents: Vec<Value> = (1..=agents)
@@ -34,12 +34,12 @@ pub fn all(programs: &Programs, rounds: usize) {
     launch(programs, rounds);
 }
 
-/// Repeats what it was told last.
+/// A model that repeats the last user message.
 pub fn echo() -> Script {
     Script::from_fn(|request| Reply::text(format!("Re: {}", request.last_user_text())))
 }
 
-/// A conversation under way, with a server that may keep what it was asked.
+/// A live conversation, with a server that may record requests.
 pub struct Talk {
     pub althing: Althing,
     server: FakeModel,
@@ -48,9 +48,9 @@ pub struct Talk {
 }
 
 impl Talk {
-    /// Begins one with a model that ends its replies with the message it was sent.
+    /// Starts a conversation with a model that ends its replies with the message it was sent.
     pub fn begin(programs: &Programs, script: Script) -> Self {
-        // The server keeps nothing: a long conversation is sent again with every turn.
+        // The server records nothing, because a long conversation is sent again with every turn.
         let options = FakeModelOptions { keep_requests: false, ..FakeModelOptions::default() };
         let server = FakeModel::start_on_thread_with(options, script);
         let althing = Althing::new(programs.althing.clone());
@@ -81,14 +81,14 @@ impl Talk {
         self.turns += 1;
     }
 
-    /// Turns until there were so many.
+    /// Makes turns until there were this many.
     pub fn go_on_until(&mut self, turns: usize) {
         while self.turns < turns {
             self.turn();
         }
     }
 
-    /// Leaves the conversation; gives its id.
+    /// Leaves the conversation and returns its session id.
     pub fn pause(&mut self) -> String {
         let chat = self.chat.take().expect("it goes on");
         chat.close_stdin();
@@ -97,12 +97,12 @@ impl Talk {
         session.file_name().unwrap().to_string_lossy().into_owned()
     }
 
-    /// Goes on with it.
+    /// Resumes the conversation.
     pub fn resume(&mut self, session: &str) {
         self.chat = Some(self.start(&["--session", session]));
     }
 
-    /// Events in its log, where there is one yet.
+    /// Number of events in its log; 0 if there is none yet.
     pub fn events(&self) -> usize {
         let log = newest_session(&self.althing.state_dir()).map(|session| session.join("events.jsonl"));
         log.and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default().lines().count()
@@ -144,7 +144,7 @@ fn open(programs: &Programs, rounds: usize) {
         (0..100).for_each(|_| talk.turn());
     }
     let (id, events) = (talk.pause(), talk.events());
-    // The next server keeps its requests.
+    // The next server records its requests.
     let Talk { althing, server, .. } = talk;
     let port = server.address().port();
     drop(server);

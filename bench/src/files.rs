@@ -1,4 +1,4 @@
-//! Agents' hands: file tools beside the bare calls, keeping a workspace beside `cp -a`.
+//! Agents' files: file tools compared to bare calls, snapshots compared to `cp -a`.
 
 use crate::measure::{median, timed};
 use crate::verdict::{below_ms, say, times};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 const CALLS: usize = 3000;
 const FILES: usize = 10_000;
-/// Files of a context path that is watched.
+/// Files of a tracked context path.
 const TRACKED: usize = 100_000;
 
 pub fn all(rounds: usize) {
@@ -86,7 +86,7 @@ fn keeping(rounds: usize) {
     let run = dir.path().join("run");
     let place = Workspace::open(&run, &run.join("workspaces/me")).unwrap();
     fill(place.path(), FILES);
-    // What was changed in this very moment is never taken to be unchanged.
+    // A file modified just now is never treated as unchanged, so wait.
     std::thread::sleep(std::time::Duration::from_secs(3));
     rustix::fs::sync();
     let label = |agent, nth| AnswerLabel { agent, nth };
@@ -105,11 +105,11 @@ fn keeping(rounds: usize) {
     let (copied, kept, again) = (median(copied), median(kept), median(again));
     times("10,000 files kept, beside `cp -a`", kept, copied, 1.5);
     times("10,000 unchanged files, beside `cp -a`", again, copied, 0.1);
-    // What was kept is read-only; the directory would not go by itself.
+    // Snapshots are read-only, so the temporary directory could not be removed.
     let _ = Command::new("chmod").args(["-R", "u+w"]).arg(dir.path()).status();
 }
 
-/// Remembering a context path before it is opened, and finding what changed in it.
+/// Recording the state of a context path before it is opened, and finding what changed.
 fn tracking(rounds: usize) {
     let dir = TempDir::new().unwrap();
     fill(dir.path(), TRACKED);

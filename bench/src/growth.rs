@@ -1,9 +1,9 @@
-//! How costs grow: the exponent of each over at least four sizes, fitted by least squares in logarithms.
+//! How costs grow: the exponent over at least four sizes, fitted by least squares in logarithms.
 //!
-//! What should be linear may reach 1.15. Linear work measures between 0.9 and 1.1 here (caches get worse, buffers double);
-//! over sixteen times the size, 1.15 means that a quadratic part would already be a third of the largest. Costs are CPU
-//! time, the least of several rounds, without what the smallest possible size costs: wall time and fixed costs would hide
-//! the growth.
+//! What should be linear may reach 1.15. Linear work measures between 0.9 and 1.1 here (caches get worse, buffers
+//! double); over sixteen times the size, 1.15 means that a quadratic part would already be a third of the largest.
+//! Costs are CPU time, the minimum of several rounds, minus the cost of the smallest size: wall time and fixed costs
+//! would hide the growth.
 
 use crate::build_log::block;
 use crate::conversation::{Talk, echo};
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const LINEAR: f64 = 1.15;
-/// Turns that are measured together: one is too short for the clock.
+/// Turns measured together, because one is too short for the clock.
 const TURNS: usize = 20;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -36,7 +36,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     output(programs, rounds.min(3));
 }
 
-/// The least of several measurements: what others do on the machine only ever adds.
+/// The minimum of several measurements: other load on the machine only adds time.
 fn least(rounds: usize, mut measured: impl FnMut() -> f64) -> f64 {
     (0..rounds).map(|_| measured()).fold(f64::MAX, f64::min)
 }
@@ -48,7 +48,7 @@ fn exponent(points: &[(usize, f64)]) -> f64 {
     line(&logarithms).0
 }
 
-/// Says what was fitted, with every size.
+/// Reports the fitted exponent with all sizes.
 fn judge(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64) {
     assert!(points.len() >= 4, "an exponent over fewer sizes says little");
     let exponent = exponent(points);
@@ -57,13 +57,13 @@ fn judge(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64) {
     say(what, got, &format!("at most {at_most:.2}"), exponent <= at_most);
 }
 
-/// Takes what the smallest size costs from all.
+/// Subtracts the cost of the smallest size from all.
 fn beyond(fixed: f64, points: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
     points.into_iter().map(|(size, cost)| (size, cost - fixed)).collect()
 }
 
-/// Runs of more and more agents. Where each only answers, all of it is linear. Where each judges the answers of all, the
-/// requests themselves grow with the square; the bare client that sends the same bytes says how much that is.
+/// Runs with a growing number of agents. If each agent only answers, the cost is linear. If each agent judges all
+/// answers, the requests grow quadratically; the bare client that sends the same bytes shows by how much.
 fn agents(programs: &Programs, rounds: usize) {
     const TEAMS: [usize; 5] = [32, 64, 128, 256, 512];
     let dir = TempDir::new().unwrap();
@@ -97,7 +97,7 @@ fn agents(programs: &Programs, rounds: usize) {
     judge(&what, "agents", &ours, floor.max(1.0) + 0.15);
 }
 
-/// One agent that says more and more.
+/// One agent with increasingly long replies.
 fn stream(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let cpu = |chunks: usize| {
@@ -110,7 +110,7 @@ fn stream(programs: &Programs, rounds: usize) {
     judge("length of a stream: a quick run of one agent", "chunks", &beyond(cpu(1), points), LINEAR);
 }
 
-/// A conversation that gets longer: a turn of it, which sends all of it, and opening it again.
+/// A growing conversation: one more turn, which sends all of it, and opening it again.
 fn talk(programs: &Programs, rounds: usize) {
     let mut talk = Talk::begin(programs, echo());
     let (mut turns, mut opened) = (Vec::new(), Vec::new());
@@ -141,7 +141,7 @@ fn talk(programs: &Programs, rounds: usize) {
     judge("length of a session: opening it", "events", &opened, LINEAR);
 }
 
-/// Longer and longer transcripts on the screen, from the start of the process to the last line.
+/// Increasingly long transcripts on the screen, from the start of the process to the last line.
 fn transcript(programs: &Programs, rounds: usize) {
     let cpu = |replies: usize| {
         let (althing, id) = screen::transcript(programs, replies, screen::LINES);
@@ -169,7 +169,7 @@ fn replay(rounds: usize) {
     judge("length of a log: reading it", "events", &points, LINEAR);
 }
 
-/// Output of programs made plain: as it usually is, and as nobody should write it.
+/// Cleaning of program output: typical and pathological.
 fn cleaning(rounds: usize) {
     const MEBIBYTE: usize = 1024 * 1024;
     let kinds: [(&str, Vec<u8>); 4] = [
@@ -184,7 +184,7 @@ fn cleaning(rounds: usize) {
                 let mut cleaner = Cleaner::default();
                 let before = own_cpu();
                 for n in 0..mebibytes {
-                    // Begun once: what follows only makes it longer.
+                    // Started once; later pieces only extend it.
                     let start = if n > 0 && piece.starts_with(b"\x1b]") { 4 } else { 0 };
                     for part in piece[start..].chunks(64 * 1024) {
                         black_box(cleaner.push(black_box(part)));
@@ -199,7 +199,7 @@ fn cleaning(rounds: usize) {
     }
 }
 
-/// Programs that write more and more, on a pipe and in a terminal.
+/// Programs with increasing output, on a pipe and in a terminal.
 fn output(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let cpu = |mode: ExecutionMode, mebibytes: usize| taken(programs, dir.path(), mode, mebibytes, rounds);

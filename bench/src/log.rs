@@ -1,4 +1,4 @@
-//! The event log: appending with durability, and reading back.
+//! The event log: durable appends, and reading back.
 
 use crate::measure::{median, timed};
 use crate::verdict::say;
@@ -14,7 +14,7 @@ const SESSION: &str = "20261115-095612-7f3a";
 
 /// Events in the log that is read back.
 const EVENTS: u64 = 1_000_000;
-/// Events that a batch holds when many agents speak at once.
+/// Events per batch when many agents work at once.
 const BATCH: usize = 32;
 /// Events appended with one sync per batch.
 const APPENDED: u64 = 20_000;
@@ -58,7 +58,7 @@ fn opening() -> Arc<Event> {
     })
 }
 
-/// Beside writing and reading the same bytes without looking at them.
+/// Compared to writing and reading the same bytes without parsing them.
 pub fn all(rounds: usize) {
     append(rounds.min(5));
     let log = Written::with(EVENTS);
@@ -83,7 +83,7 @@ fn append(rounds: usize) {
             writer.append(batch).unwrap();
         }
         ours.push(APPENDED as f64 / began.elapsed().as_secs_f64());
-        // As many bytes, as many syncs.
+        // The same number of bytes and syncs.
         let bytes = std::fs::read(log.file()).unwrap();
         let mut bare = std::fs::File::create(log.dir.path().join("bare")).unwrap();
         let batches = events.len() / BATCH;
@@ -108,7 +108,7 @@ pub struct Written {
 }
 
 impl Written {
-    /// So many events.
+    /// Creates a log with this many events.
     pub fn with(events: u64) -> Self {
         let dir = tempfile::TempDir::new().unwrap();
         let state = althing_journal::open_state(dir.path()).unwrap();
@@ -125,7 +125,7 @@ impl Written {
         self.dir.path().join("sessions").join(SESSION).join("events.jsonl")
     }
 
-    /// Reads all of it, and says how many seconds that took.
+    /// Reads the whole log and returns the time in seconds.
     pub fn replay(&self) -> f64 {
         let (took, read) = timed(|| self.state.read(&SESSION.into()).unwrap());
         assert_eq!(read.events.len() as u64, self.events);

@@ -1,9 +1,9 @@
-//! The numbers, each beside a floor measured in the same run: `cargo run --release -p althing-bench`; with words after
-//! `--`, only those groups; with `--list`, what the groups are; with `--markdown`, a table at the end.
+//! Benchmarks, each compared to a baseline measured in the same run: `cargo run --release -p althing-bench`; with names
+//! after `--`, only those groups; with `--list`, the list of groups; with `--markdown`, a table at the end.
 //!
-//! Times here are noisy, ratios are not: the floor (a bare client that makes the same requests, a bare read loop on the
-//! same program) and ours take turns, and medians are printed with their ratio. What misses its number says so, and
-//! docs/performance.md keeps a record. Only `growth` fails: what should be linear and is not is a bug.
+//! Times are noisy, ratios are not: the baseline (a bare client that makes the same requests, a bare read loop on the
+//! same program) and Althing are measured alternately, and medians are printed with their ratio. A missed target is
+//! reported, and docs/performance.md keeps a record. Only `growth` fails: nonlinear growth is a bug.
 #![expect(clippy::disallowed_methods, reason = "a benchmark starts programs and reads the clock")]
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ mod verdict;
 
 use measure::Programs;
 
-/// A group: its name on the command line, what it is about, and what measures it.
+/// A group: its name on the command line, its description, and its function.
 type Group = (&'static str, &'static str, fn(&Programs, usize));
 
 const GROUPS: [Group; 14] = [
@@ -69,7 +69,7 @@ const GROUPS: [Group; 14] = [
 ];
 
 fn main() {
-    // In this mode the process measures one command and says what it took: its children are then that command alone.
+    // In this mode the process measures one command and prints the result: the command is then its only child.
     let mut args = std::env::args().skip(1).peekable();
     if args.peek().is_some_and(|first| first == measure::ONE) {
         measure::one(&args.skip(1).collect::<Vec<_>>());
@@ -95,7 +95,7 @@ fn main() {
     for (name, _, group) in GROUPS {
         if wanted.is_empty() || wanted.iter().any(|want| want == name) {
             verdict::begin(name);
-            // What was measured before is not lost with it.
+            // A failing group does not lose earlier measurements.
             if std::panic::catch_unwind(|| group(&programs, rounds)).is_err() {
                 verdict::say("the group", "broke off: see above", "to be measured", false);
             }

@@ -1,9 +1,9 @@
 //! The same work by MassGen: the same config, the same scripted models on the same server, its automation mode.
 //!
-//! Every model answers once, then votes for the first answer it is shown, then presents where it is asked to. What the two
-//! do on the way is not the same: MassGen writes more logs and status files and sends longer prompts, and has what we do
-//! not have; we sync a log to disk. Its interpreter and imports are most of its time, which is why the time from the first
-//! request to the end stands apart.
+//! Every model answers once, then votes for the first answer it is shown, then presents if asked. The two do not do the
+//! same along the way: MassGen writes more logs and status files, sends longer prompts, and has features that Althing
+//! lacks; Althing syncs a log to disk. Most of MassGen's time is its interpreter and imports, so the time from the
+//! first request to the end is listed separately.
 
 use crate::measure::{Programs, Taken, measure, median, medians};
 use crate::team::config;
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 /// The variable that names MassGen's program.
 const VARIABLE: &str = "ALTHING_BENCH_MASSGEN";
-/// Teams, and chunks of text in each of their replies.
+/// Team sizes, and text chunks per reply.
 const WORK: [(usize, usize); 6] = [(1, 8), (3, 8), (8, 8), (16, 8), (64, 8), (3, 2000)];
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -46,7 +46,7 @@ fn find() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join("massgen")).find(|file| file.is_file())
 }
 
-/// As its package says it: the program itself has no option for that.
+/// The version of its package, because the program has no option for it.
 fn version(massgen: &Path) -> String {
     let python = massgen.with_file_name("python3");
     let code = "import sys; from importlib.metadata import version; print(version('massgen'), 'on Python', sys.version.split()[0])";
@@ -68,12 +68,12 @@ fn help(programs: &Programs, massgen: &Path, rounds: usize) {
     );
 }
 
-/// Ours, theirs, and how many times that is.
+/// Ours, theirs, and the ratio.
 fn pair(ours: f64, theirs: f64, unit: &str) -> String {
     format!("{ours:.1} / {theirs:.0} {unit} ({:.0}x)", theirs / ours)
 }
 
-/// What a program took for the work, and what its server saw.
+/// What a program needed for the work, and what its server received.
 #[derive(Default)]
 struct Seen {
     taken: Vec<Taken>,
@@ -81,7 +81,7 @@ struct Seen {
     rest_ms: Vec<f64>,
     calls: Vec<f64>,
     sent_kb: Vec<f64>,
-    /// Runs that gave no answer.
+    /// Runs without an answer.
     unanswered: usize,
 }
 
@@ -143,7 +143,7 @@ fn script(answered: &Arc<Mutex<HashSet<String>>>, chunks: usize) -> Script {
     })
 }
 
-/// One run in directories of its own; whether its answer is there, its exit status does not say.
+/// One run in its own directories. The exit status does not tell whether there is an answer.
 fn once(program: &Path, server: &FakeModel, agents: usize, seen: &mut Seen) {
     let dir = TempDir::new().unwrap();
     let file = config(dir.path(), agents, &server.base_url());
@@ -151,12 +151,12 @@ fn once(program: &Path, server: &FakeModel, agents: usize, seen: &mut Seen) {
     let before = server.request_count();
     let began = Instant::now();
     let (home, answer_text) = (format!("HOME={}", dir.path().display()), answer.display().to_string());
-    // MassGen asks for a key, also where the server does not.
+    // MassGen requires a key even if the server does not.
     let program_text = program.display().to_string();
     let mut args = vec![home.as_str(), "OPENAI_API_KEY=unused", &program_text, "--config", &file];
     args.extend(["--automation", "--output-file", &answer_text, "What is 2+2?"]);
     seen.taken.push(measure(Path::new("env"), &args, dir.path()));
-    // Where there is one agent, MassGen hands its answer on as it is.
+    // With one agent, MassGen passes its answer on unchanged.
     let text = std::fs::read_to_string(&answer).unwrap_or_default().to_lowercase();
     seen.unanswered += usize::from(!text.contains("answer of model-"));
     let requests = server.requests().split_off(before);

@@ -1,4 +1,4 @@
-//! Measures one command from outside: wall time, CPU time of it and its threads, peak memory.
+//! Measures one command: wall time, CPU time including threads, peak memory.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// The argument that makes this program measure one command.
 pub const ONE: &str = "--measure-one";
 
-/// What a command took.
+/// The resources that a command used.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
     pub wall_ms: f64,
@@ -19,17 +19,18 @@ pub struct Taken {
     pub peak_mb: f64,
 }
 
-/// The programs that are measured.
+/// The measured programs.
 pub struct Programs {
     pub althing: PathBuf,
     pub floor: PathBuf,
     pub server: PathBuf,
-    /// How busy the machine was before anything was built or measured.
+    /// The load of the machine before anything was built or measured.
     pub load: String,
 }
 
 impl Programs {
-    /// Builds them as this program was built: what `cargo run` without `--release` measures is only good for trying this.
+    /// Builds them with the same profile as this program. Results without `--release` are only good for testing the
+    /// benchmarks.
     pub fn build() -> Self {
         let load = crate::table::load();
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
@@ -49,13 +50,13 @@ impl Programs {
     }
 }
 
-/// This program by its name: building may have replaced the file that it was started from.
+/// This program by its name, because building may have replaced the file that it was started from.
 fn me() -> PathBuf {
     let name = std::env::args_os().next().map(PathBuf::from).unwrap();
     std::env::current_dir().unwrap().join(name)
 }
 
-/// Runs the command given as arguments and prints what it took.
+/// Runs the command given as arguments and prints what it used.
 pub fn one(command: &[String]) {
     let (program, args) = command.split_first().expect("a command");
     let began = Instant::now();
@@ -72,12 +73,12 @@ pub fn one(command: &[String]) {
     println!("{} {} {} {code}", wall.as_micros(), cpu, usage.max_rss());
 }
 
-/// Measures a command that succeeds, in a process of its own.
+/// Measures a command that succeeds, in its own process.
 pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Taken {
     measure_exit(program, args, dir, 0)
 }
 
-/// Measures a command that exits with this status, in a process of its own.
+/// Measures a command that exits with this status, in its own process.
 pub fn measure_exit(program: &Path, args: &[&str], dir: &Path, code: i32) -> Taken {
     let output = Command::new(me()).arg(ONE).arg(program).args(args).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -88,20 +89,19 @@ pub fn measure_exit(program: &Path, args: &[&str], dir: &Path, code: i32) -> Tak
     Taken { wall_ms: numbers[0] / 1000.0, cpu_ms: numbers[1] / 1000.0, peak_mb: numbers[2] / 1024.0 }
 }
 
-/// How many seconds some work takes, and what it gives.
+/// The time of some work in seconds, and its result.
 pub fn timed<T>(work: impl FnOnce() -> T) -> (f64, T) {
     let began = Instant::now();
     let value = work();
     (began.elapsed().as_secs_f64(), value)
 }
 
-/// The middle of a list of numbers.
 pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
 }
 
-/// The time that so many of a hundred stay below.
+/// The time below which this percentage of the times lie.
 pub fn percentile(mut times: Vec<f64>, hundredth: usize) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() * hundredth / 100]
@@ -113,7 +113,7 @@ pub fn medians(all: &[Taken]) -> Taken {
     Taken { wall_ms: of(|t| t.wall_ms), cpu_ms: of(|t| t.cpu_ms), peak_mb: of(|t| t.peak_mb) }
 }
 
-/// Least squares: how steep, and where it begins.
+/// Least squares: slope and intercept.
 pub fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let count = points.len() as f64;
     let (x, y) =
@@ -124,26 +124,26 @@ pub fn line(points: &[(f64, f64)]) -> (f64, f64) {
     (slope, y - slope * x)
 }
 
-/// The CPU time in ms that a process has taken so far, its threads that ended included.
+/// The CPU time of a process in ms, including ended threads.
 pub fn cpu_of(process: u32) -> f64 {
     let clock = clock_getcpuclockid(Pid::from_raw(i32::try_from(process).unwrap())).unwrap();
     clock.now().unwrap().num_nanoseconds() as f64 / 1e6
 }
 
-/// What a process holds in memory, in MB.
+/// The resident memory of a process, in MB.
 pub fn resident_mb(process: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
     line.split_whitespace().next().unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
-/// The CPU time in ms that this process has taken so far, its threads that ended included.
+/// The CPU time of this process in ms, including ended threads.
 pub fn own_cpu() -> f64 {
     let usage = getrusage(UsageWho::RUSAGE_SELF).unwrap();
     (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e3
 }
 
-/// The requests go over plain HTTP; without this a client would load the system's certificates for nothing.
+/// The requests use plain HTTP; without this a client would needlessly load the system's certificates.
 pub fn no_tls() -> rustls::ClientConfig {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config =

@@ -1,4 +1,4 @@
-//! Headless programs: the way of their output, their memory in a flood, and many of them at once.
+//! Headless programs: output throughput, memory during a flood, and many programs at once.
 
 use crate::measure::{Programs, measure, median, percentile, timed};
 use crate::programs::{counting, flood, job, read_pipe, run, runner};
@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tempfile::TempDir;
 
-/// How much a program writes where throughput is measured: enough that its start is nothing beside it.
+/// Output for the throughput measurement: enough that startup is negligible.
 const MEBIBYTES: usize = 256;
-/// Tasks that are under way at once.
+/// Number of concurrent tasks.
 const TASKS: usize = 200;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -27,7 +27,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     many(programs);
 }
 
-/// What other programs wait for their output to be heard while one floods.
+/// How long another program's output is delayed while one program floods.
 fn delay(programs: &Programs) {
     const TICKS: usize = 300;
     let (dir, runner) = (TempDir::new().unwrap(), runner(programs));
@@ -70,7 +70,7 @@ fn throughput(programs: &Programs, what: &str, colours: bool, rounds: usize) {
     speed(what, median(ours), median(floor), 0.5);
 }
 
-/// A workflow of tasks that run these commands, in one stage.
+/// A workflow with one stage whose tasks run these commands.
 fn workflow(dir: &Path, commands: &[Vec<String>]) -> String {
     let task = |(n, command): (usize, &Vec<String>)| json!({"id": format!("t{n}"), "agent": "command", "command": command, "executionMode": "headless", "prompt": ""});
     let tasks: Vec<_> = commands.iter().enumerate().map(task).collect();
@@ -80,7 +80,7 @@ fn workflow(dir: &Path, commands: &[Vec<String>]) -> String {
     file.display().to_string()
 }
 
-/// What a flood of 1 GiB adds to the memory of the whole binary.
+/// The memory that a flood of 1 GiB adds to the whole binary.
 fn memory(programs: &Programs) {
     let dir = TempDir::new().unwrap();
     let peak = |mebibytes: usize| {
@@ -93,7 +93,7 @@ fn memory(programs: &Programs) {
     say("growth of memory in a flood of 1 GiB", got, "at most 64 MiB", growth <= 64.0);
 }
 
-/// Many tasks at once, all idle: what each costs, its guard included.
+/// Many idle tasks at once: the memory of each, including its guard.
 fn many(programs: &Programs) {
     let althing = Althing::new(programs.althing.clone());
     let dir = althing.work_dir();
@@ -109,7 +109,7 @@ fn many(programs: &Programs) {
         let there = || std::fs::read_dir(&ready).unwrap().count();
         wait::until(Duration::from_secs(120), || there() == count || !running.is_running());
         let memory = ours(&running);
-        // Whoever reads the pipe is let go when its last writer leaves.
+        // Readers of the FIFO are released when its last writer closes it.
         wait::until(Duration::from_secs(120), || {
             let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
             drop(rustix::fs::open(&go, flags, rustix::fs::Mode::empty()));
@@ -132,7 +132,7 @@ fn many(programs: &Programs) {
     say("memory of an idle task, with its guard", got, "under 1 MB", each < 1.0);
 }
 
-/// What the binary and its guards hold in memory, each page once: not what their programs hold.
+/// The memory of the binary and its guards, each page counted once, without their programs.
 fn ours(running: &RunningProcess) -> f64 {
     let mut all = 0.0;
     let mut open = vec![running.id()];
@@ -143,7 +143,7 @@ fn ours(running: &RunningProcess) -> f64 {
             open.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
         }
         let is_ours = std::fs::read_to_string(proc.join("comm")).is_ok_and(|name| {
-            // A guard is started through /proc/self/exe and is called after that.
+            // A guard is started through /proc/self/exe, which becomes its process name.
             ["althing", "exe"].contains(&name.trim())
         });
         if is_ours {

@@ -1,4 +1,4 @@
-//! The programs that are run and their bare floors: what writes, what only reads, and our runner around it.
+//! The programs that are run and their baselines: a writer, a bare reader, and our runner around it.
 
 use crate::measure::Programs;
 use althing_protocol::{
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// As large as our own pipes and reads, so that the floor has nothing against it.
+/// As large as our own pipes and reads, so that the comparison is fair.
 const CHUNK: usize = 256 * 1024;
 
-/// A runner as the product has it, without walls.
+/// A runner as in the product, without a sandbox.
 pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
     let starter = ProgramStarter {
         adapters: Adapters::default(),
@@ -44,14 +44,14 @@ pub fn job(name: &str, mode: ExecutionMode, command: &[String], dir: &Path) -> P
     }
 }
 
-/// What was reported of a program.
+/// Byte counts of a program's reported output.
 #[derive(Default)]
 pub struct Heard {
     pub raw: AtomicU64,
     pub clean: AtomicU64,
 }
 
-/// Counts what is reported.
+/// A sink that counts reported output.
 pub fn counting() -> (Arc<Heard>, ReportSink) {
     let heard = Arc::new(Heard::default());
     let count = Arc::clone(&heard);
@@ -64,20 +64,20 @@ pub fn counting() -> (Arc<Heard>, ReportSink) {
     (heard, sink)
 }
 
-/// Runs a task to its end on a runtime of its own, as a session does; gives how much was reported of it.
+/// Runs a task to its end on its own runtime, as a session does; returns how much output was reported.
 pub fn run(runner: &Arc<ProgramRunner>, job: &ProgramJob) -> (ProgramEnd, Arc<Heard>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (heard, sink) = counting();
     (runtime.block_on(runner.run(job, sink)), heard)
 }
 
-/// The words that make the floor's program write so many MiB of a build log.
+/// The command that writes this many MiB of a build log.
 pub fn flood(programs: &Programs, mebibytes: usize, colours: bool) -> Vec<String> {
     let kind = if colours { "coloured" } else { "plain" };
     vec![programs.floor.display().to_string(), "flood".into(), mebibytes.to_string(), kind.into()]
 }
 
-/// Reads everything that a command writes into a pipe, and does nothing with it.
+/// Reads and discards everything that a command writes to a pipe.
 pub fn read_pipe(command: &[String]) -> u64 {
     let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let _ = rustix::pipe::fcntl_setpipe_size(&to, CHUNK);
@@ -88,7 +88,7 @@ pub fn read_pipe(command: &[String]) -> u64 {
     read
 }
 
-/// Reads everything that a command writes into a terminal, and does nothing with it.
+/// Reads and discards everything that a command writes to a terminal.
 pub fn read_terminal(command: &[String]) -> u64 {
     let (ours, mut child) = in_terminal(command);
     let read = read_all(&ours);
@@ -112,7 +112,7 @@ pub fn in_terminal(command: &[String]) -> (rustix::fd::OwnedFd, std::process::Ch
     (ours, child)
 }
 
-/// Reads until nobody writes any more.
+/// Reads until the end of the stream.
 pub fn read_all(from: impl rustix::fd::AsFd) -> u64 {
     let mut buffer = vec![0; CHUNK];
     let mut all = 0;

@@ -1,4 +1,4 @@
-//! Whole runs of the binary beside a bare HTTP client that makes the same requests.
+//! Whole runs of the binary, compared to a bare HTTP client that makes the same requests.
 
 use crate::measure::{Programs, Taken, line, measure, median, medians};
 use crate::team::{Server, config};
@@ -8,9 +8,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Teams whose runs are measured.
+/// The measured team sizes.
 const TEAMS: [usize; 6] = [1, 3, 8, 16, 64, 256];
-/// The team of which something is promised.
+/// The team size that has targets.
 const PROMISED: usize = 16;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -18,7 +18,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     first_request(programs, rounds);
     let mut taken = Vec::new();
     for agents in TEAMS {
-        // A run of many takes long enough to be measured well.
+        // A large run takes long enough to be measured accurately.
         let rounds = if agents > PROMISED { rounds.min(11) } else { rounds };
         let (floor, ours) = compare(programs, agents, 8, rounds);
         let what = format!("{agents} agents, {} calls", 2 * agents + 1);
@@ -37,7 +37,7 @@ pub fn all(programs: &Programs, rounds: usize) {
         taken.push((agents, floor, ours));
     }
     each(&taken);
-    // Long replies: the cost of a chunk.
+    // Long replies: the cost per chunk.
     let (floor, ours) = compare(programs, 3, 2000, rounds);
     let what = "3 agents, 2,000 chunks a reply";
     times(&format!("{what}: wall, beside a bare client"), ours.wall_ms / 1e3, floor.wall_ms / 1e3, 1.2);
@@ -55,8 +55,8 @@ fn beside(floor: Taken, ours: Taken) -> String {
     )
 }
 
-/// What an agent costs, and whether the last one costs what the first did. Every judge is sent every answer, so that
-/// bytes grow with the square of the team: the bare client pays for them as well and shows how much that is.
+/// The cost per agent, and whether it grows with the team. Every judge receives every answer, so the bytes grow
+/// quadratically; the bare client pays for them as well and shows by how much.
 fn each(taken: &[(usize, Taken, Taken)]) {
     let of = |agents: usize| taken.iter().find(|(n, ..)| *n == agents).copied().unwrap();
     let (few, floor_few, ours_few) = of(PROMISED);
@@ -66,7 +66,7 @@ fn each(taken: &[(usize, Taken, Taken)]) {
     let floor = each(floor_few.cpu_ms, floor_many.cpu_ms);
     let got = format!("{ratio:.2} (the bare client: {floor:.2})");
     say(&format!("CPU an agent of {many} costs, beside one of {few}"), got, "at most 1.2", ratio <= 1.2);
-    // The slope of a line through all teams.
+    // The slope of a line through all team sizes.
     let points: Vec<(f64, f64)> =
         taken.iter().map(|(n, _, ours)| (*n as f64, ours.peak_mb * 1024.0)).collect();
     let (slope, fixed) = line(&points);
@@ -76,7 +76,7 @@ fn each(taken: &[(usize, Taken, Taken)]) {
     );
 }
 
-/// Start-up: what printing the help takes, beside a process that does nothing.
+/// Startup: the time of `--help`, compared to an empty process.
 fn help(programs: &Programs, rounds: usize) {
     let dir = TempDir::new().unwrap();
     let (mut floor, mut ours) = (Vec::new(), Vec::new());
@@ -88,7 +88,7 @@ fn help(programs: &Programs, rounds: usize) {
     below_ms(&format!("--help (an empty process: {:.1} ms)", floor.wall_ms), ours.wall_ms / 1e3, 10.0);
 }
 
-/// From the start of the process to the first model request at the server.
+/// From the start of the process to the first model request.
 fn first_request(programs: &Programs, rounds: usize) {
     let server = FakeModel::start_on_thread(Script::parliament());
     let mut times = Vec::new();
@@ -112,7 +112,7 @@ fn first_request(programs: &Programs, rounds: usize) {
     below_ms("start to first model request", median(times), 30.0);
 }
 
-/// A unanimous run of N agents, 2N + 1 requests, beside a client that makes the same.
+/// A unanimous run of N agents, 2N + 1 requests, compared to a client that makes the same requests.
 fn compare(programs: &Programs, agents: usize, chunks: usize, rounds: usize) -> (Taken, Taken) {
     let dir = TempDir::new().unwrap();
     let recorded = dir.path().join("requests.jsonl");

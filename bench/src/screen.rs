@@ -1,5 +1,4 @@
-//! The terminal UI, from outside: its first frame, keys while agents stream, what it costs to do nothing, a long
-//! transcript.
+//! The terminal UI: its first frame, keys while agents stream, the cost of idling, a long transcript.
 
 use crate::conversation::{Talk, config};
 use crate::measure::{Programs, cpu_of, median, percentile, resident_mb, timed};
@@ -8,17 +7,17 @@ use althing_testkit::{Althing, FakeModel, Reply, Script, Terminal};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(60);
-/// What a screen that can be used shows.
+/// What a usable screen shows.
 const READY: &str = "Type a message...";
-/// Agents that stream while somebody types, and the pause between two tokens of each: 200 a second.
+/// Agents that stream while the user types, and the pause between two tokens of each: 200 per second.
 const AGENTS: usize = 16;
 const PACE: Duration = Duration::from_millis(5);
-/// Keys that are pressed meanwhile.
+/// Number of keys pressed.
 const KEYS: usize = 600;
 /// Replies of the long transcript, and lines of each.
 const REPLIES: usize = 100;
 pub const LINES: usize = 1000;
-/// Lines of a short one.
+/// Lines of a short transcript.
 const FEW: usize = 100;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -46,14 +45,14 @@ fn first_frame(programs: &Programs, rounds: usize) {
     below_ms("start to first usable frame", median(times.collect()), 50.0);
 }
 
-/// Presses keys one after the other, each once the one before shows; gives what each took.
+/// Presses keys one after the other, each after the previous one is displayed; returns the time of each.
 fn press(terminal: &mut Terminal) -> Vec<f64> {
     let mut typed = "qz".to_owned();
     terminal.keys(&typed);
     terminal.wait_for(&typed, LIMIT);
     let mut times = Vec::new();
     while times.len() < KEYS {
-        // Forth and back, so that the text stays on one line.
+        // Back and forth, so that the text stays on one line.
         for letter in ('a'..='z').chain('a'..='j') {
             typed.push(letter);
             times.push(timed(|| drop(terminal.keys(&letter.to_string()).wait_for(&typed, LIMIT))).0);
@@ -68,7 +67,7 @@ fn press(terminal: &mut Terminal) -> Vec<f64> {
     times
 }
 
-/// As a quick typist would, and never in step with the frames.
+/// The pace of a fast typist, never in step with the frames.
 fn pause(n: usize) {
     std::thread::sleep(Duration::from_millis(25) + Duration::from_micros((n as u64 * 7919) % 30_000));
 }
@@ -93,7 +92,7 @@ fn streaming(programs: &Programs) {
     say("frames a second meanwhile", format!("{rate:.1}"), "at most 60", rate <= 60.0);
 }
 
-/// Frames drawn so far: each begins with its mark.
+/// Frames drawn so far: each begins with a synchronized-update sequence.
 fn frames_of(terminal: &Terminal) -> usize {
     let mark = b"\x1b[?2026h";
     terminal.raw().windows(mark.len()).filter(|piece| piece == mark).count()
@@ -109,7 +108,7 @@ fn idle(programs: &Programs) {
     say("CPU in 10 s of nothing", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
 }
 
-/// A session whose transcript has so many replies of so many lines; gives where it is and its id.
+/// A session with this many replies of this many lines; returns its command and its id.
 pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing, String) {
     let lines = "A line of a long reply, with some words in it.\n\n".repeat(lines);
     let mut talk = Talk::begin(
@@ -121,7 +120,7 @@ pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing
     (talk.althing, id)
 }
 
-/// A long transcript beside a short one: memory, and what a key takes.
+/// A long transcript compared to a short one: memory, and the time of a key.
 fn long(programs: &Programs) {
     let open = |replies: usize, lines: usize| {
         let (althing, id) = transcript(programs, replies, lines);

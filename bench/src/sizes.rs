@@ -1,4 +1,4 @@
-//! The binary itself, and what it takes from whoever hands it a config that is meant to hurt.
+//! The size of the binary, and the cost of rejecting malicious configs.
 
 use crate::measure::{Programs, measure_exit, medians};
 use crate::verdict::{below_mb, below_ms};

@@ -1,11 +1,11 @@
-//! The table for docs/performance.md: what was said, with the machine and the command.
+//! The table for docs/performance.md: the results, the machine and the command.
 
 use crate::measure::Programs;
 use crate::verdict::Line;
 use std::fmt::Write as _;
 use std::process::Command;
 
-/// Everything as markdown, ready to be pasted.
+/// All results as Markdown.
 pub fn markdown(programs: &Programs, lines: &[Line], rounds: usize) -> String {
     let mut text = String::new();
     writeln!(text, "{}\n", circumstances(programs, rounds)).unwrap();
@@ -50,7 +50,7 @@ pub fn circumstances(programs: &Programs, rounds: usize) -> String {
     )
 }
 
-/// How busy the machine is with other things.
+/// The load average of the machine.
 pub fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("unknown").to_owned()

@@ -1,4 +1,4 @@
-//! A team of agents and the model server that they ask.
+//! A team of agents and its model server.
 
 use crate::measure::Programs;
 use std::fmt::Write as _;
@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A zero-latency model server in a process of its own, so that its work is nobody else's.
+/// A zero-latency model server in its own process, so that its CPU time is not counted.
 pub struct Server {
     child: Child,
     pub url: String,
@@ -34,7 +34,7 @@ impl Drop for Server {
     }
 }
 
-/// Writes a config that MassGen reads as well: so many agents, each with a model of its own on this server.
+/// Writes a config that MassGen can read as well: this many agents, each with its own model on this server.
 pub fn config(dir: &Path, agents: usize, url: &str) -> String {
     let mut yaml = "agents:\n".to_owned();
     for n in 1..=agents {

@@ -1,4 +1,4 @@
-//! Programs in terminals: the way of their output, what attaching takes, and many of them at once.
+//! Programs in terminals: output throughput, attaching, and many terminals at once.
 
 use crate::measure::{Programs, median, timed};
 use crate::programs::{counting, flood, in_terminal, job, read_all, read_terminal, run, runner};
@@ -8,9 +8,9 @@ use althing_testkit::wait;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// How much a program writes where throughput is measured.
+/// Output for the throughput measurement.
 const MEBIBYTES: usize = 32;
-/// Terminals that are kept at once.
+/// Number of concurrent terminals.
 const TERMINALS: usize = 50;
 
 pub fn all(programs: &Programs, rounds: usize) {
@@ -37,7 +37,7 @@ fn throughput(programs: &Programs, what: &str, colours: bool, rounds: usize) {
     speed(what, median(ours), median(floor), 0.5);
 }
 
-/// The screen of a program that draws all the time, from asking to having it.
+/// The time to get the screen of a program that draws continuously.
 fn attach(programs: &Programs, rounds: usize) {
     let (dir, runner) = (TempDir::new().unwrap(), runner(programs));
     let job = job("t", ExecutionMode::Interactive, &flood(programs, 1_000_000, true), dir.path());

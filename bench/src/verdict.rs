@@ -1,23 +1,23 @@
-//! Says a number beside what it should be, and keeps what was said for the table at the end.
+//! Prints measurements with their targets, and stores them for the table at the end.
 
 use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A number that was measured.
+/// A measurement.
 #[derive(Clone, Debug)]
 pub struct Line {
     pub group: &'static str,
     pub what: String,
     pub got: String,
-    /// What was promised, and whether it is so; nothing was promised of some numbers.
+    /// The target and whether it is met; None for measurements without a target.
     pub promise: Option<(String, bool)>,
 }
 
-/// What was said so far. Groups measure one after the other, but a number may come from any thread.
+/// The results so far. Groups run one after the other, but a measurement may come from any thread.
 struct Said {
     group: &'static str,
     lines: Vec<Line>,
-    /// A table follows on standard output; until then it is kept free.
+    /// Whether standard output is reserved for the table.
     table: bool,
 }
 
@@ -27,12 +27,12 @@ fn said() -> MutexGuard<'static, Said> {
     SAID.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// From now on lines go to standard error: standard output is for the table.
+/// Sends lines to standard error from now on, because standard output is for the table.
 pub fn keep_stdout_for_the_table() {
     said().table = true;
 }
 
-/// Prints text that is no number.
+/// Prints text that is not a measurement.
 pub fn tell(text: &str) {
     if said().table {
         eprintln!("{text}");
@@ -41,13 +41,13 @@ pub fn tell(text: &str) {
     }
 }
 
-/// The lines that follow are of this group.
+/// Starts a group.
 pub fn begin(group: &'static str) {
     tell(&format!("\n{group}"));
     said().group = group;
 }
 
-/// Everything that was said.
+/// All results.
 pub fn lines() -> Vec<Line> {
     said().lines.clone()
 }
@@ -63,24 +63,24 @@ fn add(what: &str, got: String, promise: Option<(String, bool)>) {
     said.lines.push(Line { group, what: what.to_owned(), got, promise });
 }
 
-/// Prints a number, what was wanted of it, and whether it is so.
+/// Prints a measurement with its target.
 pub fn say(what: &str, got: impl Display, wanted: &str, met: bool) {
     add(what, got.to_string(), Some((wanted.to_owned(), met)));
 }
 
-/// Prints a number of which nothing was promised.
+/// Prints a measurement without a target.
 pub fn note(what: &str, got: impl Display) {
     add(what, got.to_string(), None);
 }
 
-/// Speed beside a floor's: both took so long for the same work.
+/// Compares speeds: both took this long for the same work.
 pub fn speed(what: &str, ours: f64, floor: f64, at_least: f64) {
     let ratio = floor / ours;
     let got = format!("{ratio:.2} ({:.1} ms, floor {:.1} ms)", ours * 1e3, floor * 1e3);
     say(what, got, &format!("at least {at_least}"), ratio >= at_least);
 }
 
-/// Time beside a floor's that it may not pass by much.
+/// Compares times: ours may exceed the baseline by this factor.
 pub fn times(what: &str, ours: f64, floor: f64, at_most: f64) {
     let ratio = ours / floor;
     let got = format!("{ratio:.2} ({:.1} ms, floor {:.1} ms)", ours * 1e3, floor * 1e3);
@@ -97,7 +97,7 @@ pub fn below_mb(what: &str, ours: f64, limit_mb: f64) {
     say(what, format!("{ours:.1} MB"), &format!("under {limit_mb} MB"), ours < limit_mb);
 }
 
-/// A number that must be exactly so.
+/// A number that must match exactly.
 pub fn exactly(what: &str, got: usize, wanted: usize) {
     say(what, got, &wanted.to_string(), got == wanted);
 }

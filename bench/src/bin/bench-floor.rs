@@ -1,8 +1,8 @@
-//! The floor: a bare HTTP client that makes the same requests as a run, with nothing around it.
+//! The baseline: a bare HTTP client that makes the same requests as a run.
 //!
 //! `bench-floor nothing` is an empty process; `bench-floor requests URL FILE N` posts the recorded bodies in a run's
-//! three waves (N answers, N votes, the rest), reading every reply to its end; `bench-floor flood N plain|coloured`
-//! writes N MiB of a build log; `bench-floor clock N` says N times what time it is, every ten milliseconds.
+//! three waves (N answers, N votes, the rest) and reads every reply to its end; `bench-floor flood N plain|coloured`
+//! writes N MiB of a build log; `bench-floor clock N` prints the time N times, every ten milliseconds.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads its input")]
 #![allow(
     clippy::unwrap_used,
@@ -47,7 +47,7 @@ fn main() {
     });
 }
 
-/// The requests go over plain HTTP; without this the client would load the system's certificates for nothing.
+/// The requests use plain HTTP; without this the client would needlessly load the system's certificates.
 fn tls() -> rustls::ClientConfig {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config =
@@ -70,14 +70,14 @@ fn flood(mebibytes: usize, colours: bool) {
     let block = build_log::block(colours);
     let mut out = std::io::stdout().lock();
     for _ in 0..mebibytes {
-        // Whoever reads may have left.
+        // The reader may have exited.
         if out.write_all(&block).is_err() {
             return;
         }
     }
 }
 
-/// In nanoseconds since 1970, a line each.
+/// Nanoseconds since 1970, one per line.
 fn clock(times: usize) {
     let mut out = std::io::stdout().lock();
     for _ in 0..times {

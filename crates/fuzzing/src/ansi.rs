@@ -1,4 +1,5 @@
-//! Output of programs on pipes, made plain: nothing that a terminal acts on is left, wherever the reads were cut.
+//! Cleaning of program output from pipes: the result contains nothing that a terminal acts on, however the reads are
+//! split.
 
 use crate::cut::{choice, pieces};
 use althing_runner::{Cleaner, clean};
@@ -10,7 +11,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let acts = |c: &char| c.is_control() && *c != '\n' && *c != '\t';
     assert_eq!(text.chars().find(acts), None, "{text:?}");
     assert_eq!(clean(&text), text, "plain text is changed");
-    // A move to the right of a few bytes may be many spaces; nothing else grows.
+    // A short cursor-right sequence may become many spaces; nothing else grows.
     assert!(text.len() <= bytes.len() * 500 + 16, "{} bytes became {}", bytes.len(), text.len());
 }
 

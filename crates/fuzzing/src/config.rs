@@ -1,4 +1,4 @@
-//! Configs, workflows and `.env` files that strangers wrote: a report whose places exist, the same every time.
+//! Configs, workflows and `.env` files from untrusted sources: the report is deterministic and its positions exist.
 
 use althing_config::{
     Purpose, Report, Source, Style, WorkflowContext, check as check_config, load_workflow, parse_dotenv,
@@ -6,9 +6,9 @@ use althing_config::{
 };
 use althing_protocol::AGENT_KINDS;
 
-/// Problems that are kept of each kind, and the one that says how many were not.
+/// Limit on reported problems of each kind, plus the one that states how many were omitted.
 const MOST_PROBLEMS: usize = 201;
-/// Longest part of a line that is quoted.
+/// Longest quoted part of a line.
 const LONGEST_QUOTE: usize = 160;
 
 pub(crate) fn check(bytes: &[u8]) {

@@ -1,11 +1,11 @@
-//! Cuts bytes into pieces, the same way for the same number.
+//! Splits bytes into pieces, deterministically for a given number.
 
-/// The first byte as a number that decides something, and the rest.
+/// The first byte as a number that selects something, and the rest.
 pub(crate) fn choice(bytes: &[u8]) -> (u8, &[u8]) {
     bytes.split_first().map_or((0, bytes), |(first, rest)| (*first, rest))
 }
 
-/// The bytes in pieces; 0 cuts them one by one.
+/// The bytes in pieces; 0 splits them into single bytes.
 pub(crate) fn pieces(bytes: &[u8], how: u8) -> Vec<&[u8]> {
     if how == 0 {
         return bytes.chunks(1).collect();

@@ -1,7 +1,7 @@
-//! What models write as arguments of the file tools: one call a line, the tool's name, a space, its arguments.
+//! Arguments of the file tools as models write them: one call per line, the tool's name, a space, its arguments.
 //!
-//! Tried in a yard with an agent's workspace, a view, context paths, and canaries all around it. Whatever is called,
-//! nothing outside changes, no canary is told, and every call has an outcome of its own.
+//! The calls run in a directory with an agent's workspace, a view, context paths, and canary files around them.
+//! Whatever is called, nothing outside changes, no canary is revealed, and every call has its own outcome.
 
 use althing_protocol::{ContextAccess, ContextPath, ToolCall, ToolHost};
 use althing_workspace::{FileHost, FilePolicy, ToolSet};
@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// What stands in every file that the agent was not given.
+/// The content of every file that the agent has no access to.
 const CANARY: &str = "canary-7f3a-outside";
-/// Calls of one input: enough for one to build on another.
+/// Calls per input: enough for one to build on another.
 const MOST_CALLS: usize = 8;
-/// The longest result of a tool, generously.
+/// A generous limit on a tool's result.
 const MOST_RESULT: usize = 1024 * 1024;
 
 thread_local! {
@@ -33,7 +33,7 @@ struct Yard {
     base: PathBuf,
     host: FileHost,
     runtime: Runtime,
-    /// Everything that must stay as it is.
+    /// Everything that must not change.
     outside: BTreeMap<PathBuf, String>,
 }
 
@@ -84,7 +84,7 @@ impl Yard {
         self.base.join("project/.althing/run/workspaces/me")
     }
 
-    /// Puts what an agent may change back to where it was.
+    /// Restores what an agent may change.
     fn furnish(&self) {
         let given = [self.workspace(), self.base.join("project")];
         for dir in &given {
@@ -135,14 +135,14 @@ impl Yard {
         self.furnish();
     }
 
-    /// A line as a call; `@` in it is where the yard is.
+    /// Parses a line as a call; `@` stands for the test directory.
     fn call(&self, line: &str) -> ToolCall {
         let line = line.replace('@', &self.base.to_string_lossy());
         let (name, arguments) = line.split_once(' ').unwrap_or((&line, "{}"));
         ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() }
     }
 
-    /// Everything in the yard that the agent may not change.
+    /// Everything in the test directory that the agent must not change.
     fn look_outside(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         look(&self.base, &mut all);

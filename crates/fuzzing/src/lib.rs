@@ -1,8 +1,8 @@
-//! What must hold for any bytes at every place where bytes come from others: one check for each place.
+//! Properties that must hold for any untrusted bytes: one check per entry point.
 //!
-//! A check panics where something does not hold. The tests replay every seed and every crasher of the past through them
-//! (`tests/seeds.rs`, on stable, in seconds); `scripts/fuzz` lets libFuzzer look for new ones (`fuzz/`, on nightly). Never
-//! part of the product.
+//! A check panics if a property is violated. The tests replay every seed and every earlier crash (`tests/seeds.rs`, on
+//! stable, in seconds); `scripts/fuzz` searches for new ones with libFuzzer (`fuzz/`, on nightly). Not part of the
+//! product.
 #![expect(clippy::disallowed_methods, reason = "the file tools are tried in a directory of their own")]
 #![allow(
     clippy::unwrap_used,
@@ -22,7 +22,7 @@ mod screen;
 mod terminal;
 mod wires;
 
-// What an engine would say, and what may reach a terminal: the same as the screen's own tests use.
+// Scripted sessions, and the check of what may reach a terminal: shared with the tests of the screen.
 #[path = "../../tui/tests/foreign/mod.rs"]
 mod foreign;
 #[path = "../../tui/tests/script/mod.rs"]
@@ -34,16 +34,16 @@ mod foreign;
 )]
 mod script;
 
-/// One place where bytes come from others.
+/// An entry point for untrusted bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its name, and that of its corpus.
     pub name: &'static str,
-    /// Panics where something does not hold for these bytes.
+    /// Panics if a property does not hold for these bytes.
     pub check: fn(&[u8]),
 }
 
-/// Every target.
+/// All entry points.
 pub const TARGETS: &[Target] = &[
     Target { name: "ansi", check: ansi::check },
     Target { name: "config", check: config::check },
@@ -55,7 +55,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "wires", check: wires::check },
 ];
 
-/// Checks these bytes at the place of that name.
+/// Checks these bytes at the entry point of that name.
 pub fn check(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.unwrap_or_else(|| panic!("there is no target {name}")).check)(bytes);

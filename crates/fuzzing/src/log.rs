@@ -1,8 +1,8 @@
-//! Logs that were cut, overwritten or made up: every whole line before the damage is kept, no byte is lost, and what was
-//! repaired once is not repaired again.
+//! Truncated, overwritten or forged logs: every complete line before the damage is kept, no byte is lost, and a
+//! repaired log is not repaired again.
 //!
-//! A first byte of `g` means: a good log, damaged as the rest says, four bytes for each blow. Anything else is a log as it
-//! stands.
+//! A first byte of `g` selects a valid log, damaged as the rest says, four bytes per change. Anything else is a log as
+//! given.
 
 use crate::cut::choice;
 use althing_disk::Disk;
@@ -17,7 +17,7 @@ use std::sync::{Arc, LazyLock};
 
 const STATE: &str = "/home/state";
 
-/// A log that nothing is wrong with, and its events.
+/// A valid log, and its events.
 static GOOD: LazyLock<(Vec<Arc<Event>>, Vec<u8>)> = LazyLock::new(|| {
     let events: Vec<Arc<Event>> = (1..=40).map(|seq| Arc::new(event(seq))).collect();
     let disk = SimDisk::new(1);
@@ -59,7 +59,7 @@ pub(crate) fn check(bytes: &[u8]) {
     any(&log, lines);
 }
 
-/// Whatever the log, what holds; `lines` of it are known to be as they were written.
+/// The properties of any log; `lines` of it are known to be as written.
 fn any(log: &[u8], lines: usize) {
     let disk = SimDisk::new(3);
     drop(manager(&disk).create(&id()).expect("a new session"));
@@ -90,7 +90,7 @@ fn any(log: &[u8], lines: usize) {
         return goes_on(&disk, log, good, &events, opened);
     }
     assert_eq!(everything(&disk), before, "a log that is refused was changed");
-    // A person's repair cuts more than opening does.
+    // An explicit repair cuts more than opening does.
     if let Ok(opened) = manager(&disk).repair(&id()) {
         return goes_on(&disk, log, good, &events, opened);
     }
@@ -101,7 +101,7 @@ fn whole_lines(log: &[u8]) -> usize {
     log.split(|byte| *byte == b'\n').count() - 1
 }
 
-/// An opened session holds what was good, keeps the rest aside, and takes the next event.
+/// An opened session contains what was valid, stores the rest aside, and accepts the next event.
 fn goes_on(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], opened: OpenedSession) {
     assert_eq!(opened.events, events, "opening and reading disagree");
     assert_eq!(opened.notices.len(), usize::from(good < log.len()), "damage is told once");
@@ -120,7 +120,7 @@ fn goes_on(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], opene
     assert_eq!(read.damage, None);
 }
 
-/// Every file of the session but its lock.
+/// Every file of the session except its lock.
 fn everything(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
     let mut names = disk.list(&path("")).expect("a session");
     names.sort();

@@ -1,7 +1,7 @@
-//! What MCP clients send to our server: whatever the lines, every answer is one of JSON-RPC, and the next good request is
-//! answered.
+//! Messages of MCP clients to our server: whatever the lines, every response is valid JSON-RPC, and the next valid
+//! request is answered.
 //!
-//! With a first byte of `h` the lines come where a client should have introduced itself; else after it has.
+//! With a first byte of `h` the lines arrive before the client's handshake, else after it.
 
 use crate::cut::{choice, pieces};
 use althing_mcp::{
@@ -13,10 +13,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
 
-/// The largest input that is tried, and room for all that is answered.
+/// The largest input, with room for all responses.
 const ROOM: usize = 64 * 1024;
 const PIPE: usize = 16 * 1024 * 1024;
-/// Nobody may guess it, so that nobody cancels the request that must be answered.
+/// An unguessable id, so that no input cancels the request that must be answered.
 const LAST: &str = "the-last-request-5b1f0c";
 const HELLO: &str = concat!(
     r#"{"jsonrpc":"2.0","id":"hello","method":"initialize","params":{"protocolVersion":"2025-11-25","#,
@@ -30,7 +30,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let (mode, rest) = choice(bytes);
     let (how, lines) = choice(rest);
     let lines = &lines[..lines.len().min(ROOM)];
-    // Waiting costs no time here.
+    // Time is paused, so waiting is free.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let runtime = runtime.expect("a runtime");
     runtime.block_on(async {
@@ -45,7 +45,7 @@ pub(crate) fn check(bytes: &[u8]) {
             writer.write_all(HELLO.as_bytes()).await.expect("room");
         }
         for piece in pieces(lines, how.max(1)) {
-            // A server that was never introduced may hang up.
+            // A server may disconnect before the handshake.
             assert!(writer.write_all(piece).await.is_ok() || !introduced, "the server hung up");
         }
         let last = json!({"jsonrpc": "2.0", "id": LAST, "method": "tools/list"});
@@ -69,12 +69,12 @@ pub(crate) fn check(bytes: &[u8]) {
     });
 }
 
-/// One message of JSON-RPC.
+/// Checks one JSON-RPC message.
 fn valid(message: &Value) {
     assert_eq!(message["jsonrpc"], "2.0", "{message}");
     let kinds = ["method", "result", "error"].iter().filter(|name| message.get(**name).is_some()).count();
     assert_eq!(kinds, 1, "{message}");
-    // An error about a line whose id could not be read has none: MCP allows that.
+    // An error about a line whose id could not be parsed has none; MCP allows that.
     assert!(
         message.get("result").is_none() || message.get("id").is_some(),
         "an answer to nothing: {message}"
@@ -84,7 +84,7 @@ fn valid(message: &Value) {
     }
 }
 
-/// Runs that end as soon as they begin; one whose task begins with `hold` waits to be cancelled.
+/// Runs that end immediately; one whose task begins with `hold` waits to be cancelled.
 #[derive(Default)]
 struct Runs(Mutex<Vec<(LaunchRun, Option<RunStatus>)>>);
 
@@ -176,7 +176,7 @@ impl RunService for Runs {
     }
 }
 
-/// A run's end at once, or silence until it is dropped.
+/// The end of a run at once, or silence until it is dropped.
 struct Feed(Option<RunOutcome>);
 
 impl RunFeed for Feed {

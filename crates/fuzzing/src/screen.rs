@@ -1,5 +1,5 @@
-//! What models, tools and people write, on our own screen: text and Markdown of any kind, at any size of the screen, in
-//! full and in plain lines; nothing of it acts on the terminal.
+//! Text of models, tools and users on our screen: any text and Markdown, at any size of the screen, in full and in
+//! plain lines; nothing of it acts on the terminal.
 
 use crate::cut::choice;
 use crate::foreign::{foreign, written};

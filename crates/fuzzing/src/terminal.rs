@@ -1,5 +1,5 @@
-//! What programs write to the terminals that they are in: the emulator draws it, and of that only letters, colours and
-//! moves of our own reach the terminal of whoever attaches.
+//! Output of programs in terminals: the emulator draws it, and only letters, colors and our own cursor moves reach the
+//! terminal of an attached user.
 
 use crate::cut::{choice, pieces};
 use crate::foreign::{foreign, written};
@@ -12,7 +12,7 @@ use regex::bytes::Regex;
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
-/// All that a program is ever told about its terminal; no word of its own comes back to it.
+/// All responses that a program may get from its terminal; none contains its own text.
 static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
     let answers = [
         r"\x1b\[\?62;22c",
@@ -28,10 +28,10 @@ static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
     ];
     Regex::new(&format!("^(?:{})*$", answers.join("|"))).expect("a pattern")
 });
-/// Answers that nobody reads are not kept beyond this, of one read.
+/// Limit on buffered responses per read.
 const MOST_ANSWERS: usize = 8 * 1024;
 
-/// The machine that the screen asks for nothing.
+/// A host that provides nothing.
 pub(crate) struct Nowhere;
 
 impl TuiHost for Nowhere {
@@ -42,7 +42,7 @@ impl TuiHost for Nowhere {
 
 thread_local! {
     static READERS: ScreenReaders = ScreenReaders::built_in().expect("built-in patterns are patterns");
-    /// A screen that is attached to a program; it shows what it is given.
+    /// A screen attached to a program; it shows what it is given.
     static ATTACHED: RefCell<App> = RefCell::new(attached());
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn check(bytes: &[u8]) {
         assert_eq!(in_pieces, answers);
     }
 
-    // Sizes change under the program's hands.
+    // The size changes while the program runs.
     let mut sized = FuzzTerminal::new(u16::from(how), 3);
     for (n, piece) in (0..).zip(pieces(bytes, how.max(8))) {
         let (clean, _) = sized.feed(piece);
@@ -76,7 +76,7 @@ pub(crate) fn check(bytes: &[u8]) {
     show(&screen);
 }
 
-/// What is on a screen is letters; gives it.
+/// Checks that a screen contains only letters, and returns it.
 fn held(drawn: &FuzzTerminal) -> Screen {
     let screen = drawn.screen();
     assert!(screen.cursor.is_none_or(|(col, row)| col < screen.cols && usize::from(row) < screen.rows.len()));
@@ -98,7 +98,7 @@ fn only_letters(text: &str) {
     assert!(!text.contains(acts), "{text:?}");
 }
 
-/// Draws it for whoever attaches, and looks at every byte that reaches the outer terminal.
+/// Draws the screen for an attached user, and checks every byte that reaches the outer terminal.
 fn show(screen: &Screen) {
     ATTACHED.with_borrow_mut(|app| {
         app.show_attached(Some(screen.clone()));

@@ -1,12 +1,12 @@
-//! What model servers send: streams of every wire, replies in one piece, refusals.
+//! Responses of model servers: streams of every wire format, complete replies, error responses.
 //!
-//! The first letter names the wire (`c`hat completions, as Ollama speaks them too, `r`esponses, `m`essages, `g`emini), the
-//! second decides where the network cuts.
+//! The first letter selects the wire format (`c`hat completions, also used by Ollama, `r`esponses, `m`essages,
+//! `g`emini), the second decides how the network splits the data.
 
 use crate::cut::{choice, pieces};
 use althing_llm::fuzzing::{Heard, refused, streamed, whole};
 
-/// The largest reply that is taken: the limit of the product.
+/// The largest accepted reply: the product's limit.
 const MOST_TEXT: usize = 4 * 1024 * 1024;
 
 pub(crate) fn check(bytes: &[u8]) {

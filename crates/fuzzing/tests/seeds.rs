@@ -1,4 +1,4 @@
-//! Every seed, and everything that ever broke a check, is checked on every change; so are simple mutations of the seeds.
+//! Every seed and every earlier crash is checked on every change; so are simple mutations of the seeds.
 #![expect(clippy::disallowed_methods, reason = "it reads the seeds")]
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +11,7 @@ use althing_fuzzing::TARGETS;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Panics of tasks that nobody waits for count as well.
+/// Counts panics of detached tasks as well.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn fuzz() -> PathBuf {
@@ -26,7 +26,7 @@ fn seeds(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
     files.into_iter().map(|file| (file.clone(), std::fs::read(file).unwrap())).collect()
 }
 
-/// Checks one target with all its seeds, each as it is and in so many variations.
+/// Checks one target with all its seeds, each unchanged and in this many variations.
 fn replay(name: &str, variations: usize) {
     let target = TARGETS.iter().find(|target| target.name == name).unwrap();
     let usual = std::panic::take_hook();

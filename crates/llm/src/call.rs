@@ -1,6 +1,6 @@
-//! One agent's way to a model behind a wire: how one call of the port becomes attempts, and what its caller is told.
+//! A model behind an HTTP API: turns one call of the `Backend` port into attempts, and reports the outcome.
 //!
-//! The same for every wire. Decides nothing about what is said; `wire` has that.
+//! Independent of the wire format; `wire` translates requests and replies.
 
 use crate::error::{BuildError, Failure, clean};
 use crate::http::{HttpClient, is_local};
@@ -21,18 +21,18 @@ use reqwest::{Method, Request, Url};
 use std::sync::Arc;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often one call may be said another way because the provider refused a field.
+/// How often one call may be reworded because the provider rejected a field.
 const CORRECTIONS: u32 = 3;
 
-/// One agent's way to a model.
+/// A model behind an HTTP API, for one agent.
 pub(crate) struct ApiBackend<W> {
     info: BackendInfo,
     provider: &'static Provider,
     client: reqwest::Client,
     url: Url,
-    /// All marked sensitive, so that no `Debug` shows them.
+    /// All marked sensitive, so that `Debug` output does not show them.
     headers: HeaderMap,
-    /// What no message may contain.
+    /// Values that must not appear in any message.
     secrets: Vec<Secret>,
     limits: Limits,
     price: Option<Price>,
@@ -40,14 +40,14 @@ pub(crate) struct ApiBackend<W> {
     wire: W,
 }
 
-/// The name of the section's model.
+/// The model name from the config.
 pub(crate) fn model(config: &BackendConfig) -> Result<String, BuildError> {
     let model = config.model.clone().filter(|model| !model.trim().is_empty());
     model.ok_or_else(|| BuildError::NoModel { kind: config.kind.clone() })
 }
 
 impl<W: Wire> ApiBackend<W> {
-    /// Checks the rest of the section, so that a call can only fail for what happens on the wire.
+    /// Checks the rest of the config, so that a call can fail only for what happens on the wire.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,
@@ -123,7 +123,7 @@ impl<W: Wire> ApiBackend<W> {
         );
     }
 
-    /// Its words are without keys already.
+    /// The message has already been cleaned of keys.
     fn log_failure(&self, failure: &Failure, ms: u64, retries: u32) {
         tracing::warn!(
             provider = self.info.kind,
@@ -138,7 +138,7 @@ impl<W: Wire> ApiBackend<W> {
         );
     }
 
-    /// One attempt, in its turn. What it costs is added to `spent`, unless it failed: then the failure carries it.
+    /// One attempt, subject to the rate limits. Its cost is added to `spent`; on failure, the failure carries the cost.
     async fn attempt(
         &self,
         body: &Bytes,
@@ -190,7 +190,7 @@ impl<W: Wire> ApiBackend<W> {
         BackendError { kind, message, hint: hint.map(String::from).or_else(|| self.hint(kind)), usage }
     }
 
-    /// What a person can do about a kind of failure.
+    /// What the user can do about a kind of failure.
     fn hint(&self, kind: BackendErrorKind) -> Option<String> {
         let words = self.wire.words();
         let host = self.url.host_str().unwrap_or_default();

@@ -1,7 +1,7 @@
-//! Puts tool calls together from the fragments in which they stream.
+//! Assembles tool calls from streamed fragments.
 //!
-//! Decides which call a fragment belongs to, for providers that number their calls well, badly or not at all. Must
-//! never hand out a call before the whole reply has ended well: `finish` is called only then.
+//! Decides which call a fragment belongs to, for providers that number their calls correctly, incorrectly or not at
+//! all. No call is returned before the whole reply has ended successfully: `finish` is called only then.
 
 use crate::error::Failure;
 use crate::limits::{ARGUMENT_BYTES, TOOL_CALLS};
@@ -9,17 +9,17 @@ use althing_protocol::{BackendErrorKind, ToolCall};
 use serde::de::IgnoredAny;
 use std::collections::HashSet;
 
-/// A piece of a call, as it came.
+/// A fragment of a tool call.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Fragment<'a> {
-    /// The provider's number for the call.
+    /// The provider's index of the call.
     pub(crate) index: Option<u32>,
     pub(crate) id: &'a str,
     pub(crate) name: &'a str,
     pub(crate) arguments: &'a str,
 }
 
-/// The calls of one reply so far.
+/// The tool calls of one reply so far.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     slots: Vec<Slot>,
@@ -35,17 +35,16 @@ struct Slot {
 }
 
 impl Calls {
-    /// Whether there are none.
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// What the calls cost in output tokens, roughly.
+    /// Estimated output tokens of the calls.
     pub(crate) fn estimated_tokens(&self) -> u64 {
         self.bytes.div_ceil(4) as u64
     }
 
-    /// Adds a fragment. Gives the tool's name when the fragment is the first to say it.
+    /// Adds a fragment. Returns the tool's name if this fragment is the first to contain it.
     pub(crate) fn add(&mut self, fragment: Fragment<'_>) -> Result<Option<&str>, Failure> {
         let Fragment { index, id, name, arguments } = fragment;
         self.bytes += arguments.len() + name.len() + id.len();
@@ -79,11 +78,12 @@ impl Calls {
         Ok(None)
     }
 
-    /// Where a fragment belongs.
+    /// Finds the slot that a fragment belongs to.
     fn place(&self, index: Option<u32>, id: &str, name: &str, arguments: &str) -> Place {
         let known = match index {
             Some(_) => self.slots.iter().rposition(|slot| slot.index == index),
-            // Without a number a name begins a call, and anything else goes on with the call of its id or the last.
+            // Without an index, a fragment with a name starts a call; any other fragment continues the call with its
+            // id, or the last call.
             None if !id.is_empty() => self.slots.iter().rposition(|slot| slot.id == id),
             None => self.slots.len().checked_sub(1),
         };
@@ -97,8 +97,8 @@ impl Calls {
         if name.is_empty() || slot.name.is_empty() {
             return Place::Known(at);
         }
-        // A second name for the same number: the next whole call under a reused number, the same call said twice, or
-        // just the name repeated on every fragment.
+        // A second name for the same index is the next complete call under a reused index, a repeated call, or a
+        // provider that repeats the name on every fragment.
         let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
         let next_whole = arguments.trim_start().starts_with('{') && is_whole(&slot.arguments);
         if !other_id && next_whole && slot.name == name && slot.arguments == arguments && !id.is_empty() {
@@ -110,7 +110,7 @@ impl Calls {
         Place::Known(at)
     }
 
-    /// The calls, each with a name and an id of its own.
+    /// The calls, each with a name and a unique id.
     pub(crate) fn finish(self) -> Result<Vec<ToolCall>, Failure> {
         let mut seen = HashSet::new();
         let mut calls = Vec::with_capacity(self.slots.len());
@@ -155,7 +155,8 @@ mod tests {
         calls.add(Fragment { index: piece.index, id, name, arguments: &arguments })
     }
 
-    /// The calls that come of these fragments, as `id name arguments`, and the names as they were announced.
+    /// The calls assembled from these fragments, as `id name arguments`, and the names in the order they were
+    /// announced.
     fn put_together(fragments: &[&str]) -> (Vec<String>, Vec<String>) {
         let mut calls = Calls::default();
         let mut announced = Vec::new();

@@ -1,7 +1,7 @@
-//! A reply in the making, in no wire's words, and the judgement whether it ended well.
+//! A partial reply, independent of the wire format, and the decision whether it ended successfully.
 //!
-//! Must never give out a reply that was cut: half an answer reads like a whole one, and half a tool call may do harm.
-//! The wires only translate their frames into what is said here.
+//! A truncated reply is never returned: half an answer reads like a whole one, and half a tool call may do harm. The
+//! wire formats only translate their frames into calls of this module.
 
 use crate::calls::{Calls, Fragment};
 use crate::error::Failure;
@@ -10,43 +10,43 @@ use crate::prices::Counted;
 use althing_protocol::{BackendErrorKind, Delta, DeltaSink, Reply};
 use althing_text::estimate_tokens;
 
-/// How the bytes of a reply ended.
+/// How the response body ended.
 #[derive(Clone, Debug)]
 pub(crate) enum Ended {
-    /// The body came to its end.
+    /// The body ended normally.
     Whole,
-    /// It broke off, or was broken off, for this reason.
+    /// The body broke off, or reading was aborted, for this reason.
     Broken(Failure),
 }
 
 /// Why the model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Finish {
-    /// It said what it had to say, or waits for its tools.
+    /// It finished, or waits for tool results.
     Good,
     /// It reached the output limit.
     Length,
-    /// The provider withheld the reply, or the rest of it; with the provider's word for why.
+    /// The provider withheld the reply or the rest of it; with the provider's reason.
     Withheld(String),
-    /// The model wrote what the provider could not understand itself; with the provider's word for it.
+    /// The provider could not parse the model's output; with the provider's term for it.
     Garbled(String),
 }
 
-/// A reply in the making.
+/// A partial reply.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     text: String,
     reasoning: String,
     calls: Calls,
     finish: Option<Finish>,
-    /// What the provider counted.
+    /// Token counts reported by the provider.
     pub(crate) counted: Option<Counted>,
-    /// The provider has said that the stream is over.
+    /// Whether the provider signaled the end of the stream.
     pub(crate) done: bool,
 }
 
 impl Draft {
-    /// More text.
+    /// Appends text.
     pub(crate) fn text(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         if !more.is_empty() {
             grow(&mut self.text, more)?;
@@ -55,7 +55,7 @@ impl Draft {
         Ok(())
     }
 
-    /// More reasoning.
+    /// Appends reasoning.
     pub(crate) fn reasoning(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         if !more.is_empty() {
             grow(&mut self.reasoning, more)?;
@@ -64,7 +64,7 @@ impl Draft {
         Ok(())
     }
 
-    /// More of a tool call.
+    /// Adds a fragment of a tool call.
     pub(crate) fn call(
         &mut self,
         fragment: Fragment<'_>,
@@ -76,27 +76,27 @@ impl Draft {
         Ok(())
     }
 
-    /// The model stopped.
+    /// Records why the model stopped.
     pub(crate) fn finish(&mut self, finish: Finish) {
         self.finish = Some(finish);
     }
 
-    /// Whether the reply itself is complete, whatever may still follow.
+    /// Whether the reply is complete, even if the stream continues.
     pub(crate) fn is_finished(&self) -> bool {
         self.done || self.finish.is_some()
     }
 
-    /// Whether there is anything in it that its reader could act on.
+    /// Whether it contains neither text nor tool calls.
     fn is_empty(&self) -> bool {
         self.text.trim().is_empty() && self.calls.is_empty()
     }
 
-    /// What the reply has cost so far: as the provider counted, else by estimate.
+    /// Tokens used so far: as reported by the provider, else estimated.
     fn count(&self, input_estimate: u64) -> Counted {
         let reasoning = estimate_tokens(&self.reasoning);
         let output = estimate_tokens(&self.text) + self.calls.estimated_tokens() + reasoning;
         match self.counted {
-            // A stream that broke off was only half counted.
+            // A stream that broke off reported only its input tokens.
             Some(counted) if counted.output == 0 => Counted { output, ..counted },
             Some(counted) => counted,
             None if output == 0 => Counted::default(),
@@ -104,8 +104,8 @@ impl Draft {
         }
     }
 
-    /// The reply, if it ended well. `input_estimate` stands in where the provider counted nothing. The reply's own
-    /// usage is left to whoever knows the price.
+    /// The reply, if it ended successfully. `input_estimate` is used if the provider reported no counts. The caller,
+    /// which knows the price, fills in the reply's usage.
     pub(crate) fn end(self, ended: Ended, input_estimate: u64) -> Result<(Reply, Counted), Failure> {
         let counted = self.count(input_estimate);
         match self.judge(ended) {

@@ -1,76 +1,42 @@
-//! The failures of this crate: of building a backend, and of one attempt at a call.
+//! Errors of this crate: of building a backend, and of one attempt at a call.
 //!
-//! Here is decided what a failure is called, whether it is worth another try, and what a person is told to do. No
-//! message here may ever carry a key: provider texts pass through [`clean`].
+//! Decides the kind of a failure, whether it is retried, and the hint for the user. No message may contain a key:
+//! provider texts pass through [`sanitize`].
 
 use crate::limits::{MAX_RETRIES, MAX_SLOW_RETRIES, PROVIDER_MESSAGE_CHARS};
 use crate::prices::Counted;
 use althing_protocol::BackendErrorKind;
 use std::time::Duration;
 
-/// Why a backend could not be built. None of these goes away by trying again.
+/// Why a backend could not be built. Retrying does not help with any of these.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildError {
-    /// No wire of ours speaks to it.
+    /// No wire format supports this backend type.
     #[error("backend type `{kind}` is not supported")]
     UnknownKind {
         /// The config's `backend.type`.
         kind: String,
     },
-    /// The type has no default model.
     #[error("backend type `{kind}` needs a `model`")]
-    NoModel {
-        /// The config's `backend.type`.
-        kind: String,
-    },
-    /// The type has no address of its own.
+    NoModel { kind: String },
     #[error("backend type `{kind}` needs a `base_url`")]
-    NoAddress {
-        /// The config's `backend.type`.
-        kind: String,
-    },
-    /// The address is not one.
+    NoAddress { kind: String },
     #[error("`base_url` of backend type `{kind}` is not an http or https address")]
-    BadAddress {
-        /// The config's `backend.type`.
-        kind: String,
-    },
-    /// The key has characters that no header can carry.
+    BadAddress { kind: String },
     #[error("the API key of backend type `{kind}` has characters that cannot be sent in a header")]
-    BadKey {
-        /// The config's `backend.type`.
-        kind: String,
-    },
-    /// A header's name or value cannot be sent.
+    BadKey { kind: String },
     #[error("header `{name}` cannot be sent: its name or value is not valid in HTTP")]
-    BadHeader {
-        /// The header's name.
-        name: String,
-    },
-    /// A parameter of ours has a wrong value.
+    BadHeader { name: String },
     #[error("`{name}` must be {expected}")]
-    BadParam {
-        /// The parameter.
-        name: &'static str,
-        /// What it should be.
-        expected: &'static str,
-    },
-    /// The extra certificate authority cannot be used.
+    BadParam { name: &'static str, expected: &'static str },
     #[error("the extra CA file cannot be used: {reason}")]
-    BadCa {
-        /// What is wrong with it.
-        reason: String,
-    },
-    /// The HTTP client could not be set up.
+    BadCa { reason: String },
     #[error("the HTTP client could not be set up: {reason}")]
-    Client {
-        /// What it said.
-        reason: String,
-    },
+    Client { reason: String },
 }
 
 impl BuildError {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownKind { .. } => Some(
@@ -89,12 +55,11 @@ impl BuildError {
     }
 }
 
-/// How often a failed attempt may be made again.
+/// How often a failed attempt may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Again {
-    /// Not at all.
     Never,
-    /// At most so many times, after a backoff.
+    /// At most this many times, with backoff.
     AtMost(u32),
 }
 
@@ -102,21 +67,21 @@ pub(crate) enum Again {
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) kind: BackendErrorKind,
-    /// What happened, without provider and model: the backend puts those in front.
+    /// What happened, without provider and model, which the backend prepends.
     pub(crate) what: String,
-    /// What a person can do, where the failure itself knows; else the backend's hint for the kind.
+    /// A hint specific to this failure; None uses the backend's hint for the kind.
     pub(crate) hint: Option<Box<str>>,
     pub(crate) again: Again,
     /// The wait that the provider asked for.
     pub(crate) after: Option<Duration>,
-    /// What the attempt cost all the same; its call is counted by the loop.
+    /// Tokens that the failed attempt used. The caller counts the call itself.
     pub(crate) counted: Counted,
-    /// The HTTP status, where there was one.
+    /// The HTTP status, if a response arrived.
     pub(crate) status: Option<u16>,
 }
 
 impl Failure {
-    /// A failure with its kind's own rule about trying again.
+    /// A failure with the default retry policy of its kind.
     pub(crate) fn new(kind: BackendErrorKind, what: impl Into<String>) -> Self {
         let again = match kind {
             BackendErrorKind::RateLimited
@@ -142,13 +107,12 @@ impl Failure {
         }
     }
 
-    /// The same, with its own advice.
     pub(crate) fn with_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same, not to be tried again.
+    /// Marks the failure as not worth retrying.
     pub(crate) fn for_good(mut self) -> Self {
         self.again = Again::Never;
         self
@@ -161,8 +125,8 @@ impl From<crate::sse::EventTooLarge> for Failure {
     }
 }
 
-/// A provider's text made fit to show: on one line, without control characters, cut, and with every secret blotted
-/// out (some providers quote the key that they refuse).
+/// A provider's text made safe to show: one line, no control characters, shortened, and with every secret replaced.
+/// Some providers quote the key that they reject.
 pub(crate) fn clean<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str>) -> String {
     let mut text = text.to_owned();
     for secret in secrets.into_iter().filter(|secret| secret.len() >= 4) {
@@ -170,7 +134,7 @@ pub(crate) fn clean<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str>) 
     }
     let mut shown = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
-        // Cut between words: half of somebody else's key would no longer be known for one.
+        // Cut between words, so that no partial secret remains that masking would not recognize.
         if shown.chars().count() + word.chars().count() > PROVIDER_MESSAGE_CHARS {
             shown.push('…');
             return shown;

@@ -1,6 +1,6 @@
-//! What fuzzing needs of the inside: any bytes, cut anywhere, read as a stream of any wire.
+//! Entry points for fuzzing: parse any bytes, split anywhere, as a stream of any wire format.
 //!
-//! Behind the feature `fuzzing`; never part of the product.
+//! Only compiled with the feature `fuzzing`; not part of the product.
 
 use crate::draft::Ended;
 use crate::error::Failure;
@@ -11,16 +11,16 @@ use crate::{chat, gemini, messages, refusal, responses};
 use althing_protocol::{BackendConfig, BackendErrorKind, Delta, DeltaSink, Reply};
 use reqwest::StatusCode;
 
-/// What came of some bytes.
+/// The outcome of parsing some bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Heard {
-    /// What was shown while it streamed.
+    /// The deltas reported while streaming.
     pub deltas: Vec<String>,
     /// The reply, or why there is none.
     pub end: Result<Reply, (BackendErrorKind, String)>,
 }
 
-/// Reads a streamed reply that comes in these pieces. None for a backend type that is not spoken to over HTTP.
+/// Parses a reply that arrives in these chunks. None for a backend type without an HTTP API.
 pub fn streamed(kind: &str, pieces: &[&[u8]]) -> Option<Heard> {
     match wire(kind)? {
         Any::Chat(wire) => Some(stream(&wire, pieces)),
@@ -30,7 +30,7 @@ pub fn streamed(kind: &str, pieces: &[&[u8]]) -> Option<Heard> {
     }
 }
 
-/// Reads a reply that comes in one piece, from a server that does not stream.
+/// Parses a complete reply from a server that does not stream.
 pub fn whole(kind: &str, body: &[u8]) -> Option<Heard> {
     match wire(kind)? {
         Any::Chat(wire) => Some(one(&wire, body)),
@@ -40,7 +40,7 @@ pub fn whole(kind: &str, body: &[u8]) -> Option<Heard> {
     }
 }
 
-/// Reads the body of a refusal.
+/// Parses the body of an error response.
 pub fn refused(status: u16, body: &[u8]) -> Option<(BackendErrorKind, String)> {
     let failure = refusal::judge(StatusCode::from_u16(status).ok()?, None, body);
     Some((failure.kind, failure.what))
@@ -72,7 +72,7 @@ fn wire(kind: &str) -> Option<Any> {
     })
 }
 
-/// The same steps as those of a real attempt, without the network.
+/// The same steps as a real attempt, without the network.
 fn stream<W: Wire>(wire: &W, pieces: &[&[u8]]) -> Heard {
     let mut intake = Intake::new(wire.reader());
     heard(|on_delta| {

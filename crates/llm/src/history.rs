@@ -1,20 +1,20 @@
-//! What every wire must do to a conversation before a provider takes it back.
+//! Adjustments that every wire format makes to the conversation history.
 
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// How much of a call's broken arguments the model is shown again.
+/// Limit on how much of invalid arguments is shown to the model.
 const BROKEN_ARGUMENTS_CHARS: usize = 2000;
 
-/// A tool's result for a wire that has no word for a failed tool; without one a model takes the error for the result.
+/// A tool result for a format without an error flag. Without the prefix, a model takes an error for the result.
 pub(crate) fn marked(content: &str, is_error: bool) -> Cow<'_, str> {
     let says_so = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     if is_error && !says_so { Cow::Owned(format!("Error: {content}")) } else { Cow::Borrowed(content) }
 }
 
-/// A call's arguments as a JSON object in text. Arguments that are no JSON object are wrapped into one: several servers
-/// parse the history and refuse the whole conversation for one bad call in it.
+/// A call's arguments as a JSON object in text. Arguments that are not a JSON object are wrapped into one: several
+/// servers parse the history and reject the whole conversation for one invalid call.
 pub(crate) fn arguments_text(arguments: &str) -> Cow<'_, str> {
     let trimmed = arguments.trim();
     let whole = trimmed.starts_with('{') && serde_json::from_str::<serde::de::IgnoredAny>(trimmed).is_ok();
@@ -24,7 +24,7 @@ pub(crate) fn arguments_text(arguments: &str) -> Cow<'_, str> {
     Cow::Owned(Value::Object(arguments_object(arguments)).to_string())
 }
 
-/// The same as an object.
+/// The arguments as a JSON object, wrapped if they are invalid.
 pub(crate) fn arguments_object(arguments: &str) -> Map<String, Value> {
     let trimmed = arguments.trim();
     if trimmed.is_empty() {

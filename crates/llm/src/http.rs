@@ -1,8 +1,8 @@
-//! The one HTTP client of the process: connections, TLS, proxies.
+//! The HTTP client of the process: connections, TLS, proxies.
 //!
-//! Decides how we connect, never what is said. Roots of trust are compiled in (`webpki-roots`): loading the platform's
-//! certificates costs tens of milliseconds at start, and a start must stay cheap. Redirects are not followed: a key
-//! goes to the address that the user wrote and nowhere else.
+//! Decides how connections are made, not what is sent. Root certificates are compiled in (`webpki-roots`), because
+//! loading the platform's certificates adds tens of milliseconds to startup. Redirects are not followed: a key is sent
+//! only to the URL that the user configured.
 
 use crate::BuildError;
 use crate::limits;
@@ -15,14 +15,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How the process connects to anything.
+/// Connection options of the process.
 #[derive(Clone, Debug, Default)]
 pub struct HttpOptions {
-    /// Certificates in PEM form to trust beside the public ones, for a company's own authority or proxy.
+    /// Additional trusted certificates in PEM format, for a private CA or a proxy.
     pub extra_ca_pem: Option<Vec<u8>>,
 }
 
-/// The HTTP client. Cheap to clone; all clones share their connections.
+/// The HTTP client. Cheap to clone; clones share connections.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     inner: Arc<Inner>,
@@ -31,23 +31,24 @@ pub struct HttpClient {
 #[derive(Debug)]
 struct Inner {
     tls: rustls::ClientConfig,
-    /// One per connect limit in use, because the library has that limit per client, and one more for servers on this
-    /// machine. Nearly always one.
+    /// One client per connect timeout, because reqwest sets it per client, and separate clients for local servers.
+    /// Nearly always there is one.
     clients: Mutex<Vec<(Duration, bool, reqwest::Client)>>,
-    /// By what [`key_of`] tells apart.
+    /// Throttles by the hash from [`key_of`].
     throttles: Mutex<Vec<(u64, Arc<Throttle>)>>,
 }
 
 impl HttpClient {
-    /// Sets the client up; opens no connection. `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are honoured.
+    /// Creates the client without opening a connection. `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are
+    /// honored.
     pub fn new(options: &HttpOptions) -> Result<Self, BuildError> {
         let tls = tls_config(options)?;
         let inner = Inner { tls, clients: Mutex::default(), throttles: Mutex::default() };
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The client that gives up connecting after this long. For a server on this machine it goes straight there: no
-    /// company's proxy can reach it, whatever the variables say.
+    /// The client with this connect timeout. A local server is reached directly, because a proxy could not reach it,
+    /// whatever the variables say.
     pub(crate) fn client(&self, limit: Duration, local: bool) -> Result<reqwest::Client, BuildError> {
         let mut clients = self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, client)) =
@@ -71,12 +72,12 @@ impl HttpClient {
         Ok(client)
     }
 
-    /// A client for something that is no model, such as a collector: it trusts and reaches what those for models do.
+    /// A client for services other than models, such as a telemetry collector, with the same certificates and proxies.
     pub fn service(&self, host: &str, connect: Duration) -> Result<reqwest::Client, BuildError> {
         self.client(connect, is_local(host))
     }
 
-    /// The throttle of a section's key, shared with every section that has the same.
+    /// The throttle for a config's API key, shared with every config that uses the same key.
     pub(crate) fn throttle(&self, config: &BackendConfig, url: &Url) -> Result<Arc<Throttle>, BuildError> {
         let allowed = Allowed::from_params(&config.params)?;
         let key = key_of(config, url);
@@ -93,7 +94,7 @@ impl HttpClient {
     }
 }
 
-/// Tells keys apart by provider, address and key, without keeping the key.
+/// Identifies an API key by provider, host, port and key, without storing the key.
 fn key_of(config: &BackendConfig, url: &Url) -> u64 {
     let mut hasher = DefaultHasher::new();
     let key = config.api_key.as_ref().map(|key| key.reveal().trim());
@@ -101,7 +102,7 @@ fn key_of(config: &BackendConfig, url: &Url) -> u64 {
     hasher.finish()
 }
 
-/// Whether a host is this machine.
+/// Whether a host is the local machine.
 pub(crate) fn is_local(host: &str) -> bool {
     host == "localhost" || host.ends_with(".localhost") || host.starts_with("127.") || host == "[::1]"
 }

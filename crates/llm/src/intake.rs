@@ -1,7 +1,7 @@
-//! A reply as its stream comes in: pieces of bytes in, the judgement out.
+//! Builds a reply from the chunks of a response body.
 //!
-//! Knows neither network nor clock, so that what a stream means can be tried on any bytes, cut anywhere. Must never let
-//! what follows the end of a reply change it.
+//! No network and no clock, so that any bytes, split anywhere, can be tested. Data after the end of a reply never
+//! changes it.
 
 use crate::draft::Ended;
 use crate::error::Failure;
@@ -20,14 +20,15 @@ impl<R: Reader> Intake<R> {
         Self { events: SseReader::default(), reply }
     }
 
-    /// Takes the next piece of the body; gives whether anything whole, and be it a comment, was completed by it.
+    /// Processes the next chunk. Returns whether it completed an event or a comment.
     pub(crate) fn take(&mut self, bytes: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<bool, Failure> {
         let mut moved = false;
         let reply = &mut self.reply;
         self.events.feed(bytes, |item| {
             moved = true;
             match item {
-                // A server may say more in the same breath; what it means must not depend on where the network cut.
+                // Ignore data after the end marker even within one chunk, so that the result does not depend on how the
+                // network splits the data.
                 SseItem::Data(_) if reply.is_done() => Ok(()),
                 SseItem::Data(data) => reply.event(data, on_delta),
                 SseItem::Comment => Ok(()),
@@ -36,17 +37,17 @@ impl<R: Reader> Intake<R> {
         Ok(moved)
     }
 
-    /// Whether the provider has said that the stream is over.
+    /// Whether the provider signaled the end of the stream.
     pub(crate) fn is_done(&self) -> bool {
         self.reply.is_done()
     }
 
-    /// Whether the reply itself is complete, whatever may still follow.
+    /// Whether the reply is complete, even if the stream continues.
     pub(crate) fn is_finished(&self) -> bool {
         self.reply.is_finished()
     }
 
-    /// Judges the reply once the body is over.
+    /// Finishes the reply once the body has ended.
     pub(crate) fn end(
         self,
         ended: Ended,
@@ -57,7 +58,7 @@ impl<R: Reader> Intake<R> {
         if !reply.is_done()
             && let Some(rest) = events.finish()
         {
-            // A torn event is not understood, and then the reply is judged without it.
+            // A truncated event does not parse; the reply is then finished without it.
             let _ = reply.event(&rest, on_delta);
         }
         reply.end(ended, input_estimate)

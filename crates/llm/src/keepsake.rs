@@ -1,20 +1,21 @@
-//! What a provider wants back with the results of its tool calls, and the port has no room for: signed thoughts.
+//! Provider state: data that a provider requires back with tool results and that the `Backend` port does not carry,
+//! mainly signed thoughts.
 //!
-//! Anthropic and Google refuse, or answer worse, when the thinking before a tool call does not come back exactly as they
-//! sent it. It is of use to nobody else, so each backend remembers its own, by the calls that it belongs to. What is
-//! forgotten (another process, an old call) is left out, and each wire knows how to ask without it.
+//! Anthropic and Google reject a request, or answer worse, if the thinking before a tool call is not sent back exactly
+//! as received. No other code needs it, so each backend stores its own, by the tool calls it belongs to. State that is
+//! missing (another process, an old call) is omitted, and each wire format can do without it.
 
 use althing_protocol::ToolCall;
 use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Replies remembered at most.
+/// Limit on stored replies.
 const MOST: usize = 256;
-/// And no more of them than come to this.
+/// Limit on their total size in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Remembered thoughts, newest last.
+/// Stored state of recent replies, newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Keepsakes(Mutex<VecDeque<Kept>>);
 
@@ -26,7 +27,7 @@ struct Kept {
 }
 
 impl Keepsakes {
-    /// Remembers what belongs to these calls.
+    /// Stores the state that belongs to these calls.
     pub(crate) fn keep(&self, calls: &[ToolCall], value: Value) {
         if calls.is_empty() {
             return;
@@ -40,7 +41,7 @@ impl Keepsakes {
         }
     }
 
-    /// What belongs to exactly these calls. A conversation that was changed since has no claim to it.
+    /// The state that belongs to exactly these calls; None if the conversation was changed since.
     pub(crate) fn of(&self, calls: &[ToolCall]) -> Option<Value> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |kept: &&Kept| kept.ids.iter().eq(calls.iter().map(|call| &call.id));

@@ -1,7 +1,8 @@
-//! Speaks to models: the wire, its time limits, its retries, and the built-in offline model.
+//! Model access: wire formats, time limits, retries, and the built-in offline model.
 //!
-//! The only crate that makes outgoing model HTTP. It fills the port `Backend` and knows nothing of agents, rounds or
-//! files. Errors are typed values; no key ever gets into one.
+//! The only crate that makes outgoing model requests over HTTP. It fills the port `Backend` and knows nothing about
+//! agents, rounds or files. Errors are typed values and never contain a key.
+#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
 
 mod call;
 mod calls;
@@ -42,7 +43,7 @@ use althing_protocol::{Backend, BackendConfig};
 use providers::{Api, Provider};
 use std::sync::Arc;
 
-/// The backend for one agent's section.
+/// Builds the backend for one agent's config.
 pub fn backend(
     config: &BackendConfig,
     http: &HttpClient,

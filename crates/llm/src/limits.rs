@@ -1,57 +1,55 @@
-//! Every time and size limit of a model call, in one place.
+//! All time and size limits of a model call, in one place.
 //!
-//! A limit that lives anywhere else is a limit nobody finds: nothing in this crate waits or grows without a name from
-//! here. The time limits can be changed per backend through `params` (see [`Limits::from_params`]), the sizes cannot.
+//! Nothing in this crate waits or grows without a limit from this module. The time limits can be changed per backend
+//! through `params` (see [`Limits::from_params`]), the size limits cannot.
 
 use crate::BuildError;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// To open a connection (name lookup and TLS included). Key: `connect_timeout_seconds`.
+/// Opening a connection, including name lookup and TLS. Key: `connect_timeout_seconds`.
 pub const CONNECT: Duration = Duration::from_secs(10);
-/// From the request to the reply's headers, connecting included. Key: `first_byte_timeout_seconds`.
+/// From the request to the response headers, including connecting. Key: `first_byte_timeout_seconds`.
 pub const FIRST_BYTE: Duration = Duration::from_mins(2);
-/// Between two whole events of the stream. Events, not bytes: a dribble is as dead as silence.
-/// Key: `idle_timeout_seconds`.
+/// Between two complete events of the stream. Events rather than bytes, because a trickle of bytes is as dead as
+/// silence. Key: `idle_timeout_seconds`.
 pub const IDLE: Duration = Duration::from_mins(2);
-/// For the call as its caller sees it: all attempts and the waits between them. Key: `request_timeout_seconds`.
+/// The whole call: all attempts and the waits between them. Key: `request_timeout_seconds`.
 pub const WHOLE_CALL: Duration = Duration::from_mins(30);
-/// After the reply has ended (`finish_reason`), for the usage and `[DONE]` that should follow.
+/// After the reply is complete (`finish_reason`), for the usage and `[DONE]` that should follow.
 pub const TAIL: Duration = Duration::from_secs(5);
-/// After `[DONE]`, for the end of the HTTP body, without which the connection cannot be used again.
+/// After `[DONE]`, for the end of the HTTP body, without which the connection cannot be reused.
 pub const DRAIN: Duration = Duration::from_millis(100);
-/// To read the body of an error reply.
+/// Reading the body of an error response.
 pub const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
-/// To find out whether a model server listens where one usually does.
+/// Connecting to a local model server during detection.
 pub const LOCAL_CONNECT: Duration = Duration::from_millis(200);
-/// To hear from it which models it has, connecting included.
+/// Listing its models during detection, including connecting.
 pub const LOCAL_WHOLE: Duration = Duration::from_secs(1);
-/// How long an unused connection is kept.
+/// How long an idle connection is kept open.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 
-/// Retries at most. Key: `max_retries`, which can lower it and not raise it.
+/// Maximum number of retries. Key: `max_retries`, which can only lower it.
 pub const MAX_RETRIES: u32 = 4;
-/// Retries at most where each one costs the user a long wait or is unlikely to help: no connection, a passed time
-/// limit, an empty reply.
+/// Maximum number of retries that are slow or unlikely to help: no connection, a timeout, an empty reply.
 pub const MAX_SLOW_RETRIES: u32 = 2;
-/// The backoff before the first retry, doubled for each further one. Key: `retry_base_ms`.
+/// The backoff before the first retry; it doubles with each further one. Key: `retry_base_ms`.
 pub const RETRY_BASE: Duration = Duration::from_millis(500);
-/// No backoff is longer.
+/// Upper limit of the backoff.
 pub const RETRY_CAP: Duration = Duration::from_secs(20);
-/// The longest `Retry-After` that we wait for; a longer one fails the call at once and says so.
+/// The longest `Retry-After` that is honored; a longer one fails the call at once.
 pub const RETRY_AFTER_CAP: Duration = Duration::from_mins(1);
 
-/// One server-sent event: the largest allowed tool arguments fit even when every byte of them is escaped.
+/// One server-sent event. The largest allowed tool arguments fit even if every byte is escaped.
 pub const EVENT_BYTES: usize = 8 << 20;
-/// Text and reasoning of one reply, each. The longest outputs sold today are about 1 MiB.
+/// Text and reasoning of one reply, each. The longest model outputs today are about 1 MiB.
 pub const TEXT_BYTES: usize = 4 << 20;
 /// The arguments of all tool calls of one reply together.
 pub const ARGUMENT_BYTES: usize = 2 << 20;
-/// Tool calls in one reply.
 pub const TOOL_CALLS: usize = 128;
-/// What is read of an error's body.
+/// Bytes read of an error response's body.
 pub const ERROR_BODY_BYTES: usize = 64 << 10;
-/// What is shown of a provider's own message, in characters.
+/// The longest provider message shown, in characters.
 pub const PROVIDER_MESSAGE_CHARS: usize = 300;
 
 /// The limits of one backend.
@@ -79,7 +77,7 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// The defaults, with what the backend's section says over them.
+    /// The defaults, overridden by the backend's config.
     pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
         let standard = Self::default();
         Ok(Self {
@@ -107,7 +105,7 @@ fn seconds(params: &Map<String, Value>, key: &'static str) -> Result<Option<Dura
     }
 }
 
-/// A parameter that counts something.
+/// A parameter that must be a non-negative integer.
 pub(crate) fn whole_number(
     params: &Map<String, Value>,
     key: &'static str,

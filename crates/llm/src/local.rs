@@ -1,7 +1,6 @@
-//! Finds running model servers and what they have, so that people need not write it down.
+//! Detects running model servers and lists their models.
 //!
-//! Meant for looking whether one is there at all: it gives up within a fifth of a second where nobody listens, and
-//! within a second in any case.
+//! Meant for detection: it gives up after 0.2 s if nothing listens, and after 1 s in any case.
 
 use crate::http::HttpClient;
 use crate::limits::{ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE, Limits};
@@ -12,7 +11,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-/// The models of the Ollama at `base_url`: its own address, or that of its OpenAI-compatible API, which ends in `/v1`.
+/// The models of the Ollama server at `base_url`: its own URL, or that of its OpenAI-compatible API, which ends in
+/// `/v1`.
 pub async fn ollama_models(http: &HttpClient, base_url: &str) -> Result<Vec<String>, BackendError> {
     let looked = Looked { who: "ollama", hint: "start it with `ollama serve`, or set `base_url`" };
     let path = |path: &str| format!("{}/api/tags", path.strip_suffix("/v1").unwrap_or(path));
@@ -47,7 +47,7 @@ struct Listed {
     id: String,
 }
 
-/// A server that is looked for, in words.
+/// A kind of model server, as named in messages.
 struct Looked {
     who: &'static str,
     hint: &'static str,

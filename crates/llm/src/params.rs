@@ -1,7 +1,7 @@
-//! Reads a backend's parameters for the wires: one meaning each, whatever they are called on the wire.
+//! Interprets a backend's parameters independently of their names in each API.
 //!
-//! A parameter that a wire has no word for is not sent, and [`warnings`] says so by name: a provider refuses a whole
-//! request for one key that it does not know. What only one provider knows goes through `extra_body`.
+//! A parameter that an API does not support is not sent, and [`warnings`] names it, because a provider rejects a whole
+//! request for one unknown key. Parameters of a single provider can be sent through `extra_body`.
 
 use crate::providers::{Api, provider};
 use crate::{chat, gemini, messages, responses};
@@ -9,7 +9,7 @@ use althing_protocol::BackendConfig;
 use serde_json::{Map, Value};
 use std::sync::{Mutex, PoisonError};
 
-/// Parameters that are for us and not for the wire.
+/// Parameters that Althing itself uses.
 const OURS: &[&str] = &[
     "connect_timeout_seconds",
     "first_byte_timeout_seconds",
@@ -24,20 +24,15 @@ const OURS: &[&str] = &[
     "api",
 ];
 
-/// Something in a backend's section that will have no effect.
+/// A parameter that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BuildWarning {
-    /// The provider's API has no word for the parameter.
+    /// The provider's API has no such parameter.
     #[error("`{param}` has no effect: {api} has no such parameter")]
-    NotSent {
-        /// The parameter.
-        param: String,
-        /// The API.
-        api: &'static str,
-    },
+    NotSent { param: String, api: &'static str },
 }
 
-/// What of a backend's section will have no effect.
+/// The parameters in a backend's config that have no effect.
 pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
     let Some(api) = provider(&config.kind).and_then(|provider| provider.api_for(config).ok()) else {
         return Vec::new();
@@ -63,13 +58,12 @@ pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
 /// Which tool the model must call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice<'a> {
-    /// Whichever it likes, or none.
+    /// Any tool or none.
     Auto,
-    /// None.
     None,
-    /// Some tool.
+    /// Any tool.
     Any,
-    /// This one.
+    /// This tool.
     Tool(&'a str),
 }
 
@@ -78,42 +72,42 @@ pub(crate) enum Choice<'a> {
 pub(crate) struct Section<'a>(pub(crate) &'a Map<String, Value>);
 
 impl<'a> Section<'a> {
-    /// A parameter that is set.
+    /// The value of a parameter, if it is set.
     pub(crate) fn get(self, key: &str) -> Option<&'a Value> {
         self.0.get(key).filter(|value| !value.is_null())
     }
 
-    /// A field of a parameter that is set.
+    /// A field of a parameter, if it is set.
     pub(crate) fn field(self, key: &str, field: &str) -> Option<&'a Value> {
         self.get(key)?.get(field).filter(|value| !value.is_null())
     }
 
-    /// Whether a switch is on.
+    /// Whether a boolean parameter is true.
     pub(crate) fn is_on(self, key: &str) -> bool {
         self.get(key).is_some_and(|value| *value == true)
     }
 
-    /// How much the model should reason.
+    /// The reasoning effort.
     pub(crate) fn effort(self) -> Option<&'a str> {
         self.field("reasoning", "effort").or_else(|| self.get("reasoning_effort")).and_then(Value::as_str)
     }
 
-    /// Whether, and how, reasoning is summed up.
+    /// Whether and how reasoning is summarized.
     pub(crate) fn summary(self) -> Option<&'a str> {
         self.field("reasoning", "summary").and_then(Value::as_str)
     }
 
-    /// How much the model should write.
+    /// The verbosity of the reply.
     pub(crate) fn verbosity(self) -> Option<&'a Value> {
         self.field("text", "verbosity").or_else(|| self.get("verbosity"))
     }
 
-    /// The longest reply in tokens, reasoning included where the provider counts so.
+    /// The maximum reply length in tokens; some providers include reasoning.
     pub(crate) fn output_limit(self) -> Option<&'a Value> {
         ["max_tokens", "max_output_tokens", "max_completion_tokens"].iter().find_map(|key| self.get(key))
     }
 
-    /// The longest reasoning in tokens.
+    /// The maximum reasoning length in tokens.
     pub(crate) fn thinking_budget(self) -> Option<i64> {
         self.field("thinking", "budget_tokens")
             .or_else(|| self.get("thinking_budget"))
@@ -122,7 +116,7 @@ impl<'a> Section<'a> {
             .and_then(Value::as_i64)
     }
 
-    /// The texts at which the model stops.
+    /// The stop sequences.
     pub(crate) fn stops(self) -> Option<Value> {
         self.get("stop").map(|stop| match stop {
             Value::Array(_) => stop.clone(),
@@ -130,7 +124,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Which tool the model must call, in any wire's words.
+    /// Which tool the model must call, in any API's notation.
     pub(crate) fn tool_choice(self) -> Option<Choice<'a>> {
         let choice = self.get("tool_choice")?;
         let kind = choice.as_str().or_else(|| choice.get("type").and_then(Value::as_str));
@@ -144,14 +138,14 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The schema that the reply must follow, with its name: `response_format` in OpenAI's words.
+    /// The name and schema that the reply must follow: `response_format` in OpenAI's notation.
     pub(crate) fn reply_schema(self) -> Option<(&'a Value, &'a Value)> {
         let format = self.get("response_format").or_else(|| self.field("text", "format"))?;
         let inner = format.get("json_schema").unwrap_or(format);
         Some((inner.get("name").unwrap_or(&Value::Null), inner.get("schema")?))
     }
 
-    /// Adds `extra_body` over a body, field by field, except for what is ours.
+    /// Merges `extra_body` into a body, except for reserved fields.
     pub(crate) fn add_extra(self, body: &mut Map<String, Value>, ours: &[&str]) {
         if let Some(Value::Object(extra)) = self.get("extra_body") {
             for (key, value) in extra.iter().filter(|(key, _)| !ours.contains(&key.as_str())) {
@@ -161,7 +155,6 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Sets a field of an object.
 pub(crate) fn put(object: &mut Value, key: &str, value: Value) {
     if let Some(object) = object.as_object_mut() {
         object.insert(key.to_owned(), value);
@@ -179,11 +172,11 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// Fields that a model turned out not to take; learnt from refusals, and left out of all later requests.
+/// Fields that a model does not accept, learned from rejections and omitted from all later requests.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut(Mutex<Vec<&'static str>>);
 
-/// How providers say that they do not take a field at all.
+/// How providers word the rejection of a field.
 const NOT_TAKEN: &[&str] = &[
     "unsupported parameter",
     "not supported",
@@ -197,7 +190,8 @@ const NOT_TAKEN: &[&str] = &[
 ];
 
 impl LeftOut {
-    /// Takes note if the refusal says that one of `optional` is not taken. Longer names stand before their parents.
+    /// Records the field of `optional` that a rejection names, if it names one. Child fields must be listed before
+    /// their parents.
     pub(crate) fn learn(&self, refusal: &str, optional: &[&'static str]) -> bool {
         let said = refusal.to_ascii_lowercase();
         if !NOT_TAKEN.iter().any(|words| said.contains(words)) {
@@ -206,7 +200,7 @@ impl LeftOut {
         optional.iter().any(|field| names(&said, field) && self.leave_out(field))
     }
 
-    /// Leaves a field out from now on. False where it was left out already.
+    /// Omits a field from now on. Returns false if it was omitted already.
     pub(crate) fn leave_out(&self, field: &'static str) -> bool {
         let mut left_out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let new = !left_out.contains(&field);
@@ -216,7 +210,7 @@ impl LeftOut {
         new
     }
 
-    /// Takes the fields out of a body.
+    /// Removes the fields from a body.
     pub(crate) fn strip(&self, body: &mut Map<String, Value>) {
         for field in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             match field.split_once('.') {
@@ -238,7 +232,7 @@ impl LeftOut {
     }
 }
 
-/// Whether a text names a field as a word of its own.
+/// Whether a text contains a field name as a separate word.
 fn names(text: &str, field: &str) -> bool {
     text.match_indices(field).any(|(at, _)| {
         let word = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric() || c == '_');

@@ -1,19 +1,20 @@
-//! What models cost, in US dollars per million tokens, and what a reply cost by that.
+//! Model prices in US dollars per million tokens, and the cost of a reply.
 //!
-//! List prices as published up to 2026-04, those of OpenAI's and Anthropic's newest up to 2026-11; models that are not here are absent rather than
-//! guessed, and a user's own table goes first. A price is only taken from the same version of a model: `gpt-5` says nothing of `gpt-5.9`.
+//! List prices as published up to 2026-04; those of the newest OpenAI and Anthropic models up to 2026-11. Unknown
+//! models have no price rather than a guessed one, and the user's own table takes precedence. A price applies only to
+//! the same version of a model: the price of `gpt-5` does not apply to `gpt-5.9`.
 
 use althing_protocol::{Price, Usage};
 use std::collections::BTreeMap;
 
-/// Prices by model name. A name stands for itself and for what a provider appends to it (`gpt-5-2025-08-07`).
+/// Prices by model name. A name also matches with a provider's suffix (`gpt-5-2025-08-07`).
 #[derive(Clone, Debug, Default)]
 pub struct PriceTable {
     own: BTreeMap<String, Price>,
 }
 
 impl PriceTable {
-    /// The built-in table with the user's prices over it.
+    /// The built-in table, overridden by the user's prices.
     pub fn new(own: &BTreeMap<String, Price>) -> Self {
         Self { own: own.iter().map(|(model, price)| (model.to_ascii_lowercase(), *price)).collect() }
     }
@@ -49,32 +50,34 @@ impl PriceTable {
         listed(bare)
     }
 
-    /// What this usage of a model costs, where its price is known.
+    /// The cost of this usage, if the model's price is known.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<f64> {
         self.price(model).map(|price| cost(&price, usage))
     }
 }
 
-/// What one attempt used, as its provider counted.
+/// Token counts of one attempt, as reported by the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// Tokens read, from and into the cache included.
+    /// Input tokens, including cache reads and writes.
     pub(crate) input: u64,
-    /// Of the input, read from the cache.
+    /// Input tokens read from the cache.
     pub(crate) cached: u64,
-    /// Of the input, written into the cache, which some providers charge extra for.
+    /// Input tokens written to the cache, which some providers charge extra for.
     pub(crate) cache_written: u64,
-    /// Tokens written, reasoning included.
+    /// Output tokens, including reasoning.
     pub(crate) output: u64,
-    /// Of the output, spent on reasoning.
+    /// Output tokens spent on reasoning.
     pub(crate) reasoning: u64,
 }
 
-/// What writing a token into a cache of five minutes costs, in input tokens. Anthropic's; the others count none.
+/// Price of a token written to Anthropic's five-minute cache, relative to an input token. Other providers report no
+/// cache writes.
 const CACHE_WRITE: f64 = 1.25;
 
 impl Counted {
-    /// The same for the port, with its cost where the price is known. Its call is counted by the loop.
+    /// Converts the counts to the port's `Usage`, with the cost if the price is known. The caller counts the call
+    /// itself.
     pub(crate) fn priced(self, price: Option<&Price>) -> Usage {
         let usage = Usage {
             input_tokens: self.input,
@@ -91,7 +94,7 @@ impl Counted {
     }
 }
 
-/// What this usage costs at this price.
+/// The cost of this usage at this price.
 fn cost(price: &Price, usage: &Usage) -> f64 {
     let cached = usage.cached_input_tokens.min(usage.input_tokens);
     let fresh = usage.input_tokens - cached;
@@ -109,7 +112,8 @@ fn longest<'a>(table: impl Iterator<Item = (&'a str, Price)>, name: &str) -> Opt
         .map(|(_, price)| price)
 }
 
-/// Whether what follows a model's name leaves it the same model: nothing, a date, a flavour, but no further number.
+/// Whether a suffix of a model name leaves it the same version: empty, a date or a variant, but not a further version
+/// number.
 fn same_version(rest: &str) -> bool {
     let Some(mark) = rest.chars().next() else { return true };
     let tail = rest.get(mark.len_utf8()..).unwrap_or_default();
@@ -142,7 +146,7 @@ static BUILT_IN: &[Row] = &[
     ("o3", 2.0, 0.5, 8.0), ("o3-mini", 1.1, 0.55, 4.4), ("o3-pro", 20.0, 20.0, 80.0),
     ("o4-mini", 1.1, 0.275, 4.4), ("o1", 15.0, 7.5, 60.0),
     ("gpt-oss-120b", 0.15, 0.15, 0.6), ("gpt-oss-20b", 0.075, 0.075, 0.3),
-    // Anthropic, with the provider's and with OpenRouter's spelling
+    // Anthropic, in Anthropic's and in OpenRouter's spelling
     ("claude-fable-5-1", 10.0, 0.25, 50.0), ("claude-fable-5", 10.0, 1.0, 50.0),
     ("claude-mythos-5-1", 10.0, 0.25, 50.0), ("claude-mythos-5", 10.0, 1.0, 50.0),
     ("claude-opus-5-5", 4.0, 0.2, 20.0), ("claude-opus-5.5", 4.0, 0.2, 20.0), ("claude-opus-5", 5.0, 0.5, 25.0),
@@ -158,7 +162,7 @@ static BUILT_IN: &[Row] = &[
     ("claude-3-7-sonnet", 3.0, 0.3, 15.0), ("claude-3.7-sonnet", 3.0, 0.3, 15.0),
     ("claude-3-5-sonnet", 3.0, 0.3, 15.0), ("claude-3.5-sonnet", 3.0, 0.3, 15.0),
     ("claude-3-5-haiku", 0.8, 0.08, 4.0), ("claude-3.5-haiku", 0.8, 0.08, 4.0), ("claude-3-haiku", 0.25, 0.03, 1.25),
-    // Google, prompts up to 200,000 tokens
+    // Google, for prompts up to 200,000 tokens
     ("gemini-3.5-flash", 1.5, 0.15, 9.0), ("gemini-3.1-pro", 2.0, 0.2, 12.0), ("gemini-3-pro", 2.0, 0.2, 12.0), ("gemini-3-flash", 0.5, 0.05, 3.0),
     ("gemini-2.5-pro", 1.25, 0.125, 10.0), ("gemini-2.5-flash", 0.3, 0.03, 2.5),
     ("gemini-2.5-flash-lite", 0.1, 0.01, 0.4), ("gemini-2.0-flash", 0.1, 0.025, 0.4),
@@ -166,7 +170,7 @@ static BUILT_IN: &[Row] = &[
     ("grok-4", 3.0, 0.75, 15.0), ("grok-4-fast", 0.2, 0.05, 0.5), ("grok-4-1-fast", 0.2, 0.05, 0.5),
     ("grok-4.1-fast", 0.2, 0.05, 0.5), ("grok-code-fast-1", 0.2, 0.02, 1.5),
     ("grok-3", 3.0, 0.75, 15.0), ("grok-3-mini", 0.3, 0.075, 0.5),
-    // Open models, at the usual hosts
+    // Open models, at common hosts
     ("deepseek-chat", 0.28, 0.028, 0.42), ("deepseek-reasoner", 0.28, 0.028, 0.42),
     ("llama-3.3-70b", 0.59, 0.59, 0.79), ("llama-3.1-8b", 0.05, 0.05, 0.08),
     ("qwen-max", 1.6, 0.64, 6.4), ("qwen-plus", 0.4, 0.16, 1.2), ("qwen3-coder", 2.0, 2.0, 2.0),

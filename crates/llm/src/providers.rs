@@ -1,67 +1,65 @@
-//! The backend types that speak over HTTP, and the little in which they differ.
+//! The backend types with an HTTP API, and how they differ.
 //!
-//! Addresses, keys and default models are `config`'s to know; the variable names here are only for advice. Where a
-//! provider refuses one of our fields the wire learns it from the refusal, so this table stays short.
+//! Base URLs, keys and default models are in `config`; the variable names here are only used in hints. The wire formats
+//! learn from rejections which fields a provider does not accept, so this table stays short.
 
 use crate::BuildError;
 use althing_protocol::BackendConfig;
 
-/// One type.
+/// A backend type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Provider {
     /// The config's `backend.type`.
     pub(crate) kind: &'static str,
-    /// The wire that it speaks unless the section says otherwise.
+    /// The default API.
     pub(crate) api: Api,
-    /// Where its key goes.
     pub(crate) key_header: KeyHeader,
-    /// The variable that usually holds the key; none where servers are usually the user's own.
+    /// The usual variable for the key; None if users usually run the server themselves.
     pub(crate) key_variable: Option<&'static str>,
-    /// How `reasoning: {effort: …}` is said in chat completions.
+    /// How `reasoning: {effort: …}` is sent in chat completions.
     pub(crate) reasoning: Reasoning,
-    /// How the output limit is called in chat completions.
+    /// The name of the output limit in chat completions.
     pub(crate) output_limit: OutputLimit,
 }
 
-/// The wires.
+/// The supported APIs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Api {
-    /// OpenAI's chat completions, which nearly everybody speaks.
+    /// OpenAI's chat completions, which nearly every provider supports.
     Chat,
-    /// The same at Azure's addresses.
+    /// Chat completions at Azure's URLs.
     AzureChat,
     /// OpenAI's Responses.
     Responses,
-    /// Anthropic's Messages.
     Messages,
     /// Google's `streamGenerateContent`.
     Gemini,
 }
 
-/// Which header carries the key.
+/// The header that carries the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyHeader {
     /// `Authorization: Bearer …`.
     Bearer,
-    /// A header of the provider's own.
+    /// A provider-specific header.
     Named(&'static str),
 }
 
-/// How a provider is told to reason.
+/// How reasoning is configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reasoning {
     /// `reasoning_effort: "low"`.
     Effort,
-    /// `reasoning: {"effort": "low", …}`, as the config has it.
+    /// `reasoning: {"effort": "low", …}`, as in the config.
     Object,
 }
 
-/// What a provider calls the limit on output tokens.
+/// The name of the limit on output tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputLimit {
     /// `max_tokens`.
     MaxTokens,
-    /// `max_completion_tokens`: reasoning counts too, and reasoning models take nothing else.
+    /// `max_completion_tokens`: includes reasoning, and is the only one that reasoning models accept.
     MaxCompletionTokens,
 }
 
@@ -80,8 +78,8 @@ const fn hosted(kind: &'static str, key_variable: &'static str) -> Provider {
     Provider { key_variable: Some(key_variable), ..own(kind) }
 }
 
-/// Every type.
-#[rustfmt::skip] // a table: one type a line
+/// All backend types with an HTTP API.
+#[rustfmt::skip] // a table with one type per line
 pub(crate) static PROVIDERS: &[Provider] = &[
     Provider { api: Api::Responses, output_limit: OutputLimit::MaxCompletionTokens, ..hosted("openai", "OPENAI_API_KEY") },
     Provider { api: Api::Messages, key_header: KeyHeader::Named("x-api-key"), ..hosted("claude", "ANTHROPIC_API_KEY") },
@@ -107,13 +105,13 @@ pub(crate) static PROVIDERS: &[Provider] = &[
     own("inference"),
 ];
 
-/// The type called `kind`.
+/// The backend type `kind`.
 pub(crate) fn provider(kind: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|provider| provider.kind == kind)
 }
 
 impl Provider {
-    /// The wire for a section: its `api`, else what its address ends in, else the type's own.
+    /// The API for a config: its `api` parameter, else the end of its URL, else the default of the type.
     pub(crate) fn api_for(&self, config: &BackendConfig) -> Result<Api, BuildError> {
         if !matches!(self.api, Api::Chat | Api::Responses) {
             return Ok(self.api);
@@ -126,7 +124,7 @@ impl Provider {
             Some(_) => Err(BuildError::BadParam { name: "api", expected: "`chat` or `responses`" }),
             None if path.ends_with("/chat/completions") => Ok(Api::Chat),
             None if path.ends_with("/responses") => Ok(Api::Responses),
-            // xAI searches the web only through Responses.
+            // xAI supports web search only through the Responses API.
             None if self.kind == "grok"
                 && ["enable_web_search", "enable_x_search"]
                     .iter()

@@ -1,6 +1,6 @@
-//! Reads what a provider says when it refuses: status, its own words, how long to wait.
+//! Interprets a provider's error response: status, message, requested wait.
 //!
-//! Decides which kind of failure a status is. The words are raw here; the backend cleans them before anyone sees them.
+//! Maps a status to a kind of failure. The message is raw here; the backend cleans it before it is shown.
 
 use crate::error::{Again, Failure};
 use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, MAX_RETRIES};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// Reads the refusal; its body only as far as it is small and comes soon.
+/// Reads an error response; its body only up to a size and time limit.
 pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
     let status = response.status();
     let after = asked_wait(response.headers(), now());
@@ -21,7 +21,7 @@ pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
     judge(status, after, &body)
 }
 
-/// The failure that a status and a body are; `after` is the wait that the headers ask for.
+/// The failure for a status and body; `after` is the wait requested by the headers.
 pub(crate) fn judge(status: StatusCode, after: Option<Duration>, body: &[u8]) -> Failure {
     let body = String::from_utf8_lossy(body);
     let after = after.or_else(|| retry_delay(&body));
@@ -33,7 +33,7 @@ pub(crate) fn judge(status: StatusCode, after: Option<Duration>, body: &[u8]) ->
         format!("{}{reason}: {said}", status.as_u16())
     };
     let judged = classify(status.as_u16(), what, &said);
-    // Google words a quota per minute like one that is used up; only the wait that it asks for tells them apart.
+    // Google words a per-minute quota like an exhausted one; only a requested wait distinguishes them.
     let passing = judged.kind == Kind::RateLimited && after.is_some();
     let judged =
         if passing { Failure { again: Again::AtMost(MAX_RETRIES), hint: None, ..judged } } else { judged };
@@ -56,14 +56,14 @@ fn classify(status: u16, what: String, said: &str) -> Failure {
     let said = said.to_ascii_lowercase();
     match status {
         401 | 403 => Failure::new(Kind::Auth, what),
-        // Some providers answer 400 to a bad key.
+        // Some providers answer 400 to an invalid key.
         400 if said.contains("api key") || said.contains("api_key") => Failure::new(Kind::Auth, what),
         402 => Failure::new(Kind::BadRequest, what)
             .with_hint("the account has no credit left with this provider"),
         404 | 405 | 410 => Failure::new(Kind::NotFound, what),
         413 => Failure::new(Kind::BadRequest, what).with_hint("the conversation is too long for this model"),
         408 => Failure::new(Kind::Timeout, what),
-        // Waiting does not bring credit.
+        // Waiting does not restore credit.
         429 if said.contains("insufficient_quota") || said.contains("exceeded your current quota") => {
             Failure::new(Kind::RateLimited, what)
                 .with_hint("the account's quota is used up: check plan and billing with the provider")
@@ -79,8 +79,8 @@ fn classify(status: u16, what: String, said: &str) -> Failure {
     }
 }
 
-/// The failure that an error object inside a stream is: by its code where that says something, else the provider's
-/// own. The stream itself began with 200, so there is no status to go by.
+/// The failure for an error object inside a stream: by its code if it has a known one, else a server error. The stream
+/// started with status 200, so there is no error status.
 pub(crate) fn in_stream(error: &str) -> Failure {
     let value: Value = serde_json::from_str(error).unwrap_or_default();
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -110,7 +110,7 @@ pub(crate) fn in_stream(error: &str) -> Failure {
     )
 }
 
-/// The wait that Google asks for in an error's body: `"retryDelay": "34.5s"` among its details.
+/// The wait that Google requests in an error's body: `"retryDelay": "34.5s"` in its details.
 fn retry_delay(body: &str) -> Option<Duration> {
     let value: Value = serde_json::from_str(body).ok()?;
     let value = value.get(0).unwrap_or(&value);
@@ -119,10 +119,10 @@ fn retry_delay(body: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The provider's own sentence out of an error's body, in the shapes that are in use; else the body itself.
+/// The provider's message from an error body, in all known formats; else the body itself.
 fn provider_message(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(body) else { return without_tags(body) };
-    // Some wrap their one error into a list.
+    // Some providers wrap the error in a list.
     let value = value.get(0).unwrap_or(&value);
     let error = value.get("error").unwrap_or(value);
     let sentence = error
@@ -138,7 +138,7 @@ fn provider_message(body: &str) -> String {
     }
 }
 
-/// An HTML page's text: proxies answer with pages.
+/// The text of an HTML page: proxies answer with pages.
 fn without_tags(body: &str) -> String {
     if !body.trim_start().starts_with('<') {
         return body.to_owned();

@@ -1,4 +1,4 @@
-//! When a failed attempt is made again, and after how long. Pure: randomness and time come in from outside.
+//! Decides whether and when a failed attempt is retried. Pure: randomness and time are parameters.
 
 use crate::error::{Again, Failure};
 use crate::limits::{Limits, RETRY_AFTER_CAP, RETRY_CAP};
@@ -6,16 +6,16 @@ use althing_protocol::BackendErrorKind;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use std::time::{Duration, SystemTime};
 
-/// What follows a failed attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Next {
-    /// Wait so long, then try again.
+    /// Retry after this wait.
     Retry(Duration),
-    /// Nothing: the failure stands. With what is worth saying about that, if anything.
+    /// Fail, with an optional remark for the message.
     GiveUp(Option<String>),
 }
 
-/// Decides what follows. `retries` were made already, `left` is what remains of the whole call, `random` is in 0..1.
+/// Decides what follows. `retries` were made already, `left` is the remaining time of the whole call, `random` is in
+/// 0..1.
 pub(crate) fn next(failure: &Failure, limits: &Limits, retries: u32, left: Duration, random: f64) -> Next {
     let allowed = match failure.again {
         Again::Never => return Next::GiveUp(None),
@@ -32,9 +32,10 @@ pub(crate) fn next(failure: &Failure, limits: &Limits, retries: u32, left: Durat
                 RETRY_AFTER_CAP.as_secs()
             )));
         }
-        // Never earlier than asked; a little later, so that agents that were refused together do not return together.
+        // Never earlier than requested, and with jitter, so that agents that were rejected together do not return
+        // together.
         Some(after) => after + after.mul_f64(0.1 * random) + backoff(limits.retry_base, 0, random),
-        // A server that starts again needs a moment: not the whole range, but its later half.
+        // A restarting server needs a moment, so use the upper half of the jitter range.
         None if failure.kind == BackendErrorKind::Connect => {
             backoff(limits.retry_base, retries, 0.5 + random / 2.0)
         }
@@ -50,12 +51,12 @@ fn tries(n: u32) -> String {
     if n == 1 { "1 try".to_owned() } else { format!("{n} tries") }
 }
 
-/// Exponential with full jitter: anywhere between nothing and the doubled-up base.
+/// Exponential backoff with full jitter.
 fn backoff(base: Duration, retries: u32, random: f64) -> Duration {
     base.saturating_mul(1u32.checked_shl(retries).unwrap_or(u32::MAX)).min(RETRY_CAP).mul_f64(random)
 }
 
-/// The wait that a provider asks for: `retry-after-ms`, or `Retry-After` in seconds or as a date.
+/// The wait that a provider requests: `retry-after-ms`, or `Retry-After` in seconds or as a date.
 pub(crate) fn asked_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
@@ -66,7 +67,7 @@ pub(crate) fn asked_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duratio
         return Duration::try_from_secs_f64(seconds).ok();
     }
     let date = httpdate::parse_http_date(value).ok()?;
-    // A date that has passed means "now".
+    // A date in the past means "now".
     Some(date.duration_since(now).unwrap_or_default())
 }
 

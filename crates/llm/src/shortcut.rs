@@ -1,9 +1,9 @@
-//! Reads the frames that are all alike but for a few words of text without parsing them.
+//! A fast path that reads similar frames without parsing them.
 //!
-//! A stream is mostly frames that repeat the same envelope byte for byte. Once one of them has been parsed, a frame
-//! with the same bytes before and after the text says the same with another text, provided that the text is plain:
-//! no quote, escape or control character, so that the string ends where it ended before. Everything else must go
-//! through the parser. This is what keeps streaming within a fifth of reading the bytes alone.
+//! A stream consists mostly of frames with an identical envelope around a short text. After one of them has been
+//! parsed, a frame with the same bytes before and after the text can be read directly, provided that the text contains
+//! no quote, escape or control character, so that the string ends where it ended before. All other frames go through
+//! the parser. This keeps the cost of streaming within a fifth of reading the bytes alone.
 
 /// The envelope of the last plain text frame.
 #[derive(Debug, Default)]
@@ -20,9 +20,9 @@ impl Shortcut {
         if plain { std::str::from_utf8(text).ok() } else { None }
     }
 
-    /// Takes the envelope of a frame that was parsed and said nothing but `text`, which lies inside it.
+    /// Learns the envelope of a parsed frame that contains only `text`, which must be borrowed from it.
     pub(crate) fn learn(&mut self, frame: &[u8], text: &str) {
-        // An unescaped string is borrowed from the frame itself, so its place is the distance of the two.
+        // An unescaped string is borrowed from the frame, so its offset is the difference of the two pointers.
         let Some(start) = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize) else { return };
         let (Some(before), Some(after)) = (frame.get(..start), frame.get(start + text.len()..)) else {
             return;

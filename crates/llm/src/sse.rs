@@ -1,36 +1,36 @@
-//! Reads server-sent events out of bytes as they arrive, whatever way the network cut them.
+//! Parses server-sent events from bytes, however the network splits them.
 //!
-//! Knows nothing of any provider. Must never hold more than one event, never read past its size limit, and never give
-//! an event that has not ended. Our own, because the crates for it neither bound an event nor tell a comment from
-//! silence, and both decide whether a stream is alive.
+//! Independent of any provider. It buffers at most one event, enforces a size limit, and never returns an incomplete
+//! event. Implemented here because existing crates neither limit the size of an event nor report comments, and both are
+//! needed to decide whether a stream is alive.
 
 use crate::limits::EVENT_BYTES;
 
-/// What the stream said.
+/// A parsed item of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SseItem<'a> {
-    /// An event's data, lines joined with `\n`. Bytes: whoever parses them checks the UTF-8.
+    /// An event's data, with lines joined by `\n`. The consumer checks the UTF-8.
     Data(&'a [u8]),
     /// A comment: a sign of life without content.
     Comment,
 }
 
-/// An event was larger than we take.
+/// An event exceeded the size limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventTooLarge;
 
-/// The reader's state between two pieces of the body.
+/// The parser's state between two chunks.
 #[derive(Debug)]
 pub(crate) struct SseReader {
-    /// The unfinished line.
+    /// The incomplete line.
     line: Vec<u8>,
-    /// The data lines of the unfinished event.
+    /// The data lines of the incomplete event.
     data: Vec<u8>,
-    /// Whether the unfinished event has any data line: an empty one counts.
+    /// Whether the incomplete event has a data line; an empty one counts.
     has_data: bool,
-    /// The last piece ended in CR: an LF right after it belongs to the same line end.
+    /// Whether the last chunk ended in CR; an LF right after it belongs to the same line ending.
     after_cr: bool,
-    /// No line was read yet: a byte order mark may lead the first.
+    /// Whether no line was read yet; the first may start with a byte order mark.
     at_start: bool,
     limit: usize,
 }
@@ -46,7 +46,7 @@ impl SseReader {
         Self { line: Vec::new(), data: Vec::new(), has_data: false, after_cr: false, at_start: true, limit }
     }
 
-    /// Takes the next piece of the body and hands out what it completes. An error of `on_item` ends the reading.
+    /// Parses the next chunk and reports the items that it completes. An error of `on_item` stops the parsing.
     pub(crate) fn feed<E: From<EventTooLarge>>(
         &mut self,
         mut bytes: &[u8],
@@ -58,7 +58,7 @@ impl SseReader {
         }
         while let Some(end) = memchr::memchr2(b'\n', b'\r', bytes) {
             let (head, tail) = bytes.split_at(end);
-            // By far the most common: a whole event in one piece. It is handed on where it lies.
+            // The most common case: a whole event in one chunk, passed on without copying.
             if let Some(rest) = tail.strip_prefix(b"\n\n")
                 && let Some(data) = head.strip_prefix(b"data: ")
                 && self.is_between_events()
@@ -92,8 +92,8 @@ impl SseReader {
         Ok(())
     }
 
-    /// What was left unfinished when the body ended: some servers leave out the last line ends. It may be a torn
-    /// event, so whoever takes it must be ready not to understand it.
+    /// The incomplete event at the end of the body, because some servers omit the last line endings. It may be
+    /// truncated, so the consumer must expect that it does not parse.
     pub(crate) fn finish(mut self) -> Option<Vec<u8>> {
         let line = std::mem::take(&mut self.line);
         let mut nothing = |_: SseItem<'_>| Ok::<(), EventTooLarge>(());
@@ -131,7 +131,7 @@ impl SseReader {
         if line.starts_with(b":") {
             return on_item(SseItem::Comment);
         }
-        // `event`, `id` and `retry` say nothing that this wire's data does not say itself.
+        // `event`, `id` and `retry` carry no information that the data lacks.
         let value = match line.strip_prefix(b"data") {
             Some([]) => &[],
             Some([b':', b' ', value @ ..] | [b':', value @ ..]) => value,
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The events that come out when the bytes arrive in these pieces, then what `finish` leaves.
+    /// The items parsed when the bytes arrive in these chunks, then what `finish` returns.
     fn read<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
         let mut reader = SseReader::default();
         let mut items = Vec::new();

@@ -1,16 +1,15 @@
-//! A string out of a frame, copied only where it has to be.
+//! A string from a frame, copied only if necessary.
 
 use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, de};
 use std::borrow::Cow;
 use std::fmt;
 
-/// A string that is borrowed wherever it has no escapes. `Option<Cow<str>>` would always copy.
+/// A string that is borrowed unless it contains escapes. `Option<Cow<str>>` would always copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Text<'a>(pub(crate) Cow<'a, str>);
 
 impl Text<'_> {
-    /// The text.
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
@@ -34,7 +33,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                 Ok(Text(Cow::Owned(text.to_owned())))
             }
 
-            /// Content in parts: only their text is of use here.
+            /// Content in parts: only their text is used.
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut parts: A) -> Result<Text<'de>, A::Error> {
                 #[derive(Deserialize)]
                 struct Part<'a> {

@@ -1,8 +1,8 @@
-//! Limits per key: how many requests may run at once, and how many may begin within a minute.
+//! Rate limits per API key: concurrent requests and requests per minute.
 //!
-//! A provider counts by key, so agents that share a key share a throttle, whatever their models. Every attempt takes a
-//! turn, retries too: the provider counts those as well. Waiting is fair (first come, first served), is part of the
-//! call's time, and a call that is dropped while it waits leaves no trace.
+//! Providers count per key, so agents that share a key share a throttle, whatever their models. Every attempt needs a
+//! permit, including retries, because providers count those as well. Waiting is fair (first come, first served), counts
+//! toward the call's time limit, and a call dropped while waiting leaves no trace.
 
 use crate::BuildError;
 use crate::limits::whole_number;
@@ -13,10 +13,10 @@ use std::time::Duration;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, sleep_until};
 
-/// The span in which beginnings are counted.
+/// The window in which request starts are counted.
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// What a section allows.
+/// The rate limits in a config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Allowed {
     /// `max_concurrent_requests`.
@@ -26,7 +26,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Reads a backend's section.
+    /// Reads the limits from a backend's parameters.
     pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
         let count = |name| match whole_number(params, name)? {
             Some(0) => Err(BuildError::BadParam { name, expected: "a whole number above 0" }),
@@ -36,23 +36,24 @@ impl Allowed {
     }
 }
 
-/// The throttle of one key.
+/// The throttle of one API key.
 #[derive(Debug)]
 pub(crate) struct Throttle {
     running: Arc<Semaphore>,
-    /// When the requests of the last minute began, oldest first. Held while waiting, so that turns come in order.
+    /// Start times of the requests in the last minute, oldest first. The lock is held while waiting, so that permits
+    /// are granted in order.
     begun: Mutex<VecDeque<Instant>>,
     allowed: SyncMutex<Allowed>,
 }
 
-/// The right to run one request; over when dropped.
+/// A permit to run one request; returned when dropped.
 #[derive(Debug)]
 pub(crate) struct Turn {
     _running: Option<OwnedSemaphorePermit>,
 }
 
 impl Throttle {
-    /// A throttle that lets everything pass.
+    /// A throttle without limits.
     pub(crate) fn new() -> Self {
         Self {
             running: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
@@ -61,7 +62,7 @@ impl Throttle {
         }
     }
 
-    /// Allows no more than this. Where sections with the same key differ, the strictest holds for all.
+    /// Applies additional limits. If configs with the same key differ, the strictest limit applies to all.
     pub(crate) fn tighten(&self, to: Allowed) {
         let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = allowed.at_once.unwrap_or(Semaphore::MAX_PERMITS);
@@ -74,7 +75,7 @@ impl Throttle {
         }
     }
 
-    /// Waits for a turn.
+    /// Waits for a permit.
     pub(crate) async fn turn(&self) -> Turn {
         let running = Arc::clone(&self.running).acquire_owned().await.ok();
         let per_minute = self.allowed.lock().unwrap_or_else(PoisonError::into_inner).per_minute;

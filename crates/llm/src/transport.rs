@@ -1,7 +1,7 @@
-//! Sends one request and reads what comes back, inside every time limit.
+//! Sends one request and reads the response within all time limits.
 //!
-//! Decides when a server counts as dead. Must never wait without a deadline, and never treat bytes as life: only a
-//! whole event, or a whole comment, is. Nothing here retries.
+//! Decides when a server counts as dead. Every wait has a deadline, and bytes do not count as a sign of life: only a
+//! complete event or comment does. Nothing is retried here.
 
 use crate::draft::Ended;
 use crate::error::Failure;
@@ -17,20 +17,19 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-/// One attempt.
 pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a reqwest::Client,
     pub(crate) limits: &'a Limits,
-    /// When the whole call must be over.
+    /// The deadline of the whole call.
     pub(crate) deadline: Instant,
-    /// The request's tokens, for replies that come without a count.
+    /// Estimated input tokens, for replies without token counts.
     pub(crate) input_estimate: u64,
-    /// What people call the wire.
+    /// How the wire format is named in messages.
     pub(crate) words: &'static Words,
 }
 
 impl Attempt<'_> {
-    /// Makes it.
+    /// Makes the attempt.
     pub(crate) async fn make<R: Reader>(
         &self,
         request: Request,
@@ -52,7 +51,7 @@ impl Attempt<'_> {
                 "check `base_url`: it should end where `{}` begins, often in `{}`",
                 self.words.path, self.words.base
             ))
-            // A page in place of a stream is a wrong address, and stays one.
+            // A page instead of a stream means a wrong URL, so retrying does not help.
             .for_good()),
         }
     }
@@ -80,7 +79,7 @@ impl Attempt<'_> {
         let mut intake = Intake::new(reply);
         let ended = self.read_events(&mut response, &mut intake, on_delta).await;
         if intake.is_done() {
-            // The connection can only be used again once its body is read to the end.
+            // The connection can be reused only after its body has been read to the end.
             let _ = timeout_at(Instant::now() + limits::DRAIN, response.chunk()).await;
         }
         intake.end(ended, on_delta, self.input_estimate)
@@ -98,7 +97,7 @@ impl Attempt<'_> {
             let chunk = tokio::select! {
                 biased;
                 chunk = response.chunk() => chunk,
-                // Rings now and then, so that the clock need not be looked at for every event.
+                // The timer fires occasionally, so that the clock is not read for every event.
                 () = &mut alarm => {
                     let now = Instant::now();
                     let due = watch.due_at(now);
@@ -126,7 +125,7 @@ impl Attempt<'_> {
                 watch.finished = Some(now);
                 alarm.as_mut().reset(watch.next_look(now));
             }
-            // A server can send faster than the alarm is ever looked at.
+            // A server may send so fast that the timer is never polled.
             if n.is_multiple_of(256) && Instant::now() >= self.deadline {
                 return Ended::Broken(self.overdue());
             }
@@ -134,7 +133,7 @@ impl Attempt<'_> {
         Ended::Whole
     }
 
-    /// Reads a reply that came in one piece, from a server that does not stream.
+    /// Reads a complete reply from a server that does not stream.
     async fn whole<R: Reader>(
         &self,
         response: Response,
@@ -171,12 +170,12 @@ impl Attempt<'_> {
     }
 }
 
-/// When a stream last showed life, and when it is overdue.
+/// Tracks the last sign of life of a stream, and when it is overdue.
 struct Watch {
     idle: Duration,
     deadline: Instant,
     alive: Instant,
-    /// Something whole came since the last look.
+    /// Whether an event or comment arrived since the last check.
     moved: bool,
     /// When the reply was complete.
     finished: Option<Instant>,
@@ -187,8 +186,8 @@ impl Watch {
         Self { idle, deadline, alive: Instant::now(), moved: false, finished: None }
     }
 
-    /// When the stream is overdue, as seen now. What came since the last look counts as if it came now, so silence is
-    /// found out at most one look late.
+    /// When the stream is overdue. An event since the last check counts as if it arrived now, so silence is detected at
+    /// most one check late.
     fn due_at(&mut self, now: Instant) -> Instant {
         if std::mem::take(&mut self.moved) {
             self.alive = now;
@@ -201,7 +200,7 @@ impl Watch {
         self.finished.map_or(idle, |at| idle.min(at + limits::TAIL)).min(self.deadline)
     }
 
-    /// When to look again: a few times within the idle limit, and when something is due.
+    /// The time of the next check: a few times within the idle limit, and at the deadline.
     fn next_look(&self, now: Instant) -> Instant {
         (now + self.idle / 4).min(self.due())
     }
@@ -213,7 +212,7 @@ enum Form {
     Other(String),
 }
 
-/// What kind of body follows. Servers that label their stream plainly, or not at all, are believed.
+/// The kind of body. A stream with a generic or missing content type is accepted.
 fn response_form(response: &Response) -> Form {
     let Some(value) = response.headers().get(CONTENT_TYPE) else { return Form::Stream };
     let value = value.to_str().unwrap_or("?").to_ascii_lowercase();
@@ -226,14 +225,13 @@ fn response_form(response: &Response) -> Form {
     }
 }
 
-/// Why a body could not be read.
 pub(crate) enum BodyError {
     TooLarge,
     Late,
     Broken(reqwest::Error),
 }
 
-/// A whole body, if it is no larger than `limit` and comes in time. What was read of a late or broken one is lost.
+/// The whole body, if it is not larger than `limit` and arrives by the deadline. A partial body is dropped.
 pub(crate) async fn read_body(
     mut response: Response,
     limit: usize,
@@ -251,7 +249,7 @@ pub(crate) async fn read_body(
     }
 }
 
-/// What the network said. The address is never in it: it may carry a password.
+/// The failure for a network error. The URL is not included, because it may contain a password.
 pub(crate) fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Failure {
     let reason = innermost(error);
     if error.is_connect() {
@@ -273,7 +271,7 @@ pub(crate) fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Fail
     Failure::new(BackendErrorKind::Cut, format!("the connection broke: {reason}"))
 }
 
-/// The cause at the bottom of an error: the layers above only say that there is one.
+/// The root cause of an error; the outer errors only wrap it.
 pub(crate) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn Error = error;
     while let Some(next) = cause.source() {
@@ -285,7 +283,8 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
     }
 }
 
-/// Whether TLS is at the bottom of an error. An I/O error hides what it wraps from its `source`, and may wrap another.
+/// Whether TLS is the root cause of an error. `std::io::Error` does not report the error it wraps as its `source`, and
+/// wrappers may be nested.
 fn tls_problem(error: &(dyn Error + 'static)) -> bool {
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     error.is::<rustls::Error>()

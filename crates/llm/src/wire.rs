@@ -1,5 +1,5 @@
-//! What a wire is: it writes a request and understands a stream. Everything else (connections, limits, retries, errors,
-//! cost) is the same for all of them and lies in `call`, `transport` and `draft`.
+//! A wire format writes a request and parses a stream. Connections, limits, retries, errors and costs are common to all
+//! formats: see `call`, `transport` and `draft`.
 
 use crate::draft::{Draft, Ended};
 use crate::error::{BuildError, Failure};
@@ -10,78 +10,76 @@ use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-/// What people call a wire.
+/// How a wire format is named in messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Words {
-    /// What stands behind `base_url`.
+    /// The path after `base_url`.
     pub(crate) path: &'static str,
-    /// What `base_url` usually ends in.
+    /// The usual end of `base_url`.
     pub(crate) base: &'static str,
-    /// What the server must speak.
+    /// The API that the server must provide.
     pub(crate) api: &'static str,
 }
 
-/// One wire, set up for one backend's section.
+/// A wire format with the parameters of one backend.
 pub(crate) trait Wire: Send + Sync + 'static {
-    /// What understands its streams.
     type Reader: Reader;
 
-    /// What people call it.
     fn words(&self) -> &'static Words;
 
     /// The body of a request.
     fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>>;
 
-    /// A fresh reader for one attempt.
+    /// A new reader for one attempt.
     fn reader(&self) -> Self::Reader;
 
-    /// Takes note if the provider refused a field that can be said another way or left out. True where it is worth
-    /// saying the request again at once.
+    /// Learns from a rejection that names a field which can be omitted or expressed differently. Returns true if the
+    /// request should be sent again at once.
     fn learn(&self, _refusal: &str) -> bool {
         false
     }
 
-    /// Keeps what the provider wants back with the next request and the port has no room for.
+    /// Stores what the provider requires back with the next request and the port does not carry.
     fn keep(&self, _reply: &Reply, _keepsake: Value) {}
 }
 
-/// Understands one stream.
+/// Parses one stream.
 pub(crate) trait Reader: Send {
-    /// Takes the data of one event, and tells `on_delta` what is new.
+    /// Processes the data of one event, and reports new content to `on_delta`.
     fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure>;
 
-    /// What has come so far.
+    /// The partial reply.
     fn draft(&self) -> &Draft;
 
-    /// Whether the provider has said that the stream is over.
+    /// Whether the provider signaled the end of the stream.
     fn is_done(&self) -> bool {
         self.draft().done
     }
 
-    /// Whether the reply itself is complete, whatever may still follow.
+    /// Whether the reply is complete, even if the stream continues.
     fn is_finished(&self) -> bool {
         self.draft().is_finished()
     }
 
-    /// The reply, if it ended well.
+    /// The reply, if it ended successfully.
     fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure>;
 }
 
-/// A reply that ended well.
+/// A reply that ended successfully.
 #[derive(Debug)]
 pub(crate) struct Finished {
     pub(crate) reply: Reply,
     pub(crate) counted: Counted,
-    /// For [`Wire::keep`].
+    /// For [`Wire::store_provider_state`].
     pub(crate) keepsake: Option<Value>,
 }
 
-/// The failure that a frame is which is not the wire's.
+/// The failure for a frame that does not parse.
 pub(crate) fn unreadable(error: &serde_json::Error) -> Failure {
     Failure::new(BackendErrorKind::Protocol, format!("a frame of the stream is not understood: {error}"))
 }
 
-/// `base_url` as an address, without the last slash.
+/// `base_url` as a URL, without a trailing slash.
 pub(crate) fn address(config: &BackendConfig) -> Result<Url, BuildError> {
     let kind = || config.kind.clone();
     let base = config.base_url.as_deref().ok_or_else(|| BuildError::NoAddress { kind: kind() })?;
@@ -94,7 +92,7 @@ pub(crate) fn address(config: &BackendConfig) -> Result<Url, BuildError> {
     Ok(url)
 }
 
-/// The address with `path` behind it, unless it stands there already; a query stays where it belongs.
+/// Appends `path` unless the URL already ends with it; a query is kept.
 pub(crate) fn with_path(mut url: Url, path: &str) -> Url {
     let base = url.path().trim_end_matches('/').to_owned();
     if !base.ends_with(path) {
@@ -103,7 +101,7 @@ pub(crate) fn with_path(mut url: Url, path: &str) -> Url {
     url
 }
 
-/// The headers of every request. A header of the user's own goes before ours.
+/// The headers of every request. The user's headers override ours.
 pub(crate) fn headers(
     config: &BackendConfig,
     key_header: KeyHeader,

@@ -1,4 +1,4 @@
-//! The wire against a real server on loopback: what is sent, what is understood, and how every fault ends.
+//! Wire formats against a real server on the loopback interface: requests, replies, and the outcome of every fault.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

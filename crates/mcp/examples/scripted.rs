@@ -1,7 +1,7 @@
-//! Serves runs that do what their task says, as `althing mcp` serves real ones: `scripted` over stdio, `scripted http`
-//! over HTTP on a port of its own, whose address and token it prints. The tests let real clients talk to it.
+//! Serves scripted runs, as `althing mcp` serves real ones: `scripted` over stdio, `scripted http` over HTTP on a free
+//! port, whose address and token it prints. The tests connect real MCP clients to it.
 //!
-//! `--wait MS` is how long `launch_run` waits; `--approve` requires approval.
+//! `--wait MS` sets how long `launch_run` waits; `--approve` requires approval.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -29,7 +29,7 @@ async fn main() {
         let anywhere = "127.0.0.1:0".parse().unwrap();
         let listening = server.listen(anywhere, None, WebLimits::default()).await.unwrap();
         println!("{}\n{}", listening.url(), listening.token().reveal());
-        // Until whoever started it closes our stdin.
+        // Run until the parent process closes our stdin.
         let mut rest = Vec::new();
         let _ = tokio::io::AsyncReadExt::read_to_end(&mut tokio::io::stdin(), &mut rest).await;
     } else {

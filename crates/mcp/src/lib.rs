@@ -1,8 +1,9 @@
-//! Speaks MCP: uses the tools of MCP servers (`client`), offers agents' tools to the programs that work as them
-//! (`endpoint`), and offers runs to anyone's client (`server`).
+//! MCP: uses the tools of MCP servers (`client`), offers agents' tools to the CLI agents that work as them
+//! (`endpoint`), and offers runs to any MCP client (`server`).
 //!
-//! Never decides what an agent may do, never writes to our stdout or stderr, never reads our environment: the caller
-//! hands in what it needs. It exists so that `rmcp` and the ways in which servers misbehave stay in one crate.
+//! This crate does not decide what an agent may do, does not write to our stdout or stderr, and does not read our
+//! environment: the caller passes in what is needed. It isolates `rmcp` and the handling of misbehaving servers.
+#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
 
 mod client;
 mod endpoint;
@@ -21,7 +22,7 @@ pub use server::{
 };
 pub use web::WebLimits;
 
-/// How Althing names itself to clients.
+/// Althing's name and version, as sent to MCP peers.
 fn own_name() -> rmcp::model::Implementation {
     rmcp::model::Implementation::new("althing", env!("CARGO_PKG_VERSION")).with_title("Althing")
 }

@@ -1,6 +1,6 @@
-//! Shows a waiting client that its call is alive: progress that says no more than that time passes.
+//! Keeps a waiting client's call alive with progress notifications that carry no information.
 //!
-//! Some clients end a call after a minute without progress, whatever else the connection shows.
+//! Some clients abort a call after a minute without progress, even if the connection is alive.
 
 use rmcp::RoleServer;
 use rmcp::model::{ProgressNotificationParam, ProgressToken};
@@ -8,7 +8,7 @@ use rmcp::service::RequestContext;
 use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-/// Does some work, and tells of progress meanwhile if the client asked for that.
+/// Runs some work, sending progress notifications meanwhile if the client asked for them.
 pub(crate) async fn during<T>(
     context: &RequestContext<RoleServer>,
     every: Duration,
@@ -34,7 +34,7 @@ async fn beat(
         ticks.tick().await;
         progress += 1.0;
         let told = ProgressNotificationParam::new(token.clone(), progress);
-        // A client that is gone needs no telling: its call is cancelled by then.
+        // An error means that the client is gone; its call is cancelled then.
         let _ = context.peer.notify_progress(told).await;
     }
 }

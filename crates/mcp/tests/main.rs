@@ -1,4 +1,5 @@
-//! MCP servers from outside: real ones where they are installed, and a fake one that misbehaves on demand.
+//! The MCP client and server as a whole: with real servers if they are installed, and with a fake server that
+//! misbehaves on demand.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

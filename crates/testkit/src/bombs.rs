@@ -1,6 +1,6 @@
-//! Configs that would eat the machine of whoever reads them without care.
+//! Configs that would exhaust memory or the stack of a careless parser.
 
-/// What each is, and its bytes.
+/// A description and the bytes of each.
 pub fn config_bombs() -> Vec<(&'static str, Vec<u8>)> {
     let mut aliases = String::from("a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for n in 1..12 {

@@ -1,5 +1,5 @@
-//! An OpenTelemetry collector that keeps what it is sent, and is strict about it: every request must be what OTLP/HTTP calls
-//! JSON, down to the form of ids and numbers. It can also be slow, full, or out of order.
+//! An OpenTelemetry collector that stores and strictly checks what it receives: every request must be valid OTLP/HTTP
+//! JSON, including the format of ids and numbers. It can also be slow, full or out of order.
 
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,20 +10,20 @@ use std::time::Duration;
 
 use crate::signal::Signal;
 
-/// How a collector answers.
+/// How the collector responds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CollectorReply {
-    /// It takes what it is sent.
+    /// Accepts all spans.
     Take,
-    /// It refuses with this status.
+    /// Rejects the request with this status.
     Status(u16),
-    /// It takes all but so many.
+    /// Accepts the request but reports this many rejected spans.
     TakeAllBut(u64),
-    /// It never answers.
+    /// Never responds.
     Never,
 }
 
-/// A running collector. Its threads end with the test's process.
+/// A running collector. Its threads end with the test process.
 #[derive(Debug)]
 pub struct Collector {
     address: SocketAddr,
@@ -36,21 +36,20 @@ struct State {
     requests: Vec<Export>,
 }
 
-/// One request to it.
+/// One received request.
 #[derive(Debug, Clone)]
 pub struct Export {
     /// The method and path.
     pub line: String,
     /// Header names (lower case) and values.
     pub headers: BTreeMap<String, String>,
-    /// The body as text.
     pub body: String,
-    /// Whether it was taken.
+    /// Whether it was accepted.
     pub taken: bool,
 }
 
 impl Collector {
-    /// Starts one on a port of its own.
+    /// Starts a collector on a free port.
     pub fn start(answer: CollectorReply) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the port just bound");
@@ -65,12 +64,12 @@ impl Collector {
         Self { address, state }
     }
 
-    /// Its address, as `--otlp` takes it.
+    /// Its URL, as `--otlp` expects it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// From now on it answers like this.
+    /// Changes how it responds from now on.
     pub fn answer(&self, answer: CollectorReply) {
         self.state.update(|state| state.answer = answer);
     }
@@ -80,7 +79,7 @@ impl Collector {
         self.state.read(|state| state.requests.clone())
     }
 
-    /// Waits until so many requests came; panics after `limit`.
+    /// Waits until this many requests have arrived; panics after `limit`.
     #[track_caller]
     pub fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<Export> {
         let look = |state: &State| (state.requests.len() >= n).then(|| state.requests.clone());
@@ -88,7 +87,7 @@ impl Collector {
         found.unwrap_or_else(|| panic!("{n} requests did not come: {:#?}", self.requests()))
     }
 
-    /// The spans that it took, in the order in which they came. Panics at anything that is not as OTLP has it.
+    /// The accepted spans, in order of arrival. Panics if anything violates OTLP.
     #[track_caller]
     pub fn spans(&self) -> Vec<CollectedSpan> {
         let taken = self.requests().into_iter().filter(|request| request.taken);
@@ -135,7 +134,7 @@ fn serve(mut stream: &TcpStream, state: &Signal<State>) -> Option<()> {
             (200, format!(r#"{{"partialSuccess":{{"rejectedSpans":"{refused}","errorMessage":"too old"}}}}"#))
         }
         CollectorReply::Never => {
-            // Until the client has enough.
+            // Wait until the client disconnects.
             let _ = stream.read(&mut [0]);
             return None;
         }
@@ -147,39 +146,34 @@ fn serve(mut stream: &TcpStream, state: &Signal<State>) -> Option<()> {
     stream.write_all(text.as_bytes()).ok()
 }
 
-/// A span as it was told.
+/// A received span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CollectedSpan {
-    /// Its trace.
     pub trace: String,
-    /// Its id.
     pub id: String,
-    /// The span it is part of.
     pub parent: Option<String>,
-    /// What it is called.
     pub name: String,
-    /// 1 is our own work, 3 a call to somebody else.
+    /// 1 is internal work, 3 is a call to another system.
     pub kind: u64,
-    /// When it began and ended, in nanoseconds since 1970.
+    /// Start and end, in nanoseconds since 1970.
     pub time: (u64, u64),
-    /// Its attributes: texts, numbers, lists of texts.
+    /// Strings, numbers and lists of strings.
     pub attributes: BTreeMap<String, Value>,
     /// The names and attributes of its events.
     pub events: Vec<(String, BTreeMap<String, Value>)>,
-    /// Whether it failed.
     pub failed: bool,
-    /// The attributes of whoever told it.
+    /// The attributes of the exporting resource.
     pub resource: BTreeMap<String, Value>,
 }
 
 impl CollectedSpan {
-    /// A text attribute; empty where there is none.
+    /// A string attribute; empty if there is none.
     pub fn text(&self, key: &str) -> &str {
         self.attributes.get(key).and_then(Value::as_str).unwrap_or_default()
     }
 }
 
-/// Reads one request, strictly.
+/// Parses one request strictly.
 #[track_caller]
 pub fn read_export(request: &Export) -> Vec<CollectedSpan> {
     assert_eq!(request.line, "POST /v1/traces");
@@ -188,7 +182,7 @@ pub fn read_export(request: &Export) -> Vec<CollectedSpan> {
     read_spans(&body)
 }
 
-/// Reads the JSON of an `ExportTraceServiceRequest`, strictly.
+/// Parses the JSON of an `ExportTraceServiceRequest` strictly.
 #[track_caller]
 pub fn read_spans(body: &Value) -> Vec<CollectedSpan> {
     let mut told = Vec::new();
@@ -253,7 +247,7 @@ fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> CollectedSpan 
     }
 }
 
-/// An object that has no fields but these.
+/// An object with no other fields than these.
 #[track_caller]
 fn only<'a>(value: &'a Value, fields: &[&str]) -> &'a Map<String, Value> {
     let object = value.as_object().unwrap_or_else(|| panic!("an object was expected: {value}"));
@@ -282,7 +276,7 @@ fn id(value: &Value, length: usize) -> String {
     text
 }
 
-/// 64-bit numbers are text.
+/// 64-bit numbers are encoded as strings.
 fn number(value: &Value) -> u64 {
     text(value).parse().unwrap_or_else(|_| panic!("a number as text was expected: {value}"))
 }

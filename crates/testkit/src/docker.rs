@@ -1,11 +1,11 @@
-//! A real Docker daemon of a test's own, with one small image, gone with the test.
+//! A real Docker daemon for one test, with one small image, stopped after the test.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Whether the one who runs the tests said that this is not to be had.
+/// Whether `ALTHING_TEST_WITHOUT` excludes tests that need this feature.
 pub fn is_excluded(what: &str) -> bool {
     let without = std::env::var("ALTHING_TEST_WITHOUT").unwrap_or_default();
     let skip = without.split(',').any(|word| word == what);
@@ -15,25 +15,25 @@ pub fn is_excluded(what: &str) -> bool {
     skip
 }
 
-/// The image that a daemon has.
+/// The image that the daemon provides.
 pub const IMAGE: &str = "althing-test:1";
 
-/// A daemon of the test's own, with one image that holds nothing but busybox.
+/// A daemon for one test, with one image that contains only busybox.
 pub struct TestDockerDaemon {
     process: Child,
     dir: TempDir,
 }
 
 impl TestDockerDaemon {
-    /// Starts it; takes a second or two.
+    /// Starts the daemon; takes a second or two.
     pub fn start() -> Self {
-        // Where the kernel or the disk cannot do overlays, plain copies do.
+        // Without overlay support in the kernel or file system, fall back to plain copies.
         Self::with(&[])
             .or_else(|_| Self::with(&["--storage-driver=vfs"]))
             .unwrap_or_else(|log| panic!("dockerd:\n{log}"))
     }
 
-    /// A daemon that answers, or its log.
+    /// Starts a daemon that answers; the error is its log.
     fn with(options: &[&str]) -> Result<Self, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
@@ -81,18 +81,18 @@ impl TestDockerDaemon {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Where it listens.
+    /// The path of its socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("docker.sock")
     }
 
-    /// Runs Docker's own client against it.
+    /// Runs the Docker client against it.
     pub fn docker(&self, args: &[&str]) -> std::process::Output {
         let host = format!("unix://{}", self.socket().display());
         Command::new("docker").args(["-H", &host]).args(args).output().unwrap()
     }
 
-    /// What the client says.
+    /// The standard output of the Docker client.
     pub fn docker_stdout(&self, args: &[&str]) -> String {
         String::from_utf8_lossy(&self.docker(args).stdout).trim().to_owned()
     }

@@ -1,5 +1,5 @@
-//! A gate in a stream: the test says when each chunk may go, so that "while A is still answering" is a fact and not a
-//! race.
+//! A gate in a stream: the test controls when each chunk is sent, so that "while A is still answering" is
+//! deterministic.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use crate::signal::Signal;
 
 /// Holds back a reply chunk by chunk. Clones are the same gate; replies that share a gate share its permits.
 ///
-/// Headers and the stream's opening go out at once (unless [`Gate::before_headers`]). Then every chunk of content needs
-/// one permit, and the end of the stream (finish reason, usage, end mark) one more.
+/// Headers and the start of the stream are sent at once (unless [`Gate::before_headers`]). Then every chunk of content
+/// needs one permit, and the end of the stream (finish reason, usage, end marker) one more.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
     inner: Arc<Signal<State>>,
@@ -20,7 +20,7 @@ pub struct Gate {
 struct State {
     permits: usize,
     open: bool,
-    /// Streams standing before the gate without a permit, now.
+    /// Streams currently waiting for a permit.
     waiting: usize,
     sent: usize,
 }
@@ -31,7 +31,7 @@ impl Gate {
         Self::default()
     }
 
-    /// A closed gate that holds even the response's headers; they need a permit of their own.
+    /// A closed gate that also holds the response headers, which need their own permit.
     pub fn before_headers() -> Self {
         Self { before_headers: true, ..Self::default() }
     }
@@ -41,17 +41,17 @@ impl Gate {
         self.inner.update(|state| state.permits += n);
     }
 
-    /// Opens the gate for good.
+    /// Opens the gate permanently.
     pub fn release_all(&self) {
         self.inner.update(|state| state.open = true);
     }
 
-    /// How many chunks went through and were written to the socket.
+    /// Number of chunks that passed and were written to the socket.
     pub fn sent(&self) -> usize {
         self.inner.read(|state| state.sent)
     }
 
-    /// Waits until `n` chunks in all were written to the socket.
+    /// Waits until `n` chunks in total were written to the socket.
     pub async fn wait_sent(&self, n: usize, limit: Duration) {
         let done = self.inner.wait_for(limit, enough(n)).await;
         assert!(done.is_some(), "{}", self.complaint("chunks sent", n));
@@ -63,7 +63,7 @@ impl Gate {
         assert!(done.is_some(), "{}", self.complaint("chunks sent", n));
     }
 
-    /// Waits until `n` streams stand before the closed gate.
+    /// Waits until `n` streams wait at the closed gate.
     pub async fn wait_waiting(&self, n: usize, limit: Duration) {
         let done = self.inner.wait_for(limit, |state| (state.waiting >= n).then_some(())).await;
         assert!(done.is_some(), "{}", self.complaint("streams waiting", n));
@@ -83,9 +83,9 @@ impl Gate {
         self.before_headers
     }
 
-    /// Takes one permit, waiting for it if need be. Safe to drop half way.
+    /// Takes one permit, waiting if necessary. Cancel-safe.
     pub(crate) async fn pass(&self) {
-        // Waiting is counted by a guard: the client may hang up and the future be dropped here.
+        // A guard counts the waiting, because the client may disconnect, which drops the future here.
         let _waiting = Waiting::new(&self.inner);
         loop {
             self.inner.wait(|state| (state.open || state.permits > 0).then_some(())).await;

@@ -1,8 +1,8 @@
-//! What every test of Althing needs and nothing ships: a fake model server whose every byte and moment is scripted,
-//! a harness around the built binary, and waiting with a deadline instead of sleeping.
+//! Test infrastructure that is not shipped: a fake model server with scripted bytes and timing, a harness around the
+//! built binary, and waiting with deadlines instead of sleeping.
 //!
-//! Three things are kept apart on purpose: *what* is said ([`Reply`]), *how* a wire says it (`wire/`), and how it goes
-//! wrong ([`Fault`]). A new wire is one file; a new fault is one arm, and works on every wire.
+//! Three concerns are separate: *what* is said ([`Reply`]), *how* a wire format says it (`wire/`), and how it goes
+//! wrong ([`Fault`]). A new wire format is one file; a new fault is one match arm and works with every wire format.
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -21,6 +21,7 @@
 //! }
 //! # }
 //! ```
+#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
 #![expect(
     clippy::disallowed_methods,
     reason = "the kit starts processes, reads their files and measures time, on behalf of tests"

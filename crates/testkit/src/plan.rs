@@ -1,5 +1,5 @@
-//! A response as a list of steps: the one language between faults, gates and the socket. Building a plan does no I/O,
-//! so what a fault promises can be read here; `server/connection.rs` carries it out.
+//! A response as a list of steps: the common representation for faults, gates and the socket. Building a plan does no
+//! I/O; `server/connection.rs` executes it.
 
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ pub(crate) const LAST_CHUNK: &[u8] = b"0\r\n\r\n";
 
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Bytes as they are. Writes that follow each other without another step between them go out as one.
+    /// Raw bytes. Consecutive writes are combined into one.
     Send(Bytes),
     /// One chunk of a chunked body, which a gate counts.
     Chunk(Bytes),
-    /// One chunk of a chunked body, which no gate holds back.
+    /// One chunk of a chunked body, which gates ignore.
     Aside(Bytes),
-    /// Writes out what was collected, so that what follows comes apart from it.
+    /// Writes out the buffer, so that the next bytes are sent separately.
     Flush,
     Pause(Duration),
     /// Waits for a permit.
@@ -29,11 +29,11 @@ pub(crate) enum Step {
     Passed(Gate),
     /// One byte at a time.
     Dribble(Bytes, Duration),
-    /// Nothing more, the connection stays open until the client closes it.
+    /// Sends nothing more; the connection stays open until the client closes it.
     Stall,
-    /// The same bytes again and again until the client hangs up.
+    /// Repeats the same bytes until the client disconnects.
     Repeat(Bytes, Duration),
-    /// Closes the connection in good order (FIN).
+    /// Closes the connection normally (FIN).
     Close,
     /// Closes it with a reset (RST).
     Reset,
@@ -47,7 +47,7 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// A complete, good reply.
+    /// A complete, successful reply.
     pub(crate) fn reply(wire: Wire, reply: &Reply, context: &Context, streamed: bool) -> Self {
         if !streamed {
             return Self::document(200, "application/json", &[], &wire.whole(reply, context));
@@ -56,7 +56,7 @@ impl Plan {
         Self::default().head(context).frames(frames).end().paced(reply.pace)
     }
 
-    /// A response with a body of known length, after which the connection can be used again.
+    /// A response with a body of known length, after which the connection can be reused.
     pub(crate) fn document(status: u16, content_type: &str, headers: &[(&str, String)], body: &str) -> Self {
         let mut out = BytesMut::with_capacity(body.len() + 256);
         let reason = reason(status);
@@ -103,7 +103,7 @@ impl Plan {
         self
     }
 
-    /// The bytes this plan would write if nothing went wrong.
+    /// The bytes that this plan writes without a fault.
     pub(crate) fn bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         for step in &self.steps {
@@ -116,7 +116,7 @@ impl Plan {
         out.freeze()
     }
 
-    /// The same plan, held back by a gate.
+    /// The plan, held back by a gate.
     pub(crate) fn gated(mut self, gate: &Gate) -> Self {
         if gate.holds_headers() {
             self.steps.insert(0, Step::Pass(gate.clone()));
@@ -124,7 +124,7 @@ impl Plan {
         self.around_chunks(|chunk| [Step::Pass(gate.clone()), chunk, Step::Passed(gate.clone())])
     }
 
-    /// The same plan with a pause before each chunk.
+    /// The plan with a pause before each chunk.
     fn paced(self, pace: Duration) -> Self {
         if pace.is_zero() { self } else { self.around_chunks(|chunk| [Step::Pause(pace), chunk]) }
     }
@@ -140,7 +140,7 @@ impl Plan {
         Self { steps }
     }
 
-    /// The same plan, later.
+    /// The plan after a delay.
     pub(crate) fn after(mut self, delay: Duration) -> Self {
         if delay > Duration::ZERO {
             self.steps.insert(0, Step::Pause(delay));
@@ -151,7 +151,7 @@ impl Plan {
 
 /// Writes one chunk of a chunked body.
 pub(crate) fn put_chunk(out: &mut BytesMut, bytes: &[u8]) {
-    // By hand: a formatted number per chunk is dear in a stream of thousands.
+    // Written by hand, because formatting a number per chunk is slow in a stream of thousands.
     let digits = (usize::BITS - bytes.len().leading_zeros()).div_ceil(4).max(1);
     for place in (0..digits).rev() {
         out.put_u8(b"0123456789abcdef"[(bytes.len() >> (4 * place)) & 0xf]);

@@ -1,24 +1,24 @@
-//! The default behaviour: an agent of the parliament that does what the offered tools ask of it.
+//! The default behavior: an agent of a run that uses the offered tools.
 
 use serde_json::{Value, json};
 
 use crate::recorded::RecordedRequest;
 use crate::reply::Reply;
 
-/// Plays an agent: votes when it may vote, answers when it may answer, talks when it has no such tool, and fills in what
-/// it is asked to fill in.
+/// Plays an agent: it votes if it can vote, answers if it can answer, replies with text otherwise, and follows a
+/// requested JSON schema.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parliament {
     chatter: usize,
 }
 
 impl Parliament {
-    /// Says `n` chunks of text before the point of each reply: load for streaming tests and benchmarks.
+    /// Adds `n` chunks of text before the content of each reply, as load for streaming tests and benchmarks.
     pub fn chatter(n: usize) -> Self {
         Self { chatter: n }
     }
 
-    /// The sensible reply to a request.
+    /// The reply to a request.
     pub fn reply(self, request: &RecordedRequest) -> Reply {
         let model = request.model();
         if let Some(schema) = request.wanted_schema() {
@@ -45,17 +45,17 @@ impl Parliament {
     }
 }
 
-/// The first id the vote tool accepts; none when voting is not offered or nobody has answered yet.
+/// The first id that the vote tool accepts; None if voting is not offered or no agent has answered yet.
 fn first_votable(request: &RecordedRequest) -> Option<&str> {
     request.tool_parameters("vote")?.pointer("/properties/agent_id/enum/0").and_then(Value::as_str)
 }
 
-/// The plainest value that fits a schema.
+/// A simple value that matches a schema.
 fn instance(schema: &Value) -> Value {
     if let Some(first) = schema.pointer("/enum/0") {
         return first.clone();
     }
-    // Google writes types in capitals.
+    // Google writes types in upper case.
     match schema["type"].as_str().unwrap_or_default().to_ascii_lowercase().as_str() {
         "object" => {
             let properties = schema["properties"].as_object().into_iter().flatten();

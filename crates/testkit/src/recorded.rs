@@ -1,4 +1,4 @@
-//! What the server remembers of each request, so that a test can ask what was really sent.
+//! Recorded requests, so that a test can check what was sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::wire::{Wire, bare, model_in};
 
-/// One request as it arrived. Clones share the body.
+/// One received request. Clones share the body.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
     pub(crate) call: Arc<Call>,
@@ -17,7 +17,7 @@ pub struct RecordedRequest {
     pub(crate) ended: Option<Instant>,
 }
 
-/// The parts of a request that never change once it has been read.
+/// The parts of a request that never change after it has been read.
 #[derive(Debug)]
 pub(crate) struct Call {
     pub(crate) seq: usize,
@@ -31,31 +31,31 @@ pub(crate) struct Call {
     pub(crate) arrived: Instant,
 }
 
-/// How the exchange ended, seen from the server.
+/// How the exchange ended, from the server's view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestOutcome {
-    /// The response is not finished yet.
+    /// The response is not complete yet.
     Underway,
     /// The whole response was written.
     Served,
-    /// The script broke it off (reset, cut).
+    /// The script aborted it (reset, cut).
     BrokenOff,
     /// The client closed the connection before the end.
     HungUp,
 }
 
 impl RecordedRequest {
-    /// The number of this request on this server, from 0.
+    /// The index of this request on this server, from 0.
     pub fn seq(&self) -> usize {
         self.call.seq
     }
 
-    /// How many requests for the same model came before.
+    /// Number of earlier requests for the same model.
     pub fn nth_of_model(&self) -> usize {
         self.call.nth_of_model
     }
 
-    /// The number of the connection it came on, from 0.
+    /// The index of the connection it arrived on, from 0.
     pub fn connection(&self) -> usize {
         self.call.connection
     }
@@ -70,27 +70,27 @@ impl RecordedRequest {
         &self.call.path
     }
 
-    /// All headers, names in lower case, in the order they came.
+    /// All headers in order, with lower-case names.
     pub fn headers(&self) -> &[(String, String)] {
         &self.call.headers
     }
 
-    /// The first header of this name.
+    /// The first header with this name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers().iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The JSON body; `Null` when there was none.
+    /// The JSON body; `Null` if there was none.
     pub fn body(&self) -> &Value {
         &self.call.body
     }
 
-    /// The body's bytes as sent.
+    /// The body's bytes.
     pub fn raw_body(&self) -> &Bytes {
         &self.call.raw
     }
 
-    /// When it had been read in full.
+    /// When it had been read completely.
     pub fn arrived(&self) -> Instant {
         self.call.arrived
     }
@@ -110,12 +110,12 @@ impl RecordedRequest {
         self.outcome == RequestOutcome::HungUp
     }
 
-    /// The model asked for, in the body or in the path; empty when there is none.
+    /// The requested model, from the body or the path; empty if there is none.
     pub fn model(&self) -> &str {
         self.body()["model"].as_str().or_else(|| model_in(self.path())).unwrap_or_default()
     }
 
-    /// Whether a stream was asked for, in the body or by the path.
+    /// Whether streaming was requested, in the body or by the path.
     pub fn wants_stream(&self) -> bool {
         match Wire::at(self.method(), self.path()) {
             Some(Wire::Gemini) => bare(self.path()).ends_with(":streamGenerateContent"),
@@ -123,7 +123,7 @@ impl RecordedRequest {
         }
     }
 
-    /// The conversation sent along, in the wire's own words.
+    /// The messages of the conversation, in the wire format.
     pub fn messages(&self) -> &[Value] {
         ["messages", "input", "contents"]
             .iter()
@@ -131,12 +131,12 @@ impl RecordedRequest {
             .map_or(&[], Vec::as_slice)
     }
 
-    /// The names of the tools offered. What the provider itself would run is not among them.
+    /// The names of the offered tools, without provider-run tools.
     pub fn tool_names(&self) -> Vec<&str> {
         self.functions().iter().filter_map(|function| function["name"].as_str()).collect()
     }
 
-    /// The namespaces of the offered tools that are in one, by the tools' names.
+    /// The namespaces of the offered tools, by tool name.
     pub(crate) fn namespaces(&self) -> HashMap<String, String> {
         let tools = self.body()["tools"].as_array().map_or(&[][..], Vec::as_slice);
         let spaces = tools.iter().filter(|tool| tool["type"] == "namespace");
@@ -157,7 +157,7 @@ impl RecordedRequest {
             .find_map(|field| function.get(*field))
     }
 
-    /// The text of the system prompt, wherever the wire has it.
+    /// The text of the system prompt, in any wire format.
     pub fn system_text(&self) -> String {
         let body = self.body();
         let own = [&body["instructions"], &body["system"], &body["systemInstruction"]["parts"]];
@@ -172,8 +172,8 @@ impl RecordedRequest {
         texts.join("\n")
     }
 
-    /// The text of the last message that the user wrote; empty when there is none. Results of tools, which some wires
-    /// send in the user's name, are not the user's.
+    /// The text of the last message that the user wrote; empty if there is none. Tool results, which some wire formats
+    /// send with the user role, are excluded.
     pub fn last_user_text(&self) -> String {
         if let Some(text) = self.body()["input"].as_str() {
             return text.to_owned();
@@ -182,7 +182,7 @@ impl RecordedRequest {
         of_user.map(message_text).rfind(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    /// The JSON schema that the reply must follow, where the request asks for one.
+    /// The JSON schema that the reply must follow, if the request specifies one.
     pub fn wanted_schema(&self) -> Option<&Value> {
         let body = self.body();
         let google = &body["generationConfig"];
@@ -196,7 +196,7 @@ impl RecordedRequest {
         found.into_iter().find(|schema| schema.is_object())
     }
 
-    /// The definitions of the functions offered, out of whatever lists the wire wraps them in.
+    /// The definitions of the offered functions, from the lists of any wire format.
     fn functions(&self) -> Vec<&Value> {
         let tools = self.body()["tools"].as_array().map_or(&[][..], Vec::as_slice);
         let mut found = Vec::new();
@@ -217,7 +217,7 @@ impl RecordedRequest {
     }
 }
 
-/// A message's text, whatever the wire calls its content.
+/// A message's text, in any wire format.
 fn message_text(message: &Value) -> String {
     match message.get("parts") {
         Some(parts) => content_text(parts),

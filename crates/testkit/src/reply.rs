@@ -1,10 +1,10 @@
-//! What the fake model says, in no wire's words: text, reasoning, tool calls, usage and why it stopped.
+//! What the fake model says, independent of the wire format: text, reasoning, tool calls, usage and finish reason.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// One model reply. Built with the constructors and then refined: `Reply::text("a b c").chunks(3).reasoning("hm")`.
+/// One model reply. Created with the constructors and then refined: `Reply::text("a b c").chunks(3).reasoning("hm")`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
     /// Streamed first, one delta each.
@@ -13,35 +13,34 @@ pub struct Reply {
     pub text: Vec<String>,
     /// Streamed last.
     pub calls: Vec<ToolCall>,
-    /// The numbers the server reports; `None` leaves them out.
+    /// The reported token counts; `None` omits them.
     pub usage: Option<Usage>,
-    /// Why the model stopped; `None` is what fits the content.
+    /// The finish reason; `None` chooses the one that fits the content.
     pub finish: Option<Finish>,
     /// A pause before each chunk; zero sends the whole response in one write.
     pub pace: Duration,
 }
 
-/// A call of a tool, its arguments in the fragments in which they are streamed.
+/// A tool call, with its arguments in the fragments in which they are streamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// `None` gets an id that is unique on this server.
+    /// `None` assigns an id that is unique on this server.
     pub id: Option<String>,
-    /// The tool's name.
     pub name: String,
-    /// Joined, they are the arguments (JSON, unless the test wants otherwise).
+    /// The concatenated fragments are the arguments (JSON, unless the test wants otherwise).
     pub fragments: Vec<String>,
 }
 
 /// Token counts. The default is the same round numbers for every reply, so that sums in tests are easy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// Tokens read, cached ones included.
+    /// Input tokens, including cached ones.
     pub input: u64,
-    /// Tokens written, reasoning included.
+    /// Output tokens, including reasoning.
     pub output: u64,
-    /// Of `input`, read from the cache.
+    /// Input tokens read from the cache.
     pub cached: u64,
-    /// Of `output`, spent on reasoning.
+    /// Output tokens spent on reasoning.
     pub reasoning: u64,
 }
 
@@ -54,18 +53,18 @@ impl Default for Usage {
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// It said all it had to say.
+    /// It finished.
     Stop,
     /// It waits for the results of its tool calls.
     ToolCalls,
-    /// It ran into the output limit.
+    /// It reached the output limit.
     Length,
-    /// The provider's filter stopped it.
+    /// A content filter stopped it.
     ContentFilter,
 }
 
 impl Reply {
-    /// Nothing at all, but with usage: what a model that had nothing to say sends.
+    /// An empty reply with usage.
     pub fn empty() -> Self {
         Self { usage: Some(Usage::default()), ..Self::default() }
     }
@@ -90,37 +89,37 @@ impl Reply {
         Self::call("vote", &json!({ "agent_id": agent_id, "reason": reason }))
     }
 
-    /// One more tool call, its arguments in two fragments.
+    /// Adds a tool call with its arguments in two fragments.
     pub fn and_call(mut self, name: impl Into<String>, arguments: &Value) -> Self {
         self.calls.push(ToolCall::new(name, &arguments.to_string()).split(2));
         self
     }
 
-    /// One more tool call, made by hand.
+    /// Adds a custom tool call.
     pub fn and_tool_call(mut self, call: ToolCall) -> Self {
         self.calls.push(call);
         self
     }
 
-    /// Text before the tool calls, in one chunk; call [`chunks`](Self::chunks) after it to split it.
+    /// Adds text before the tool calls, in one chunk; call [`chunks`](Self::chunks) afterwards to split it.
     pub fn and_text(mut self, text: impl Into<String>) -> Self {
         self.text.push(text.into());
         self
     }
 
-    /// The text in exactly these chunks.
+    /// Sets the text in exactly these chunks.
     pub fn text_chunks<S: Into<String>>(mut self, chunks: impl IntoIterator<Item = S>) -> Self {
         self.text = chunks.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Reasoning, in one more chunk.
+    /// Adds a chunk of reasoning.
     pub fn reasoning(mut self, text: impl Into<String>) -> Self {
         self.reasoning.push(text.into());
         self
     }
 
-    /// Splits the text into `n` chunks (fewer when it has fewer characters).
+    /// Splits the text into `n` chunks (fewer if it has fewer characters).
     pub fn chunks(mut self, n: usize) -> Self {
         self.text = split(&self.text.concat(), n);
         self
@@ -132,7 +131,7 @@ impl Reply {
         self
     }
 
-    /// The usage to report.
+    /// Sets the reported usage.
     pub fn usage(mut self, usage: Usage) -> Self {
         self.usage = Some(usage);
         self
@@ -144,19 +143,19 @@ impl Reply {
         self
     }
 
-    /// Why the model stopped.
+    /// Sets the finish reason.
     pub fn finish(mut self, finish: Finish) -> Self {
         self.finish = Some(finish);
         self
     }
 
-    /// A pause before each chunk.
+    /// Sets the pause before each chunk.
     pub fn pace(mut self, pace: Duration) -> Self {
         self.pace = pace;
         self
     }
 
-    /// The whole text, as a client should have put it together.
+    /// The complete text.
     pub fn full_text(&self) -> String {
         self.text.concat()
     }
@@ -167,30 +166,30 @@ impl Reply {
 }
 
 impl ToolCall {
-    /// A call whose arguments come in one fragment, exactly as given.
+    /// A call whose arguments arrive in one fragment, exactly as given.
     pub fn new(name: impl Into<String>, arguments: &str) -> Self {
         Self { id: None, name: name.into(), fragments: vec![arguments.to_owned()] }
     }
 
-    /// The id to use.
+    /// Sets the id.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
         self
     }
 
-    /// The arguments in `n` fragments.
+    /// Splits the arguments into `n` fragments.
     pub fn split(mut self, n: usize) -> Self {
         self.fragments = split(&self.arguments(), n);
         self
     }
 
-    /// The whole arguments.
+    /// The complete arguments.
     pub fn arguments(&self) -> String {
         self.fragments.concat()
     }
 }
 
-/// Splits into at most `n` pieces of nearly the same number of characters, none empty.
+/// Splits into at most `n` non-empty pieces of similar length in characters.
 fn split(text: &str, n: usize) -> Vec<String> {
     let total = text.chars().count();
     let n = n.clamp(1, total.max(1));

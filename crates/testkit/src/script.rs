@@ -1,4 +1,4 @@
-//! The script decides what each request gets: a rule for its model and number, else the fallback.
+//! The script decides the response to each request: a rule for its model and index, else the fallback.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,41 +16,41 @@ use crate::wire::{Context, Wire};
 
 type Decide = Arc<dyn Fn(&RecordedRequest) -> Action + Send + Sync>;
 
-/// What a request gets.
+/// The response to a request.
 #[derive(Clone)]
 pub enum Action {
-    /// What the script's fallback says: for "the usual, but later" and the like.
+    /// What the script's fallback returns, for example to delay it.
     Usual,
     /// This reply.
     Reply(Reply),
-    /// The usual reply, spoilt.
+    /// The fallback's reply with a fault.
     Fault(Fault, FaultMoment),
-    /// This reply, spoilt.
+    /// This reply with a fault.
     FaultIn(Fault, FaultMoment, Reply),
-    /// The inner action, its chunks held back by the gate.
+    /// The inner action, with its chunks held back by the gate.
     Gated(Box<Action>, Gate),
     /// The inner action after a delay.
     After(Duration, Box<Action>),
-    /// No answer until the client hangs up.
+    /// No response until the client disconnects.
     Hang,
-    /// These bytes instead of a response, then the connection is closed.
+    /// These bytes instead of a response; then the connection is closed.
     Raw(Bytes),
-    /// Decided when the request is there.
+    /// Decided when the request arrives.
     With(Decide),
 }
 
 impl Action {
-    /// A reply, or any other action, held back by a gate.
+    /// A reply or other action, held back by a gate.
     pub fn gated(action: impl Into<Self>, gate: &Gate) -> Self {
         Self::Gated(Box::new(action.into()), gate.clone())
     }
 
-    /// A reply, or any other action, after a delay.
+    /// A reply or other action, after a delay.
     pub fn after(delay: Duration, action: impl Into<Self>) -> Self {
         Self::After(delay, Box::new(action.into()))
     }
 
-    /// Decided when the request is there.
+    /// Decided when the request arrives.
     pub fn with<A: Into<Self>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self::With(Arc::new(move |request| decide(request).into()))
     }
@@ -94,20 +94,20 @@ pub struct Script {
 
 #[derive(Clone)]
 struct Rule {
-    /// `None` is any model.
+    /// `None` matches any model.
     model: Option<String>,
-    /// `None` is every request. For a model it counts that model's requests, else all of them.
+    /// `None` matches every request. With a model it counts that model's requests, else all requests.
     nth: Option<usize>,
     action: Action,
 }
 
 impl Script {
-    /// Every request gets a sensible agent's reply; see [`Parliament`].
+    /// Every request gets the reply of a cooperative agent; see [`Parliament`].
     pub fn parliament() -> Self {
         Self::from_fn(|request| Parliament::default().reply(request))
     }
 
-    /// Every request gets what `decide` says.
+    /// Every request gets what `decide` returns.
     pub fn from_fn<A: Into<Action>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self {
             rules: Vec::new(),
@@ -116,34 +116,35 @@ impl Script {
         }
     }
 
-    /// Every request gets the same.
+    /// Every request gets the same action.
     pub fn always(action: impl Into<Action>) -> Self {
         let action = action.into();
         Self::from_fn(move |_| action.clone())
     }
 
-    /// The field in which the chat wire carries reasoning (default `reasoning_content`; some use `reasoning`).
+    /// The field in which chat completions carry reasoning (default `reasoning_content`; some providers use
+    /// `reasoning`).
     pub fn reasoning_field(mut self, field: &'static str) -> Self {
         self.reasoning_field = field;
         self
     }
 
-    /// Rules for one model.
+    /// Adds rules for one model.
     pub fn on(self, model: impl Into<String>) -> OnModel {
         OnModel { script: self, model: model.into() }
     }
 
-    /// The `n`th request of all (from 0).
+    /// A rule for the `n`th request of all (from 0).
     pub fn nth(self, n: usize, action: impl Into<Action>) -> Self {
         self.rule(None, Some(n), action.into())
     }
 
-    /// The very first request is spoilt; the others get the usual.
+    /// The first request gets the fault; the others get the fallback.
     pub fn fault_once(self, fault: Fault, moment: FaultMoment) -> Self {
         self.nth(0, Action::Fault(fault, moment))
     }
 
-    /// Every request is spoilt.
+    /// Every request gets the fault.
     pub fn fault_always(self, fault: Fault, moment: FaultMoment) -> Self {
         self.rule(None, None, Action::Fault(fault, moment))
     }
@@ -153,7 +154,8 @@ impl Script {
         self
     }
 
-    /// The more particular rule wins: the model's nth, the model's always, the nth of all, everything; then the latest.
+    /// The most specific rule wins: the model's nth request, all of the model's requests, the nth request of all, every
+    /// request; then the latest rule.
     fn find(&self, request: &RecordedRequest) -> Option<&Action> {
         let fits = |rule: &&Rule| {
             let (model_fits, count) = match &rule.model {
@@ -169,7 +171,7 @@ impl Script {
             .map(|rule| &rule.action)
     }
 
-    /// The response to a request.
+    /// The plan for a request.
     pub(crate) fn plan(&self, request: &RecordedRequest, wire: Wire, context: &Context) -> Plan {
         let action = self.find(request).unwrap_or(&Action::Usual);
         self.carry_out(action, request, wire, context)
@@ -199,7 +201,7 @@ impl Script {
         action
     }
 
-    /// The reply a fault spoils; a fallback that is not a plain reply gives way to a sensible one.
+    /// The reply that a fault affects; a fallback that is not a plain reply is replaced by [`Parliament`]'s reply.
     fn usual_reply(&self, request: &RecordedRequest) -> Reply {
         match self.usual(request) {
             Action::Reply(reply) => reply,
@@ -214,7 +216,7 @@ impl fmt::Debug for Script {
     }
 }
 
-/// A script to which rules for one model are being added; it turns back into a [`Script`] by itself.
+/// A script to which rules for one model are being added; it converts into a [`Script`].
 #[derive(Debug, Clone)]
 pub struct OnModel {
     script: Script,
@@ -222,36 +224,36 @@ pub struct OnModel {
 }
 
 impl OnModel {
-    /// This model's `n`th request (from 0; retries count).
+    /// A rule for this model's `n`th request (from 0; retries count).
     pub fn nth(mut self, n: usize, action: impl Into<Action>) -> Self {
         let model = Some(self.model.clone());
         self.script = self.script.rule(model, Some(n), action.into());
         self
     }
 
-    /// This model's requests from the first on, one action each; then whatever else applies.
+    /// One action for each of this model's requests from the first on; later requests get what else applies.
     pub fn each<A: Into<Action>>(self, actions: impl IntoIterator<Item = A>) -> Self {
         actions.into_iter().enumerate().fold(self, |on, (n, action)| on.nth(n, action))
     }
 
-    /// All of this model's requests that have no rule by number.
+    /// A rule for all of this model's requests without a rule by index.
     pub fn always(mut self, action: impl Into<Action>) -> Self {
         let model = Some(self.model.clone());
         self.script = self.script.rule(model, None, action.into());
         self
     }
 
-    /// This model's first request is spoilt; the next is good.
+    /// This model's first request gets the fault.
     pub fn fault_once(self, fault: Fault, moment: FaultMoment) -> Self {
         self.nth(0, Action::Fault(fault, moment))
     }
 
-    /// All of this model's requests are spoilt.
+    /// All of this model's requests get the fault.
     pub fn fault_always(self, fault: Fault, moment: FaultMoment) -> Self {
         self.always(Action::Fault(fault, moment))
     }
 
-    /// Rules for another model.
+    /// Adds rules for another model.
     pub fn on(self, model: impl Into<String>) -> Self {
         self.script.on(model)
     }

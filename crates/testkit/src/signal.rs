@@ -1,14 +1,14 @@
-//! A value that tests can wait on, from async code and from plain threads alike, so that nobody has to sleep and look.
+//! A value that tests can wait on, from async code and from plain threads, instead of polling.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-/// A shared value; every [`update`](Self::update) wakes whoever waits for a condition on it.
+/// A shared value; every [`update`](Self::update) wakes all waiters.
 #[derive(Debug, Default)]
 pub(crate) struct Signal<T> {
-    /// A std mutex: never held across an await.
+    /// A std mutex, never held across an await.
     value: Mutex<T>,
     threads: Condvar,
     tasks: Notify,
@@ -20,7 +20,7 @@ impl<T> Signal<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, T> {
-        // A panicking test must not hide its own message behind a poisoned lock.
+        // A panicking test must not hide its message behind a poisoned lock.
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -35,11 +35,11 @@ impl<T> Signal<T> {
         out
     }
 
-    /// Waits until `look` finds what it is looking for.
+    /// Waits until `look` returns a value.
     pub(crate) async fn wait<R>(&self, mut look: impl FnMut(&T) -> Option<R>) -> R {
         loop {
             let mut changed = std::pin::pin!(self.tasks.notified());
-            // Enlisted before looking: a change between the look and the await is not missed.
+            // Registered before checking, so that a change between the check and the await is not missed.
             changed.as_mut().enable();
             if let Some(found) = self.read(&mut look) {
                 return found;
@@ -48,12 +48,12 @@ impl<T> Signal<T> {
         }
     }
 
-    /// As [`wait`](Self::wait), giving up after `limit`.
+    /// [`wait`](Self::wait) with a time limit.
     pub(crate) async fn wait_for<R>(&self, limit: Duration, look: impl FnMut(&T) -> Option<R>) -> Option<R> {
         tokio::time::timeout(limit, self.wait(look)).await.ok()
     }
 
-    /// As [`wait_for`](Self::wait_for), for a thread without a runtime.
+    /// [`wait_for`](Self::wait_for) for a thread without a runtime.
     pub(crate) fn wait_for_blocking<R>(
         &self,
         limit: Duration,

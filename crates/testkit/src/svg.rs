@@ -1,22 +1,22 @@
-//! A terminal's screen as an SVG picture, for papers: text stays text, colours stay colours.
+//! Renders a terminal screen as SVG: text stays text, colors stay colors.
 
 use std::fmt::Write;
 
-/// How wide and high a cell is, in hundredths.
+/// Width and height of a cell, in hundredths.
 const CELL: (u32, u32) = (840, 1800);
-/// What is left free around the screen, in hundredths.
+/// Margin around the screen, in hundredths.
 const MARGIN: u32 = 1200;
-/// What the terminal writes with by itself.
+/// The default foreground color.
 const INK: &str = "#d7dae0";
-/// What it writes on.
+/// The default background color.
 const PAPER: &str = "#1d1f24";
-/// The first sixteen colours.
+/// The first sixteen colors.
 const COLOURS: [&str; 16] = [
     "#3b3f46", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#d7dae0", "#7f848e",
     "#f0838c", "#b5e08f", "#f2d399", "#82c4ff", "#dd9af0", "#7fd4de", "#ffffff",
 ];
 
-/// Letters that stand beside each other and look alike.
+/// Adjacent characters with the same style.
 struct Piece {
     column: u16,
     columns: u16,
@@ -28,7 +28,7 @@ struct Piece {
     underline: bool,
 }
 
-/// The picture.
+/// Renders the screen.
 pub fn picture(screen: &vt100::Screen) -> String {
     let (rows, columns) = screen.size();
     let (rows, columns) = (rows.get(), columns.get());
@@ -50,7 +50,7 @@ pub fn picture(screen: &vt100::Screen) -> String {
     svg
 }
 
-/// A row, cut where its look changes; blanks without a look are left out.
+/// A row, split where its style changes; blanks without a background are omitted.
 fn pieces(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for column in 0..columns {
@@ -114,13 +114,13 @@ fn draw(svg: &mut String, row: u16, piece: &Piece) {
             look.push_str(attribute);
         }
     }
-    // Blanks at the ends are only distance; those between words must stay as many as they are.
+    // Leading and trailing blanks only shift the text; blanks between words must be kept.
     let blanks = |text: &str| u32::try_from(text.len()).unwrap_or_default() * CELL.0;
     let (left, text) = piece.text.split_at(piece.text.len() - piece.text.trim_start_matches(' ').len());
     let (text, right) = text.split_at(text.trim_end_matches(' ').len());
     let (x, wide) = (x + blanks(left), wide - blanks(left) - blanks(right));
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(' ', "\u{a0}");
-    // The length is given, so that columns stand below each other in every font.
+    // The explicit length aligns columns in every font.
     let (x, baseline, wide) = (number(x), number(y + CELL.1 * 3 / 4), number(wide));
     let _ = writeln!(
         svg,
@@ -128,13 +128,13 @@ fn draw(svg: &mut String, row: u16, piece: &Piece) {
     );
 }
 
-/// A number that is kept in hundredths.
+/// Formats a number given in hundredths.
 fn number(hundredths: u32) -> String {
     let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A colour in CSS; None for the terminal's own.
+/// A color in CSS; None for the terminal's default.
 fn colour(colour: vt100::Color) -> Option<String> {
     match colour {
         vt100::Color::Default => None,

@@ -1,4 +1,4 @@
-//! A user at a terminal: the built binary in a pseudo-terminal, keys typed into it, and the screen that it shows.
+//! A user at a terminal: the built binary in a pseudo-terminal, typed keys, and the resulting screen.
 
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -13,20 +13,20 @@ use crate::process::Althing;
 /// What the terminal has received.
 struct Seen {
     parser: vt100::Parser,
-    /// Every byte as it came, for what must not be among them.
+    /// Every received byte, to check for what must not be among them.
     raw: Vec<u8>,
-    /// In the middle of a frame: a terminal shows it once it is whole.
+    /// Whether a synchronized update is in progress; a terminal shows it once it is complete.
     drawing: bool,
     ended: bool,
 }
 
-/// How a program says that a frame begins, and that it is whole.
+/// The escape sequences that begin and end a synchronized update.
 const FRAME: [&[u8]; 2] = [b"\x1b[?2026h", b"\x1b[?2026l"];
 
 impl Seen {
     fn take(&mut self, bytes: &[u8]) {
         self.parser.process(bytes);
-        // A sequence may be cut anywhere.
+        // A sequence may be split anywhere.
         let from = self.raw.len().saturating_sub(FRAME[0].len() - 1);
         self.raw.extend_from_slice(bytes);
         let new = &self.raw[from..];
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Terminal {
 }
 
 impl Althing {
-    /// Starts it in a terminal of this size.
+    /// Starts the binary in a terminal of this size.
     pub fn terminal(&self, cols: u16, rows: u16) -> Terminal {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
@@ -111,13 +111,13 @@ impl Terminal {
         self
     }
 
-    /// Presses a mouse button and lets it go, at a column and row counted from 0 (SGR mouse mode).
+    /// Clicks at a column and row counted from 0 (SGR mouse mode).
     pub fn click(&mut self, col: u16, row: u16) -> &mut Self {
         let (col, row) = (col + 1, row + 1);
         self.keys(&format!("\x1b[<0;{col};{row}M\x1b[<0;{col};{row}m"))
     }
 
-    /// Gives the terminal another size.
+    /// Resizes the terminal.
     pub fn resize(&mut self, cols: u16, rows: u16) -> &mut Self {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         self.seen
@@ -126,18 +126,18 @@ impl Terminal {
             .unwrap_or_else(PoisonError::into_inner)
             .parser
             .set_size(nonzero(rows), nonzero(cols));
-        // The screen first: what the program draws for the new size must find it.
+        // Resize the emulator first, so that it is ready when the program redraws.
         self.master.resize(size).expect("the size changes");
         self
     }
 
-    /// The screen as text, a line per row.
+    /// The screen as text, one line per row.
     pub fn screen(&self) -> String {
         let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         seen.parser.screen().contents()
     }
 
-    /// Looks at the screen cell by cell.
+    /// Reads the screen cell by cell.
     pub fn with_screen<T>(&self, with_screen: impl FnOnce(&vt100::Screen) -> T) -> T {
         let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         with_screen(seen.parser.screen())
@@ -148,7 +148,7 @@ impl Terminal {
         self.seen.0.lock().unwrap_or_else(PoisonError::into_inner).raw.clone()
     }
 
-    /// Where a text begins on the screen: column and row from 0.
+    /// The column and row, from 0, where a text begins on the screen.
     pub fn find(&self, text: &str) -> Option<(u16, u16)> {
         let screen = self.screen();
         screen.lines().zip(0..).find_map(|(line, row)| {
@@ -157,7 +157,7 @@ impl Terminal {
         })
     }
 
-    /// Waits until the screen satisfies a condition; shows the screen when it does not in time.
+    /// Waits until the screen satisfies a condition; panics with the screen after `limit`.
     #[track_caller]
     pub fn wait_until(&self, limit: Duration, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + limit;
@@ -187,18 +187,18 @@ impl Terminal {
         self.wait_until(limit, &format!("`{text}` gone from the screen"), |screen| !screen.contains(text))
     }
 
-    /// Whether the terminal hands over whole lines and echoes them, as it does before and after a program takes it.
+    /// Whether the terminal is in cooked mode (line input with echo), as before and after a program runs.
     pub fn is_cooked(&self) -> bool {
         use rustix::termios::LocalModes;
         let name = self.master.tty_name().expect("the terminal has a name");
-        // Only looked at: it must not become our own terminal.
+        // Opened with NOCTTY, so that it does not become our controlling terminal.
         let not_ours = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).expect("a flag");
         let file = std::fs::OpenOptions::new().read(true).custom_flags(not_ours).open(name);
         let modes = rustix::termios::tcgetattr(file.expect("the terminal can be opened")).expect("its modes");
         modes.local_modes.contains(LocalModes::ICANON | LocalModes::ECHO)
     }
 
-    /// Waits until the program has stopped itself, as Ctrl+Z does.
+    /// Waits until the program has stopped itself, as with Ctrl+Z.
     #[track_caller]
     pub fn wait_stopped(&self, limit: Duration) {
         let id = self.child.process_id().expect("the program runs");
@@ -208,12 +208,10 @@ impl Terminal {
         });
     }
 
-    /// The program's process id.
     pub fn id(&self) -> u32 {
         self.child.process_id().expect("the program was started")
     }
 
-    /// Sends a signal to the program.
     pub fn signal(&self, signal: rustix::process::Signal) {
         let id = self.child.process_id().and_then(|id| i32::try_from(id).ok());
         if let Some(id) = id.and_then(rustix::process::Pid::from_raw) {
@@ -221,7 +219,7 @@ impl Terminal {
         }
     }
 
-    /// Waits for the program's end and gives its exit code; then the screen shows its last words.
+    /// Waits for the program's exit and returns its exit code; the screen then shows its last output.
     #[track_caller]
     pub fn wait(&mut self, limit: Duration) -> u32 {
         let status =
@@ -237,7 +235,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A test that failed leaves its program running.
+        // A failed test leaves its program running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,13 +1,13 @@
-//! Waiting for conditions that nothing signals (a file appears, a process is gone): look often, with a deadline.
-//! Where something can be signalled, wait on that instead.
+//! Polls for conditions that nothing signals (a file appears, a process is gone), with a deadline. If something can
+//! signal the change, wait on that instead.
 
 use std::time::{Duration, Instant};
 
-/// The first pause between two looks; it doubles up to [`LONGEST`].
+/// The first pause between two checks; it doubles up to [`LONGEST`].
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(20);
 
-/// Looks until `condition` holds; `false` when `limit` passed first.
+/// Polls until `condition` holds; `false` if `limit` passes first.
 #[must_use]
 pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> bool {
     let end = Instant::now() + limit;
@@ -25,13 +25,13 @@ pub fn holds_within(limit: Duration, mut condition: impl FnMut() -> bool) -> boo
     }
 }
 
-/// Looks until `condition` holds, and panics at the caller when `limit` passes first.
+/// Polls until `condition` holds; panics at the caller if `limit` passes first.
 #[track_caller]
 pub fn until(limit: Duration, condition: impl FnMut() -> bool) {
     assert!(holds_within(limit, condition), "the condition did not hold within {limit:?}");
 }
 
-/// Looks until `find` finds something, and panics at the caller when `limit` passes first.
+/// Polls until `find` returns a value; panics at the caller if `limit` passes first.
 #[track_caller]
 pub fn until_some<T>(limit: Duration, mut find: impl FnMut() -> Option<T>) -> T {
     let mut found = None;
@@ -42,7 +42,7 @@ pub fn until_some<T>(limit: Duration, mut find: impl FnMut() -> Option<T>) -> T 
     found.expect("until() returned, so it was found")
 }
 
-/// [`until`] for async tests: lets the other tasks of the runtime work between two looks.
+/// [`until`] for async tests: lets other tasks of the runtime run between two checks.
 pub async fn until_async(limit: Duration, mut condition: impl FnMut() -> bool) {
     let end = Instant::now() + limit;
     let mut pause = SHORTEST;

@@ -1,4 +1,5 @@
-//! Plays a scripted session in the terminal UI, to look at it: `cargo run -p althing-tui --example demo [-- SCENE]`.
+//! Plays a scripted session in the terminal UI, for manual inspection: `cargo run -p althing-tui --example demo [--
+//! SCENE]`.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// An engine that answers by a script.
+/// An engine that responds from a script.
 struct Scripted {
     script: Mutex<Script>,
     sender: mpsc::UnboundedSender<FeedItem>,

@@ -1,6 +1,6 @@
-//! ASCII stand-ins for the symbols of the screen, for terminals that show nothing else.
+//! ASCII substitutes for the symbols of the screen.
 
-/// The nearest ASCII for a character, for terminals that know no other; as wide as the original.
+/// The closest ASCII for a symbol, with the same width.
 pub(crate) fn ascii(symbol: &str, width: usize) -> &'static str {
     let one = match symbol {
         "●" | "•" | "■" => "*",

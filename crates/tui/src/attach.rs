@@ -1,10 +1,10 @@
-//! A program's terminal inside ours: which bytes a key is, what a paste becomes.
+//! A program's terminal inside ours: encoding of keys and pastes.
 //!
-//! The program's screen is only ever drawn cell by cell through `paint`; nothing that it writes reaches our terminal as it is.
+//! The program's screen is drawn cell by cell through `paint`; its output never reaches our terminal directly.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Whether a key leaves the program: Ctrl+], which terminals also send as Ctrl+5.
+/// Whether a key detaches: Ctrl+], which terminals also send as Ctrl+5.
 pub fn detaches(key: KeyEvent) -> bool {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     (control && matches!(key.code, KeyCode::Char(']' | '5'))) || key.code == KeyCode::Char('\u{1d}')
@@ -65,7 +65,7 @@ pub fn encode(key: KeyEvent, application_cursor: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// What a paste becomes. A paste that holds the end mark of a paste must not break out of it.
+/// The bytes of a paste. A paste that contains the end marker of a bracketed paste must not end it.
 pub fn paste(text: &str, bracketed: bool) -> Vec<u8> {
     let text = text.replace("\r\n", "\r").replace('\n', "\r");
     if bracketed {

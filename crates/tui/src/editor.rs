@@ -1,50 +1,48 @@
-//! A small editor for several lines of text: the message input and the fields of questions.
+//! A small multi-line text editor: the message input and the fields of questions.
 
 use althing_text::sanitize;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// More text than this is not a message.
+/// Limit on the text, in bytes.
 const MOST: usize = 4 << 20;
 
 /// Text with a cursor.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Editor {
     text: String,
-    /// A byte position between two letters.
+    /// A byte position on a grapheme boundary.
     cursor: usize,
 }
 
-/// Text laid out for a width: its rows, and where the cursor is (row, column).
+/// Text wrapped to a width.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Laid {
-    /// The rows as they are shown.
+    /// The rows as displayed.
     pub rows: Vec<String>,
     /// The cursor's row and column.
     pub cursor: (usize, usize),
-    /// Where each row begins in the text.
+    /// The byte position where each row begins.
     starts: Vec<usize>,
 }
 
 impl Editor {
-    /// An editor with a text, the cursor at its end.
+    /// An editor with a text and the cursor at its end.
     pub fn with(text: &str) -> Self {
         let mut editor = Self::default();
         editor.insert(text);
         editor
     }
 
-    /// The text.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// The text up to the cursor.
+    /// The text before the cursor.
     pub fn before(&self) -> &str {
         self.text.get(..self.cursor).unwrap_or_default()
     }
@@ -59,12 +57,12 @@ impl Editor {
         std::mem::take(&mut self.text)
     }
 
-    /// Another text, the cursor at its end.
+    /// Replaces the text and moves the cursor to its end.
     pub fn set(&mut self, text: &str) {
         *self = Self::with(text);
     }
 
-    /// Types or pastes. Line ends become newlines; other control characters are left out.
+    /// Types or pastes text. Line endings become newlines; other control characters are removed.
     pub fn insert(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let kept: String = text
@@ -78,7 +76,7 @@ impl Editor {
         }
     }
 
-    /// Replaces what is before the cursor, from a position on.
+    /// Replaces the text between a position and the cursor.
     pub fn complete(&mut self, from: usize, with: &str) {
         if self.text.is_char_boundary(from) && from <= self.cursor {
             self.text.replace_range(from..self.cursor, with);
@@ -128,7 +126,7 @@ impl Editor {
         self.text.replace_range(self.cursor..self.cursor + length, "");
     }
 
-    /// Does what a key of an editor does. False if the key is none.
+    /// Applies an editing command. Returns whether anything changed.
     pub fn key(&mut self, key: Motion) -> bool {
         let before = (self.cursor, self.text.len());
         match key {
@@ -147,7 +145,7 @@ impl Editor {
         before != (self.cursor, self.text.len())
     }
 
-    /// Moves to the row above or below on a screen of this width. False at the edge.
+    /// Moves the cursor up or down by rows at this width. Returns false at the edge.
     pub fn vertical(&mut self, rows: isize, width: usize) -> bool {
         let laid = self.lay(width);
         let (row, column) = laid.cursor;
@@ -170,7 +168,7 @@ impl Editor {
         true
     }
 
-    /// The text in rows of a width.
+    /// Wraps the text to a width.
     pub fn lay(&self, width: usize) -> Laid {
         let width = width.max(2);
         let mut rows = vec![String::new()];
@@ -214,30 +212,24 @@ impl Editor {
     }
 }
 
-/// What a key does to a text.
+/// An editing command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Motion {
-    /// One letter back.
     Left,
-    /// One letter on.
     Right,
-    /// One word back.
     WordLeft,
-    /// One word on.
     WordRight,
-    /// To the line's beginning.
     LineStart,
-    /// To the line's end.
     LineEnd,
-    /// Removes the letter before.
+    /// Removes the grapheme before the cursor.
     Backspace,
-    /// Removes the letter after.
+    /// Removes the grapheme after the cursor.
     Delete,
-    /// Removes the word before.
+    /// Removes the word before the cursor.
     DeleteWord,
-    /// Removes what is before on the line.
+    /// Removes the line before the cursor.
     DeleteToStart,
-    /// Removes what is after on the line.
+    /// Removes the line after the cursor.
     DeleteToEnd,
 }
 

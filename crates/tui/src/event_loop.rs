@@ -1,6 +1,6 @@
-//! The loop: keys and the feed in, ops and frames out.
+//! The event loop: keys and feed items in, ops and frames out.
 //!
-//! At most sixty frames a second, none when nothing changed, and no wake-up when nothing happens.
+//! At most sixty frames per second, none if nothing changed, and no wake-up when idle.
 
 use crate::app::{App, Effect};
 use crate::outside::{TuiExit, TuiHost, TuiOptions};
@@ -20,21 +20,21 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// The shortest time between two frames that answer to keys.
+/// Minimum time between two frames that respond to keys.
 const FRAME: Duration = Duration::from_micros(16_667);
-/// The shortest time from any frame to one that nobody pressed a key for. Twice as long, so that a key can be answered at
-/// once while agents stream, and both together still make no more than 60 frames a second.
+/// Minimum time before a frame that does not respond to a key. Twice as long, so that a key can be answered at once
+/// while agents stream, with at most 60 frames per second in total.
 const UNASKED: Duration = Duration::from_micros(33_334);
 
-/// How often clocks on the screen move on.
+/// How often clocks on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// The most items that are folded between two frames, so that keys are never kept waiting by a long history.
+/// Limit on items folded between two frames, so that a long history does not delay keys.
 const MOST_AT_ONCE: usize = 4096;
 
 type Fed = Result<FeedItem, JournalError>;
 
-/// Shows a session until the user leaves it, or it is stopped.
+/// Shows a session until the user leaves it or it is stopped.
 pub async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,
@@ -64,7 +64,7 @@ pub async fn run(
     result
 }
 
-/// Reads the feed in a task of its own: a read that was begun is never given up half-way.
+/// Reads the feed in a separate task, because reading is not cancel-safe.
 pub(crate) fn follow(
     engine: &Arc<dyn Engine>,
     outside: &Arc<dyn TuiHost>,
@@ -83,7 +83,7 @@ pub(crate) fn follow(
     (receiver, pump)
 }
 
-/// Signals that end or stop the screen.
+/// Signals that end or suspend the screen.
 pub(crate) struct Signals {
     term: Signal,
     hup: Signal,
@@ -116,7 +116,7 @@ impl Signals {
     }
 }
 
-/// Keys, read in a task of its own: the stream of them wants to be waited for by one and the same waiter.
+/// Reads terminal events in a separate task, because crossterm's stream must always be polled from the same task.
 struct Keys {
     receiver: mpsc::Receiver<io::Result<TerminalEvent>>,
     pump: tokio::task::JoinHandle<()>,
@@ -136,7 +136,7 @@ impl Keys {
         Self { receiver, pump }
     }
 
-    /// Reads no more keys: they belong to another program now.
+    /// Stops reading keys, because another program reads them now.
     async fn stop(&mut self) {
         self.pump.abort();
         let _ = (&mut self.pump).await;
@@ -158,7 +158,7 @@ struct Loop {
     keys: Keys,
     dirty: bool,
     drawn: Option<Instant>,
-    /// A key was pressed that no frame answered to yet, and when the last such frame was.
+    /// Whether a key was pressed since the last frame that responded to one, and when that frame was drawn.
     pressed: bool,
     answered: Option<Instant>,
     signals: Signals,
@@ -169,7 +169,7 @@ enum Woken {
     Feed(Option<Fed>),
     Frame,
     Tick,
-    /// Something on the screen is due.
+    /// An action of the screen is due.
     Due,
     Signal(Signalled),
 }
@@ -236,11 +236,11 @@ impl Loop {
         }
     }
 
-    /// When the next frame may be drawn.
+    /// The earliest time of the next frame.
     fn due(&self) -> Instant {
         let (last, pause) = match (self.pressed, self.app.attached_task()) {
             (true, _) => (self.answered, FRAME),
-            // Another program answers to the keys, and that comes unasked.
+            // An attached program responds to the keys, and its output arrives through the feed.
             (false, Some(_)) => (self.drawn, FRAME),
             (false, None) => (self.drawn, UNASKED),
         };
@@ -274,7 +274,7 @@ impl Loop {
         self.outside.failpoint("keys");
         let now = self.outside.now();
         let mut effects = self.app.handle(first, now);
-        // Keys that are already here are handled before the next frame.
+        // Handle all available keys before the next frame.
         while effects.is_empty() {
             let Ok(Ok(event)) = self.keys.receiver.try_recv() else { break };
             effects.extend(self.app.handle(&event, now));
@@ -352,7 +352,7 @@ impl Loop {
         Ok(None)
     }
 
-    /// Lends the terminal to another program for as long as it runs.
+    /// Hands the terminal over to another program while it runs.
     async fn lent<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
@@ -366,7 +366,7 @@ impl Loop {
         done
     }
 
-    /// Does what waits for the disk, the network or a program where waiting is no harm.
+    /// Runs blocking work on a separate thread.
     async fn aside<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
@@ -375,7 +375,7 @@ impl Loop {
         tokio::task::spawn_blocking(move || work(&*outside)).await.map_err(io::Error::other)
     }
 
-    /// Stops as Ctrl+Z does, and comes back to the same screen.
+    /// Suspends the process as Ctrl+Z does, and restores the screen afterwards.
     async fn suspend(&mut self) -> io::Result<()> {
         self.keys.stop().await;
         self.guard.lend();
@@ -385,7 +385,7 @@ impl Loop {
         self.start_over()
     }
 
-    /// Begins with an empty screen. The terminal is asked nothing: what it answers would come among the keys.
+    /// Clears the screen and redraws. The terminal is not queried, because its response would mix with the keys.
     fn start_over(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;

@@ -1,7 +1,8 @@
 //! The terminal UI: folds a session's events into screens, and turns keys into ops.
 //!
-//! It knows a session only through the port `Engine`: it folds what the feed says and submits what the user asks. It owns
-//! the terminal and nothing else: files, programs and the clock are asked of `TuiHost`.
+//! It accesses a session only through the port `Engine`: it folds the feed and submits the user's ops. It owns the
+//! terminal and nothing else: files, programs and the clock are accessed through `TuiHost`.
+#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
 
 mod app;
 mod ascii;

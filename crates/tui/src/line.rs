@@ -1,28 +1,28 @@
-//! Lines of toned text, and how text is fitted to a width.
+//! Styled lines of text, and fitting text to a width.
 //!
-//! Widths are counted in terminal cells, by whole letters (grapheme clusters), never by bytes or characters.
+//! Widths are counted in terminal cells per grapheme cluster, never in bytes or characters.
 
 use crate::theme::Tone;
 use althing_text::sanitize;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// A line of text, each piece with its tone.
+/// A line of text, each piece with a tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The pieces, from the left. Boxed: a long transcript holds many.
+    /// The pieces, from the left. Boxed strings, because a long transcript contains many.
     pub pieces: Vec<(Tone, Box<str>)>,
 }
 
 impl Line {
-    /// A line of one piece.
+    /// A line with one piece.
     pub fn of(tone: Tone, text: &str) -> Self {
         let mut line = Self::default();
         line.push(tone, text);
         line
     }
 
-    /// Adds a piece; joins it to the last one if the tone is the same.
+    /// Appends a piece; merges it with the last one if the tone is the same.
     pub fn push(&mut self, tone: Tone, text: &str) {
         if text.is_empty() {
             return;
@@ -39,13 +39,12 @@ impl Line {
         }
     }
 
-    /// The same line with one more piece.
     pub fn with(mut self, tone: Tone, text: &str) -> Self {
         self.push(tone, text);
         self
     }
 
-    /// The line behind an indentation.
+    /// The line with an indentation.
     pub fn indented(self, columns: usize) -> Self {
         let mut line = Self::of(Tone::Plain, &" ".repeat(columns));
         for (tone, text) in self.pieces {
@@ -54,23 +53,22 @@ impl Line {
         line
     }
 
-    /// How many columns it takes.
+    /// The width in columns.
     pub fn width(&self) -> usize {
         self.pieces.iter().map(|(_, text)| text.width()).sum()
     }
 
-    /// Its text.
     pub fn text(&self) -> String {
         self.pieces.iter().map(|(_, text)| &**text).collect()
     }
 }
 
-/// How many columns a text takes.
+/// The width of a text in columns.
 pub fn width(text: &str) -> usize {
     sanitize::line(text).width()
 }
 
-/// The beginning of a text that fits, with `…` where something was cut.
+/// The beginning of a text that fits, with `…` if it was cut.
 pub fn cut(text: &str, most: usize) -> String {
     let text = sanitize::line(text);
     if text.width() <= most {
@@ -92,7 +90,7 @@ pub fn cut(text: &str, most: usize) -> String {
     out
 }
 
-/// A text in exactly that many columns.
+/// A text padded or cut to exactly this many columns.
 pub fn pad(text: &str, columns: usize) -> String {
     let mut out = cut(text, columns);
     let used = out.width();
@@ -100,12 +98,12 @@ pub fn pad(text: &str, columns: usize) -> String {
     out
 }
 
-/// The first line of a text that says something.
+/// The first non-empty line of a text.
 pub fn first_line(text: &str) -> &str {
     text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
 }
 
-/// Breaks toned text into lines of at most `most` columns, at spaces where there are any.
+/// Wraps styled text into lines of at most `most` columns, at spaces if possible.
 pub fn wrap(pieces: &[(Tone, &str)], most: usize) -> Vec<Line> {
     let mut wrapper = Wrapper { most: most.max(1), ..Wrapper::default() };
     for (tone, text) in pieces {
@@ -114,7 +112,7 @@ pub fn wrap(pieces: &[(Tone, &str)], most: usize) -> Vec<Line> {
     wrapper.finish()
 }
 
-/// Breaks plain text, keeping its own line ends and its indentation.
+/// Wraps plain text, keeping its line breaks and indentation.
 pub fn wrap_text(tone: Tone, text: &str, most: usize) -> Vec<Line> {
     let text = sanitize::text(text);
     let mut out = Vec::new();
@@ -130,10 +128,10 @@ struct Wrapper {
     done: Vec<Line>,
     line: Line,
     used: usize,
-    /// A word that may still grow: pieces of it in different tones, and its width.
+    /// The current word: its pieces and width. It may still grow.
     word: Vec<(Tone, String)>,
     word_width: usize,
-    /// Spaces before the word; not carried over to a new line.
+    /// Spaces before the word; dropped at a line break.
     space: Option<(Tone, usize)>,
 }
 
@@ -176,7 +174,7 @@ impl Wrapper {
         if self.used > 0 && self.used + spaces + self.word_width > self.most {
             self.break_line();
         } else if self.used > 0 || fresh {
-            // The indentation of the text's first line stays; after a break, spaces do not lead a line.
+            // Keep the indentation of the first line; after a break, leading spaces are dropped.
             let spaces = spaces.min(self.most.saturating_sub(1));
             self.line.push(space_tone, &" ".repeat(spaces));
             self.used += spaces;
@@ -193,7 +191,7 @@ impl Wrapper {
         }
     }
 
-    /// A word that is wider than a line is broken between letters.
+    /// Breaks a word that is wider than a line between graphemes.
     fn split(&mut self, tone: Tone, text: &str) {
         let mut part = String::new();
         for letter in text.graphemes(true) {

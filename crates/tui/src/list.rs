@@ -1,7 +1,7 @@
-//! A scrolling list that only ever looks at what is on the screen.
+//! A scrolling list that processes only what is in view.
 //!
-//! Items are laid out when they come into view and kept for as long as they are near it; the time of a frame and the memory
-//! of the layouts do not depend on how long the list is.
+//! Items are laid out when they come into view, and the layouts are cached while they are near it. The time per frame
+//! and the memory of the cache do not depend on the length of the list.
 
 use crate::line::Line;
 use crate::markdown;
@@ -10,24 +10,23 @@ use crate::theme::Tone;
 use ratatui::layout::Rect;
 use std::collections::HashMap;
 
-/// When more lines than this are held, those out of view are let go.
+/// Limit on cached lines; beyond it, layouts out of view are dropped.
 const MOST_LINES: usize = 4_000;
 
-/// Which list an item belongs to.
+/// Identifies a list, as part of the cache key.
 pub type Space = u64;
 
-/// What a list shows.
+/// The items of a list.
 pub trait Items {
-    /// How many there are.
     fn len(&self) -> usize;
 
-    /// Changes whenever the item looks different at the same width. None: laid out for every frame.
+    /// Changes whenever the item looks different at the same width. None lays it out for every frame.
     fn version(&self, at: usize) -> Option<u64>;
 
     /// The item's lines.
     fn layout(&self, at: usize, width: usize) -> Vec<Line>;
 
-    /// Markdown that only ever grows at its end, if that is what the item is, with the lines above it.
+    /// For an item that is Markdown which only grows at its end: the text, and the line above it.
     fn grows(&self, _at: usize) -> Option<(&str, Line)> {
         None
     }
@@ -37,12 +36,12 @@ struct Held {
     version: Option<u64>,
     width: usize,
     lines: Vec<Line>,
-    /// For growing text: how much of it is laid out for good, and in how many lines.
+    /// For growing text: how many bytes are laid out permanently, and in how many lines.
     settled: (usize, usize),
     frame: u64,
 }
 
-/// Layouts of items in view.
+/// The cache of layouts.
 #[derive(Default)]
 pub struct Layouts {
     held: HashMap<(Space, usize), Held>,
@@ -56,7 +55,7 @@ impl std::fmt::Debug for Layouts {
 }
 
 impl Layouts {
-    /// A new frame begins.
+    /// Starts a new frame.
     pub fn begin(&mut self) {
         self.frame += 1;
         let lines: usize = self.held.values().map(|held| held.lines.len()).sum();
@@ -91,10 +90,10 @@ impl Layouts {
 }
 
 impl Held {
-    /// Lays out what is new of a growing text: only its last block can look different.
+    /// Lays out the new part of a growing text: only its last block can change.
     fn grow(&mut self, text: &str, head: Line, width: usize) {
         let (done, laid) = self.settled;
-        // Nothing laid out yet, another width, or another text: from the beginning.
+        // Start over if nothing is laid out yet, or the width or the text changed.
         if laid == 0 || self.width != width || done > text.len() {
             self.lines = vec![Line::default(), head];
             self.settled = (0, 2);
@@ -119,18 +118,17 @@ impl Held {
     }
 }
 
-/// Where a list is scrolled to, and what is selected in it.
+/// The scroll position and selection of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scroll {
-    /// The first item and the first of its lines in view. None: the end is in view and stays so.
+    /// The first visible item and its first visible line. None follows the end.
     top: Option<(usize, usize)>,
-    /// Lines to move by at the next frame, when heights are known.
+    /// Lines to scroll at the next frame, when heights are known.
     pending: isize,
-    /// How many items there were when the user left the end.
+    /// Number of items when the user scrolled away from the end.
     left_at: usize,
-    /// The selected item.
     pub selected: Option<usize>,
-    /// Bring the selected item into view at the next frame.
+    /// Whether to bring the selected item into view at the next frame.
     reveal: bool,
 }
 
@@ -140,18 +138,18 @@ impl Scroll {
         Self { top: Some((0, 0)), ..Self::default() }
     }
 
-    /// Moves by lines; down is positive.
+    /// Scrolls by lines; positive is down.
     pub fn by(&mut self, lines: isize) {
         self.pending = self.pending.saturating_add(lines);
     }
 
-    /// Goes to the beginning.
+    /// Scrolls to the beginning.
     pub fn go_top(&mut self) {
         self.top = Some((0, 0));
         self.pending = 0;
     }
 
-    /// Goes to the end, and stays there.
+    /// Scrolls to the end and follows it.
     pub fn go_end(&mut self) {
         self.top = None;
         self.pending = 0;
@@ -164,10 +162,10 @@ impl Scroll {
     }
 }
 
-/// What a list put where: rows of the screen and the items in them.
+/// Screen rows and the items in them.
 pub type Placed = Vec<(u16, usize)>;
 
-/// Draws a list. Gives which item is in which row.
+/// Draws a list. Returns which item is in which row.
 pub fn draw(
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -222,7 +220,7 @@ impl View<'_> {
         layouts.lines(self.space, self.items, item, self.width).len()
     }
 
-    /// The first item and line in view, the user's scrolling done.
+    /// Applies pending scrolling. Returns the first visible item and line.
     fn settle(&self, scroll: &mut Scroll, layouts: &mut Layouts) -> (usize, usize) {
         if std::mem::take(&mut scroll.reveal) {
             self.reveal(scroll, layouts);
@@ -236,7 +234,7 @@ impl View<'_> {
         } else {
             self.down(layouts, start, pending.unsigned_abs())
         };
-        // Where the whole list fits there is nothing to scroll.
+        // If the whole list fits, there is nothing to scroll.
         if moved >= end {
             scroll.top = None;
             scroll.left_at = 0;
@@ -249,7 +247,7 @@ impl View<'_> {
         moved
     }
 
-    /// The place from which the rest of the list fills the view.
+    /// The position from which the rest of the list fills the view.
     fn end(&self, layouts: &mut Layouts) -> (usize, usize) {
         let mut room = self.height;
         for item in (0..self.items.len()).rev() {

@@ -1,58 +1,55 @@
-//! The modes as the user sets them on the mode bar.
+//! The modes that the user sets on the mode bar.
 //!
-//! What they change about a run is not decided here: that is `Modes::overrides`, the one place for all front ends.
+//! What they change about a run is decided by `Modes::overrides`, for all front ends.
 
 use althing_protocol::{
     AgentId, AgentMode, InteractionKind, ModeChoice, Modes, RunOverrides, SessionId, SessionKind, TaskId,
 };
 use althing_view::SessionView;
 
-/// Whether queries are planned first.
+/// Whether messages are planned first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlanMode {
-    /// They are carried out.
+    /// Messages are executed.
     #[default]
     Normal,
-    /// They become plans for approval.
+    /// Messages become plans for approval.
     Plan,
-    /// An approved plan is being carried out.
+    /// An approved plan is being executed.
     Execute,
 }
 
-/// Where the choice of another presenter stands.
+/// The state of the presenter override.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OverrideState {
     /// There is nothing to override.
     #[default]
     None,
-    /// The vote is over and may be overridden.
+    /// The vote is decided and can be overridden.
     Available,
-    /// The user chose who presents.
+    /// The user chose the presenter.
     Chosen(AgentId),
 }
 
-/// The centralised mode state of the terminal UI.
+/// The mode state of the terminal UI.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TuiModeState {
-    /// Whether queries are planned first.
     pub plan_mode: PlanMode,
-    /// One agent or several.
     pub agent_mode: AgentMode,
-    /// The agent that works in single-agent mode: the chosen tab.
+    /// The agent in single-agent mode: the selected tab.
     pub selected_agent: Option<AgentId>,
     /// Whether agents refine and vote.
     pub refinement: bool,
-    /// Where the choice of another presenter stands.
     pub override_state: OverrideState,
-    /// Whether the user talks to an agent that launches runs.
+    /// Whether there is a chat agent that launches runs.
     pub interactive_mode: bool,
     /// The conversation's session.
     pub interactive_session: Option<SessionId>,
-    /// The run that is under way.
+    /// The live run.
     pub current_run_id: Option<TaskId>,
-    /// Whether a run waits for the user's approval.
+    /// Whether a run waits for approval.
     pub pending_run_approval: bool,
-    /// What the user toggled, and nothing else.
+    /// Only what the user toggled.
     choice: ModeChoice,
 }
 
@@ -75,14 +72,14 @@ impl Default for TuiModeState {
 }
 
 impl TuiModeState {
-    /// The state a session starts with.
+    /// The initial state of a session.
     pub fn new(interactive: bool, choice: &ModeChoice) -> Self {
         let mut state = Self { interactive_mode: interactive, ..Self::default() };
         state.adopt(choice);
         state
     }
 
-    /// Takes over what was toggled before.
+    /// Takes over earlier toggles.
     pub fn adopt(&mut self, choice: &ModeChoice) {
         self.choice = choice.clone();
         self.agent_mode = choice.agent_mode.unwrap_or_default();
@@ -91,7 +88,7 @@ impl TuiModeState {
         self.selected_agent.clone_from(&choice.agent);
     }
 
-    /// The modes in force.
+    /// The current modes.
     pub fn modes(&self) -> Modes {
         Modes {
             agent_mode: self.agent_mode,
@@ -105,19 +102,18 @@ impl TuiModeState {
         self.modes().overrides()
     }
 
-    /// What the user toggled: it goes with each message.
+    /// What the user toggled; sent with each message.
     pub fn choice(&self) -> ModeChoice {
         self.choice.clone()
     }
 
-    /// Plan first, or not.
     pub fn toggle_plan(&mut self) {
         let planning = self.plan_mode != PlanMode::Plan;
         self.plan_mode = if planning { PlanMode::Plan } else { PlanMode::Normal };
         self.choice.planning = Some(planning);
     }
 
-    /// One agent, or several. One: the agent whose tab is chosen, the first if none is.
+    /// Toggles single-agent mode. The agent is the one whose tab is selected, or the first.
     pub fn toggle_agent_mode(&mut self, team: &[AgentId]) {
         self.agent_mode = match self.agent_mode {
             AgentMode::Multi => AgentMode::Single,
@@ -133,7 +129,7 @@ impl TuiModeState {
         }
     }
 
-    /// In single-agent mode, this agent works from now on.
+    /// Selects the agent for single-agent mode.
     pub fn select_agent(&mut self, agent: &AgentId) {
         self.selected_agent = Some(agent.clone());
         if self.agent_mode == AgentMode::Single {
@@ -141,13 +137,12 @@ impl TuiModeState {
         }
     }
 
-    /// Refine, or be quick.
     pub fn toggle_refinement(&mut self) {
         self.refinement = !self.refinement;
         self.choice.refinement = Some(self.refinement);
     }
 
-    /// Keeps up with what happened in the session.
+    /// Updates the state from the session.
     pub fn follow(&mut self, model: &SessionView) {
         self.interactive_mode = match model.kind {
             Some(SessionKind::Chat) if !model.team.is_empty() => model.interlocutor.is_some(),
@@ -169,7 +164,7 @@ impl TuiModeState {
         let executing = model.pending_plan.is_some() || live.is_some_and(|run| run.plan.is_some());
         match (executing, self.plan_mode) {
             (true, _) => {
-                // The plan is approved: what the user asks next is not planned again unless they say so.
+                // The plan is approved: the next message is not planned again unless the user asks for it.
                 self.plan_mode = PlanMode::Execute;
                 self.choice.planning = None;
             }

@@ -1,83 +1,81 @@
-//! What the screen needs of the machine, and what it is told when it starts. The composition root fills both in.
+//! The port to the host machine, and the options of the screen. The composition root provides both.
 
 use crate::theme::Theme;
 use althing_protocol::{Member, ModeChoice, PathGrant, PlanRef, SessionId, TaskId, Timestamp};
 
-/// A session that can be gone on with.
+/// A session that can be resumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionEntry {
-    /// Which.
     pub id: SessionId,
-    /// What it is for.
+    /// What the session is for.
     pub goal: String,
-    /// Where it stands, in a word.
+    /// Its state as a label.
     pub state: String,
-    /// When it was last worked on.
+    /// When it was last changed.
     pub updated: Timestamp,
 }
 
 /// A project workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectEntry {
-    /// What it is called.
     pub name: String,
-    /// Where it is.
     pub path: String,
-    /// What it is about, in a line.
+    /// A one-line description.
     pub about: String,
 }
 
-/// What the screen needs of the machine: files, programs and the clock are not its business.
+/// What the screen needs from the host: files, programs and the clock.
 pub trait TuiHost: Send + Sync {
-    /// Now.
     fn now(&self) -> Timestamp;
 
-    /// Sessions that can be gone on with, newest first; or why they are not known.
+    /// Sessions that can be resumed, newest first; or why they cannot be listed.
     fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
         Ok(Vec::new())
     }
 
-    /// The project workspaces; or why they are not known.
+    /// The project workspaces; or why they cannot be listed.
     fn projects(&self) -> Result<Vec<ProjectEntry>, String> {
         Ok(Vec::new())
     }
 
-    /// Paths that begin like this, to complete `@path`. Directories end in a slash.
+    /// Paths that start with a prefix, to complete `@path`. Directories end with a slash.
     fn paths(&self, _prefix: &str) -> Vec<String> {
         Vec::new()
     }
 
-    /// The paths that a person grants by `@path` and `@path:w` in a message, and the message with these paths written out.
+    /// The paths that the user grants with `@path` and `@path:w` in a message, and the message with these paths
+    /// expanded.
     fn mentions(&self, text: &str) -> (String, Vec<PathGrant>) {
         (text.to_owned(), Vec::new())
     }
 
-    /// Lets the user edit a text in their own editor; the terminal is theirs meanwhile.
+    /// Edits a text in the user's editor, which owns the terminal meanwhile.
     fn edit(&self, _text: &str) -> Result<String, String> {
         Err("no editor: set EDITOR".into())
     }
 
-    /// Lets the user edit a plan in their own editor; the terminal is theirs meanwhile.
+    /// Edits a plan in the user's editor, which owns the terminal meanwhile.
     fn edit_plan(&self, _plan: &PlanRef) -> Result<(), String> {
         Err("no editor: set EDITOR".into())
     }
 
-    /// Shows a text in the user's pager; the terminal is its own meanwhile.
+    /// Shows a text in the user's pager, which owns the terminal meanwhile.
     fn page(&self, _text: &str) -> Result<(), String> {
         Err("no pager: set PAGER".into())
     }
 
-    /// Writes a starter config here. Gives where it is.
+    /// Writes a starter config and returns its path.
     fn write_config(&self) -> Result<String, String> {
         Err("a config cannot be written here".into())
     }
 
-    /// Puts back the files that a run changed; without one, those that were changed last in this session. Gives what was done, for people.
+    /// Restores the files that a run changed; None means the last run of this session that changed files. Returns a
+    /// summary for the user.
     fn undo(&self, _run: Option<&TaskId>) -> Result<String, String> {
         Err("undo is not available here: use `althing undo`".into())
     }
 
-    /// What the files that a run changed look like now and looked like before, as a unified diff.
+    /// A unified diff of the files that a run changed.
     fn diff(&self, _run: &TaskId) -> Result<String, String> {
         Err("what the files were before is not known here".into())
     }
@@ -87,71 +85,70 @@ pub trait TuiHost: Send + Sync {
         Vec::new()
     }
 
-    /// Remembers a message for later sessions.
+    /// Stores a message for later sessions.
     fn remember(&self, _message: &str) {}
 
-    /// A place of the screen is reached. Tests of what a panic leaves behind have one happen there.
+    /// Called at named points of the screen, so that tests can inject a panic there.
     fn failpoint(&self, _place: &str) {}
 }
 
 /// What was found on this machine, for the first start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Welcome {
-    /// Keys, programs and models that are here.
+    /// API keys, CLI agents and models that are available.
     pub found: Vec<String>,
-    /// Those that are not.
+    /// Those that are not available.
     pub missing: Vec<String>,
 }
 
-/// How the screen starts.
+/// Options of the screen.
 #[derive(Clone, Debug, Default)]
 pub struct TuiOptions {
-    /// The colours.
     pub theme: Theme,
-    /// Only ASCII.
+    /// Restrict the screen to ASCII.
     pub ascii: bool,
     /// Lines of text instead of a screen, for screen readers.
     pub plain: bool,
-    /// Ring when a task waits for the user.
+    /// Ring the bell when a task waits for the user.
     pub bell: bool,
-    /// The project workspace's name.
+    /// The name of the project workspace.
     pub project: Option<String>,
-    /// Whether a workflow is shown: its tasks are what one sees first, and there is nobody to talk to.
+    /// Whether to show a workflow: the tasks panel is the lowest screen, and there is no chat agent.
     pub workflow: bool,
-    /// Whether the user talks to an agent that launches runs.
+    /// Whether there is a chat agent that launches runs.
     pub interactive: bool,
-    /// Who takes part in runs.
+    /// The members that may take part in runs.
     pub team: Vec<Member>,
-    /// Modes that the command line set.
+    /// Modes set on the command line.
     pub modes: ModeChoice,
-    /// Said as soon as the screen is there.
+    /// Sent as soon as the screen is shown.
     pub first_message: Option<String>,
-    /// What was found, where there is no config.
+    /// What was found, if there is no config.
     pub welcome: Option<Welcome>,
-    /// Problems of the config, as the config's own report says them.
+    /// Problems of the config, as reported by `config`.
     pub problems: Vec<String>,
-    /// What the user should know of how it was started, in plain words.
+    /// Notes about how the session was started.
     pub notes: Vec<String>,
-    /// A plan that the first run carries out.
+    /// The plan that the first run executes.
     pub plan: Option<PlanRef>,
-    /// Whether a recording is shown: nothing can be asked of it.
+    /// Whether to show a recording, which accepts no ops.
     pub replay: bool,
 }
 
 /// Why the screen was left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TuiExit {
-    /// The user is done.
+    /// The user quit.
     Quit,
-    /// A signal asked us to stop.
+    /// A signal ended it.
     Stopped,
     /// The session ended by itself.
     Ended,
-    /// Go on with this session instead.
+    /// Open this session.
     OpenSession(SessionId),
-    /// Go on in this project workspace.
+    /// Open this project workspace.
     OpenProject(String),
-    /// Begin another session.
+    /// Start another session.
     NewSession,
     /// Start over with the offline model.
     UseOffline,

@@ -1,7 +1,7 @@
-//! The one door to the screen's cells.
+//! The only access to the screen's cells.
 //!
-//! Every text passes here, and here it is made harmless once more, whatever was forgotten before. Nothing else may set a
-//! cell: the buffer would pass a clipboard sequence or a direction override straight on to the terminal.
+//! Every text is sanitized here once more, even if a caller forgot it. No other code may set a cell: the buffer would
+//! pass a clipboard sequence or a direction override on to the terminal.
 
 use crate::ascii::ascii;
 use crate::line::Line;
@@ -23,34 +23,32 @@ pub struct Canvas<'a> {
 }
 
 impl<'a> Canvas<'a> {
-    /// Draws on this buffer.
     pub fn new(buffer: &'a mut Buffer, theme: Theme, ascii: bool) -> Self {
         Self { buffer, theme, ascii, cursor: None }
     }
 
-    /// Everything there is to draw on.
+    /// The whole area.
     pub fn area(&self) -> Rect {
         self.buffer.area
     }
 
-    /// Where the terminal's cursor goes, if it shows.
+    /// The cursor position, if the cursor is visible.
     pub fn cursor(&self) -> Option<Position> {
         self.cursor
     }
 
-    /// Puts the cursor somewhere.
+    /// Shows the cursor at a position.
     pub fn set_cursor(&mut self, x: u16, y: u16) {
         if self.buffer.area.contains(Position { x, y }) {
             self.cursor = Some(Position { x, y });
         }
     }
 
-    /// Shows no cursor.
     pub fn hide_cursor(&mut self) {
         self.cursor = None;
     }
 
-    /// Writes a text, at most `most` columns of it. Gives the columns used.
+    /// Writes a text of at most `most` columns. Returns the columns used.
     pub fn text(&mut self, x: u16, y: u16, most: u16, tone: Tone, text: &str) -> u16 {
         let style = self.theme.style(tone);
         self.styled(x, y, most, style, text)
@@ -65,21 +63,21 @@ impl<'a> Canvas<'a> {
         used
     }
 
-    /// Writes a text that ends at a column.
+    /// Writes a right-aligned text that ends at a column.
     pub fn right(&mut self, end: u16, y: u16, most: u16, tone: Tone, text: &str) -> u16 {
         let text = crate::line::cut(text, most.into());
         let wide = u16::try_from(text.width()).unwrap_or(u16::MAX).min(most);
         self.text(end.saturating_sub(wide), y, wide, tone, &text)
     }
 
-    /// Draws a rule across.
+    /// Draws a horizontal line.
     pub fn rule(&mut self, area: Rect, y: u16) {
         for x in area.left()..area.right() {
             self.text(x, y, 1, Tone::Dim, "─");
         }
     }
 
-    /// Makes an area blank.
+    /// Clears an area.
     pub fn clear(&mut self, area: Rect) {
         let area = area.intersection(self.buffer.area);
         for y in area.top()..area.bottom() {
@@ -93,13 +91,13 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// Gives an area another look, its letters as they are.
+    /// Changes the style of an area.
     pub fn tone(&mut self, area: Rect, tone: Tone) {
         let style = self.theme.style(tone);
         self.buffer.set_style(area.intersection(self.buffer.area), style);
     }
 
-    /// A frame with a title; gives what is inside. The area is cleared first.
+    /// Clears an area and draws a frame with a title. Returns the inner area.
     pub fn frame(&mut self, area: Rect, title: &str, tone: Tone) -> Rect {
         self.clear(area);
         if area.width < 2 || area.height < 2 {
@@ -129,7 +127,7 @@ impl<'a> Canvas<'a> {
         Rect::new(area.x + 1, area.y + 1, area.width - 2, area.height - 2)
     }
 
-    /// Writes one cell of a program's screen, with the program's own look. Gives the columns used.
+    /// Writes a text with an explicit style, such as a cell of a program's screen. Returns the columns used.
     pub fn styled(&mut self, x: u16, y: u16, most: u16, style: Style, text: &str) -> u16 {
         let area = self.buffer.area;
         if y < area.top() || y >= area.bottom() || x >= area.right() {
@@ -147,7 +145,7 @@ impl<'a> Canvas<'a> {
                 break;
             }
             if wide > 2 {
-                // A cluster that became several letters: one cell each.
+                // Sanitizing turned one cluster into several characters: one cell each.
                 for c in safe.chars() {
                     at += self.styled(at, y, end - at, style, c.encode_utf8(&mut [0; 4]));
                 }
@@ -161,7 +159,7 @@ impl<'a> Canvas<'a> {
             for hidden in 1..wide {
                 if let Some(cell) = self.buffer.cell_mut(Position { x: at + hidden, y }) {
                     cell.reset();
-                    // In ASCII, two question marks stand for a wide letter.
+                    // In ASCII mode, two question marks stand for a wide character.
                     if self.ascii {
                         cell.set_symbol("?").set_style(style);
                     }
@@ -180,7 +178,7 @@ impl<'a> Canvas<'a> {
         at - x
     }
 
-    /// A wide letter whose right half is about to be overwritten becomes a space: half a letter cannot be drawn.
+    /// Replaces a wide character whose right half is about to be overwritten with a space.
     fn halve_left(&mut self, x: u16, y: u16) {
         if x == 0 {
             return;
@@ -192,7 +190,7 @@ impl<'a> Canvas<'a> {
         }
     }
 
-    /// The cell behind what was written shows something of its own.
+    /// Makes the cell after the written text visible again if it was the right half of a wide character.
     fn unhide(&mut self, x: u16, y: u16) {
         if let Some(cell) = self.buffer.cell_mut(Position { x, y })
             && cell.symbol().is_empty()

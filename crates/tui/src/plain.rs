@@ -1,6 +1,6 @@
-//! The conversation as lines of text, for screen readers and for terminals that are none.
+//! The conversation as lines of text, for screen readers and dumb terminals.
 //!
-//! Nothing is drawn over, nothing moves: what is finished is printed once, with a word before it that says what it is.
+//! Nothing is redrawn: each finished item is printed once, with a label.
 
 use crate::app::{App, Effect, Modal};
 use crate::event_loop::{Signals, follow};
@@ -23,7 +23,7 @@ pub(crate) async fn run(
     let (mut feed, pump) = follow(&engine, &outside);
     let mut app = App::new(options, outside);
     let (sender, mut typed) = mpsc::unbounded_channel();
-    // A thread of its own: a read from a terminal cannot be given up.
+    // A separate thread, because reading from a terminal cannot be cancelled.
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
             if line.is_err() || sender.send(line).is_err() {
@@ -75,7 +75,7 @@ fn take_line(app: &mut App, line: &str) -> io::Result<Vec<Effect>> {
     if let Some(op) = app.model.questions.first().and_then(|question| answer(question, line)) {
         return Ok(vec![Effect::Submit(op)]);
     }
-    // Nobody is talked to while a workflow is shown.
+    // A workflow has no chat agent.
     if app.options.workflow && !line.trim().starts_with('/') {
         if !line.trim().is_empty() {
             print(

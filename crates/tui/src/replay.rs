@@ -1,4 +1,4 @@
-//! A recorded log as an engine: the same screen shows what happened, at a chosen speed.
+//! A recorded log as an engine: the same screen shows it at a chosen speed.
 
 use althing_protocol::{
     BoxFuture, Engine, Event, EventStream, FeedItem, Interest, JournalError, Screen, Seq, Submission, TaskId,
@@ -6,7 +6,7 @@ use althing_protocol::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Nobody wants to watch a pause longer than this.
+/// Longest pause between two events.
 const LONGEST: Duration = Duration::from_secs(3);
 
 /// A recording.
@@ -17,7 +17,7 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Plays these events so many times as fast as they happened; a speed of 0 shows them all at once.
+    /// Plays these events at a multiple of their original speed; a speed of 0 shows them all at once.
     pub fn new(events: impl IntoIterator<Item = Event>, speed: f64) -> Self {
         Self { events: events.into_iter().map(Arc::new).collect(), speed }
     }

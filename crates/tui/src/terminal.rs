@@ -1,7 +1,7 @@
-//! The user's terminal: taken over, and always given back.
+//! Takes over the user's terminal and always restores it.
 //!
-//! Given back when the guard is dropped, when any thread panics, when a signal asks us to stop, and while another program
-//! has the terminal. Giving it back twice does no harm.
+//! Restored when the guard is dropped, when any thread panics, when a signal ends the process, and while another
+//! program uses the terminal. Restoring it twice is harmless.
 
 use crossterm::{cursor, event, execute, terminal};
 use std::io::{self, Write};
@@ -9,36 +9,36 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::Notify;
 
-/// Whether the terminal is ours at the moment.
+/// Whether we currently own the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether somebody panicked: what is left is not to be worked with any more.
+/// Whether a panic occurred; the state is unreliable then.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
 static HOOK: Once = Once::new();
 
-/// Somebody panicked: the loop must not wait for a key to find out.
+/// Notified by a panic, so that the loop does not wait for a key to notice it.
 static PANICKED: Notify = Notify::const_new();
 
-/// Waits until the terminal was given back because somebody panicked.
+/// Waits until a panic has restored the terminal.
 pub async fn panicked() {
     PANICKED.notified().await;
 }
 
-/// Holds the terminal.
+/// Owns the terminal.
 #[derive(Debug)]
 pub struct TerminalGuard {
     _private: (),
 }
 
 impl TerminalGuard {
-    /// Takes the terminal over: raw keys, the alternate screen, the mouse, pastes as a whole.
+    /// Takes over the terminal: raw mode, alternate screen, mouse capture, bracketed paste.
     pub fn take() -> io::Result<Self> {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
                 BROKEN.store(true, Ordering::SeqCst);
-                // First the terminal, so that the message can be read.
+                // Restore the terminal first, so that the message is readable.
                 give_back();
                 PANICKED.notify_one();
                 before(info);
@@ -49,7 +49,7 @@ impl TerminalGuard {
         Ok(guard)
     }
 
-    /// Takes the terminal again after it was lent, unless somebody panicked meanwhile.
+    /// Takes over the terminal again, unless a panic occurred meanwhile.
     pub fn retake(&self) -> io::Result<()> {
         if BROKEN.load(Ordering::SeqCst) {
             return Err(broken());
@@ -65,18 +65,18 @@ impl TerminalGuard {
         )
     }
 
-    /// Gives the terminal back for a while.
+    /// Restores the terminal temporarily.
     pub fn lend(&self) {
         give_back();
     }
 
-    /// Whether the terminal is still ours: a panic anywhere gives it back.
+    /// Whether we still own the terminal: a panic on any thread restores it.
     pub fn is_taken(&self) -> bool {
         TAKEN.load(Ordering::SeqCst) && !BROKEN.load(Ordering::SeqCst)
     }
 }
 
-/// Why the screen ends after a panic.
+/// The error with which the screen ends after a panic.
 pub fn broken() -> io::Error {
     io::Error::other("a part of Althing failed; the session can be resumed")
 }
@@ -87,13 +87,13 @@ impl Drop for TerminalGuard {
     }
 }
 
-/// Gives the terminal back if it is ours. Each step is tried, whatever becomes of the others.
+/// Restores the terminal if we own it. Each step is tried, even if others fail.
 pub fn give_back() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }
     let mut out = io::stdout();
-    // A panic in the middle of a frame left it begun: a terminal would hold back everything that follows.
+    // A panic during a frame leaves a synchronized update open, and a terminal would hold back all further output.
     let _ = execute!(out, terminal::EndSynchronizedUpdate);
     let _ = execute!(out, event::DisableBracketedPaste);
     let _ = execute!(out, event::DisableMouseCapture);
@@ -103,9 +103,9 @@ pub fn give_back() {
     let _ = out.flush();
 }
 
-/// The sequence that puts a text on the clipboard. Only ever for what the user asked to copy.
+/// The escape sequence (OSC 52) that copies a text to the clipboard. Only used for what the user asked to copy.
 pub fn clipboard(text: &str) -> String {
-    /// Terminals refuse more than this.
+    /// Terminals reject longer texts.
     const MOST: usize = 74_000;
     let mut end = text.len().min(MOST);
     while !text.is_char_boundary(end) {

@@ -1,68 +1,57 @@
-//! Tones and colours: views say what a text means, a theme says how that looks.
+//! Tones and colors: views choose a tone by meaning, and a theme maps it to a style.
 //!
-//! One accent colour; the rest is weight and dimness. Cached lines hold tones, so a change of theme redraws them as they are.
+//! One accent color; the rest is weight and dimness. Cached lines contain tones, so changing the theme needs no new
+//! layout.
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// What a piece of text means.
+/// The meaning of a piece of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Tone {
-    /// Ordinary text.
     #[default]
     Plain,
-    /// Less important.
     Dim,
-    /// More important.
     Bold,
-    /// Emphasised in prose.
     Italic,
-    /// What the eye should find first.
+    /// What should be noticed first.
     Accent,
-    /// The same, with weight.
     AccentBold,
-    /// Went well.
+    /// Success.
     Good,
-    /// Went wrong.
+    /// Failure.
     Bad,
-    /// Wants attention.
+    /// Needs attention.
     Warn,
-    /// Where the focus is.
+    /// Has the focus.
     Selected,
-    /// A line that was added.
     Added,
-    /// A line that was removed.
     Removed,
-    /// Code.
     Code,
-    /// A keyword in code.
     Keyword,
-    /// A text in code.
+    /// A literal in code.
     Literal,
-    /// A comment in code.
     Comment,
-    /// A link.
     Link,
-    /// Found by a search.
+    /// A search match.
     Match,
 }
 
-/// How tones look.
+/// Maps tones to styles.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Theme {
-    /// Light text on dark ground.
+    /// Light text on a dark background.
     #[default]
     Dark,
-    /// Dark text on light ground.
+    /// Dark text on a light background.
     Light,
-    /// Weight only: `NO_COLOR`.
+    /// No colors: `NO_COLOR`.
     Mono,
 }
 
 impl Theme {
-    /// Every theme, in the order in which they are offered.
+    /// All themes, in the order of the picker.
     pub const ALL: [Self; 3] = [Self::Dark, Self::Light, Self::Mono];
 
-    /// Its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Dark => "dark",
@@ -71,12 +60,11 @@ impl Theme {
         }
     }
 
-    /// The theme of that name.
     pub fn by_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|theme| theme.name() == name)
     }
 
-    /// How a tone looks. Only the sixteen colours that every terminal has, so that the user's own palette holds.
+    /// The style of a tone. Uses only the sixteen standard colors, so that the user's palette applies.
     pub fn style(self, tone: Tone) -> Style {
         let base = Style::new();
         let bold = base.add_modifier(Modifier::BOLD);

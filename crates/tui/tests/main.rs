@@ -1,4 +1,4 @@
-//! The screen, from outside: events and keys in, a drawn screen and ops out.
+//! Tests of the whole screen: events and keys in, a drawn screen and ops out.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

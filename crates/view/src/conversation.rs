@@ -1,35 +1,35 @@
-//! A conversation as lines of text, for front ends without a screen: what is new in a session, the open questions, and
-//! what a line that the user writes answers.
+//! A conversation as lines of text, for front ends without a screen: the lines that are new, the open questions, and
+//! how an input line answers a question.
 
 use crate::labels;
 use crate::session::{Body, Question, RunView, SessionView, TaskKind};
 use althing_protocol::{Decision, InteractionId, InteractionKind, LaunchRun, Op, TaskId, TaskStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The reader of the lines.
+/// The audience that the lines are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// A script: replies come alone, and questions are answered with `y`, `n` or JSON.
+    /// A script: replies are printed without a prefix, and questions are answered with `y`, `n` or JSON.
     Script,
-    /// A person: a word before each line says what it is, and questions are answered with commands.
+    /// A person: each line starts with a label, and questions are answered with commands such as `/approve`.
     Person,
 }
 
-/// A line, or several, that are new.
+/// New output. It may span several lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversationLine {
-    /// What the conversation is for: a reply, or the answer of a run that nobody sums up.
+    /// A reply of the chat agent, or the final answer of a run if no agent summarizes it.
     Reply(String),
-    /// Something people should know.
+    /// A notice for the user.
     Notice(String),
-    /// Where runs and tasks stand.
+    /// A status change of a run or task.
     Progress(String),
     /// A question that was opened.
     Question(String),
 }
 
 impl ConversationLine {
-    /// Its text, which may hold anything that an agent wrote.
+    /// The text, unsanitized: it may contain anything that an agent wrote.
     pub fn text(&self) -> &str {
         match self {
             Self::Reply(text) | Self::Notice(text) | Self::Progress(text) | Self::Question(text) => text,
@@ -37,24 +37,23 @@ impl ConversationLine {
     }
 }
 
-/// Says what is new in a session, line by line. Nothing is said twice.
+/// Produces the new lines of a session. No line is produced twice.
 #[derive(Debug)]
 pub struct ConversationLines {
     reader: Audience,
-    /// How many entries of the conversation were said.
+    /// Number of conversation entries already produced.
     entries: usize,
     asked: BTreeSet<InteractionId>,
-    /// The newest status that was said of each run and program.
+    /// The status last reported for each run and program.
     statuses: BTreeMap<TaskId, &'static str>,
 }
 
 impl ConversationLines {
-    /// Nothing was said yet.
     pub fn new(reader: Audience) -> Self {
         Self { reader, entries: 0, asked: BTreeSet::new(), statuses: BTreeMap::new() }
     }
 
-    /// What is new since the last call, in order.
+    /// The lines that are new since the last call, in order.
     pub fn updates(&mut self, session: &SessionView) -> Vec<ConversationLine> {
         let mut lines = Vec::new();
         for entry in session.entries.iter().skip(self.entries) {
@@ -128,7 +127,7 @@ impl ConversationLines {
     }
 }
 
-/// A question, with what it is about and how to answer it.
+/// The text of a question: its title, details and how to answer it.
 pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     let (yes_or_no, mut details) = match reader {
         Audience::Script => ("y or n", Vec::new()),
@@ -193,12 +192,13 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     }
 }
 
-/// The answer that a line gives to an open question, if it is one.
+/// The op that an input line submits as the answer to an open question; None if the line is not an answer.
 pub fn answer(question: &Question, line: &str) -> Option<Op> {
     let (line, kind) = (line.trim(), &question.interaction.kind);
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let rest = rest.trim();
-    // A word without a slash is an answer if it stands alone, and if the run does not go on without an answer.
+    // A bare word such as `y` is an answer only if it is the whole line and the question has no default. An override
+    // window closes by itself, so it accepts commands only.
     let overrides = matches!(kind, InteractionKind::WinnerOverride { .. });
     let alone = if overrides { String::new() } else { line.to_lowercase() };
     let decision = match (word, alone.as_str(), kind) {
@@ -219,7 +219,7 @@ pub fn answer(question: &Question, line: &str) -> Option<Op> {
             let task = question.task.clone()?;
             return Some(Op::Input { task, bytes: format!("{rest}\r").into_bytes() });
         }
-        // The changed values are what runs.
+        // A JSON line replaces the proposed run; the replacement is what runs.
         (_, _, InteractionKind::RunApproval { proposal }) => {
             let launch: LaunchRun = serde_json::from_str(line).ok()?;
             let digest = Some(proposal.digest.clone());
@@ -230,7 +230,7 @@ pub fn answer(question: &Question, line: &str) -> Option<Op> {
     Some(Op::Answer { interaction: question.interaction.id.clone(), decision })
 }
 
-/// Yes, to exactly what was shown.
+/// Approves exactly what was shown: the digest ties the approval to the proposal.
 pub fn approval(kind: &InteractionKind) -> Decision {
     let digest = match kind {
         InteractionKind::WinnerOverride { .. } => return Decision::Continue,

@@ -1,4 +1,4 @@
-//! The words that people read for states, outcomes, modes and amounts. Every front end takes them from here.
+//! The strings that every front end shows for states, outcomes, modes and amounts.
 
 use althing_protocol::{
     AgentMode, AttemptOutcome, ChatState, FileChange, FileWrite, Millis, Modes, NoticeLevel, Phase,
@@ -6,7 +6,7 @@ use althing_protocol::{
 };
 use althing_text::{count, short_number};
 
-/// The status of a task, in lists.
+/// The status of a task in lists.
 pub fn task_status(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Pending => "pending",
@@ -29,7 +29,7 @@ pub fn run_status(status: RunStatus) -> &'static str {
     }
 }
 
-/// The status of a run that has no result.
+/// The status of a run without a result.
 pub fn unfinished_run_status(status: TaskStatus) -> &'static str {
     match status {
         TaskStatus::Done => run_status(RunStatus::Completed),
@@ -41,14 +41,14 @@ pub fn unfinished_run_status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// The status of a session that no process works on.
+/// The status of a session that no process is running.
 pub fn session_state(state: SessionState) -> &'static str {
     match state {
         SessionState::Done => "done",
         SessionState::Failed => "failed",
         SessionState::Cancelled => "cancelled",
         SessionState::Idle => "idle",
-        // Nobody works on it, and it is not over.
+        // No process runs the session, and it has not ended.
         _ => "interrupted",
     }
 }
@@ -78,7 +78,7 @@ pub fn phase(phase: Option<Phase>) -> &'static str {
     }
 }
 
-/// What an agent does in an attempt.
+/// What an agent does during an attempt.
 pub fn activity(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::Answer => "answering",
@@ -92,7 +92,7 @@ pub fn activity(purpose: Purpose) -> &'static str {
     }
 }
 
-/// How an attempt ended. None where its answer says so.
+/// How an attempt ended; None if the recorded answer already shows it.
 pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
     Some(match outcome {
         AttemptOutcome::Answered => return None,
@@ -124,7 +124,6 @@ pub fn plan_status(status: PlanStatus) -> &'static str {
     }
 }
 
-/// How serious a notice is.
 pub fn notice_level(level: NoticeLevel) -> &'static str {
     match level {
         NoticeLevel::Info => "note",
@@ -133,7 +132,7 @@ pub fn notice_level(level: NoticeLevel) -> &'static str {
     }
 }
 
-/// A text with what to do about it.
+/// A text followed by its hint.
 pub fn with_hint(text: String, hint: Option<&str>) -> String {
     match hint {
         Some(hint) => format!("{text} ({hint})"),
@@ -141,36 +140,34 @@ pub fn with_hint(text: String, hint: Option<&str>) -> String {
     }
 }
 
-/// A finished run in brief: `3 agents · 2 rounds · 4m12s`.
+/// A finished run as a summary: `3 agents · 2 rounds · 4m12s`.
 pub fn run_summary(result: &RunResult) -> String {
     let summary = &result.coordination_summary;
     let agents = count(summary.agents.len() as u64, "agent");
     format!("{agents} · {} · {}", count(summary.rounds.into(), "round"), result.duration)
 }
 
-/// The time that something took; whole seconds while it goes on, so that nothing flickers.
+/// A duration. A live duration is rounded to whole seconds, so that it does not flicker.
 pub fn elapsed(time: Millis, live: bool) -> String {
     if live && time.0 < 60_000 { format!("{}s", time.0 / 1000) } else { time.to_string() }
 }
 
-/// The modes of a run, as the mode bar names them.
+/// The modes of a run, named as in the mode bar.
 pub fn modes(modes: Modes) -> String {
     let plan = if modes.planning { "Plan · " } else { "" };
     let single = modes.agent_mode != AgentMode::Multi;
     format!("{plan}{} · {}", agent_mode(single), refinement(modes.refinement))
 }
 
-/// Whether one agent works or all do.
 pub fn agent_mode(single: bool) -> &'static str {
     if single { "Single" } else { "Multi" }
 }
 
-/// Whether agents refine their answers.
 pub fn refinement(on: bool) -> &'static str {
     if on { "Refine" } else { "Quick" }
 }
 
-/// Tokens and, where there is a price, money.
+/// Token counts and, if a price is known, the cost.
 pub fn tokens(usage: &Usage) -> String {
     let tokens = short_number(usage.input_tokens + usage.output_tokens);
     if usage.cost_usd > 0.0 {
@@ -180,7 +177,7 @@ pub fn tokens(usage: &Usage) -> String {
     }
 }
 
-/// An amount of money, as short as it can be read.
+/// An amount of money with as few digits as are readable.
 pub fn money(usd: f64) -> String {
     if usd >= 0.01 {
         format!("${usd:.2}")
@@ -191,13 +188,13 @@ pub fn money(usd: f64) -> String {
     }
 }
 
-/// An amount of money in millionths.
+/// An amount of money given in micro-USD.
 pub fn micro_money(micro: u64) -> String {
     let usd = micro as f64 / 1e6;
     if usd.fract().abs() < f64::EPSILON { format!("${usd:.0}") } else { money(usd) }
 }
 
-/// A file that a run changed.
+/// A changed file, with the kind of change.
 pub fn file_write(write: &FileWrite) -> String {
     let change = match write.change {
         FileChange::New => "new",

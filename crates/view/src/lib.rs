@@ -1,4 +1,5 @@
-//! One fold of a session for people, which every front end draws from. It has no I/O and no clock.
+//! The state of a session for people, folded from its events once for all front ends. No I/O, no clock.
+#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
 
 pub mod conversation;
 pub mod labels;

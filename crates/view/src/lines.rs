@@ -1,4 +1,4 @@
-//! Progress as plain lines: one for each event that is worth a line.
+//! Progress as plain text: one line per event worth showing.
 
 use crate::labels;
 use crate::session::SessionView;
@@ -7,10 +7,10 @@ use althing_protocol::{
 };
 use althing_text::{count, sanitize};
 
-/// How much of a reason or an error a line shows.
+/// Longest reason or error shown in a line, in characters.
 const LINE_CHARS: usize = 300;
 
-/// Turns events into lines.
+/// Folds a session and formats its events as lines.
 #[derive(Clone, Debug)]
 pub struct ProgressLines {
     session: SessionView,
@@ -23,24 +23,24 @@ impl Default for ProgressLines {
 }
 
 impl ProgressLines {
-    /// The session as far as it was folded, without what was said in it.
+    /// The folded session, without its transcript.
     pub fn session(&self) -> &SessionView {
         &self.session
     }
 
-    /// Folds an item without making a line of it.
+    /// Folds an item without formatting it.
     pub fn follow(&mut self, item: &FeedItem) {
         self.session.apply(item);
     }
 
-    /// The item as one aligned line, if it is worth one.
+    /// The item as one aligned line; None if it is not worth a line.
     pub fn line(&mut self, item: &FeedItem) -> Option<String> {
         let (who, what) = self.describe(item)?;
         let width = self.session.name_width();
         Some(format!("{who:width$}  {what}"))
     }
 
-    /// Who did what, if the item is worth a line. The texts are harmless for a terminal.
+    /// Who did what; None if the item is not worth a line. Both texts are sanitized for a terminal.
     pub fn describe(&mut self, item: &FeedItem) -> Option<(String, String)> {
         self.session.apply(item);
         let (who, what) = match item {
@@ -53,7 +53,7 @@ impl ProgressLines {
 
     fn event(&self, event: &Event) -> Option<(String, String)> {
         let agent = event.task.as_ref().and_then(|task| self.session.worker(task)).map(|worker| worker.name);
-        // A workflow's runs are told apart by their names.
+        // Runs of a workflow are shown under their task names.
         let run = || match event.task.as_ref().and_then(|task| task.as_str().split_once('.')) {
             Some((_, name)) => name.to_owned(),
             None => "run".to_owned(),
@@ -110,7 +110,7 @@ impl ProgressLines {
     }
 }
 
-/// How an attempt ended, where no other line says so.
+/// How an attempt ended; None if another line already reports it.
 fn ended(outcome: &AttemptOutcome) -> Option<String> {
     match outcome {
         AttemptOutcome::Voted

@@ -1,7 +1,7 @@
-//! The shape of one frame of a chat-completions stream, as providers really send it.
+//! The JSON shape of a chat-completions frame, as providers actually send it.
 //!
-//! Borrows from the frame's bytes: this is the hot path, and most frames hold one short word. Everything is optional,
-//! since nothing is sent by all providers. Must never decide what a frame means; that is `assemble`.
+//! Borrows from the frame's bytes, because this is the hot path and most frames contain one short word. All fields are
+//! optional, since no field is sent by every provider. This module does not interpret frames; `read` does.
 
 use crate::error::Failure;
 use crate::text::Text;
@@ -10,41 +10,41 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
-/// One frame, or one whole reply where a server does not stream.
+/// One frame of a stream, or a whole reply from a server that does not stream.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Frame<'a> {
     #[serde(borrow, default)]
     pub(crate) choices: Option<Vec<Choice<'a>>>,
     #[serde(default)]
     pub(crate) usage: Option<UsageFrame>,
-    /// Some providers fail in the middle of a stream that began with 200.
+    /// Some providers fail in the middle of a stream that started with status 200.
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
 }
 
-/// One choice; we ask for one only.
+/// One choice. We request only one.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Choice<'a> {
     #[serde(default)]
     pub(crate) index: Option<u32>,
     #[serde(borrow, default)]
     pub(crate) delta: Option<Piece<'a>>,
-    /// In place of `delta` where a server does not stream.
+    /// Replaces `delta` if a server does not stream.
     #[serde(borrow, default)]
     pub(crate) message: Option<Piece<'a>>,
     #[serde(borrow, default)]
     pub(crate) finish_reason: Option<Text<'a>>,
 }
 
-/// What a frame adds.
+/// The content that a frame adds.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Piece<'a> {
     #[serde(borrow, default)]
     pub(crate) content: Option<Text<'a>>,
-    /// `DeepSeek`, Qwen, vLLM and others.
+    /// Used by `DeepSeek`, Qwen, vLLM and others.
     #[serde(borrow, default)]
     pub(crate) reasoning_content: Option<Text<'a>>,
-    /// OpenRouter, Groq, Cerebras and others.
+    /// Used by OpenRouter, Groq, Cerebras and others.
     #[serde(borrow, default)]
     pub(crate) reasoning: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -53,7 +53,6 @@ pub(crate) struct Piece<'a> {
     pub(crate) tool_calls: Option<Vec<CallPiece<'a>>>,
 }
 
-/// A fragment of a tool call.
 #[derive(Debug, Deserialize)]
 pub(crate) struct CallPiece<'a> {
     #[serde(default)]
@@ -64,18 +63,17 @@ pub(crate) struct CallPiece<'a> {
     pub(crate) function: Option<FunctionPiece<'a>>,
 }
 
-/// A fragment of the function that it calls.
 #[derive(Debug, Deserialize)]
 pub(crate) struct FunctionPiece<'a> {
     #[serde(borrow, default)]
     pub(crate) name: Option<Text<'a>>,
-    /// A string, or, from some servers, the object itself.
+    /// A string or, from some servers, the object itself.
     #[serde(borrow, default)]
     pub(crate) arguments: Option<&'a RawValue>,
 }
 
 impl CallPiece<'_> {
-    /// The arguments as the model wrote them, or the piece of them that this is.
+    /// The arguments as the model wrote them, or a fragment of them.
     pub(crate) fn arguments(&self) -> Result<Cow<'_, str>, Failure> {
         match self.function.as_ref().and_then(|function| function.arguments) {
             None => Ok(Cow::Borrowed("")),
@@ -87,7 +85,7 @@ impl CallPiece<'_> {
     }
 }
 
-/// What the provider counted.
+/// Token counts as reported by the provider.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct UsageFrame {
     #[serde(default)]
@@ -98,22 +96,20 @@ pub(crate) struct UsageFrame {
     pub(crate) prompt_tokens_details: Option<PromptDetails>,
     #[serde(default)]
     pub(crate) completion_tokens_details: Option<CompletionDetails>,
-    /// `DeepSeek`'s word for cached tokens.
+    /// `DeepSeek`'s name for cached tokens.
     #[serde(default)]
     pub(crate) prompt_cache_hit_tokens: Option<u64>,
-    /// Moonshot's word for cached tokens.
+    /// Moonshot's name for cached tokens.
     #[serde(default)]
     pub(crate) cached_tokens: Option<u64>,
 }
 
-/// Of the input.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct PromptDetails {
     #[serde(default)]
     pub(crate) cached_tokens: Option<u64>,
 }
 
-/// Of the output.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct CompletionDetails {
     #[serde(default)]

@@ -1,4 +1,4 @@
-//! The OpenAI-compatible chat-completions wire: `request` writes, `frame` and `read` understand the stream.
+//! The OpenAI-compatible chat-completions format: `request` writes, `frame` and `read` parse the stream.
 
 mod frame;
 mod read;
@@ -21,18 +21,18 @@ use std::sync::{Mutex, PoisonError};
 static WORDS: Words =
     Words { path: "/chat/completions", base: "/v1", api: "an OpenAI-compatible chat-completions API" };
 
-/// Azure's version where the section names none: the last one that is no preview.
+/// Azure's API version if the config names none: the last one that is not a preview.
 const AZURE_VERSION: &str = "2024-10-21";
 
-/// The wire of one section.
+/// The wire format with one agent's parameters.
 pub(crate) struct Chat {
     params: Params,
-    /// Learnt once, kept for the later calls.
+    /// Learned from rejections and used for later calls.
     dialect: Mutex<Dialect>,
 }
 
 impl Chat {
-    /// Sets the wire up, with its address and headers.
+    /// Creates the wire format, with its URL and headers.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,
@@ -49,8 +49,8 @@ impl Chat {
     }
 }
 
-/// Azure's address: the deployment is in the path, the version in the query. An address that is already as new as
-/// `/openai/v1`, or that names its deployment, stays.
+/// Azure's URL: the deployment is in the path, the version in the query. A URL that already ends in `/openai/v1` or
+/// names its deployment is kept.
 fn azure_url(config: &BackendConfig) -> Result<Url, BuildError> {
     let mut url = address(config)?;
     let path = url.path().trim_end_matches('/').to_owned();

@@ -1,4 +1,4 @@
-//! Understands the frames of a chat-completions stream.
+//! Parses the frames of a chat-completions stream.
 
 use super::frame::{Choice, Frame, Piece, UsageFrame};
 use crate::calls::Fragment;
@@ -11,7 +11,7 @@ use crate::text::Text;
 use crate::wire::{Finished, Reader, unreadable};
 use althing_protocol::DeltaSink;
 
-/// A reply in the making.
+/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     draft: Draft,
@@ -69,7 +69,7 @@ impl ChatReader {
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
                 self.draft.finish(match reason.as_str() {
                     "length" => Finish::Length,
-                    // Half a reply that a filter broke off is no reply.
+                    // A reply cut off by a content filter is incomplete.
                     "content_filter" => Finish::Withheld("content_filter".to_owned()),
                     _ => Finish::Good,
                 });
@@ -79,7 +79,7 @@ impl ChatReader {
     }
 
     fn piece(&mut self, piece: &Piece<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
-        // Where a provider sends both names it sends the same text twice.
+        // A provider that sends both fields sends the same text in each.
         let reasoning = piece.reasoning_content.as_ref().or(piece.reasoning.as_ref());
         if let Some(more) = reasoning {
             self.draft.reasoning(more.as_str(), on_delta)?;
@@ -117,8 +117,8 @@ fn counted(usage: &UsageFrame) -> Counted {
     }
 }
 
-/// The text of a frame that adds a text and nothing else. Borrowed from the frame unless it has escapes; then it lies
-/// elsewhere and teaches nothing.
+/// The text of a frame that contains nothing else. It is borrowed from the frame unless it contains escapes; only
+/// borrowed text can be used to learn the envelope.
 fn only_text<'a>(frame: &'a Frame<'_>) -> Option<&'a str> {
     let Frame { choices: Some(choices), usage: None, error: None } = frame else { return None };
     let [Choice { index: None | Some(0), delta: Some(piece), message: None, finish_reason: None }] =

@@ -1,8 +1,8 @@
 //! Writes the body of a chat-completions request.
 //!
-//! Decides how our words are said on this wire and which of a backend's parameters go along. Only named parameters
-//! are sent: a provider refuses a whole request for one key that it does not know, and a config carries many keys that
-//! are meant for us. Anything else reaches the wire through `extra_body`.
+//! Decides how a request is expressed in this format and which backend parameters are sent. Only listed parameters are
+//! sent, because a provider rejects a whole request for one unknown key, and a config contains many keys that are meant
+//! for Althing. Anything else can be sent through `extra_body`.
 
 use crate::history::{arguments_text, marked};
 use crate::providers::{OutputLimit, Provider, Reasoning};
@@ -12,7 +12,7 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Parameters that are sent as they are written.
+/// Parameters that are sent unchanged.
 pub(crate) const SENT: &[&str] = &[
     "temperature",
     "top_p",
@@ -49,20 +49,20 @@ pub(crate) const SENT: &[&str] = &[
     "web_search_options",
 ];
 
-/// Parameters that are known here under another name.
+/// Parameters that are sent under another name.
 pub(crate) const KNOWN: &[&str] = &["max_tokens", "max_output_tokens", "reasoning", "text", "api_version"];
 
-/// Parameters of OpenRouter's web search, and what switches it on.
+/// Parameters of OpenRouter's web search, and the switch that enables it.
 pub(crate) const OPENROUTER: &[&str] = &["enable_web_search", "engine", "max_results", "search_prompt"];
 const WEB_PLUGIN: &[&str] = &["engine", "max_results", "search_prompt"];
 
-/// Parameters that a request without tools must not carry.
+/// Parameters that a request without tools must not contain.
 const ONLY_WITH_TOOLS: &[&str] = &["parallel_tool_calls", "tool_choice"];
 
-/// What the wire itself writes; `extra_body` cannot change it.
+/// Fields written by this module; `extra_body` cannot change them.
 const OURS: &[&str] = &["model", "messages", "tools", "stream", "stream_options", "n"];
 
-/// What a provider turned out to want otherwise; learnt from its refusals.
+/// How a provider differs from the default format, learned from its rejections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dialect {
     pub(crate) stream_options: bool,
@@ -70,7 +70,7 @@ pub(crate) struct Dialect {
 }
 
 impl Dialect {
-    /// The dialect that this refusal asks for, if it names something that can be said another way.
+    /// The dialect that a rejection asks for; None if the rejection names nothing that can be expressed differently.
     pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
         if self.stream_options && (refusal.contains("stream_options") || refusal.contains("include_usage")) {
             return Some(Self { stream_options: false, ..self });
@@ -92,12 +92,12 @@ impl Dialect {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Params {
     sent: Map<String, Value>,
-    /// Apart, because its name depends on the dialect.
+    /// Separate because its name depends on the dialect.
     max_tokens: Option<Value>,
 }
 
 impl Params {
-    /// Takes what goes on the wire out of a backend's section.
+    /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(params: &Map<String, Value>, provider: &Provider) -> Self {
         let mut sent = Map::new();
         for key in SENT {
@@ -147,7 +147,7 @@ fn insert_new(sent: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
     }
 }
 
-/// The whole body.
+/// The request body.
 pub(crate) struct Body<'a> {
     pub(crate) model: &'a str,
     pub(crate) request: &'a ModelRequest,
@@ -231,7 +231,7 @@ impl Serialize for Messages<'_> {
 #[derive(Serialize)]
 struct Wire<'a> {
     role: &'static str,
-    /// Null, not absent, where an assistant only called tools: some servers insist on the key.
+    /// Null rather than absent if an assistant message contains only tool calls, because some servers require the key.
     content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<Calls<'a>>,
@@ -272,7 +272,7 @@ impl Serialize for Tools<'_> {
         #[derive(Serialize)]
         struct Tool<'a> {
             r#type: &'static str,
-            /// Our own words for a tool are this wire's too.
+            /// `ToolSpec` already serializes to the format's field names.
             function: &'a ToolSpec,
         }
         serializer.collect_seq(self.0.iter().map(|function| Tool { r#type: "function", function }))

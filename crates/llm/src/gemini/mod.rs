@@ -1,7 +1,8 @@
-//! Google's Gemini wire: `schema` fits tools to what it takes, `request` writes, `read` understands the stream.
+//! Google's Gemini format: `schema` adapts tool schemas, `request` writes, `read` parses the stream.
 //!
-//! From Gemini 3 on a tool call must go back with the signature of the thought that led to it, so a reply with calls is
-//! kept as it came (`keepsake`) and goes back so. Where it is forgotten, the documented mark goes in its place.
+//! From Gemini 3 on, a tool call must be sent back with its thought signature, so the parts of a reply with calls are
+//! stored unchanged (`provider_state`) and sent back. If they are no longer available, Google's documented placeholder
+//! is sent instead.
 
 mod read;
 mod request;
@@ -23,14 +24,14 @@ use serde_json::Value;
 
 static WORDS: Words = Words { path: "/models/", base: "/v1beta", api: "a Gemini API" };
 
-/// The wire of one section.
+/// The wire format with one agent's parameters.
 pub(crate) struct Gemini {
     params: Params,
     kept: Keepsakes,
     left_out: LeftOut,
 }
 
-/// How Google says that a model does not take a field that a call can do without.
+/// How Google words the rejection of a field that a request can omit.
 const REFUSALS: &[(&str, &[&str], &str)] = &[
     ("thinking", &["not supported", "only enabled"], "generationConfig.thinkingConfig"),
     ("penalty", &["not enabled", "not supported"], "generationConfig.frequencyPenalty"),
@@ -38,7 +39,7 @@ const REFUSALS: &[(&str, &[&str], &str)] = &[
 ];
 
 impl Gemini {
-    /// Sets the wire up, with its address and headers.
+    /// Creates the wire format, with its URL and headers.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,
@@ -49,7 +50,7 @@ impl Gemini {
     }
 }
 
-/// The model is in the path, and `alt=sse` makes the stream one of events.
+/// The model is part of the path; `alt=sse` selects an event stream.
 fn url(config: &BackendConfig) -> Result<Url, BuildError> {
     let mut url = address(config)?;
     let base = url.path().trim_end_matches('/').to_owned();

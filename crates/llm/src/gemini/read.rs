@@ -1,5 +1,5 @@
-//! Understands the frames of a Gemini stream. Parts that are not named here say nothing that a reply needs, but go back
-//! with the calls that they came with.
+//! Parses the frames of a Gemini stream. Unknown parts are ignored for the reply, but sent back with the calls that
+//! they arrived with.
 
 use crate::calls::Fragment;
 use crate::draft::{Draft, Ended, Finish};
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// How the ids begin that we give to calls which came without.
+/// Prefix of the ids that we assign to calls without one.
 pub(crate) const OUR_ID: &str = "althing-";
 
 #[derive(Debug, Deserialize)]
@@ -87,17 +87,17 @@ struct UsageFrame {
     candidates: Option<u64>,
     #[serde(default, rename = "thoughtsTokenCount")]
     thoughts: Option<u64>,
-    /// What the provider's own tools gave the model to read.
+    /// Input tokens added by the provider's own tools.
     #[serde(default, rename = "toolUsePromptTokenCount")]
     tools: Option<u64>,
 }
 
-/// A reply in the making.
+/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct GeminiReader {
     draft: Draft,
     calls: u32,
-    /// The reply as it must go back, without the summaries of thoughts.
+    /// The parts to send back, without thought summaries.
     parts: Vec<Value>,
     bytes: usize,
 }
@@ -132,7 +132,7 @@ impl Reader for GeminiReader {
         Ok(())
     }
 
-    /// This wire has no word for it: the stream is over where the body is.
+    /// This format has no end marker: the stream ends with the body.
     fn draft(&self) -> &Draft {
         &self.draft
     }
@@ -167,7 +167,7 @@ impl GeminiReader {
     fn call(&mut self, call: &Call<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         let id = match &call.id {
             Some(id) if !id.as_str().is_empty() => id.as_str().to_owned(),
-            // Unique over replies, because what is kept of a reply is found by it.
+            // Unique across replies, because stored provider state is looked up by it.
             _ => format!("{OUR_ID}{:08x}-{}", fastrand::u32(..), self.calls),
         };
         let decoded: Text<'_>;
@@ -185,7 +185,7 @@ impl GeminiReader {
         self.draft.call(Fragment { index, id: &id, name, arguments }, on_delta)
     }
 
-    /// Keeps a part for going back. Text that came in pieces becomes one again, unless a piece is signed.
+    /// Stores a part to send back. Consecutive text is merged unless a piece is signed.
     fn remember(&mut self, raw: &RawValue, part: &Part<'_>) {
         self.bytes += raw.get().len();
         if self.bytes > EVENT_BYTES {

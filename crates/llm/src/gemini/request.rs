@@ -8,7 +8,7 @@ use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec}
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
 
-/// Parameters that this wire knows.
+/// Parameters that this format supports.
 pub(crate) const KNOWN: &[&str] = &[
     "temperature",
     "top_p",
@@ -31,7 +31,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// Our word and the wire's, for what is sent as it is written.
+/// Parameters that are sent unchanged: our name and the API's name.
 const SENT: &[(&str, &str)] = &[
     ("temperature", "temperature"),
     ("top_p", "topP"),
@@ -41,7 +41,7 @@ const SENT: &[(&str, &str)] = &[
     ("presence_penalty", "presencePenalty"),
 ];
 
-/// What the section's effort is in tokens, for models that think with a budget (2.5).
+/// Thinking budgets by effort, for models that think with a budget (2.5).
 const EFFORT_BUDGETS: &[(&str, i64)] = &[
     ("none", 0),
     ("minimal", 512),
@@ -52,10 +52,10 @@ const EFFORT_BUDGETS: &[(&str, i64)] = &[
     ("max", 24_576),
 ];
 
-/// What the wire itself writes; `extra_body` cannot change it.
+/// Fields written by this module; `extra_body` cannot change them.
 const OURS: &[&str] = &["contents", "systemInstruction", "tools"];
 
-/// Stands for the signature of a thought that is forgotten; Google's own word for that.
+/// Google's placeholder for a thought signature that is no longer available.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// A backend's parameters, ready to be sent.
@@ -65,12 +65,13 @@ pub(crate) struct Params {
     calling: Option<Value>,
     /// Tools that the provider runs.
     hosted: Vec<Value>,
-    /// Gemini 3 and later: signs its thoughts, has levels in place of budgets, takes its own tools beside ours.
+    /// Gemini 3 or later: signs its thoughts, has thinking levels instead of budgets, and accepts provider tools
+    /// together with ours.
     third: bool,
 }
 
 impl Params {
-    /// Takes what goes on the wire out of a backend's section.
+    /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Self {
         let section = Section(&config.params);
         let third = major_version(config.model.as_deref().unwrap_or_default()).is_none_or(|major| major >= 3);
@@ -111,7 +112,7 @@ impl Params {
         Self { always, calling, hosted, third }
     }
 
-    /// The whole body.
+    /// The request body.
     pub(crate) fn body(&self, request: &ModelRequest, kept: &Keepsakes) -> Map<String, Value> {
         let mut body = self.always.clone();
         if !request.system.trim().is_empty() {
@@ -123,7 +124,7 @@ impl Params {
             let functions: Vec<Value> = request.tools.iter().map(function).collect();
             tools.push(json!({"functionDeclarations": functions}));
         }
-        // Before the third generation the provider's tools and ours exclude each other, and ours are the workflow.
+        // Before Gemini 3, provider tools and function declarations exclude each other, and the run needs ours.
         let both = !self.hosted.is_empty() && !request.tools.is_empty();
         if !both || self.third {
             tools.extend(self.hosted.iter().cloned());
@@ -143,7 +144,7 @@ impl Params {
         body
     }
 
-    /// The conversation in turns: what follows each other from one side is one turn.
+    /// The conversation in turns: consecutive messages of one side form one turn.
     fn contents(&self, request: &ModelRequest, kept: &Keepsakes) -> Vec<Value> {
         let mut names: HashMap<&str, &str> = HashMap::new();
         let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
@@ -196,7 +197,7 @@ impl Params {
     }
 }
 
-/// An id that came from the provider; those that we made up mean nothing to it.
+/// The id if it came from the provider. Ids that we assigned mean nothing to the provider.
 fn theirs(id: &str) -> Option<&str> {
     (!id.starts_with(super::read::OUR_ID)).then_some(id)
 }
@@ -240,7 +241,7 @@ fn thinking(section: Section<'_>, third: bool) -> Option<Value> {
     Some(config)
 }
 
-/// The generation of a model called `gemini-2.5-pro`; none where the name does not say.
+/// The major version of a model such as `gemini-2.5-pro`; None if the name does not contain it.
 fn major_version(name: &str) -> Option<u32> {
     let (_, rest) = name.rsplit_once("gemini-")?;
     rest.split(['.', '-']).next()?.parse().ok()

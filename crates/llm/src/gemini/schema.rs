@@ -1,15 +1,16 @@
-//! Fits a tool's JSON Schema to the part of it that Gemini takes, which refuses a whole request for one keyword more.
+//! Converts a tool's JSON Schema to the subset that Gemini accepts. One unsupported keyword makes Gemini reject the
+//! whole request.
 //!
-//! What cannot be said is widened, never narrowed: a model may then be told less than a tool checks, but not something
-//! else.
+//! Unsupported constraints are widened, never narrowed: the model may see fewer constraints than the tool checks, but
+//! no wrong ones.
 
 use crate::params::put;
 use serde_json::{Map, Value, json};
 
-/// References are followed so deep; a schema that contains itself must end somewhere.
+/// Maximum depth of references, because a schema may refer to itself.
 const DEEPEST: usize = 12;
 
-/// Keywords that are taken as they are.
+/// Keywords copied unchanged.
 const PLAIN: &[&str] = &[
     "title",
     "description",
@@ -24,7 +25,7 @@ const PLAIN: &[&str] = &[
     "maximum",
 ];
 
-/// The schema of a tool's parameters; none where it takes none, since an object without properties is refused.
+/// The schema of a tool's parameters; None if there are none, since Gemini rejects an object without properties.
 pub(crate) fn parameters(schema: &Value) -> Option<Value> {
     let fitted = fit(schema, schema, 0);
     let has_some = fitted.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
@@ -33,7 +34,7 @@ pub(crate) fn parameters(schema: &Value) -> Option<Value> {
 
 fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
     let Some(object) = schema.as_object().filter(|_| depth < DEEPEST) else {
-        // `true` and its like: anything goes, and text can say anything.
+        // `true` and similar schemas accept anything; a string can express anything.
         return json!({"type": "string"});
     };
     if let Some(target) = object.get("$ref").and_then(Value::as_str) {
@@ -76,7 +77,7 @@ fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
     Value::Object(out)
 }
 
-/// Alternatives; one of them `null` only says that the value may be absent.
+/// Alternatives. An alternative `null` only makes the value nullable.
 fn any_of(out: &mut Map<String, Value>, choices: &[Value], root: &Value, depth: usize) {
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
     let real: Vec<Value> =
@@ -115,7 +116,7 @@ fn set_type(out: &mut Map<String, Value>, object: &Map<String, Value>) {
         [one] => {
             out.insert("type".to_owned(), json!(one));
         }
-        // An array among several types would need its items; text can say it too.
+        // An array type would need `items`; the model can write it as text instead.
         several => {
             let simple = several.iter().filter(|kind| !matches!(**kind, "array" | "object"));
             let choices: Vec<Value> = simple.map(|kind| json!({"type": kind})).collect();
@@ -124,7 +125,7 @@ fn set_type(out: &mut Map<String, Value>, object: &Map<String, Value>) {
     }
 }
 
-/// Fixed values; only text may be fixed.
+/// Fixed values; Gemini supports them only for strings.
 fn set_enum(out: &mut Map<String, Value>, object: &Map<String, Value>) {
     let one = object.get("const").map(std::slice::from_ref);
     let Some(values) = object.get("enum").and_then(Value::as_array).map(Vec::as_slice).or(one) else {

@@ -1,8 +1,8 @@
-//! Anthropic's Messages wire: `model` knows what each generation of Claude takes, `request` writes, `read` understands
-//! the stream.
+//! Anthropic's Messages format: `model` knows what each Claude generation accepts, `request` writes, `read` parses the
+//! stream.
 //!
-//! Thoughts before a tool call go back as they came (`keepsake`). Where they are forgotten, a request that must begin
-//! with them asks without thinking, which the API takes; adaptive thinking needs no such care.
+//! Thoughts before a tool call are sent back unchanged (`provider_state`). If they are no longer available, a request
+//! that would have to start with them disables thinking, which the API accepts; adaptive thinking does not need this.
 
 mod model;
 mod read;
@@ -26,26 +26,26 @@ use std::sync::{Mutex, PoisonError};
 
 static WORDS: Words = Words { path: "/v1/messages", base: ".com", api: "an Anthropic Messages API" };
 
-/// The version of the API that this wire speaks.
+/// The API version that is requested.
 const VERSION: &str = "2023-06-01";
-/// What the code-execution tool needs switched on.
+/// The beta header value required by the code-execution tool.
 const CODE_EXECUTION_BETA: &str = "code-execution-2025-08-25";
 
-/// Fields that not every model takes, and a call can do without.
+/// Fields that not every model accepts and that a request can omit.
 const OPTIONAL: &[&str] =
     &["output_config.effort", "top_p", "temperature", "top_k", "service_tier", "thinking.display"];
 
-/// The wire of one section.
+/// The wire format with one agent's parameters.
 pub(crate) struct Messages {
     params: Params,
     left_out: LeftOut,
     kept: Keepsakes,
-    /// As the section and the model say, until a refusal says better.
+    /// As configured, until a rejection shows what the model accepts.
     thinking: Mutex<Thinking>,
 }
 
 impl Messages {
-    /// Sets the wire up, with its address and headers.
+    /// Creates the wire format, with its URL and headers.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,
@@ -54,7 +54,7 @@ impl Messages {
         let thinking = Mutex::new(params.thinking);
         let wire = Self { params, left_out: LeftOut::default(), kept: Keepsakes::default(), thinking };
         let url = address(config)?;
-        // The address is given with and without the version.
+        // `base_url` may or may not include the version.
         let tail = if url.path().trim_end_matches('/').ends_with("/v1") { "/messages" } else { WORDS.path };
         let own = own_headers(Section(&config.params))?;
         Ok((wire, with_path(url, tail), headers(config, provider.key_header, &own)?))

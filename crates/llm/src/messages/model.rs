@@ -1,13 +1,13 @@
-//! What each generation of Claude takes: how it is told to think, and how much it may write.
+//! What each Claude generation accepts: how thinking is requested, and the output limit.
 //!
-//! Told by the version in the name, and a name without one counts as the newest, so that a new model needs no new row.
-//! As documented in 2026-11: thinking with a budget up to 4.6, adaptive thinking from 4.6 on, no sampling parameters
-//! from 4.7 on, effort from Opus 4.5 on.
+//! Derived from the version in the name; a name without a version counts as the newest, so that a new model needs no
+//! new entry. As documented in 2026-11: thinking with a budget up to 4.6, adaptive thinking from 4.6 on, no sampling
+//! parameters from 4.7 on, effort from Opus 4.5 on.
 
 use crate::params::Section;
 use serde_json::{Value, json};
 
-/// What the section's effort is in tokens, for models that think with a budget.
+/// Thinking budgets by effort, for models that think with a budget.
 const EFFORT_BUDGETS: &[(&str, u64)] = &[
     ("minimal", 1024),
     ("low", 4096),
@@ -16,28 +16,29 @@ const EFFORT_BUDGETS: &[(&str, u64)] = &[
     ("xhigh", 32_000),
     ("max", 32_000),
 ];
-/// The smallest budget that the API takes.
+/// The smallest budget that the API accepts.
 const LEAST_BUDGET: u64 = 1024;
-/// The budget where thinking is switched on and none is named.
+/// The default budget when thinking is enabled.
 const USUAL_BUDGET: u64 = 10_000;
-/// The longest reply where the section names none and the model could write more.
+/// The default output limit for models that could write more.
 const USUAL_OUTPUT: u64 = 32_000;
 
-/// How a model is told to think.
+/// How thinking is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinking {
-    /// Nothing is said: as the model is.
+    /// Omitted: the model's default.
     Unsaid,
-    /// Not at all.
     Off,
-    /// As much as it finds right, shown as a summary where that must be asked for.
-    Adaptive { shown: bool },
-    /// Up to so many tokens.
+    /// As much as the model chooses. `shown` requests summaries, which newer models omit by default.
+    Adaptive {
+        shown: bool,
+    },
+    /// Up to this many tokens.
     Budget(u64),
 }
 
 impl Thinking {
-    /// The field, where there is one to send.
+    /// The request field, if one is sent.
     pub(crate) fn field(self) -> Option<Value> {
         match self {
             Self::Unsaid => None,
@@ -48,12 +49,12 @@ impl Thinking {
         }
     }
 
-    /// Whether the model thinks because we said so.
+    /// Whether the request enables thinking.
     pub(crate) fn is_on(self) -> bool {
         matches!(self, Self::Adaptive { .. } | Self::Budget(_))
     }
 
-    /// What to say instead after this refusal, if it is about thinking.
+    /// What to send instead after this rejection, if it is about thinking.
     pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
         let said = refusal.to_ascii_lowercase();
         let refused = said.contains("thinking")
@@ -67,7 +68,7 @@ impl Thinking {
     }
 }
 
-/// A model, as far as its name tells.
+/// A model, as far as its name identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Claude {
     version: (u32, u32),
@@ -75,7 +76,7 @@ pub(crate) struct Claude {
 }
 
 impl Claude {
-    /// Reads a name such as `claude-opus-4-5-20251101` or `claude-3-7-sonnet`.
+    /// Parses a name such as `claude-opus-4-5-20251101` or `claude-3-7-sonnet`.
     pub(crate) fn named(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let mut numbers = name
@@ -99,12 +100,12 @@ impl Claude {
         self.version >= if self.opus { (4, 5) } else { (4, 6) }
     }
 
-    /// Whether it takes `temperature`, `top_p` and `top_k`.
+    /// Whether it accepts `temperature`, `top_p` and `top_k`.
     pub(crate) fn samples(self) -> bool {
         self.version < (4, 7)
     }
 
-    /// The most that it can write.
+    /// The model's maximum output tokens.
     fn longest_output(self) -> u64 {
         match self.version {
             (..=2, _) | (3, 0) => 4096,
@@ -115,7 +116,7 @@ impl Claude {
         }
     }
 
-    /// The output limit where the section names none; it must leave room behind the thoughts.
+    /// The default output limit, which must leave room after thinking.
     pub(crate) fn output_limit(self, thinking: Thinking) -> u64 {
         let wanted = match thinking {
             Thinking::Budget(tokens) => USUAL_OUTPUT.max(tokens + 8192),
@@ -124,7 +125,7 @@ impl Claude {
         wanted.min(self.longest_output())
     }
 
-    /// The word for `output_config.effort`, where the model takes one.
+    /// The value of `output_config.effort`, if the model accepts one.
     pub(crate) fn effort(self, section: Section<'_>) -> Option<&'static str> {
         if !self.takes_effort() {
             return None;
@@ -140,7 +141,7 @@ impl Claude {
         }
     }
 
-    /// How the section wants the model to think, in the words that this model takes.
+    /// The thinking that the config asks for, in the form that this model accepts.
     pub(crate) fn thinking(self, section: Section<'_>) -> Thinking {
         let switch = section
             .field("thinking", "type")
@@ -155,14 +156,14 @@ impl Claude {
         let effort = section.effort();
         let budget = section.thinking_budget().and_then(|tokens| u64::try_from(tokens).ok());
         if switch == Some("disabled") || flag == Some(false) || effort == Some("none") || budget == Some(0) {
-            // Older ones do not think unless they are told to, and need not be told not to.
+            // Older models do not think by default, so nothing needs to be sent.
             return if self.version >= (5, 0) { Thinking::Off } else { Thinking::Unsaid };
         }
         if switch.is_none() && flag.is_none() && effort.is_none() && budget.is_none() {
             return Thinking::Unsaid;
         }
         if self.is_adaptive() && (budget.is_none() || !self.takes_budgets()) {
-            // The newer ones keep their thoughts to themselves unless they are asked for them.
+            // Newer models omit their thoughts unless asked for summaries.
             return Thinking::Adaptive { shown: self.version >= (4, 7) };
         }
         if !self.takes_budgets() {
@@ -174,7 +175,7 @@ impl Claude {
     }
 }
 
-/// Whether a part of a name is a version, and not a date.
+/// Whether a part of a name is a version and not a date.
 fn is_version(word: &str) -> bool {
     (1..=2).contains(&word.len()) && word.bytes().all(|byte| byte.is_ascii_digit())
 }

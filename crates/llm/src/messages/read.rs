@@ -1,4 +1,4 @@
-//! Understands the events of a Messages stream. Kinds that are not named here say nothing that a reply needs.
+//! Parses the events of a Messages stream. Unknown event types are ignored.
 
 use crate::calls::Fragment;
 use crate::draft::{Draft, Ended, Finish};
@@ -31,7 +31,7 @@ struct Event<'a> {
     error: Option<&'a RawValue>,
 }
 
-/// A message: empty where the stream opens, and all of it from a server that does not stream.
+/// A message: empty at the start of a stream, complete from a server that does not stream.
 #[derive(Debug, Deserialize)]
 struct Whole<'a> {
     #[serde(borrow, default)]
@@ -88,10 +88,10 @@ struct UsageFrame {
     output: Option<u64>,
 }
 
-/// What is being written under a number.
+/// A content block that is being streamed.
 #[derive(Debug)]
 enum Open {
-    /// Text and whatever else needs no care.
+    /// Text and other blocks that need no state.
     Other,
     Thinking {
         text: String,
@@ -103,15 +103,16 @@ enum Open {
     },
 }
 
-/// A reply in the making.
+/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct MessagesReader {
     draft: Draft,
     shortcut: Shortcut,
     open: Vec<(u32, Open)>,
-    /// Thoughts as they must go back.
+    /// Thoughts to send back.
     thoughts: Vec<Value>,
-    /// The provider ran tools of its own between the thoughts, which then cannot go back alone.
+    /// Whether the provider ran its own tools between the thoughts; the thoughts cannot be sent back without those
+    /// blocks.
     hosted_tools: bool,
     usage: UsageFrame,
 }
@@ -230,7 +231,7 @@ impl MessagesReader {
         let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
         match (open, piece) {
             (Some(Open::Thinking { text, .. }), Piece { thinking: Some(more), .. }) => {
-                // Bounded with the reasoning itself.
+                // The limit on reasoning bounds this copy as well.
                 self.draft.reasoning(more.as_str(), on_delta)?;
                 text.push_str(more.as_str());
             }
@@ -254,7 +255,7 @@ impl MessagesReader {
             Open::Thinking { text, signature } => {
                 self.thoughts.push(json!({"type": "thinking", "thinking": text, "signature": signature}));
             }
-            // Some servers give the whole input where the block opens.
+            // Some servers send the whole input when the block starts.
             Open::Call { input, began: false } => {
                 let fragment = Fragment { index: Some(index), arguments: &input, ..Fragment::default() };
                 self.draft.call(fragment, on_delta)?;
@@ -269,13 +270,13 @@ impl MessagesReader {
         self.draft.finish(match reason {
             "max_tokens" | "model_context_window_exceeded" => Finish::Length,
             "refusal" => Finish::Withheld("refusal".to_owned()),
-            // The provider's own tools took too many turns; what was said until then is all there is.
+            // The provider's own tools reached their limit; the text so far is the whole reply.
             "pause_turn" => Finish::Garbled("pause_turn".to_owned()),
             _ => Finish::Good,
         });
     }
 
-    /// The counts are cumulative, and the first one of the output says nothing yet.
+    /// The counts are cumulative, and the first output count is meaningless.
     fn count(&mut self, usage: Option<UsageFrame>, with_output: bool) {
         let Some(new) = usage else { return };
         let all = &mut self.usage;
@@ -296,7 +297,7 @@ impl MessagesReader {
     }
 }
 
-/// The text of an event that adds a text and nothing else.
+/// The text of an event that contains nothing else.
 fn only_text<'a>(event: &'a Event<'_>) -> Option<&'a str> {
     let is_delta = event.kind.as_ref().is_some_and(|kind| kind.as_str() == "content_block_delta");
     match &event.delta {

@@ -9,7 +9,7 @@ use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec}
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Parameters that this wire knows.
+/// Parameters that this format supports.
 pub(crate) const KNOWN: &[&str] = &[
     "temperature",
     "top_p",
@@ -33,24 +33,24 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// What the wire itself writes; `extra_body` cannot change it.
+/// Fields written by this module; `extra_body` cannot change them.
 const OURS: &[&str] = &["model", "messages", "system", "tools", "stream"];
 
 /// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
 pub(crate) struct Params {
     always: Map<String, Value>,
-    /// Only where the model does not think: the API takes them together only at their defaults.
+    /// Sent only without thinking: with thinking, the API accepts only their defaults.
     unless_thinking: Map<String, Value>,
     tool_choice: Option<Value>,
     /// Tools that the provider runs.
     hosted: Vec<Value>,
-    /// How the model should think.
+    /// The thinking to request.
     pub(crate) thinking: Thinking,
 }
 
 impl Params {
-    /// Takes what goes on the wire out of a backend's section.
+    /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Result<Self, BuildError> {
         let section = Section(&config.params);
         let claude = Claude::named(config.model.as_deref().unwrap_or_default());
@@ -86,7 +86,7 @@ impl Params {
         })
     }
 
-    /// The whole body.
+    /// The request body.
     pub(crate) fn body(
         &self,
         model: &str,
@@ -100,7 +100,7 @@ impl Params {
         };
         let mut body = Map::from_iter([("model".to_owned(), json!(model))]);
         if !request.system.trim().is_empty() {
-            // What comes before this mark, tools included, is the same in every call of an agent.
+            // Everything up to this cache mark, including the tools, is the same in every call of an agent.
             let system = json!([{"type": "text", "text": &*request.system, "cache_control": cache_mark()}]);
             body.insert("system".to_owned(), system);
         }
@@ -118,7 +118,7 @@ impl Params {
             body.extend(self.unless_thinking.clone());
         }
         if let Some(choice) = self.tool_choice.clone().filter(|_| !request.tools.is_empty()) {
-            // A model that thinks cannot be forced to a tool.
+            // The API does not allow forcing a tool while thinking.
             let forced = matches!(choice.get("type").and_then(Value::as_str), Some("any" | "tool"));
             let choice = if forced && thinking.is_on() { json!({"type": "auto"}) } else { choice };
             body.insert("tool_choice".to_owned(), choice);
@@ -127,7 +127,7 @@ impl Params {
     }
 }
 
-/// The mark up to which the provider keeps what it read, for five minutes.
+/// Marks the end of a prefix that the provider caches for five minutes.
 fn cache_mark() -> Value {
     json!({"type": "ephemeral"})
 }
@@ -181,8 +181,7 @@ fn tool(tool: &ToolSpec) -> Value {
     json!({"name": tool.name, "description": tool.description, "input_schema": schema})
 }
 
-/// The conversation in turns: what follows each other from one side is one turn, and results stand before the user's
-/// text.
+/// The conversation in turns: consecutive messages of one side form one turn, with tool results before the user's text.
 fn messages(request: &ModelRequest, kept: &Keepsakes) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
@@ -210,13 +209,13 @@ fn messages(request: &ModelRequest, kept: &Keepsakes) -> Vec<Value> {
     if let (Some(("user", blocks)), false) = (turns.last_mut(), request.tools.is_empty())
         && let Some(block) = blocks.last_mut()
     {
-        // An agent with tools will come back with all of this and a little more.
+        // An agent with tools will send this prefix again with a few more messages.
         put(block, "cache_control", cache_mark());
     }
     turns.into_iter().map(|(role, content)| json!({"role": role, "content": content})).collect()
 }
 
-/// A block of text; the API takes none that is blank.
+/// A text block; the API rejects blank text.
 fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
@@ -234,7 +233,7 @@ fn assistant(text: &str, calls: &[ToolCall], kept: &Keepsakes) -> Vec<Value> {
     blocks
 }
 
-/// An id that the API takes, also where it came from another provider.
+/// An id that the API accepts, even if it came from another provider.
 fn fit_id(id: &str) -> Cow<'_, str> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if id.chars().all(fits) {
@@ -243,7 +242,8 @@ fn fit_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(id.chars().map(|c| if fits(c) { c } else { '_' }).collect())
 }
 
-/// Whether the request answers tool calls whose thoughts are forgotten: with a budget, the API insists on them.
+/// Whether the request answers tool calls whose thoughts are no longer available: with a thinking budget, the API
+/// requires them.
 fn must_open_with_lost_thoughts(request: &ModelRequest, kept: &Keepsakes) -> bool {
     let mut answers_calls = false;
     for message in request.messages.iter().rev() {

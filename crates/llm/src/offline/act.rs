@@ -1,6 +1,6 @@
-//! What the offline model does with a request: which role it plays, and how.
+//! Decides what the offline model does with a request.
 //!
-//! Decides from the tools that are offered and the prompt, as a model would. A pure function of the request.
+//! Based on the offered tools and the prompt, as a real model would. A pure function of the request.
 
 use super::compose::{self, Temperament};
 use super::scene::Scene;
@@ -8,29 +8,24 @@ use super::task::{self, Task};
 use althing_protocol::{Message, ModelRequest, ToolSpec};
 use serde_json::{Value, json};
 
-/// What it does.
 #[derive(Debug, PartialEq)]
 pub(super) enum Act {
-    /// Writes a text.
     Say(String),
-    /// Calls a tool, with a few words before.
+    /// Calls a tool, with some text before.
     Call {
-        /// The words.
         remark: String,
-        /// The tool.
         tool: String,
-        /// Its arguments.
         arguments: Value,
     },
 }
 
-/// How a prompt tells that a plan is asked for.
+/// The sentence by which a prompt asks for a plan.
 const PLANNING: &str = "This is planning only.";
 
-/// Records how far a task of a plan is.
+/// The tool that records the progress of a plan's task.
 const PLAN_TASK: &str = "update_plan_task";
 
-/// Decides.
+/// Decides the reply to a request.
 pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
     let scene = Scene::read(request);
     let tool = |name: &str| request.tools.iter().find(|tool| tool.name == name);
@@ -73,7 +68,7 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
     Act::Say(compose::presentation(&scene).unwrap_or_else(answer))
 }
 
-/// Talks with the user; hands work on, once: what was refused is not proposed again.
+/// Chats with the user and proposes a run for work. A rejected proposal is not repeated.
 fn converse(scene: &Scene<'_>, launch: &ToolSpec) -> Act {
     if let Some(result) = scene.results.last() {
         return Act::Say(compose::chat(scene.task, Some(result)));
@@ -89,7 +84,7 @@ fn converse(scene: &Scene<'_>, launch: &ToolSpec) -> Act {
     Act::Say(compose::chat(scene.task, None))
 }
 
-/// Improves its first answer once if that is its nature, else votes.
+/// Improves its first answer once if its temperament does so, else votes.
 fn judge(scene: &Scene<'_>, temperament: Temperament, new_answer: Option<&ToolSpec>, vote: &ToolSpec) -> Act {
     if let (Some(own), Some(new_answer)) = (&scene.own, new_answer)
         && own.version == 1
@@ -122,12 +117,12 @@ fn new_answer_call(tool: &ToolSpec, content: &str, remark: &str) -> Act {
     Act::Call { remark: remark.to_owned(), tool: tool.name.clone(), arguments }
 }
 
-/// Whom the vote tool allows.
+/// The agents that the vote tool accepts.
 fn candidates(vote: &ToolSpec) -> Vec<&str> {
     allowed(vote, "/properties/agent_id/enum")
 }
 
-/// The first task of the plan that is not completed, as it is shown and as it was recorded since.
+/// The first task of the plan that is neither shown nor recorded as completed.
 fn unfinished<'a>(update: &'a ToolSpec, request: &ModelRequest) -> Option<&'a str> {
     let is_done = |id: &str| {
         request.messages.iter().any(|message| match message {
@@ -142,13 +137,13 @@ fn unfinished<'a>(update: &'a ToolSpec, request: &ModelRequest) -> Option<&'a st
     allowed(update, "/properties/id/enum").into_iter().find(|id| !is_done(id))
 }
 
-/// What a tool allows for a parameter.
+/// The values that a tool allows for a parameter.
 fn allowed<'a>(tool: &'a ToolSpec, pointer: &str) -> Vec<&'a str> {
     let values = tool.parameters.pointer(pointer).and_then(Value::as_array);
     values.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// What a tool calls its main parameter: the first that it requires.
+/// The name of a tool's main parameter: `usual` if the tool has it, else the first required one.
 fn first_parameter(tool: &ToolSpec, usual: &str) -> String {
     let properties = tool.parameters.get("properties");
     if properties.is_some_and(|properties| properties.get(usual).is_some()) {

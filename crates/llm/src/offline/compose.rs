@@ -1,5 +1,5 @@
-//! Writes the offline model's texts from the words of the task. Templates: no claim about the subject is made that the
-//! task does not make itself.
+//! Writes the offline model's texts from the words of the task. Templates only: they make no claim about the subject
+//! that the task does not make.
 
 use super::LABEL;
 use super::scene::{Scene, Shown};
@@ -7,23 +7,23 @@ use super::task::Task;
 use serde_json::json;
 use std::fmt::Write;
 
-/// How many messages a summary names.
+/// Number of messages listed in a summary.
 const SUMMED_UP: usize = 20;
 
-/// How an agent goes about a task. Three, so that three agents give three answers.
+/// How an agent approaches a task. There are three, so that three agents give three different answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temperament {
-    /// Lays out the options, and goes on improving once.
+    /// Lists options, and refines its answer once.
     Planner,
-    /// Asks what could go wrong.
+    /// Lists risks.
     Sceptic,
-    /// Wants to begin.
+    /// Lists first steps.
     Builder,
 }
 
 impl Temperament {
-    /// By the letter in `offline-a`, else by the name's characters; a step further for each rejected try, so that a
-    /// rejected duplicate is not offered again.
+    /// Chosen by the letter in `offline-a`, else by the name's characters. Each rejected attempt moves to the next one,
+    /// so that a rejected duplicate is not submitted again.
     pub(super) fn of(model: &str, errors: usize) -> Self {
         let letter = model.rsplit_once('-').map(|(_, letter)| letter).filter(|letter| letter.len() == 1);
         let base = match letter.and_then(|letter| letter.bytes().next()) {
@@ -37,7 +37,7 @@ impl Temperament {
         }
     }
 
-    /// Whether it improves its first answer once before it votes.
+    /// Whether it improves its first answer once before voting.
     pub(super) fn refines(self) -> bool {
         match self {
             Self::Planner => true,
@@ -46,7 +46,7 @@ impl Temperament {
     }
 }
 
-/// A plan of the task, in the form that plans have.
+/// A plan of the task, in the format of plans.
 pub(super) fn plan(task: &Task<'_>) -> String {
     let subject = &task.subject;
     let plan = json!({"tasks": [
@@ -180,7 +180,7 @@ fn write_section(text: &mut String, title: &str, points: &[&str]) {
     text.push('\n');
 }
 
-/// The own answer again, with what the others have and it has not.
+/// The agent's own answer, extended with points that only the others have.
 pub(super) fn refined(own: &Shown<'_>, scene: &Scene<'_>) -> String {
     let mut text = labelled();
     text.push_str(unlabelled(own.text));
@@ -196,7 +196,7 @@ pub(super) fn refined(own: &Shown<'_>, scene: &Scene<'_>) -> String {
     text
 }
 
-/// The final answer: the presenter's own, or the best shown, with what the others add.
+/// The final answer: the presenter's own or the best one, with points from the others.
 pub(super) fn presentation(scene: &Scene<'_>) -> Option<String> {
     let base = scene.own.or_else(|| best(scene))?;
     let mut text = labelled();
@@ -216,7 +216,7 @@ pub(super) fn presentation(scene: &Scene<'_>) -> Option<String> {
     Some(text)
 }
 
-/// The answer it would vote for: the most worked on, then the fullest, then the first.
+/// The answer to vote for: the most revised, then the longest, then the first.
 pub(super) fn best<'a>(scene: &Scene<'a>) -> Option<Shown<'a>> {
     let key = |shown: &Shown<'_>| (shown.version, shown.text.lines().count(), std::cmp::Reverse(shown.agent));
     scene.answers.iter().max_by_key(|shown| key(shown)).copied()
@@ -238,7 +238,7 @@ fn missing_points<'a>(own: &Shown<'_>, scene: &Scene<'a>) -> Vec<&'a str> {
     chosen
 }
 
-/// A reply to a message that is no task.
+/// A reply to a message that is not a task.
 pub(super) fn chat(message: &str, result: Option<&str>) -> String {
     let mut text = labelled();
     if let Some(result) = result {
@@ -255,7 +255,7 @@ pub(super) fn chat(message: &str, result: Option<&str>) -> String {
     text
 }
 
-/// What came of a run, from its result; a result that is none is given as it is.
+/// The outcome of a run from its JSON result; a result that does not parse is quoted.
 fn outcome(result: &str) -> String {
     let value: serde_json::Value = serde_json::from_str(result).unwrap_or_default();
     let field = |name: &str| value.get(name).and_then(serde_json::Value::as_str);
@@ -275,7 +275,7 @@ fn outcome(result: &str) -> String {
     }
 }
 
-/// A conversation in brief: what the user asked, in the user's own words.
+/// A summary of a conversation: the user's messages.
 pub(super) fn summary(talk: &str) -> String {
     let mut text = labelled();
     text.push_str("The user wrote, in this order:\n");
@@ -296,7 +296,7 @@ fn labelled() -> String {
     format!("{LABEL}\n")
 }
 
-/// A text without the label on top, so that labels do not pile up.
+/// The text without its label, so that labels do not accumulate.
 fn unlabelled(text: &str) -> &str {
     let mut text = text.trim();
     while let Some(rest) = text.strip_prefix(LABEL) {

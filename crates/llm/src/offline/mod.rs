@@ -1,8 +1,7 @@
-//! The built-in offline model: not an AI, no network, no clock, no chance.
+//! The built-in offline model: not an AI, no network, no clock, no randomness.
 //!
-//! It plays every role of a run from the request alone, as a model would, so that the whole product can be tried and
-//! tested anywhere. The same request always gets the same reply. Every text it gives for people to read says on its
-//! first line what it is.
+//! It plays every role of a run from the request alone, so that the whole product can be tried and tested anywhere. The
+//! same request always gets the same reply. The first line of every text for people says that it is not an AI.
 
 mod act;
 mod compose;
@@ -21,15 +20,15 @@ use std::time::Duration;
 
 /// The config's `backend.type` for it.
 pub(crate) const KIND: &str = "offline";
-/// The first line of everything it writes for people.
+/// The first line of every text for people.
 pub(crate) const LABEL: &str = "[offline model: not an AI]";
-/// Roughly how much text comes at once, in bytes.
+/// Approximate size of a streamed chunk, in bytes.
 const CHUNK: usize = 24;
 
 /// One agent's offline model.
 pub(crate) struct OfflineBackend {
     info: BackendInfo,
-    /// Paces the stream for demonstrations. Key: `chunk_delay_ms`.
+    /// Delay between chunks, for demonstrations. Key: `chunk_delay_ms`.
     delay: Duration,
 }
 
@@ -54,7 +53,7 @@ impl OfflineBackend {
         let mut tool_calls = Vec::new();
         if let Some((name, arguments)) = tool {
             on_delta(Delta::ToolCall(&name));
-            // A model takes its time to write arguments too.
+            // A model also takes time to write arguments.
             for _ in chunks(&arguments) {
                 self.pause().await;
             }
@@ -92,7 +91,7 @@ impl Backend for OfflineBackend {
     }
 }
 
-/// A text in pieces that end between words.
+/// A text in chunks that end between words.
 fn chunks(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {

@@ -1,7 +1,6 @@
-//! Reads what the offline model is shown: the task, the answers, which is its own, what its tools gave back.
+//! Parses the prompt for the offline model: the task, the answers, the agent's own answer, and tool results.
 //!
-//! Knows the prompt's marks and nothing else of the engine. Must cope with any text: a prompt without marks is a plain
-//! message.
+//! Depends only on the markers in the prompt. Accepts any text: a prompt without markers is a plain message.
 
 use althing_protocol::{Message, ModelRequest};
 
@@ -10,30 +9,29 @@ use althing_protocol::{Message, ModelRequest};
 pub(super) struct Shown<'a> {
     /// The number in `agentN`.
     pub(super) agent: u32,
-    /// Which of its answers: the `k` in `agentN.k`.
+    /// The version of the answer: the `k` in `agentN.k`.
     pub(super) version: u32,
     pub(super) text: &'a str,
 }
 
-/// What a request shows.
+/// What a request contains.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Scene<'a> {
-    /// The task, or the last user message where the prompt has no marks.
+    /// The task, or the last user message if the prompt has no markers.
     pub(super) task: &'a str,
-    /// Each agent's newest answer, by agent.
+    /// The newest answer of each agent, ordered by agent.
     pub(super) answers: Vec<Shown<'a>>,
-    /// The reader's own, among them.
+    /// The agent's own answer.
     pub(super) own: Option<Shown<'a>>,
-    /// The results of the tools called since the last user message.
+    /// Results of the tools called since the last user message.
     pub(super) results: Vec<&'a str>,
-    /// A conversation that it is to sum up.
+    /// A conversation to summarize.
     pub(super) talk: Option<&'a str>,
-    /// How often it was told since then that it had done something wrong.
+    /// Number of failed tool calls since the last user message.
     pub(super) errors: usize,
 }
 
 impl<'a> Scene<'a> {
-    /// Reads a request.
     pub(super) fn read(request: &'a ModelRequest) -> Self {
         let mut scene = Self::default();
         for message in &request.messages {
@@ -58,7 +56,7 @@ impl<'a> Scene<'a> {
         scene
     }
 
-    /// Whether any message marks its task: then no other text is one.
+    /// Whether any message marks its task; then no other text is the task.
     fn is_marked(&self, request: &ModelRequest) -> bool {
         !self.task.is_empty()
             && request
@@ -67,7 +65,7 @@ impl<'a> Scene<'a> {
                 .any(|message| matches!(message, Message::User(text) if text.contains("<ORIGINAL MESSAGE>")))
     }
 
-    /// Newer answers replace an agent's earlier one; the last in the first list is the reader's own.
+    /// Newer answers replace an agent's earlier one. The last answer of the first list is the agent's own.
     fn take_answers(&mut self, text: &'a str) {
         let found = answers(text);
         let first_list = self.answers.is_empty();
@@ -87,7 +85,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The `<agentN.k> … <end of agentN.k>` blocks of a text, in its order.
+/// The `<agentN.k> … <end of agentN.k>` blocks of a text, in order.
 fn answers(text: &str) -> Vec<Shown<'_>> {
     let mut found = Vec::new();
     let mut rest = text;

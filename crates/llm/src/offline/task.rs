@@ -1,19 +1,20 @@
-//! What can be told from the words of a task without understanding them: subject, options, files, whether it is work.
+//! Extracts from a task's words what is possible without understanding them: subject, options, files, and whether it
+//! asks for work.
 
-/// A task, taken apart.
+/// A parsed task.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task<'a> {
-    /// The task on one line, without its final stop.
+    /// The task on one line, without its final punctuation.
     pub(super) line: String,
-    /// What it is about: the line without the leading order ("compare three ways to").
+    /// The line without its leading instruction ("compare three ways to").
     pub(super) subject: String,
-    /// The options that it names ("A, B or C"), or as many as it asks for.
+    /// The options that the task names ("A, B or C"), or as many generic ones as it asks for.
     pub(super) options: Vec<String>,
-    /// The first thing in it that looks like a file.
+    /// The first word that looks like a file name.
     pub(super) file: Option<&'a str>,
 }
 
-/// Orders that open a request for work.
+/// Verbs that start a request for work.
 const WORK: &[&str] = &[
     "add",
     "analyse",
@@ -63,7 +64,7 @@ const WORK: &[&str] = &[
     "write",
 ];
 
-/// Words that may stand before an order.
+/// Words that may precede the verb.
 const POLITE: &[&str] = &[
     "please", "can", "could", "would", "will", "you", "now", "then", "let's", "lets", "us", "i", "want",
     "need", "to", "just", "also", "and", "ok", "okay",
@@ -72,7 +73,7 @@ const POLITE: &[&str] = &[
 const NUMBERS: &[(&str, usize)] =
     &[("two", 2), ("three", 3), ("four", 4), ("five", 5), ("2", 2), ("3", 3), ("4", 4), ("5", 5)];
 
-/// What is counted in "three ways to".
+/// Nouns that are counted in "three ways to".
 const COUNTED: &[&str] = &[
     "ways",
     "options",
@@ -88,7 +89,7 @@ const COUNTED: &[&str] = &[
     "tips",
 ];
 
-/// Names for options that a task asks for and does not name.
+/// Generic options, for a task that asks for options without naming them.
 const UNNAMED: &[&str] = &[
     "The smallest thing that works, by hand",
     "An existing standard or tool, as it comes",
@@ -98,7 +99,7 @@ const UNNAMED: &[&str] = &[
 ];
 
 impl<'a> Task<'a> {
-    /// Takes a task apart.
+    /// Parses a task.
     pub(super) fn read(text: &'a str) -> Self {
         let line = one_line(text);
         let words: Vec<&str> = line.split(' ').collect();
@@ -130,7 +131,7 @@ pub(super) fn is_work(text: &str) -> bool {
     order(&words).is_some()
 }
 
-/// Where the order stands, if one opens the text.
+/// The index of the verb, if one starts the text.
 fn order(words: &[&str]) -> Option<usize> {
     words
         .iter()
@@ -172,7 +173,7 @@ fn named_options(subject: &str) -> Vec<String> {
     if parts.len() >= 2 && parts.iter().all(short) { parts } else { Vec::new() }
 }
 
-/// A word that looks like a path of a file: an extension of letters, or a slash that is not part of an address.
+/// A word that looks like a file path: it has an extension and is not a URL.
 fn file_name(word: &str) -> Option<&str> {
     let word = word
         .trim_matches(|c: char| !c.is_alphanumeric() && !matches!(c, '/' | '.' | '_'))

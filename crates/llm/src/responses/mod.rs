@@ -1,7 +1,7 @@
-//! OpenAI's Responses wire: `request` writes, `read` understands the stream.
+//! OpenAI's Responses format: `request` writes, `read` parses the stream.
 //!
-//! Nothing is stored at the provider (`store: false`), and the model's reasoning is not carried from call to call: the
-//! calls go back without the ids of their items, which is what frees them from their reasoning.
+//! Nothing is stored at the provider (`store: false`), and reasoning is not carried from call to call: tool calls are
+//! sent back without their item ids, so that the API does not require the reasoning items that belong to them.
 
 mod read;
 mod request;
@@ -20,7 +20,7 @@ use reqwest::header::HeaderMap;
 
 static WORDS: Words = Words { path: "/responses", base: "/v1", api: "an OpenAI Responses API" };
 
-/// Fields that not every model takes, and a call can do without.
+/// Fields that not every model accepts and that a request can omit.
 const OPTIONAL: &[&str] = &[
     "reasoning.summary",
     "reasoning.effort",
@@ -32,14 +32,14 @@ const OPTIONAL: &[&str] = &[
     "safety_identifier",
 ];
 
-/// The wire of one section.
+/// The wire format with one agent's parameters.
 pub(crate) struct Responses {
     params: Params,
     left_out: LeftOut,
 }
 
 impl Responses {
-    /// Sets the wire up, with its address and headers.
+    /// Creates the wire format, with its URL and headers.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,

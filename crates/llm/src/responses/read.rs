@@ -1,4 +1,4 @@
-//! Understands the events of a Responses stream. Kinds that are not named here say nothing that a reply needs.
+//! Parses the events of a Responses stream. Unknown event types are ignored.
 
 use crate::calls::Fragment;
 use crate::draft::{Draft, Ended, Finish};
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 struct Event<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Option<Text<'a>>,
-    /// Text in the events of use here; others have it as they like.
+    /// A string in the events handled here; other events use other types.
     #[serde(borrow, default)]
     delta: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -32,7 +32,7 @@ struct Event<'a> {
     response: Option<Response<'a>>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
-    /// In a reply that came in one piece: `response`.
+    /// `response` in a reply that was not streamed.
     #[serde(borrow, default)]
     object: Option<Text<'a>>,
 }
@@ -57,7 +57,7 @@ struct Incomplete<'a> {
     reason: Option<Text<'a>>,
 }
 
-/// The kind of an item: only a few have the fields of [`Item`].
+/// The type of an item: only some items have the fields of [`Item`].
 #[derive(Debug, Deserialize)]
 struct ItemKind<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -72,10 +72,10 @@ struct Item<'a> {
     name: Option<Text<'a>>,
     #[serde(borrow, default)]
     arguments: Option<Text<'a>>,
-    /// Of a message: parts of text or refusal.
+    /// In a message: parts of text or refusal.
     #[serde(borrow, default)]
     content: Option<Text<'a>>,
-    /// Of reasoning.
+    /// In a reasoning item.
     #[serde(borrow, default)]
     summary: Option<Text<'a>>,
 }
@@ -104,11 +104,11 @@ struct OutputDetails {
     reasoning_tokens: Option<u64>,
 }
 
-/// A reply in the making.
+/// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesReader {
     draft: Draft,
-    /// Items of the output of which something came already.
+    /// Indices of output items that have streamed something.
     begun: HashSet<u32>,
 }
 
@@ -153,7 +153,7 @@ impl ResponsesReader {
                 self.begun.insert(index);
                 self.draft.reasoning(text(event.delta)?.as_str(), on_delta)
             }
-            // Each part of a summary is a paragraph of its own.
+            // Each part of a summary is a separate paragraph.
             "response.reasoning_summary_part.added" if event.summary_index.is_some_and(|n| n > 0) => {
                 self.draft.reasoning("\n\n", on_delta)
             }
@@ -176,7 +176,7 @@ impl ResponsesReader {
                     None => Err(in_stream(event.error.map_or("null", RawValue::get))),
                 }
             }
-            // The error's fields stand in the event itself, or, from some servers, in an object of their own.
+            // The error's fields are in the event itself or, from some servers, in a nested object.
             "error" if event.error.is_none() => Err(in_stream(&String::from_utf8_lossy(data))),
             "error" | "" => event.error.map_or(Ok(()), |error| Err(in_stream(error.get()))),
             _ => Ok(()),
@@ -189,7 +189,7 @@ impl ResponsesReader {
         self.draft.call(fragment, on_delta)
     }
 
-    /// A call's name and id; its arguments too where they came with it and not before.
+    /// A call's name and id, and its arguments if `whole` is set.
     fn call(
         &mut self,
         index: u32,
@@ -203,7 +203,7 @@ impl ResponsesReader {
         self.draft.call(Fragment { index: Some(index), id, name, arguments }, on_delta)
     }
 
-    /// An item of which nothing streamed is taken as a whole.
+    /// Takes an item as a whole if none of it was streamed.
     fn item(&mut self, index: u32, raw: &RawValue, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         let Some(kind) = kind_of(raw)?.filter(|_| self.begun.insert(index)) else { return Ok(()) };
         let item: Item<'_> = parsed(raw)?;
@@ -236,7 +236,7 @@ impl ResponsesReader {
     }
 }
 
-/// The kinds of items that a reply is made of.
+/// The item types that make up a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ItemIs {
     Call,

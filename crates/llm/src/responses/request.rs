@@ -5,7 +5,7 @@ use crate::params::{Choice, Section, put};
 use althing_protocol::{BackendConfig, Message, ModelRequest, ToolSpec};
 use serde_json::{Map, Value, json};
 
-/// Parameters that this wire knows.
+/// Parameters that this format supports.
 pub(crate) const KNOWN: &[&str] = &[
     "temperature",
     "top_p",
@@ -32,7 +32,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// Parameters that are sent as they are written.
+/// Parameters that are sent unchanged.
 const SENT: &[&str] = &[
     "temperature",
     "top_p",
@@ -44,7 +44,7 @@ const SENT: &[&str] = &[
     "metadata",
 ];
 
-/// What the wire itself writes; `extra_body` cannot change it.
+/// Fields written by this module; `extra_body` cannot change them.
 const OURS: &[&str] = &["model", "instructions", "input", "tools", "stream"];
 
 /// A backend's parameters, ready to be sent.
@@ -54,12 +54,12 @@ pub(crate) struct Params {
     with_tools: Map<String, Value>,
     /// Tools that the provider runs.
     hosted: Vec<Value>,
-    /// xAI has no `instructions`: there the system prompt is the first message.
+    /// xAI has no `instructions` field: the system prompt is the first message.
     system_in_input: bool,
 }
 
 impl Params {
-    /// Takes what goes on the wire out of a backend's section.
+    /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Self {
         let section = Section(&config.params);
         let mut always = Map::from_iter([("store".to_owned(), json!(false))]);
@@ -68,7 +68,7 @@ impl Params {
         }
         always.extend(section.output_limit().map(|limit| ("max_output_tokens".to_owned(), limit.clone())));
         let summary = section.summary().filter(|word| *word != "none");
-        // The config's scale goes one further than this API's.
+        // The config's scale has one more level than this API's.
         let effort = section.effort().map(|effort| if effort == "max" { "xhigh" } else { effort });
         let reasoning = object([("effort", effort), ("summary", summary)]);
         always.extend(reasoning.map(|reasoning| ("reasoning".to_owned(), reasoning)));
@@ -87,7 +87,7 @@ impl Params {
         Self { always, with_tools, hosted: hosted(section), system_in_input: config.kind == "grok" }
     }
 
-    /// The whole body.
+    /// The request body.
     pub(crate) fn body(&self, model: &str, request: &ModelRequest) -> Map<String, Value> {
         let mut body = Map::from_iter([("model".to_owned(), json!(model))]);
         let mut input = Vec::new();
@@ -112,7 +112,7 @@ impl Params {
     }
 }
 
-/// An object of those fields that are there, if any is.
+/// An object of the fields that are set; None if none is.
 fn object<'a>(fields: impl IntoIterator<Item = (&'static str, Option<&'a str>)>) -> Option<Value> {
     let object: Map<String, Value> =
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))).collect();
@@ -152,7 +152,7 @@ fn hosted(section: Section<'_>) -> Vec<Value> {
     tools
 }
 
-/// A tool of ours. Strict checking is on here unless it is refused, and would refuse most schemas.
+/// One of our tools. Strict checking is on by default and would reject most schemas.
 fn function(tool: &ToolSpec) -> Value {
     json!({
         "type": "function",

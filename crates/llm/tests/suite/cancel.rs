@@ -1,11 +1,11 @@
-//! Cancelling: dropping the call closes its connection, wherever it stands.
+//! Cancellation: dropping a call closes its connection at any stage.
 
 use super::support::{LONG, model, request};
 use althing_protocol::Delta;
 use althing_testkit::{Action, FakeModel, Fault, FaultMoment, Gate, Reply, RequestOutcome, Script};
 use serde_json::json;
 
-/// Starts a call, lets `until` pass, drops the call, and waits for the server to see the hang-up.
+/// Starts a call, waits for `until`, drops the call, and waits until the server sees the connection close.
 async fn dropped(action: Action, until: impl AsyncFnOnce(&FakeModel)) {
     let server = FakeModel::start(Script::always(action)).await;
     let backend = model(&server.base_url(), json!({}));

@@ -1,4 +1,4 @@
-//! The bodies of each wire, word for word, with the parameters that MassGen's configs carry.
+//! The exact request bodies of each wire format, with the parameters that MassGen's configs contain.
 
 use super::support::{build, call, config, config_of, http, request};
 use althing_llm::{BuildError, BuildWarning, PriceTable, backend, ollama_models, served_models, warnings};
@@ -355,13 +355,13 @@ async fn ollama_is_found_with_its_models_and_missed_at_once_where_it_is_not() {
 async fn a_server_that_is_looked_for_tells_its_models_or_is_missed_within_a_second() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     assert_eq!(served_models(&http(), &server.base_url()).await.unwrap(), ["model-a", "model-b", "model-c"]);
-    // Someone who listens and never answers.
+    // A server that accepts connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let started = Instant::now();
     let address = format!("http://{}/v1", silent.local_addr().unwrap());
     assert_eq!(served_models(&http(), &address).await.unwrap_err().kind, Kind::Timeout);
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    // Someone who answers something else.
+    // A server that answers with something else.
     let page = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", other.local_addr().unwrap());

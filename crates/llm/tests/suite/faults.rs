@@ -1,5 +1,5 @@
-//! Row A1 of the reliability table: every fault, at every moment, once and for good, ends well or in a typed failure
-//! inside its limit.
+//! Row A1 of the reliability table: every fault, at every moment, once and permanently, ends in success or in a typed
+//! failure within its limit.
 
 use super::support::{Called, KINDS, call, config_of, http, request};
 use althing_llm::{HttpClient, PriceTable, backend};
@@ -19,7 +19,7 @@ fn usual() -> Reply {
     Reply::new_answer(ANSWER).and_text(TEXT).chunks(6)
 }
 
-/// One case against a server of its own.
+/// Runs one case against its own server.
 async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Called, usize) {
     let script = Script::always(usual());
     let script = if always {
@@ -31,7 +31,7 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
     let limits = json!({
         "connect_timeout_seconds": 5, "first_byte_timeout_seconds": 2, "idle_timeout_seconds": 2,
         "request_timeout_seconds": if case.fault == Fault::EndlessStream { 2 } else { 20 },
-        // Long enough that a port which refuses for 150 ms is open again after the allowed retries.
+        // Long enough that a port which refuses for 150 ms is open again within the allowed retries.
         "retry_base_ms": 300,
     });
     let backend =
@@ -40,10 +40,10 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
     (called, server.request_count())
 }
 
-/// All tables run at the same time on few processors; more at once, and waits would pass for silence.
+/// All tables run concurrently on few processors; with more at once, slow cases would be mistaken for silence.
 static PLACES: Semaphore = Semaphore::const_new(64);
 
-/// Runs all cases, a few at a time, and gives every complaint.
+/// Runs all cases, a few at a time, and returns all failures.
 async fn complaints(
     kind: &'static str,
     always: bool,
@@ -54,7 +54,7 @@ async fn complaints(
     for case in FaultCase::all() {
         let http = http.clone();
         running.spawn(async move {
-            // Nearly all of them only wait; an endless stream keeps a processor busy.
+            // Nearly all cases only wait; an endless stream keeps a processor busy.
             let places = if case.fault == Fault::EndlessStream { 20 } else { 1 };
             let _places = PLACES.acquire_many(places).await;
             let (called, requests) = run(kind, case, always, http).await;
@@ -75,7 +75,7 @@ fn ensure(holds: bool, complaint: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint.to_owned()) }
 }
 
-/// What a call must look like that ended well, faults or not.
+/// Checks a successful call, with or without faults.
 fn is_whole(case: FaultCase, called: &Called) -> Result<(), String> {
     let reply = called.result.as_ref().map_err(|error| format!("failed: {error}"))?;
     let sample = if case.fault == Fault::Utf8Split { UTF8_SAMPLE } else { "" };
@@ -115,8 +115,8 @@ fn kinds(fault: Fault) -> &'static [Kind] {
     }
 }
 
-/// Whether the same call is made again. Where the kit's table leaves it to the client: an endless stream is not (it
-/// was read to a limit, and that is paid for), an empty reply is.
+/// Whether the call is retried, where the fault table leaves it to the client: an endless stream is not (it was read up
+/// to a limit, which is paid for), an empty reply is.
 fn is_retried(case: FaultCase) -> bool {
     match (case.fault, case.expectation()) {
         (Fault::EndlessStream, _) => false,
@@ -144,7 +144,7 @@ async fn survives_once(kind: &'static str) {
     let found = complaints(kind, false, |case, called, requests| {
         ensure(called.took < Duration::from_secs(10), "too slow")?;
         if matches!(case.fault, Fault::BadArguments(_)) {
-            // The wire's part is only to hand them over as they are.
+            // The wire format only has to pass the arguments on unchanged.
             ensure(called.result.as_ref().is_ok_and(|reply| reply.tool_calls.len() == 1), "no call")?;
             return ensure(requests == 1, "requests");
         }
@@ -154,7 +154,7 @@ async fn survives_once(kind: &'static str) {
             ensure(requests == 1 + usize::from(again), "requests")?;
             let usage = called.result.as_ref().map(|reply| reply.usage.calls).unwrap_or_default();
             ensure(usage == called.retries.len() as u64 + 1, "calls counted")?;
-            // A refused port costs tries that no server sees.
+            // Attempts at a refused port do not reach the server.
             let most = if case.fault == Fault::Refused { 2 } else { 1 };
             return ensure(called.retries.len() <= most * usize::from(again), "retries");
         }
@@ -182,7 +182,7 @@ async fn ends_typed(kind: &'static str) {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
-/// The whole table on one wire.
+/// The whole table on one wire format.
 macro_rules! table_on {
     ($wire:ident, $kind:literal) => {
         mod $wire {

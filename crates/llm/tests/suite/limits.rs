@@ -1,4 +1,4 @@
-//! Time and size: nothing waits or grows past its limit.
+//! Time and size limits: nothing waits or grows beyond its limit.
 
 use super::support::{call, model, request};
 use althing_protocol::BackendErrorKind as Kind;
@@ -49,7 +49,7 @@ async fn the_whole_call_has_one_limit_over_all_its_tries() {
     assert!(server.request_count() <= 2);
 }
 
-/// A server that sends these frames of a longer body, and then nothing, until the client hangs up. Gives its address.
+/// A server that sends these frames of a longer body and then nothing until the client disconnects. Returns its URL.
 async fn falls_silent_after(frames: &'static str) -> (String, tokio::task::JoinHandle<()>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -86,7 +86,7 @@ async fn a_complete_reply_waits_only_a_moment_for_what_should_follow_it() {
 
 #[tokio::test]
 async fn a_slow_but_living_stream_outlives_the_idle_limit() {
-    // Each pause is well inside the limit, all of them together are past it.
+    // Each pause is well within the limit; together they exceed it.
     let reply = Reply::text("one two three four five").chunks(12).pace(Duration::from_millis(250));
     let server = FakeModel::start(Script::always(reply)).await;
     let params = json!({"idle_timeout_seconds": 2, "max_retries": 0});

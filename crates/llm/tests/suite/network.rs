@@ -1,7 +1,7 @@
-//! The way to a provider: proxies from the environment, and a certificate authority of the user's own.
+//! Network access: proxies from the environment, and a custom certificate authority.
 //!
-//! The environment belongs to the whole process, so each case runs in a process of its own: this very test program
-//! with one test, which makes a single call.
+//! The environment belongs to the whole process, so each case runs in its own process: this test binary with a single
+//! test, which makes one call.
 
 use super::support::{build, call, config, request};
 use althing_llm::{HttpClient, HttpOptions, PriceTable, backend};
@@ -20,7 +20,7 @@ use tokio_rustls::rustls::{ServerConfig, crypto};
 
 const CHILD: &str = "suite::network::one_call_in_a_process_of_its_own";
 
-/// What the child says to its parent, between other lines.
+/// What the child reports to its parent, between other output lines.
 fn told(outcome: &str) -> String {
     format!("<<{outcome}>>")
 }
@@ -36,7 +36,7 @@ async fn one_call_in_a_process_of_its_own() {
     println!("{}", told(&outcome));
 }
 
-/// Makes the call with these variables and no other that speaks of proxies.
+/// Makes the call with these variables and no other proxy variables.
 async fn child(url: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([CHILD, "--exact", "--nocapture"]).env("ALTHING_TEST_URL", url);
@@ -50,7 +50,7 @@ async fn child(url: &str, variables: &[(&str, &str)]) -> String {
     rest.split_once(">>").unwrap().0.to_owned()
 }
 
-/// A proxy that leads every name to one server, and remembers what it was asked for.
+/// A proxy that connects every host name to one server and records the requested names.
 async fn proxy(target: SocketAddr) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -79,7 +79,7 @@ async fn proxy(target: SocketAddr) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, asked)
 }
 
-/// A server for `https://model.test` in front of another, with the authority that vouches for it.
+/// A TLS server for `https://model.test` in front of another server, with the CA certificate that signed it.
 async fn tls_in_front_of(target: SocketAddr) -> (SocketAddr, String) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

@@ -1,4 +1,4 @@
-//! The offline model, played as the engine plays it: answers, refines, votes, presents.
+//! The offline model, driven as the engine drives it: answers, refines, votes, presents.
 
 use super::support::{Called, build, call, config};
 use althing_protocol::{Backend, BackendConfig, Message, ModelRequest, ToolSpec};
@@ -43,7 +43,7 @@ fn task(task: &str) -> String {
     format!("<ORIGINAL MESSAGE>\n{task}\n<END OF ORIGINAL MESSAGE>")
 }
 
-/// The answers as `seat` is shown them: its own last.
+/// The answers as member `member_index` sees them: its own last.
 fn shown(answers: &[(usize, usize, String)], seat: usize, mark: &str) -> String {
     let own = answers.iter().filter(|(agent, ..)| *agent == seat);
     let listed: String = answers

@@ -1,4 +1,4 @@
-//! What people are told when a provider refuses, and that refusals are not repeated.
+//! Error messages for rejections, and that rejected requests are not repeated.
 
 use super::support::{build, call, config, http, request};
 use althing_llm::{BuildError, PriceTable, backend};

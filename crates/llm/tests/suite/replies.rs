@@ -1,11 +1,11 @@
-//! What is understood: streams as providers really send them.
+//! Parsing of streams as providers actually send them.
 
 use super::support::{call, model, request};
 use althing_protocol::{BackendErrorKind as Kind, ToolCall, Usage};
 use althing_testkit::{Action, FakeModel, Finish, Reply, Script, Usage as Counted};
 use serde_json::json;
 
-/// What a call makes of these bytes, sent as the whole body.
+/// The result of a call whose response body is these bytes.
 async fn understood(content_type: &str, body: &str) -> super::support::Called {
     let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\nconnection: close\r\n\r\n");
     let server = FakeModel::start(Script::always(Action::Raw(format!("{head}{body}").into()))).await;

@@ -1,11 +1,11 @@
-//! What is sent: body, headers, address.
+//! Request bodies, headers and URLs.
 
 use super::support::{KEY, build, call, config, model, request};
 use althing_protocol::{Message, ModelRequest, Secret, ToolCall, ToolSpec};
 use althing_testkit::{Action, FakeModel, Reply, Script};
 use serde_json::{Value, json};
 
-/// The body of the first request that this section makes.
+/// The body of the first request made with this config.
 async fn body(kind: &str, params: Value, request: &ModelRequest) -> Value {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     let mut section = config(&server.base_url(), params);

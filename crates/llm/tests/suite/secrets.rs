@@ -1,4 +1,4 @@
-//! No key in anything that a person, a log or a file could see.
+//! No key in anything that a person, a log or a file could show.
 
 use super::support::{KINDS, build, call, config, config_of, http, request};
 use althing_protocol::Secret;

@@ -1,4 +1,4 @@
-//! What the tests share: a backend for a fake server, and a call that keeps what streamed.
+//! Shared test helpers: a backend for a fake server, and a call that records what streamed.
 
 use althing_llm::{HttpClient, HttpOptions, PriceTable, backend};
 use althing_protocol::{
@@ -8,16 +8,16 @@ use serde_json::{Map, Value, json};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here may take.
+/// A deadline longer than any operation here.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// The key that must show nowhere.
+/// The key that must not appear anywhere.
 pub(crate) const KEY: &str = "sk-test";
 
-/// One backend type for each wire; `openai` is Responses.
+/// One backend type per wire format; `openai` uses Responses.
 pub(crate) const KINDS: [&str; 4] = ["chatcompletion", "openai", "claude", "gemini"];
 
-/// A section of another type for a server, with quick retries.
+/// A config of type `kind` for a server, with quick retries.
 pub(crate) fn config_of(kind: &str, base_url: &str, params: Value) -> BackendConfig {
     let api = params.get("api").cloned().unwrap_or_default();
     let mut section = config(base_url, params);
@@ -26,7 +26,7 @@ pub(crate) fn config_of(kind: &str, base_url: &str, params: Value) -> BackendCon
     section
 }
 
-/// A section for a server that speaks chat completions, with quick retries.
+/// A chat-completions config for a server, with quick retries.
 pub(crate) fn config(base_url: &str, params: Value) -> BackendConfig {
     let mut all =
         Map::from_iter([("retry_base_ms".to_owned(), json!(10)), ("api".to_owned(), json!("chat"))]);
@@ -50,7 +50,6 @@ pub(crate) fn build(config: &BackendConfig) -> Arc<dyn Backend> {
     backend(config, &http(), &PriceTable::default()).unwrap()
 }
 
-/// The backend for a server.
 pub(crate) fn model(base_url: &str, params: Value) -> Arc<dyn Backend> {
     build(&config(base_url, params))
 }
@@ -66,7 +65,7 @@ pub(crate) fn request(text: &str) -> ModelRequest {
     }
 }
 
-/// One call, with all that streamed.
+/// One call, with everything that streamed.
 #[derive(Debug)]
 pub(crate) struct Called {
     pub(crate) result: Result<Reply, BackendError>,

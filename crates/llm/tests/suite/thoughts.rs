@@ -1,4 +1,4 @@
-//! Thoughts that a provider wants back with the results of its tools, and what is asked where they are forgotten.
+//! Thoughts that a provider requires back with tool results, and what is requested if they are no longer available.
 
 use super::schemas;
 use super::support::{build, call, config_of, request};
@@ -21,7 +21,7 @@ fn section(kind: &str, model: &str, server: &FakeModel, params: Value) -> Backen
     section
 }
 
-/// One call, and the request that brings its result.
+/// Makes one call, and returns the request with its tool result.
 async fn with_result(backend: &Arc<dyn Backend>) -> ModelRequest {
     let mut request = request("Read it.");
     let reply = call(&**backend, &request).await.reply().clone();
@@ -69,7 +69,7 @@ async fn where_claudes_thoughts_are_forgotten_a_budget_is_not_asked_for_and_adap
         let sent = server.requests()[1].body().clone();
         assert_eq!(sent["thinking"], thinking, "{model}");
         assert_eq!(sent["messages"][1]["content"][0]["type"], "text", "{model}");
-        // A new question may be thought about again, whatever came before it.
+        // A new question may enable thinking again, whatever came before.
         let mut request = request.clone();
         request.messages.push(Message::Assistant { text: "Done.".into(), tool_calls: Vec::new() });
         request.messages.push(Message::User("And now?".into()));

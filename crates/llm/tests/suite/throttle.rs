@@ -1,4 +1,5 @@
-//! Limits per key: agents that share a key share its limits, others do not, and waiting is part of the call's time.
+//! Rate limits per key: agents that share a key share its limits, others do not, and waiting counts toward the call's
+//! time limit.
 
 use super::support::{KINDS, LONG, call, config_of, http, request};
 use althing_llm::{HttpClient, PriceTable, backend};
@@ -14,7 +15,7 @@ fn agent(kind: &str, server: &FakeModel, key: &str, http: &HttpClient, params: V
     backend(&section, http, &PriceTable::default()).unwrap()
 }
 
-/// How many of these agents' calls run at once at most.
+/// The highest number of concurrent calls of these agents.
 async fn peak(agents: Vec<Arc<dyn Backend>>, server: &FakeModel) -> usize {
     let calls: Vec<_> = agents
         .into_iter()
@@ -34,7 +35,7 @@ fn slow() -> Script {
 async fn agents_with_one_key_take_turns_on_every_wire() {
     for kind in KINDS {
         let (server, http) = (FakeModel::start(slow()).await, http());
-        // One section's limit holds for all that use its key, also for those that name none.
+        // One config's limit applies to all configs with the same key, including those without a limit.
         let params = |n: usize| if n == 0 { json!({"max_concurrent_requests": 2}) } else { json!({}) };
         let agents = (0..6).map(|n| agent(kind, &server, "one", &http, params(n))).collect();
         assert_eq!(peak(agents, &server).await, 2, "{kind}");

@@ -1,4 +1,4 @@
-//! What holds on every wire: what is understood, what it cost, what goes back, and that all of it is as documented.
+//! Properties of every wire format: parsing, cost, history, and that requests match the documented shapes.
 
 use super::schemas;
 use super::support::{KEY, KINDS, build, call, config_of, request};
@@ -6,7 +6,7 @@ use althing_protocol::{BackendErrorKind as Kind, Message, ModelRequest, ToolCall
 use althing_testkit::{FakeModel, Finish, Reply, Script, Usage as Counted};
 use serde_json::{Value, json};
 
-/// A model whose price is known on each wire.
+/// A model whose price is known, per wire format.
 fn priced(kind: &str) -> (&'static str, [f64; 3]) {
     match kind {
         "claude" => ("claude-sonnet-4-5", [3.0, 0.3, 15.0]),
@@ -34,7 +34,7 @@ async fn text_reasoning_usage_and_cost_are_counted() {
             input_tokens: 1000,
             output_tokens: 500,
             cached_input_tokens: 400,
-            // Anthropic does not tell thoughts from the rest.
+            // Anthropic does not report reasoning tokens separately.
             reasoning_tokens: if kind == "claude" { 0 } else { 300 },
             cost_usd: reply.usage.cost_usd,
             calls: 1,
@@ -66,7 +66,8 @@ async fn a_server_that_does_not_stream_is_understood() {
     for kind in KINDS {
         let mut reply = Reply::new_answer("An answer.").and_text("Look:").reasoning("Hm.");
         reply.pace = std::time::Duration::ZERO;
-        // The fake answers in one piece to a request that does not ask for a stream: a plain request finds out how.
+        // The fake server answers without streaming if the request does not ask for a stream; a plain request fetches
+        // that body.
         let script = Script::always(reply);
         let server = FakeModel::start(script).await;
         let whole = whole_body(kind, &server).await;
@@ -83,7 +84,7 @@ async fn a_server_that_does_not_stream_is_understood() {
     }
 }
 
-/// What the fake says to a request that asks for no stream.
+/// The fake server's reply to a request without streaming.
 async fn whole_body(kind: &str, server: &FakeModel) -> String {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let path = match kind {
@@ -154,7 +155,7 @@ async fn a_sensible_agent_votes_answers_and_talks_on_every_wire() {
     }
 }
 
-/// A conversation with everything in it that a conversation can have.
+/// A conversation that contains every kind of message.
 fn long_conversation(calls: Vec<ToolCall>) -> ModelRequest {
     let [first, second] = [calls[0].id.clone(), calls[1].id.clone()];
     let mut request = request("Read both.");
@@ -246,7 +247,7 @@ async fn a_tool_call_and_its_result_go_back_and_forth_on_every_wire() {
         }
         assert_eq!(call(&*backend, &request).await.reply().text, "Done.", "{kind}");
         let sent = server.requests()[1].body().to_string();
-        // What we made up for a call is ours, except where the provider has no ids of its own.
+        // Ids that we assigned are sent back, unless the provider assigns its own.
         assert!(
             ids.iter().all(|id| sent.contains(id.as_str()) != id.starts_with("althing-")),
             "{kind}: {sent}"

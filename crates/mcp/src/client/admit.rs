@@ -1,7 +1,9 @@
-//! Turns what a server sent into messages, repairing what one bad part would otherwise spoil as a whole.
+//! Parses a server's messages and repairs malformed parts, so that one bad part does not make the whole message
+//! unreadable.
 //!
-//! `rmcp` reads a result as the first type that fits it; a single malformed tool or an unknown kind of content makes a
-//! whole list or a whole answer unreadable. So those parts are replaced or taken out, and said, before it reads.
+//! `rmcp` parses a result as the first type that fits. A single malformed tool or an unknown content type would
+//! therefore make a whole list or result unreadable. Such parts are removed or replaced, and recorded, before `rmcp`
+//! parses the message.
 
 use super::notice::quote;
 use rmcp::model::{ContentBlock, ServerJsonRpcMessage, Tool};
@@ -9,17 +11,17 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::{Mutex, PoisonError};
 
-/// The most left-out tools that are told one by one.
+/// Limit on skipped tools that are reported individually.
 const TOLD: usize = 32;
 
-/// The tools that were taken out of lists, with the reason.
+/// The tools removed from tool lists, each with the reason.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOut {
     tools: Mutex<Vec<(String, String)>>,
 }
 
 impl LeftOut {
-    /// Takes note of one.
+    /// Records a skipped tool.
     pub(crate) fn say(&self, tool: &str, reason: &str) {
         let mut tools = self.tools.lock().unwrap_or_else(PoisonError::into_inner);
         if tools.len() < TOLD {
@@ -27,13 +29,13 @@ impl LeftOut {
         }
     }
 
-    /// What was noted since the last time.
+    /// The tools recorded since the last call.
     pub(crate) fn take(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.tools.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// The messages in a line; None where it is not MCP. Revision 2025-03-26 allows several in an array.
+/// The messages in a line; None if the line is not MCP. Revision 2025-03-26 allows an array of messages.
 pub(crate) fn messages(line: &[u8], left_out: &LeftOut) -> Option<Vec<ServerJsonRpcMessage>> {
     match serde_json::from_slice(line).ok()? {
         Value::Array(batch) => batch.into_iter().map(|value| message(value, left_out)).collect(),
@@ -41,19 +43,19 @@ pub(crate) fn messages(line: &[u8], left_out: &LeftOut) -> Option<Vec<ServerJson
     }
 }
 
-/// One message; None where it is not MCP.
+/// One message; None if it is not MCP.
 pub(crate) fn message(mut value: Value, left_out: &LeftOut) -> Option<ServerJsonRpcMessage> {
     repair(&mut value, left_out);
     serde_json::from_value(value).ok()
 }
 
-/// The same text, repaired where it needs it. For transports that parse by themselves.
+/// The text, repaired if necessary. For transports that parse messages themselves.
 pub(crate) fn text(text: String, left_out: &LeftOut) -> String {
     let Ok(mut value) = serde_json::from_str::<Value>(&text) else { return text };
     if repair(&mut value, left_out) { value.to_string() } else { text }
 }
 
-/// Whether anything had to be changed.
+/// Repairs a message in place. Returns whether anything changed.
 fn repair(message: &mut Value, left_out: &LeftOut) -> bool {
     let Some(result) = message.get_mut("result") else { return false };
     let mut changed = false;

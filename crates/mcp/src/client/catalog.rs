@@ -1,4 +1,4 @@
-//! All tools of an agent's servers under the names they are offered by, and the way back from a name to its tool.
+//! All tools of an agent's servers by the names they are offered under, and the lookup from a name to its tool.
 
 use super::names;
 use super::shelf::{ServerTool, ToolInfo};
@@ -6,15 +6,15 @@ use althing_protocol::ToolSpec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A tool and where it is.
+/// A tool and the server it belongs to.
 pub(crate) struct Entry {
-    /// Which of the agent's servers.
+    /// Index into the agent's servers.
     pub(crate) server: usize,
     pub(crate) spec: ToolSpec,
     pub(crate) info: ToolInfo,
 }
 
-/// What is offered at one time.
+/// The tools offered at one time.
 #[derive(Default)]
 pub(crate) struct Catalog {
     pub(crate) entries: Vec<Entry>,
@@ -22,7 +22,7 @@ pub(crate) struct Catalog {
 }
 
 impl Catalog {
-    /// From each server's name and tools.
+    /// Builds the catalog from each server's name and tools.
     pub(crate) fn new(servers: &[(&str, Arc<Vec<ServerTool>>)]) -> Self {
         let all: Vec<(usize, &str, &ServerTool)> = servers
             .iter()
@@ -40,7 +40,6 @@ impl Catalog {
         catalog
     }
 
-    /// The tool of this name.
     pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
         self.by_name.get(name).and_then(|index| self.entries.get(*index))
     }

@@ -1,4 +1,4 @@
-//! One connection to one server: its calls, and how it ended. Never starts itself again: that is `server`'s to decide.
+//! One connection to one server: its calls, and how it ended. It never restarts the server; `server` decides that.
 
 use super::fate::Fate;
 use super::handshake::{self, Client, Open};
@@ -24,24 +24,24 @@ use tokio::sync::{Mutex, Notify};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-/// A server that is up, or was.
+/// A connection to a server, open or ended.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    /// Ends the connection when it is dropped; taken out to be closed in order.
+    /// Ends the connection when dropped; taken out to close it in order.
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
-    /// The process, for a stdio server.
+    /// The process of a stdio server.
     process: Option<Supervised>,
     fate: Arc<Fate>,
     log: Arc<ServerLog>,
     /// Lists the tools again when they change.
     refresher: AbortHandle,
     since: Instant,
-    /// Whether someone has been told of its end.
+    /// Whether the end of the connection has been reported.
     told: AtomicBool,
 }
 
 impl Connection {
-    /// Starts a server and lists its tools, within its limit. Dropping the future ends whatever was started.
+    /// Starts a server and lists its tools within its time limit. Dropping the future stops everything it started.
     pub(crate) async fn start(
         shared: &Arc<Shared>,
         spec: &Arc<ServerSpec>,
@@ -91,39 +91,39 @@ impl Connection {
         })
     }
 
-    /// Whether it can still be used.
+    /// Whether the transport is open.
     pub(crate) fn is_up(&self) -> bool {
         !self.peer.is_transport_closed()
     }
 
-    /// Whether a failed exchange means that the server is gone: so it is with a pipe, while an HTTP request may fail
-    /// alone.
+    /// Whether a failed exchange means that the server is gone. True for a pipe; a single HTTP request may fail on its
+    /// own.
     pub(crate) fn is_over(&self) -> bool {
         self.process.is_some() || !self.is_up()
     }
 
-    /// Why an exchange failed on a connection that goes on, where we know.
+    /// Why an exchange failed on a connection that is still open, if known.
     pub(crate) fn take_trouble(&self) -> Option<String> {
         self.fate.take()
     }
 
-    /// How long ago it was started.
+    /// Time since it was started.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }
 
-    /// The protocol revision that was settled.
+    /// The negotiated protocol revision.
     pub(crate) fn protocol(&self) -> Option<String> {
         self.peer.peer_info().map(|info| info.protocol_version.as_str().to_owned())
     }
 
-    /// What the server says about its use.
+    /// The server's instructions, shortened.
     pub(crate) fn instructions(&self) -> Option<String> {
         let info = self.peer.peer_info()?;
         info.instructions.as_deref().map(|text| truncate_chars(text.trim(), limits::INSTRUCTIONS))
     }
 
-    /// Calls a tool. Dropping the future tells the server that its answer is no longer wanted.
+    /// Calls a tool. Dropping the future sends the server a cancellation.
     pub(crate) async fn call(
         &self,
         tool: String,
@@ -143,26 +143,25 @@ impl Connection {
         answer
     }
 
-    /// How it ended, to follow the server's name. Waits a moment for that to become known.
+    /// How the connection ended, phrased to follow the server's name. Waits briefly until this is known.
     pub(crate) async fn ending(&self) -> String {
         handshake::ending(&self.fate, self.process.as_ref()).await
     }
 
-    /// The last lines of its stderr.
     pub(crate) fn last_said(&self) -> Vec<String> {
         self.log.last()
     }
 
-    /// True for the first who asks: the end is told once.
+    /// Marks the end as reported. True for the first caller only, so that the end is reported once.
     pub(crate) fn is_first_to_tell(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
     }
 
-    /// Ends it and waits until it has ended, each step within its grace.
+    /// Closes the connection and waits until the server has ended, each step within the grace period.
     pub(crate) async fn close(&self, grace: Duration) {
         self.refresher.abort();
         if let Some(mut service) = self.service.lock().await.take() {
-            // An error or a passed limit leaves the rest to the process's supervisor.
+            // On an error or timeout, the process supervisor finishes the shutdown.
             let _ = service.close_with_timeout(grace * 2).await;
         }
         if let Some(process) = &self.process {
@@ -177,7 +176,7 @@ impl Drop for Connection {
     }
 }
 
-/// A call that has no answer yet; dropping it cancels the call at the server.
+/// Cancels a call at the server when dropped before the response arrives.
 struct Unanswered {
     call: Option<(Peer<RoleClient>, RequestId)>,
 }
@@ -191,7 +190,7 @@ impl Drop for Unanswered {
         let reason = Some("the call was cancelled".to_owned());
         let note = CancelledNotification::new(CancelledNotificationParam::new(Some(id), reason));
         runtime.spawn(async move {
-            // A server that is gone needs no telling.
+            // An error means that the server is gone, so there is nothing to cancel.
             let _ = peer.send_notification(note.into()).await;
         });
     }

@@ -1,26 +1,26 @@
-//! Why a connection ended, as whoever saw it first tells it. Later reasons are consequences and are not kept.
+//! Why a connection ended. The first reason is kept; later ones are its consequences.
 
 use std::sync::{Mutex, PoisonError};
 
-/// The end of one connection, once it has one.
+/// The reason why one connection ended, once known.
 #[derive(Debug, Default)]
 pub(crate) struct Fate {
     how: Mutex<Option<String>>,
 }
 
 impl Fate {
-    /// Says how it ended, unless that is known.
+    /// Sets the reason, unless one is already set.
     pub(crate) fn say(&self, how: impl Into<String>) {
         let mut known = self.how.lock().unwrap_or_else(PoisonError::into_inner);
         known.get_or_insert_with(|| how.into());
     }
 
-    /// What was said, forgotten thereby: for a connection that goes on.
+    /// Takes and clears the reason, for a connection that stays open.
     pub(crate) fn take(&self) -> Option<String> {
         self.how.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// How it ended, as far as anyone has said.
+    /// The reason, if one is set.
     pub(crate) fn known(&self) -> Option<String> {
         self.how.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,8 +1,8 @@
-//! Opens a connection: starts the process or takes the address, and settles with the server how to speak.
+//! Opens a connection: starts the process or takes the URL, then negotiates the protocol revision.
 //!
-//! `initialize` comes first, although revision 2026-07-28 has replaced it: every older server understands it, while
-//! some of them end or fall silent when they meet the newer `server/discover` first. A server that answers
-//! `initialize` with an error is asked again, on a fresh connection, in the new way.
+//! `initialize` is tried first, although revision 2026-07-28 replaced it: every older server understands it, while some
+//! of them exit or hang when they receive `server/discover` first. A server that answers `initialize` with an error
+//! gets a fresh connection and `server/discover`.
 
 use super::admit::LeftOut;
 use super::fate::Fate;
@@ -30,18 +30,18 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// A connection that is settled.
+/// A connection after the handshake.
 pub(crate) struct Open {
     pub(crate) service: RunningService<RoleClient, Client>,
-    /// The process, for a stdio server.
+    /// The process of a stdio server.
     pub(crate) process: Option<Supervised>,
     pub(crate) fate: Arc<Fate>,
     pub(crate) left_out: Arc<LeftOut>,
 }
 
-/// Our side of the conversation. It offers servers nothing: no sampling, no roots, no questions to the user.
+/// Our side of the connection. It offers servers no capabilities: no sampling, no roots, no elicitation.
 pub(crate) struct Client {
-    /// Woken when the server says that its tools changed.
+    /// Notified when the server announces that its tools changed.
     changed: Arc<Notify>,
 }
 
@@ -59,7 +59,7 @@ impl ClientHandler for Client {
 
 /// Why an attempt failed.
 enum Refusal {
-    /// The server answered, with an error: it may speak in the new way only.
+    /// The server answered with an error; it may support only `server/discover`.
     Answered(StartError),
     Failed(StartError),
 }
@@ -70,7 +70,7 @@ impl From<StartError> for Refusal {
     }
 }
 
-/// Opens a connection. Dropping the future ends whatever was started.
+/// Opens a connection. Dropping the future stops everything it started.
 pub(crate) async fn open(
     shared: &Shared,
     spec: &ServerSpec,
@@ -133,7 +133,7 @@ async fn stdio(
     let (fate, left_out) = (Arc::<Fate>::default(), Arc::<LeftOut>::default());
     let grace = shared.options.grace;
     let process = Supervised::start(child.process, life.clone(), grace);
-    // Three steps of ending, and then some.
+    // Shutdown has three steps of one grace period each; wait one more.
     tokio::spawn(log.clone().drain(child.stderr, life.clone(), grace * 4));
     let notes = (fate.clone(), log.clone(), left_out.clone());
     let transport = StdioTransport::new(child.stdin, child.stdout, life, notes);
@@ -192,7 +192,7 @@ async fn over_http(
     }
 }
 
-/// A server of the newest revision only may answer `initialize` with a plain 4xx.
+/// A server that supports only the newest revision may answer `initialize` with a plain 4xx.
 fn is_client_error(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(
         error.downcast_ref::<StreamableHttpError<reqwest::Error>>(),
@@ -200,7 +200,7 @@ fn is_client_error(error: &(dyn std::error::Error + 'static)) -> bool {
     )
 }
 
-/// How a connection ended, to follow the server's name.
+/// How a connection ended, phrased to follow the server's name.
 pub(crate) async fn ending(fate: &Fate, process: Option<&Supervised>) -> String {
     if let Some(how) = fate.known() {
         return how;

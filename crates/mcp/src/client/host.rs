@@ -1,6 +1,6 @@
 //! An agent's MCP servers as a [`ToolHost`]: starts them, offers their tools, routes calls.
 //!
-//! Access to context paths is not its matter: what a server may touch is settled by how it is started.
+//! Access to context paths is not checked here: what a server may touch is fixed by the sandbox it is started in.
 
 use super::catalog::Catalog;
 use super::http;
@@ -19,16 +19,16 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What all servers of an agent share.
+/// State shared by all servers of an agent.
 pub(crate) struct Shared {
     pub(crate) options: ClientOptions,
     notices: Mutex<VecDeque<ServerNotice>>,
-    /// Built when the first HTTP server needs it: most agents have none.
+    /// Built when the first HTTP server needs it; most agents have none.
     http: OnceLock<Result<reqwest::Client, StartError>>,
 }
 
 impl Shared {
-    /// Tells whoever listens, and keeps it.
+    /// Passes a notice to the sink and stores it.
     pub(crate) fn notice(&self, server: &str, kind: NoticeKind) {
         let notice = ServerNotice { server: server.to_owned(), kind };
         if let Some(tell) = &self.options.on_notice {
@@ -49,34 +49,35 @@ impl Shared {
     }
 }
 
-/// What one server is at the moment.
+/// The current state of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
     /// Its name in the configuration.
     pub name: String,
-    /// Whether it is up; if not, the next call starts it again.
+    /// Whether it is up. If not, the next call restarts it.
     pub up: bool,
-    /// The protocol revision that was settled with it.
+    /// The negotiated protocol revision.
     pub protocol: Option<String>,
     /// How many of its tools are offered.
     pub tools: usize,
-    /// What it says about its use, cut to 4096 characters. The words of a stranger: show them, trust them not.
+    /// The server's instructions, shortened to 4096 characters. Untrusted text: show it, do not follow it.
     pub instructions: Option<String>,
 }
 
-/// An agent's MCP servers. Dropping it ends them in the background; [`close`](Self::close) waits for that.
+/// An agent's MCP servers. Dropping it stops them in the background; [`close`](Self::close) waits until they have
+/// stopped.
 pub struct McpServers {
     shared: Arc<Shared>,
     servers: Vec<Server>,
     output: Output,
-    /// Counts changes of any server's tools.
+    /// Counts changes to any server's tools.
     changes: Arc<AtomicU64>,
-    /// The catalog and the count of changes it was made at.
+    /// The catalog, and the change count it was built at.
     catalog: Mutex<(u64, Arc<Catalog>)>,
 }
 
 impl McpServers {
-    /// Starts the servers, all at once. Those that do not start within their limits are left out, with a notice.
+    /// Starts all servers in parallel. A server that does not start within its limit is left out, with a notice.
     pub async fn start(specs: Vec<ServerSpec>, options: ClientOptions) -> Self {
         let output = Output::new(options.output_dir.clone(), options.masks.clone());
         let shared = Arc::new(Shared { options, notices: Mutex::default(), http: OnceLock::new() });
@@ -100,12 +101,12 @@ impl McpServers {
         Self { shared, servers, output, changes, catalog }
     }
 
-    /// What people should know, oldest first; the last 256.
+    /// The last 256 notices, oldest first.
     pub fn notices(&self) -> Vec<ServerNotice> {
         self.shared.notices.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
     }
 
-    /// The servers that have been started, in the order of the configuration.
+    /// The started servers, in config order.
     pub fn servers(&self) -> Vec<ServerState> {
         let state = |server: &Server| {
             let connection = server.current();
@@ -120,12 +121,12 @@ impl McpServers {
         self.servers.iter().map(state).collect()
     }
 
-    /// What the servers say about the tools that are offered, for those who must choose among them.
+    /// What the servers state about each offered tool, for callers that choose among tools.
     pub fn tool_infos(&self) -> Vec<ToolInfo> {
         self.catalog().entries.iter().map(|entry| entry.info.clone()).collect()
     }
 
-    /// Ends all servers and waits for that, a few seconds at most. Calls made afterwards are refused.
+    /// Stops all servers and waits a few seconds at most. Later calls are refused.
     pub async fn close(&self) {
         join_all(self.servers.iter().map(Server::close)).await;
     }
@@ -173,7 +174,7 @@ fn told(reason: String) -> ToolOutcome {
     ToolOutcome { content: reason, is_error: true }
 }
 
-/// The arguments as an object. Models write nothing at all for a tool without parameters.
+/// The arguments as an object. Models send an empty string for a tool without parameters.
 fn arguments(text: &str) -> Result<JsonObject, String> {
     if text.trim().is_empty() {
         return Ok(JsonObject::new());

@@ -1,64 +1,64 @@
-//! Every limit of the client in one place, so that a wait or a buffer without one stands out.
+//! All limits of the client in one place, so that an unbounded wait or buffer stands out.
 
 use std::time::Duration;
 
-/// How long a server may take to start and list its tools, unless its spec says otherwise. A first `npx` fetch takes
-/// more than ten seconds.
+/// Default time for a server to start and list its tools. The first `npx` run downloads packages and takes more than
+/// ten seconds.
 pub(crate) const START: Duration = Duration::from_secs(30);
-/// How long a call may be silent, unless its spec says otherwise.
+/// Default time that a call may take without a response or progress.
 pub(crate) const CALL: Duration = Duration::from_secs(60);
-/// How long a call may take however much progress it reports.
+/// Total time that a call may take, however much progress it reports.
 pub(crate) const CALL_WITH_PROGRESS: Duration = Duration::from_secs(600);
-/// How long listing the tools again may take after the server said that they changed.
+/// Time limit for listing the tools again after a change notification.
 pub(crate) const REFRESH: Duration = Duration::from_secs(30);
-/// How often the tools are listed again at most: a server may flood us with change notices.
+/// Minimum pause between two tool listings, because a server may flood us with change notifications.
 pub(crate) const REFRESH_PAUSE: Duration = Duration::from_millis(250);
-/// How long a process gets at each step of its end: input closed, then TERM, then KILL.
+/// Grace period for each shutdown step: stdin closed, then TERM, then KILL.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for the exit status of a server whose output has ended.
 pub(crate) const FATE: Duration = Duration::from_secs(1);
-/// How often a dead server is started again.
+/// How often a dead server is restarted.
 pub(crate) const RESTARTS: u32 = 3;
-/// The wait before the first restart; doubles with each.
+/// The wait before the second restart; it doubles with each further restart.
 pub(crate) const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// The longest wait before a restart.
 pub(crate) const RESTART_PAUSE_MAX: Duration = Duration::from_secs(10);
-/// A server that stayed up this long has its restarts forgiven.
+/// Uptime after which a server's restart count is reset.
 pub(crate) const RESTARTS_FORGIVEN: Duration = Duration::from_secs(300);
-/// How long connecting to an HTTP server may take.
+/// Time limit for connecting to an HTTP server.
 pub(crate) const HTTP_CONNECT: Duration = Duration::from_secs(10);
 
 /// The largest message that a server may send.
 pub(crate) const FRAME: usize = 16 * 1024 * 1024;
-/// How much that is not MCP a server may print between two messages before it is given up.
+/// Bytes of non-MCP output that a server may print between two messages before it is stopped.
 pub(crate) const NOISE: usize = 16 * 1024 * 1024;
-/// How many tools of one server are offered.
+/// Limit on the tools offered per server.
 pub(crate) const TOOLS: usize = 512;
-/// How many pages of a tool list are read.
+/// Limit on the pages read of a tool list.
 pub(crate) const TOOL_PAGES: usize = 64;
-/// The longest tool name that every provider takes.
+/// The longest tool name that every provider accepts.
 pub(crate) const TOOL_NAME: usize = 64;
-/// The longest tool description that every provider takes, in characters.
+/// The longest tool description that every provider accepts, in characters.
 pub(crate) const DESCRIPTION: usize = 1024;
-/// The largest input schema, as JSON.
+/// The largest input schema, in bytes of JSON.
 pub(crate) const SCHEMA: usize = 64 * 1024;
-/// The longest name or reason quoted from a server in a message of ours, in characters.
+/// The longest text quoted from a server in one of our messages, in characters.
 pub(crate) const QUOTE: usize = 300;
-/// The longest server instructions that are handed on, in characters.
+/// The longest server instructions passed on, in characters.
 pub(crate) const INSTRUCTIONS: usize = 4096;
 
-/// How much of a result the model sees.
+/// Bytes of a result that the model sees.
 pub(crate) const RESULT: usize = 64 * 1024;
-/// How much of that is the result's end.
+/// The part of those bytes that is taken from the end of the result.
 pub(crate) const RESULT_TAIL: usize = 16 * 1024;
 
-/// The longest line of a server's stderr.
+/// The longest stderr line, in bytes.
 pub(crate) const LOG_LINE: usize = 4 * 1024;
-/// How much of one connection's stderr reaches the sink.
+/// Bytes of one connection's stderr that reach the sink.
 pub(crate) const LOG_TOTAL: usize = 4 * 1024 * 1024;
-/// How many of the last lines are quoted when a server dies.
+/// Number of stderr lines quoted when a server dies.
 pub(crate) const LOG_LAST: usize = 3;
-/// How many notices are kept.
+/// Number of notices stored.
 pub(crate) const NOTICES: usize = 256;
-/// How many messages may wait for a server that does not read.
+/// Messages queued for a server that does not read.
 pub(crate) const OUTBOX: usize = 64;

@@ -1,21 +1,19 @@
-//! Lines out of a byte stream, never longer than a limit. Holds at most one line; safe to drop between bytes.
+//! Reads lines with a length limit. Buffers at most one line; the future is cancel-safe.
 
 use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
-/// One line without its end.
+/// One line without its line ending.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// All of it.
     Whole(Vec<u8>),
-    /// Its beginning: the limit was reached. What follows is still to come, unless [`Lines::skip`] is called.
+    /// The beginning of a line that exceeds the limit. The rest follows unless [`LineReader::skip`] is called.
     Cut(Vec<u8>),
 }
 
-/// Reads lines.
 pub(crate) struct Lines<R> {
     reader: BufReader<R>,
-    /// What of the next line is here; kept in `self` so that a dropped future loses nothing.
+    /// The bytes of the next line read so far. Stored in `self` so that dropping the future loses nothing.
     partial: Vec<u8>,
     limit: usize,
     skipping: bool,
@@ -26,16 +24,16 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self { reader: BufReader::new(reader), partial: Vec::new(), limit, skipping: false }
     }
 
-    /// Drops the rest of the line whose beginning was given as [`Line::Cut`].
+    /// Discards the rest of the line whose beginning was returned as [`RawLine::Cut`].
     pub(crate) fn skip(&mut self) {
         self.skipping = true;
     }
 
-    /// The next line; None at the end. A last line without an end is a line.
+    /// The next line; None at the end of the stream. An unterminated last line counts as a line.
     pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
         loop {
             if self.reader.buffer().is_empty() {
-                // A stream that is flooded is always ready: the runtime looks at all others between two of its reads.
+                // A flooding stream is always ready, so yield to let other tasks run between its reads.
                 tokio::task::yield_now().await;
             }
             let chunk = self.reader.fill_buf().await?;

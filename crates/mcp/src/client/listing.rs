@@ -1,4 +1,4 @@
-//! Asks a server for its tools, page by page, and again when it says that they changed.
+//! Lists a server's tools page by page, and again when the server announces a change.
 
 use super::admit::LeftOut;
 use super::limits;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// The tools to offer, and what to say about the others.
+/// The tools to offer, and notices about the others.
 pub(crate) async fn list(
     peer: &Peer<RoleClient>,
     spec: &ServerSpec,
@@ -28,7 +28,7 @@ pub(crate) async fn list(
         let page = match peer.send_request(ClientRequest::ListToolsRequest(request)).await {
             Ok(ServerResult::ListToolsResult(page)) => page,
             Ok(_) => return Err("its answer is not a tool list".to_owned()),
-            // Servers with only prompts or resources may know no tools at all.
+            // A server with only prompts or resources may not implement `tools/list`.
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
             Err(error) => return Err(quote(&error.to_string())),
         };
@@ -44,7 +44,7 @@ pub(crate) async fn list(
     Ok(chooser.finish())
 }
 
-/// What a refresher works with.
+/// Refreshes the tool list when it changes.
 pub(crate) struct Refresher {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) spec: Arc<ServerSpec>,
@@ -54,12 +54,12 @@ pub(crate) struct Refresher {
 }
 
 impl Refresher {
-    /// Lists the tools again whenever they change, until the connection ends. However many notices came meanwhile,
-    /// one more listing answers them all.
+    /// Lists the tools after each change until the connection ends. One listing covers all notifications that arrived
+    /// meanwhile.
     pub(crate) async fn run(self, say: impl Fn(NoticeKind) + Send) {
         let mut subscription = self.subscribe().await;
         if subscription.is_some() {
-            // They may have changed between the first listing and the subscription.
+            // The tools may have changed between the first listing and the subscription.
             self.changed.notify_one();
         }
         loop {
@@ -82,7 +82,7 @@ impl Refresher {
         }
     }
 
-    /// Servers of revision 2026-07-28 tell only who asked to be told.
+    /// Servers of revision 2026-07-28 send change notifications only to subscribers.
     async fn subscribe(&self) -> Option<Subscription> {
         let info = self.peer.peer_info()?;
         let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));

@@ -1,6 +1,7 @@
-//! Where a server's own words go: its stderr, and what it prints on stdout that is not MCP.
+//! Collects a server's own output: its stderr, and stdout lines that are not MCP.
 //!
-//! Never to our stdout or stderr; always bounded, so that a chatty server fills neither memory nor a log.
+//! Output never reaches our stdout or stderr, and it is bounded, so that a noisy server fills neither memory nor the
+//! log.
 
 use super::limits;
 use super::lines::{Line, Lines};
@@ -13,7 +14,7 @@ use tokio::io::AsyncRead;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-/// The log of one connection.
+/// The output log of one connection.
 pub(crate) struct ServerLog {
     server: String,
     sink: Option<StderrSink>,
@@ -22,9 +23,9 @@ pub(crate) struct ServerLog {
 
 #[derive(Default)]
 struct State {
-    /// How much has gone to the sink.
+    /// Bytes passed to the sink so far.
     written: usize,
-    /// The last lines, to be quoted when the server dies.
+    /// The last lines, quoted when the server dies.
     last: VecDeque<String>,
 }
 
@@ -33,7 +34,7 @@ impl ServerLog {
         Arc::new(Self { server: server.to_owned(), sink, state: Mutex::default() })
     }
 
-    /// Takes one line.
+    /// Logs one line.
     pub(crate) fn line(&self, bytes: &[u8], rest_dropped: RestDropped) {
         let mut text = String::from_utf8_lossy(bytes.get(..limits::LOG_LINE).unwrap_or(bytes)).into_owned();
         if matches!(rest_dropped, RestDropped::Yes) || bytes.len() > limits::LOG_LINE {
@@ -65,8 +66,8 @@ impl ServerLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }
 
-    /// Reads a stream to its end, so that the server never blocks on a full pipe; at the latest until its life has
-    /// been over for a while, since something that it left behind may hold the stream open.
+    /// Reads a stream to its end, so that the server never blocks on a full pipe. Stops `after` the shutdown at the
+    /// latest, because an orphaned child may hold the stream open.
     pub(crate) async fn drain(
         self: Arc<Self>,
         stream: impl AsyncRead + Unpin,
@@ -98,7 +99,7 @@ impl ServerLog {
     }
 }
 
-/// Whether a line is only the beginning of one.
+/// Whether the rest of a line was dropped.
 #[derive(Clone, Copy)]
 pub(crate) enum RestDropped {
     Yes,

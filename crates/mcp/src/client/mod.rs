@@ -1,7 +1,7 @@
-//! The client half: starts an agent's MCP servers, lists their tools and calls them.
+//! The client: starts an agent's MCP servers, lists their tools and calls them.
 //!
-//! A server is never trusted: what it says is bounded, checked and only then passed on, and its death is the agent's
-//! to be told, never the run's to fail by.
+//! Servers are not trusted: everything they send is bounded and checked. When a server dies, the agent is told; the run
+//! goes on.
 
 mod admit;
 mod catalog;

@@ -1,7 +1,7 @@
-//! The names under which a server's tools are offered: `mcp__server__tool`, made fit for every provider.
+//! The names under which tools are offered: `mcp__server__tool`, restricted to what every provider accepts.
 //!
-//! A name depends only on the set of tools, never on their order: the same tool keeps its name across restarts, and
-//! where two tools would share a name both get a hash, so that no call can reach a tool other than the one meant.
+//! A name depends only on the set of tools, not on their order, so a tool keeps its name across restarts. If two tools
+//! would share a name, both get a hash suffix, so that a call cannot reach the wrong tool.
 
 use super::limits;
 use sha2::{Digest, Sha256};
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 const HASH_CHARS: usize = 8;
 
-/// The offered name of each `(server, tool)`, in order; None where even the hash does not tell two apart.
+/// The offered name of each `(server, tool)`, in order; None if the hashed name is taken as well.
 pub(crate) fn offered(tools: &[(&str, &str)]) -> Vec<Option<String>> {
     let plain: Vec<String> = tools.iter().map(|(server, tool)| plain(server, tool)).collect();
     let mut uses: HashMap<&str, usize> = HashMap::new();
@@ -33,7 +33,7 @@ fn plain(server: &str, tool: &str) -> String {
     format!("mcp__{}__{}", fit(server), fit(tool))
 }
 
-/// Only characters that every provider takes; ASCII, so that bytes are characters from here on.
+/// Replaces every character that some provider rejects. The result is ASCII, so bytes and characters coincide.
 fn fit(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' }).collect()
 }

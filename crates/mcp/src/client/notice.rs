@@ -1,5 +1,5 @@
-//! What people should know about a server: typed, with advice. Never holds a key, an address's query, or unprintable
-//! text: everything quoted from a server went through [`quote`].
+//! Notices about a server for people: typed, with hints. They contain no keys, no URL queries and no unprintable text;
+//! everything quoted from a server passes through [`quote`].
 
 use super::limits;
 use althing_text::sanitize::is_safe;
@@ -7,63 +7,45 @@ use althing_text::truncate_chars;
 use std::fmt;
 use std::time::Duration;
 
-/// Something about a server that the user should see.
+/// A notice about a server for the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerNotice {
-    /// The server, as the configuration names it.
+    /// The server's name in the config.
     pub server: String,
-    /// What it is about.
     pub kind: NoticeKind,
 }
 
 /// What a notice is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoticeKind {
-    /// It did not start, and its tools are missing.
+    /// The server did not start; its tools are missing.
     NotStarted(StartError),
-    /// Another server of the same name was configured before it, so it was not started.
+    /// A server with this name was configured earlier, so this one was not started.
     DuplicateServer,
-    /// It offers no tool, or none that the configuration lets through.
+    /// The server offers no tools, or the config filters out all of them.
     NoTools,
     /// One of its tools cannot be offered.
-    ToolLeftOut {
-        /// The tool.
-        tool: String,
-        /// Why.
-        reason: String,
-    },
-    /// It has more tools than are offered.
+    ToolLeftOut { tool: String, reason: String },
+    /// The server has more tools than the limit.
     TooManyTools {
-        /// How many are offered.
+        /// The number of tools offered.
         kept: usize,
     },
-    /// A list in the configuration names a tool that it does not have.
-    UnknownTool {
-        /// The name in the configuration.
-        tool: String,
-    },
-    /// It ended or the connection was lost.
-    Died {
-        /// How.
-        how: String,
-    },
-    /// It was started again.
+    /// The config names a tool that the server does not have.
+    UnknownTool { tool: String },
+    /// The server ended, or the connection was lost.
+    Died { how: String },
+    /// The server was restarted.
     Restarted {
-        /// Which restart this was, counted from 1.
+        /// The number of this restart, counted from 1.
         restart: u32,
     },
-    /// It could not be started again.
+    /// The server could not be restarted.
     RestartFailed(StartError),
-    /// It ended too often and stays down.
-    GivenUp {
-        /// How often it was started again.
-        restarts: u32,
-    },
-    /// Its tools changed but could not be listed again; the old list stands.
-    RefreshFailed {
-        /// Why.
-        reason: String,
-    },
+    /// The server died too often and is not restarted any more.
+    GivenUp { restarts: u32 },
+    /// The tools changed but could not be listed; the old list stays in use.
+    RefreshFailed { reason: String },
 }
 
 impl fmt::Display for ServerNotice {
@@ -102,7 +84,7 @@ impl fmt::Display for ServerNotice {
 }
 
 impl ServerNotice {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         match &self.kind {
             NoticeKind::NotStarted(error) | NoticeKind::RestartFailed(error) => error.hint(),
@@ -127,72 +109,39 @@ impl ServerNotice {
 /// Why a server did not start.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StartError {
-    /// The program is not there.
     #[error("the program `{program}` was not found")]
-    NotFound {
-        /// The program.
-        program: String,
-    },
-    /// The program could not be run.
+    NotFound { program: String },
     #[error("the program `{program}` could not be run: {reason}")]
-    Spawn {
-        /// The program.
-        program: String,
-        /// What the system said.
-        reason: String,
-    },
-    /// It was not ready in time.
+    Spawn { program: String, reason: String },
     #[error("it was not ready within {} s{}", limit.as_secs_f32(), said_last(said))]
-    Timeout {
-        /// The time it had.
-        limit: Duration,
-        /// The last lines of its stderr.
-        said: Vec<String>,
-    },
-    /// It ended before it was ready.
+    Timeout { limit: Duration, said: Vec<String> },
     #[error("it {how} before it was ready{}", said_last(said))]
-    Ended {
-        /// How it ended.
-        how: String,
-        /// The last lines of its stderr.
-        said: Vec<String>,
-    },
-    /// It answered the handshake with an error or with nonsense.
+    Ended { how: String, said: Vec<String> },
+    /// The server answered the handshake with an error or with an invalid message.
     #[error("it refused the MCP handshake: {reason}")]
-    Handshake {
-        /// What it said.
-        reason: String,
-    },
-    /// It could not be reached, or answered with an HTTP error.
+    Handshake { reason: String },
+    /// The server could not be reached, or answered with an HTTP error.
     #[error("{origin} could not be used: {reason}")]
     Http {
         /// Scheme, host and port.
         origin: String,
-        /// What happened.
         reason: String,
     },
-    /// It wants a login that we do not have.
+    /// The server requires credentials that the config does not provide.
     #[error("{origin} asks for authorization")]
     Unauthorized {
         /// Scheme, host and port.
         origin: String,
     },
-    /// Its tools could not be listed.
     #[error("its tools could not be listed: {reason}")]
-    ListTools {
-        /// Why.
-        reason: String,
-    },
-    /// The configuration cannot be used as it stands.
+    ListTools { reason: String },
+    /// The config entry is invalid.
     #[error("{reason}")]
-    BadSpec {
-        /// What is wrong with it.
-        reason: String,
-    },
+    BadSpec { reason: String },
 }
 
 impl StartError {
-    /// What a person can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NotFound { program } => {
@@ -219,7 +168,7 @@ fn said_last(said: &[String]) -> String {
     if said.is_empty() { String::new() } else { format!("; it last said: {}", said.join(" / ")) }
 }
 
-/// Text of a server as it may stand in a message of ours: printable, on one line, not long.
+/// A server's text for use in our messages: printable, on one line, shortened.
 pub(crate) fn quote(text: &str) -> String {
     truncate_chars(&text.replace(|c: char| !is_safe(c), " "), limits::QUOTE)
 }

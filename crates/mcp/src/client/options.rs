@@ -1,4 +1,4 @@
-//! What one agent's servers share: how processes start, where their words go, how patient we are.
+//! Settings shared by one agent's servers: how processes start, where their output goes, timeouts and restarts.
 
 use super::limits;
 use super::notice::ServerNotice;
@@ -10,44 +10,44 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Takes a line of a server's stderr: the server's name, the line. Called on the reading task: it must not block.
+/// Receives a server's name and one line of its stderr. Called on the reading task, so it must not block.
 pub(crate) type StderrSink = Arc<dyn Fn(&str, &str) + Send + Sync>;
-/// Takes a notice as it arises. It must not block.
+/// Receives a notice as it occurs. It must not block.
 pub(crate) type NoticeSink = Arc<dyn Fn(&ServerNotice) + Send + Sync>;
 
-/// The settings that one agent's servers share.
 #[derive(Clone)]
 pub struct ClientOptions {
-    /// Our environment, of which children get only the allow-listed part (`PATH`, `HOME`, `LANG`, …).
+    /// Our environment. Child processes inherit only the allow-listed variables (`PATH`, `HOME`, `LANG`, …).
     pub environment: Vec<(OsString, OsString)>,
     /// Starts the stdio servers.
     pub spawner: Arc<dyn Spawner>,
-    /// The HTTP client for HTTP servers; None builds one (rustls with ring, public roots, system proxies). One that
-    /// is handed in should not follow redirects to other origins: the servers' keys would go along.
+    /// The HTTP client for HTTP servers; None builds one (rustls with ring, public roots, system proxies). A custom
+    /// client should not follow redirects to other origins, because the requests carry the servers' keys.
     pub http: Option<reqwest::Client>,
-    /// Gets the servers' stderr line by line; None drops it.
+    /// Receives the servers' stderr line by line; None drops it.
     pub stderr: Option<StderrSink>,
-    /// Gets each notice as it arises; they are kept for [`McpServers::notices`](super::McpServers::notices) too.
+    /// Receives each notice as it occurs; notices are also stored for
+    /// [`McpServers::notices`](super::McpServers::notices).
     pub on_notice: Option<NoticeSink>,
-    /// Where results too long for the model are kept whole; None keeps them nowhere.
+    /// Directory for full results that are too long for the model; None stores none.
     pub output_dir: Option<PathBuf>,
-    /// Takes known secrets out of what is kept there; None keeps it as it is.
+    /// Masks known secrets in stored results; None stores them unmasked.
     pub masks: Option<Arc<dyn Masks>>,
-    /// How long a call may take however much progress it reports.
+    /// Total time that a call may take, however much progress it reports.
     pub progress_cap: Duration,
-    /// How often a dead server is started again.
+    /// How often a dead server is restarted.
     pub max_restarts: u32,
-    /// The wait before the first restart; doubles with each.
+    /// The wait before the second restart; it doubles with each further restart.
     pub restart_pause: Duration,
-    /// A server that stayed up this long has its restarts forgiven.
+    /// Uptime after which a server's restart count is reset.
     pub restarts_forgiven_after: Duration,
-    /// How long a process gets at each step of its end.
+    /// Grace period for each shutdown step of a process.
     pub grace: Duration,
 }
 
 impl ClientOptions {
-    /// The usual settings, with this environment to take the allow-listed variables from. How processes are started has
-    /// no usual setting: the caller sees to it that a server ends when we do.
+    /// The default settings. There is no default spawner: the caller has to make sure that a server ends when Althing
+    /// does.
     pub fn new(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         spawner: Arc<dyn Spawner>,
@@ -70,7 +70,7 @@ impl ClientOptions {
 }
 
 impl fmt::Debug for ClientOptions {
-    /// Leaves the environment out: it holds keys.
+    /// Omits the environment, which contains keys.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ClientOptions")
             .field("output_dir", &self.output_dir)

@@ -1,6 +1,6 @@
-//! Cuts a result to what a model should see, and keeps the whole of it in a file where there is a place for it.
+//! Shortens a result to what a model should see, and stores the full result in a file if a directory is configured.
 //!
-//! Writes only new files into the directory that the caller named, and follows no link in the file's place.
+//! Writes only new files in the configured directory and follows no symbolic links.
 
 use super::limits;
 use althing_protocol::Masks;
@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
 
-/// How many names are tried before a result is not kept.
+/// File names tried before giving up.
 const TRIES: u32 = 1000;
 
-/// Keeps results that are too long.
+/// Stores results that are too long for the model.
 #[derive(Debug)]
 pub(crate) struct Output {
     dir: Option<PathBuf>,
@@ -30,7 +30,7 @@ impl Output {
         Self { dir, masks, next: AtomicU64::new(1) }
     }
 
-    /// The text as the model should see it. `tool` names the file and is fit to be part of a name.
+    /// The text as the model should see it. `tool` becomes part of the file name, so it must be safe for that.
     pub(crate) async fn fit(&self, text: String, tool: &str) -> String {
         if text.len() <= limits::RESULT {
             return text;
@@ -63,7 +63,7 @@ impl Output {
         Some(Err(io::ErrorKind::AlreadyExists.into()))
     }
 
-    /// What is written of a result: everything but known secrets.
+    /// The bytes to store, with known secrets masked.
     fn masked<'a>(&self, text: &'a str) -> Cow<'a, [u8]> {
         let Some(masks) = &self.masks else { return Cow::Borrowed(text.as_bytes()) };
         let mut stream = masks.stream();
@@ -79,7 +79,7 @@ async fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.flush().await
 }
 
-/// The beginning and the end, with a note between them.
+/// The head and tail of the text, with a note between them.
 fn cut(text: &str, note: &str) -> String {
     let head = limits::RESULT - limits::RESULT_TAIL;
     head_and_tail(text, head, limits::RESULT_TAIL, |missing| format!("\n[… {missing}{note} …]\n"))

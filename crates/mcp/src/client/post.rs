@@ -1,6 +1,6 @@
-//! Streamable HTTP with bounded answers: the library reads JSON bodies of any size, and a server may send one.
+//! Streamable HTTP with size limits: `rmcp` reads JSON bodies of any size.
 //!
-//! Only posting is ours; the stream of a session and its end are the library's.
+//! Only POST requests are implemented here; session streams and their end are left to `rmcp`.
 
 use super::admit::{self, LeftOut};
 use super::fate::Fate;
@@ -28,12 +28,12 @@ type Failure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
-/// A reqwest client that takes only so much.
+/// A reqwest client with a limit on response size.
 #[derive(Clone)]
 pub(crate) struct BoundedHttp {
     pub(crate) client: reqwest::Client,
     pub(crate) left_out: Arc<LeftOut>,
-    /// Why an event stream was given up; the library does not pass that on.
+    /// Why an event stream was aborted, which `rmcp` does not report.
     pub(crate) fate: Arc<Fate>,
 }
 
@@ -150,7 +150,7 @@ impl BoundedHttp {
     }
 }
 
-/// Whether a message that is posted needs an answer.
+/// Whether a posted message expects a reply.
 #[derive(Clone, Copy)]
 enum Wants {
     Reply,
@@ -166,7 +166,7 @@ fn wants_reply(message: &ClientJsonRpcMessage) -> Wants {
     }
 }
 
-/// The refusals that mean something to the protocol, told by status alone.
+/// Maps the statuses that have a meaning in MCP to errors.
 fn refuse(response: &Response, in_session: bool) -> Result<(), Failure> {
     let status = response.status();
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
@@ -193,7 +193,7 @@ async fn read(response: Response) -> Result<Vec<u8>, Failure> {
     Ok(body)
 }
 
-/// The bytes of an event stream until one event grows too large.
+/// Passes an event stream through until one event exceeds the size limit.
 fn bounded<E>(
     chunks: impl Stream<Item = Result<Bytes, E>>,
     fate: Arc<Fate>,
@@ -231,7 +231,7 @@ fn without_address(error: reqwest::Error) -> Failure {
     StreamableHttpError::Client(error.without_url())
 }
 
-/// Takes the address out of an error: it may hold a key.
+/// Removes the URL from an error, because it may contain a key.
 fn hide(error: Failure) -> Failure {
     match error {
         StreamableHttpError::Client(error) => without_address(error),

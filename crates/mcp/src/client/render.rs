@@ -1,16 +1,16 @@
-//! A tool's answer as text for the model: text as it is, everything else in a line that says what it was.
+//! Renders a tool's result as text for the model: text verbatim, everything else as a one-line description.
 
 use super::notice::quote;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};
 
-/// What a call gave, not yet cut to size.
+/// The result of a call before it is shortened.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Rendered {
     pub(crate) text: String,
     pub(crate) is_error: bool,
 }
 
-/// Renders whatever the server answered to a tool call.
+/// Renders the server's response to a tool call.
 pub(crate) fn answer(result: ServerResult) -> Rendered {
     match result {
         ServerResult::CallToolResult(result) => tool_result(&result),
@@ -73,7 +73,7 @@ fn blob(what: &str, mime: &str, base64: &str) -> String {
     format!("[{what}: {}, {} bytes, not shown]", quote(mime), decoded_len(base64))
 }
 
-/// How many bytes a base64 text stands for.
+/// The number of bytes that a base64 text encodes.
 fn decoded_len(base64: &str) -> usize {
     base64.bytes().filter(|byte| !byte.is_ascii_whitespace() && *byte != b'=').count() * 3 / 4
 }

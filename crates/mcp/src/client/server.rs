@@ -1,4 +1,4 @@
-//! One configured server over its whole life: up, down, started again, given up. Decides when, never how.
+//! The lifecycle of one configured server: up, down, restarted, given up. Decides when to restart, not how.
 
 use super::connection::Connection;
 use super::host::Shared;
@@ -16,26 +16,25 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-/// A configured server.
 pub(crate) struct Server {
     pub(crate) spec: Arc<ServerSpec>,
     pub(crate) shelf: Arc<Shelf>,
     shared: Arc<Shared>,
     current: RwLock<Option<Arc<Connection>>>,
-    /// Held while the server is started again, so that calls that wait for it share one start.
+    /// Held during a restart, so that waiting calls share it.
     restarts: Mutex<Restarts>,
 }
 
 #[derive(Default)]
 struct Restarts {
     used: u32,
-    /// When the last one was tried.
+    /// When the last restart was attempted.
     last: Option<Instant>,
     given_up_told: bool,
 }
 
 impl Server {
-    /// Starts it for the first time.
+    /// Starts the server for the first time.
     pub(crate) async fn start(
         shared: Arc<Shared>,
         spec: ServerSpec,
@@ -47,7 +46,7 @@ impl Server {
         Ok(Self { spec, shelf, shared, current, restarts: Mutex::default() })
     }
 
-    /// The connection in use, up or not.
+    /// The current connection, open or not.
     pub(crate) fn current(&self) -> Option<Arc<Connection>> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -70,14 +69,14 @@ impl Server {
         rendered
     }
 
-    /// What the model is told about a call without an answer.
+    /// What the model is told about a call without a response.
     async fn explain(&self, connection: &Connection, error: ServiceError) -> String {
         let name = quote(&self.spec.name);
         if self.current().is_none() {
             return format!("MCP server {name} was closed during the call");
         }
         match error {
-            // Whole: it often says what is wrong with the arguments, at length.
+            // Not shortened: it often explains in detail what is wrong with the arguments.
             ServiceError::McpError(error) => {
                 format!("MCP server {name} refused the call: {} (error {})", error.message, error.code.0)
             }
@@ -108,7 +107,7 @@ impl Server {
         }
     }
 
-    /// How the server ended; noted once.
+    /// How the server ended. The notice is issued once.
     async fn tell_end(&self, connection: &Connection) -> String {
         let mut how = connection.ending().await;
         let said = connection.last_said();
@@ -121,8 +120,7 @@ impl Server {
         how
     }
 
-    /// A connection that is up; with a note where the server had to be started again for it. The error is for the
-    /// model.
+    /// An open connection, with a note if the server had to be restarted for it. The error is for the model.
     async fn usable(&self) -> Result<(Arc<Connection>, Option<String>), String> {
         if let Some(connection) = self.current().filter(|connection| connection.is_up()) {
             return Ok((connection, None));
@@ -182,9 +180,9 @@ impl Server {
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = connection;
     }
 
-    /// Ends it for good.
+    /// Stops the server permanently.
     pub(crate) async fn close(&self) {
-        // With the lock held nobody is starting it again meanwhile.
+        // Holding the lock prevents a concurrent restart.
         let _restarts = self.restarts.lock().await;
         let connection = self.current();
         self.put(None);
@@ -194,7 +192,7 @@ impl Server {
     }
 }
 
-/// The first restart comes at once, the following ones ever later.
+/// The wait before a restart: none before the first, then exponential backoff.
 fn pause(first: Duration, used: u32) -> Duration {
     let doubled = first.saturating_mul(2_u32.saturating_pow(used.saturating_sub(1)));
     doubled.min(limits::RESTART_PAUSE_MAX)

@@ -1,4 +1,4 @@
-//! The tools of one server as it last listed them: checked, bounded, and filtered by the configuration.
+//! The tools that one server listed last: checked, bounded, and filtered by the config.
 
 use super::limits;
 use super::notice::{NoticeKind, quote};
@@ -10,7 +10,6 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// One tool that can be offered.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerTool {
     /// The server's own name for it.
@@ -21,25 +20,24 @@ pub(crate) struct ServerTool {
     pub(crate) destructive: Option<bool>,
 }
 
-/// What a server says about one of its tools, beside what the model is told. A hint, never a promise.
+/// What a server states about one of its tools, in addition to what the model sees. Unverified hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolInfo {
     /// The name under which it is offered.
     pub name: String,
-    /// The server it belongs to.
     pub server: String,
     /// The server's own name for it.
     pub tool: String,
-    /// Whether it says that it changes nothing.
+    /// Whether the server states that it changes nothing.
     pub read_only: Option<bool>,
-    /// Whether it says that it may destroy something.
+    /// Whether the server states that it may destroy something.
     pub destructive: Option<bool>,
 }
 
-/// The place of one server's tools. Written by whoever lists them, read by whoever offers them.
+/// The tools of one server, replaced after each listing.
 pub(crate) struct Shelf {
     tools: RwLock<Arc<Vec<ServerTool>>>,
-    /// Counts changes of all of an agent's shelves, so that a catalog knows when it is old.
+    /// Change counter shared by all tool sets of an agent, so that the catalog knows when it is stale.
     changes: Arc<AtomicU64>,
 }
 
@@ -58,16 +56,16 @@ impl Shelf {
     }
 }
 
-/// The most left-out tools that are said one by one.
+/// Limit on skipped tools that are reported individually.
 const TOLD: usize = 32;
 
-/// Chooses what to offer of a list as its pages come, and says what not and why. Holds no more than is offered,
-/// however long the list is.
+/// Selects the tools to offer while the pages of a list arrive, and records why others are skipped. Its memory is
+/// bounded, however long the list is.
 pub(crate) struct Chooser<'a> {
     spec: &'a ServerSpec,
     chosen: Vec<ServerTool>,
     seen: HashSet<String>,
-    /// The entries of the configuration's lists that no tool has borne yet.
+    /// Config entries that have not matched a tool yet.
     unmet: Vec<&'a String>,
     notices: Vec<NoticeKind>,
     full: bool,
@@ -79,7 +77,7 @@ impl<'a> Chooser<'a> {
         Self { spec, chosen: Vec::new(), seen: HashSet::new(), unmet, notices: Vec::new(), full: false }
     }
 
-    /// Takes a page in.
+    /// Processes one page.
     pub(crate) fn page(&mut self, tools: Vec<Tool>) {
         for tool in tools {
             self.unmet.retain(|entry| !self.spec.names(entry, &tool.name));
@@ -104,21 +102,21 @@ impl<'a> Chooser<'a> {
         }
     }
 
-    /// Says that a tool cannot be offered.
+    /// Records that a tool cannot be offered.
     pub(crate) fn leave_out(&mut self, tool: String, reason: String) {
         if self.notices.len() < TOLD {
             self.notices.push(NoticeKind::ToolLeftOut { tool, reason });
         }
     }
 
-    /// Whether no more can be offered.
+    /// Whether the limit on offered tools is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
-    /// What to offer, and what to say.
+    /// The tools to offer, and the notices.
     pub(crate) fn finish(mut self) -> (Vec<ServerTool>, Vec<NoticeKind>) {
-        // Most likely a slip, and a silent one otherwise. Not said of a list that was not read to its end.
+        // An unmatched entry is most likely a typo. Not reported if the list was not read to its end.
         if !self.full {
             let unknown = self.unmet.iter().map(|entry| NoticeKind::UnknownTool { tool: quote(entry) });
             self.notices.extend(unknown);
@@ -151,7 +149,7 @@ fn describe(text: &str) -> String {
     truncate_chars(clean.trim(), limits::DESCRIPTION)
 }
 
-/// A schema that providers take: of an object, with sound `properties` and `required`, not too large.
+/// Checks a schema for what providers require: an object type, valid `properties` and `required`, a limited size.
 fn schema(mut schema: Map<String, Value>) -> Result<Value, String> {
     let told = |reason: &str| Err(format!("its input schema is invalid: {reason}"));
     match schema.get("type") {

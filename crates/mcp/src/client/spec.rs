@@ -1,58 +1,56 @@
-//! What the caller says about a server. Values only: nothing here starts or reads anything.
+//! The description of a server. Plain data: nothing here starts or reads anything.
 
 use super::limits;
 use althing_protocol::Secret;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// One MCP server as the configuration describes it.
+/// One MCP server as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
     /// The user's name for it; part of its tools' names.
     pub name: String,
-    /// How it is reached.
     pub transport: ServerTransport,
-    /// The only tools to offer, by the server's own names (`mcp__server__tool` is understood too); None offers all.
+    /// The only tools to offer, by the server's own names or as `mcp__server__tool`; None offers all.
     pub allowed_tools: Option<Vec<String>>,
-    /// Tools never to offer; wins over `allowed_tools`.
+    /// Tools never to offer; overrides `allowed_tools`.
     pub exclude_tools: Vec<String>,
-    /// How long it may take to start and list its tools.
+    /// Time to start and list its tools.
     pub start_timeout: Duration,
-    /// How long a call may go without an answer or a sign of progress.
+    /// Time that a call may take without a response or progress.
     pub call_timeout: Duration,
 }
 
 /// How a server is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerTransport {
-    /// A child process that speaks over its stdin and stdout.
+    /// A child process that communicates over stdin and stdout.
     Stdio {
         /// The program, looked up in the child's `PATH`.
         command: String,
-        /// Its arguments.
         args: Vec<String>,
-        /// Variables beside the allow-listed ones. Configs keep keys here, hence secret.
+        /// Variables in addition to the allow-listed ones. Secret, because configs put keys here.
         env: Vec<(String, Secret)>,
-        /// Where it runs; None means where we do.
+        /// The working directory; None means ours.
         cwd: Option<PathBuf>,
     },
     /// A streamable HTTP endpoint.
     Http {
-        /// Its address. May hold a key in its query, so messages only ever name its origin.
+        /// May contain a key in its query, so messages show only the origin.
         url: String,
-        /// Headers to send with every request.
+        /// Headers sent with every request.
         headers: Vec<(String, Secret)>,
     },
 }
 
 impl ServerSpec {
-    /// A child process with the usual limits and all of its tools.
+    /// A stdio server with the default limits and all of its tools.
     pub fn stdio(name: impl Into<String>, command: impl Into<String>, args: Vec<String>) -> Self {
         let transport = ServerTransport::Stdio { command: command.into(), args, env: Vec::new(), cwd: None };
         Self::new(name.into(), transport)
     }
 
-    /// An HTTP endpoint with the usual limits and all of its tools.
+    /// An HTTP server with the default limits and all of its tools.
     pub fn http(name: impl Into<String>, url: impl Into<String>) -> Self {
         Self::new(name.into(), ServerTransport::Http { url: url.into(), headers: Vec::new() })
     }
@@ -68,13 +66,13 @@ impl ServerSpec {
         }
     }
 
-    /// Whether the user wants this tool of it.
+    /// Whether the config lets this tool through.
     pub(crate) fn wants(&self, tool: &str) -> bool {
         let named = |list: &[String]| list.iter().any(|entry| self.names(entry, tool));
         !named(&self.exclude_tools) && self.allowed_tools.as_deref().is_none_or(named)
     }
 
-    /// Whether an entry of a list means this tool.
+    /// Whether a list entry names this tool.
     pub(crate) fn names(&self, entry: &str, tool: &str) -> bool {
         entry == tool
             || entry

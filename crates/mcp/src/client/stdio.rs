@@ -1,6 +1,7 @@
-//! MCP over a child's stdin and stdout: one message a line, bounded both ways.
+//! MCP over a child's stdin and stdout: one message per line, bounded in both directions.
 //!
-//! Our own instead of the library's, because a server may print what is no message, print without end, or not read.
+//! Replaces the transport of `rmcp`, because a server may print lines that are not messages, print without end, or not
+//! read its input.
 
 use super::admit::{self, LeftOut};
 use super::fate::Fate;
@@ -17,14 +18,14 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-/// The messages to and from one child.
+/// The transport to one child process.
 pub(crate) struct StdioTransport {
     lines: Lines<Box<dyn AsyncRead + Send + Unpin>>,
-    /// To the task that writes: a message is written whole or not at all, even when its sender is dropped.
+    /// Queue of the writing task: a message is written completely or not at all, even if its sender is dropped.
     outbox: mpsc::Sender<Vec<u8>>,
-    /// Messages of a batch that wait for their turn.
+    /// Messages of a batch that were not delivered yet.
     waiting: VecDeque<ServerJsonRpcMessage>,
-    /// How much noise came since the last message.
+    /// Bytes of non-MCP output since the last message.
     noise: usize,
     life: CancellationToken,
     fate: Arc<Fate>,
@@ -33,7 +34,7 @@ pub(crate) struct StdioTransport {
 }
 
 impl StdioTransport {
-    /// Takes the child's streams over. Its stdin is closed when `life` ends.
+    /// Takes over the child's streams. Its stdin is closed on `shutdown`.
     pub(crate) fn new(
         stdin: Box<dyn AsyncWrite + Send + Unpin>,
         stdout: Box<dyn AsyncRead + Send + Unpin>,
@@ -55,7 +56,7 @@ impl StdioTransport {
         }
     }
 
-    /// Takes one line in; false when the server is to be given up.
+    /// Processes one line. Returns false if the server has to be stopped.
     fn take(&mut self, line: &[u8]) -> bool {
         if line.iter().all(u8::is_ascii_whitespace) {
             return true;
@@ -87,7 +88,7 @@ impl Transport<RoleClient> for StdioTransport {
         }
     }
 
-    /// The next message; None when the server has ended or is given up. Safe to drop at any point.
+    /// The next message; None when the server has ended or has to be stopped. Cancel-safe.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             if let Some(message) = self.waiting.pop_front() {
@@ -123,15 +124,15 @@ impl Transport<RoleClient> for StdioTransport {
 }
 
 impl Drop for StdioTransport {
-    /// A handshake that is given up drops the transport without closing it, perhaps with the writing task stuck in a
-    /// pipe that nobody reads.
+    /// An aborted handshake drops the transport without closing it, possibly while the writing task is blocked on a
+    /// full pipe.
     fn drop(&mut self) {
         self.life.cancel();
     }
 }
 
-/// Writes messages until there are no more, the server no longer reads, or its life is over. Ending closes its stdin;
-/// a server that does not read is of no use, so its life ends with that.
+/// Writes messages until the channel closes, writing fails, or shutdown starts. Returning closes the child's stdin. A
+/// server that does not read its input is useless, so a failed write starts the shutdown.
 async fn write(
     mut stdin: Box<dyn AsyncWrite + Send + Unpin>,
     mut inbox: mpsc::Receiver<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Owns a server's process: sees its end, and ends it step by step when it is no longer wanted.
+//! Owns a server's process: waits for its end, and stops it step by step on shutdown.
 
 use super::limits;
 use super::spawn::ServerProcess;
@@ -7,28 +7,28 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-/// The hold on a supervised process. It ends when `life` does, which also closes its stdin.
+/// Handle to a supervised process, which is stopped when `shutdown` is cancelled.
 pub(crate) struct Supervised {
     ended: watch::Receiver<Option<String>>,
 }
 
 impl Supervised {
-    /// Takes the process over. The task outlives this handle so that the end stays graceful; if the runtime goes
-    /// first, the process is dropped with the task, which kills it.
+    /// Takes over the process. The task outlives this handle, so that the process can end gracefully. If the runtime
+    /// ends first, the task is dropped with the process, which kills it.
     pub(crate) fn start(process: Box<dyn ServerProcess>, life: CancellationToken, grace: Duration) -> Self {
         let (say, ended) = watch::channel(None);
         tokio::spawn(async move {
             let how = see_to_end(process, &life, grace).await;
             say.send_replace(Some(how));
-            // Its pipes end with it, unless something that escaped its group still holds them. Nothing more is to be
-            // expected of those after a moment for what is left to read.
+            // Its pipes close when it ends, unless a descendant that left its process group holds them open. Leave a
+            // moment to read the remaining output, then stop reading.
             sleep(limits::FATE).await;
             life.cancel();
         });
         Self { ended }
     }
 
-    /// How it ended; waits for that.
+    /// Waits for the end and returns how the process ended.
     pub(crate) async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         match ended.wait_for(Option::is_some).await {
@@ -51,7 +51,7 @@ async fn see_to_end(
         Some(how) => how,
         None => end(process.as_mut(), grace).await,
     };
-    // What it started and left behind still holds its pipes.
+    // Children that it left behind still hold its pipes open.
     process.kill();
     how
 }

@@ -1,7 +1,7 @@
-//! Endpoints: offers one agent's tools to the one program that works as that agent, over streamable HTTP.
+//! Endpoints: offer one agent's tools over streamable HTTP to the CLI agent that works as that agent.
 //!
-//! Every endpoint has a path and a token of its own; all share one listener. A token is good for its endpoint only, and
-//! only while the endpoint is open: an agent can never act as another, nor after its time.
+//! Every endpoint has its own path and token; all share one listener. A token is valid only for its endpoint and only
+//! while the endpoint is open, so that one agent cannot act as another or after its call has ended.
 
 mod tools;
 
@@ -19,16 +19,16 @@ use tools::Tools;
 
 pub(crate) use tools::offer;
 
-/// Opens endpoints. Listens from the first one on, on a port that the system chooses; dropping it closes everything.
+/// Opens endpoints. Listens on a free port from the first endpoint on; dropping it closes everything.
 pub struct AgentEndpoints {
     limits: WebLimits,
     doors: Arc<Doors>,
-    /// The async lock lets only one of those who come first bind.
+    /// An async lock, so that concurrent first callers bind only once.
     listener: tokio::sync::Mutex<Option<Listener>>,
 }
 
 impl AgentEndpoints {
-    /// Nothing listens yet.
+    /// Creates the service. Nothing listens yet.
     pub fn new(limits: WebLimits) -> Self {
         Self { limits, doors: Arc::default(), listener: tokio::sync::Mutex::new(None) }
     }
@@ -54,7 +54,7 @@ impl AgentEndpoints {
         let (listed, end) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         let tools = Tools::new(specs, calls, listed.clone(), end.clone(), self.limits.keep_alive);
         let config = StreamableHttpServerConfig::default()
-            // Every request stands for itself: no session to expire, and a lost connection ends its call.
+            // Stateless: no session to expire, and a lost connection ends its call.
             .with_legacy_session_mode(false)
             .with_sse_keep_alive(Some(self.limits.keep_alive))
             .with_sse_retry(None)
@@ -92,7 +92,7 @@ impl Endpoints for AgentEndpoints {
     }
 }
 
-/// The open endpoints by their paths.
+/// The open endpoints by path.
 #[derive(Default)]
 struct Doors {
     // Never held across an await.
@@ -122,7 +122,7 @@ struct OpenEndpoint {
     token: Secret,
     listed: Arc<AtomicBool>,
     doors: Arc<Doors>,
-    /// Ends the calls that are under way.
+    /// Cancels running calls when dropped.
     _end: DropGuard,
 }
 

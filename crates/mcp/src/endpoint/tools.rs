@@ -1,4 +1,4 @@
-//! What an endpoint answers: the list of its tools, and their calls.
+//! Serves an endpoint's tool list and tool calls.
 
 use crate::pulse;
 use althing_protocol::{EndpointHandler, ToolCall, ToolOutcome, ToolSpec};
@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Tools {
     offered: Arc<[Tool]>,
     calls: Arc<dyn EndpointHandler>,
-    /// Whether somebody has asked for the list.
+    /// Whether the tools have been listed.
     listed: Arc<AtomicBool>,
-    /// Set when the endpoint is closed.
+    /// Cancelled when the endpoint is closed.
     end: CancellationToken,
-    /// How many calls there were: what they are named by.
+    /// Number of calls so far, from which call ids are made.
     count: Arc<AtomicU64>,
     pulse: Duration,
 }
@@ -51,10 +51,10 @@ impl Tools {
     }
 }
 
-/// A tool as MCP offers it.
+/// A tool in MCP's format.
 pub(crate) fn offer(spec: ToolSpec) -> Tool {
     let serde_json::Value::Object(schema) = spec.parameters else {
-        // Our own tools always have a schema; one without takes nothing.
+        // Our own tools always have a schema; a tool without one takes no arguments.
         let nothing = serde_json::Map::from_iter([("type".to_owned(), "object".into())]);
         return Tool::new(spec.name, spec.description, nothing);
     };

@@ -1,6 +1,6 @@
-//! Asks the person at the client before a run starts, where the config wants that.
+//! Asks the client's user before a run starts, if the config requires approval.
 //!
-//! A client's call counts as approved otherwise: whoever configured the server there has its own approval of tool calls.
+//! Without that requirement a call counts as approved: the client has its own approval of tool calls.
 
 use althing_protocol::LaunchRun;
 use rmcp::RoleServer;
@@ -12,29 +12,30 @@ use rmcp::service::RequestContext;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};
 
-/// What became of the question.
+/// The outcome of asking.
 pub(super) enum Approval {
     Given,
     /// With the reason, for the client's model.
     Denied(String),
-    /// The client has to ask and call again.
+    /// The client has to ask its user and repeat the call.
     Ask(Box<InputRequiredResult>),
 }
 
-/// The questions that clients of the newest revision have open: they ask and then call again.
+/// Open questions to clients of the newest revision, which ask the user and then repeat the call.
 #[derive(Default)]
 pub(super) struct Approvals {
-    /// By the state that the client sends back: what was asked about. An answer is good for exactly that, once.
+    /// The run that was asked about, by the state that the client sends back. An answer is valid once, for exactly that
+    /// run.
     open: Mutex<HashMap<String, LaunchRun>>,
 }
 
-/// How many questions may be open at once; a client that asks for more and never answers loses the others.
+/// Limit on open questions. A client that exceeds it without answering loses the open ones.
 const MOST_OPEN: usize = 256;
 
 const KEY: &str = "approve";
 
 impl Approvals {
-    /// Asks about a run, by whichever way the client has.
+    /// Asks about a run in the way that the client supports.
     pub(super) async fn ask(
         &self,
         launch: &LaunchRun,
@@ -112,8 +113,8 @@ fn judged(answer: &ElicitResult) -> Approval {
     }
 }
 
-/// The run, exactly as it would be started. Accepting is the answer: there is nothing to fill in.
-/// What cannot be shown is not asked.
+/// Shows the run exactly as it would be started. Accepting is the answer; there is nothing to fill in. A run that
+/// cannot be shown is not asked about.
 fn question(launch: &LaunchRun) -> Result<ElicitRequestParams, String> {
     let all = serde_json::to_string_pretty(launch)
         .map_err(|error| format!("the run cannot be shown for approval: {error}"))?;

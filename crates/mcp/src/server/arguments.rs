@@ -1,18 +1,18 @@
-//! Checks a call's arguments against the tool's own schema, so that a client is told which parameter is wrong and what it
-//! may have meant. Pure.
+//! Checks a call's arguments against the tool's schema, so that the client learns which parameter is wrong and what may
+//! have been meant. Pure.
 //!
-//! It knows the part of JSON Schema that tools use (`type`, `enum`, `properties`, `required`, `items`,
-//! `additionalProperties`); what it does not know it lets through, and deserialising has the last word.
+//! Supports the part of JSON Schema that the tools use (`type`, `enum`, `properties`, `required`, `items`,
+//! `additionalProperties`). Other keywords are ignored here; deserialization has the last word.
 
 use althing_text::did_you_mean;
 use rmcp::model::JsonObject;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Gives the arguments as what the tool works with, or every problem in one text.
+/// Parses the arguments, or returns all problems in one text.
 pub(super) fn parse<T: DeserializeOwned>(schema: &Value, arguments: Option<JsonObject>) -> Result<T, String> {
     let mut arguments = arguments.unwrap_or_default();
-    // Many clients fill in null for what they leave out.
+    // Many clients send null for omitted parameters.
     arguments.retain(|_, value| !value.is_null());
     let arguments = Value::Object(arguments);
     let mut problems = Vec::new();
@@ -23,7 +23,7 @@ pub(super) fn parse<T: DeserializeOwned>(schema: &Value, arguments: Option<JsonO
     serde_json::from_value(arguments).map_err(|error| error.to_string())
 }
 
-/// The nearest of the known names as a question, or all of them.
+/// The nearest known name as a question, or all known names.
 pub(super) fn suggestion(name: &str, known: &[&str]) -> String {
     let question = did_you_mean(name, known.iter().copied());
     question.unwrap_or_else(|| format!("there are: {}", known.join(", ")))

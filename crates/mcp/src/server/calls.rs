@@ -1,4 +1,4 @@
-//! Carries out the calls of the six tools.
+//! Executes calls of the six tools.
 
 use super::Server;
 use super::approval::Approval;
@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// How long `cancel_run` waits to tell how the run ended.
+/// How long `cancel_run` waits for the run to end.
 const CANCEL_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Deserialize)]
@@ -42,13 +42,13 @@ struct AnswerArguments {
     decision: Decision,
 }
 
-/// A tool's own failure: the client's model is to read it.
+/// A failure of the tool itself, for the client's model.
 pub(super) fn failed(reason: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason.into())])
 }
 
 impl Server {
-    /// Carries out one call. Only a call that was cancelled is an error of the protocol.
+    /// Executes one call. Only cancellation is a protocol error.
     pub(super) async fn call(
         &self,
         request: CallToolRequestParams,
@@ -109,7 +109,7 @@ impl Server {
         tokio::select! {
             biased;
             () = context.ct.cancelled() => {
-                // Whoever takes back the call takes back the run.
+                // Cancelling the call cancels the run.
                 let _ = self.runs.cancel(&run).await;
                 Err(cancelled())
             }
@@ -117,7 +117,7 @@ impl Server {
         }
     }
 
-    /// Waits for a run, and says what became of it.
+    /// Waits for a run and returns its result or status.
     async fn wait(
         &self,
         run: &str,
@@ -198,7 +198,7 @@ impl Server {
         Ok(CallToolResult::structured(json!({"run_id": run_id, "answered": true})))
     }
 
-    /// What to say of a run that is not there.
+    /// The error for an unknown run id.
     pub(super) async fn unknown(&self, run: &str) -> String {
         let known = self.runs.list(100).await;
         let near = nearest(run, known.iter().map(|view| view.run_id.as_str()));
@@ -214,7 +214,7 @@ fn cancelled() -> ErrorData {
     ErrorData::internal_error("the call was cancelled", None)
 }
 
-/// A result, the same object as everywhere.
+/// The result of a run, in the format used everywhere.
 pub(super) fn ended(outcome: &RunOutcome) -> CallToolResult {
     let value = match serde_json::to_value(outcome) {
         Ok(value) => value,
@@ -238,7 +238,7 @@ fn running(run: &str) -> CallToolResult {
     told
 }
 
-/// A run in brief, as clients read it.
+/// A run's summary as clients receive it.
 pub(super) fn in_brief(view: &RunSummary) -> Value {
     let status = view.status.map_or_else(|| json!("running"), |status| json!(status));
     json!({

@@ -1,4 +1,4 @@
-//! Waits for a run on behalf of a client, and tells it of the run's progress meanwhile.
+//! Waits for a run on behalf of a client, and reports the run's progress meanwhile.
 
 use super::runs::{RunFeed, RunOutcome, RunUpdate};
 use althing_protocol::Interaction;
@@ -8,22 +8,19 @@ use rmcp::service::RequestContext;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// What became of a wait.
 pub(super) enum Waited {
-    /// The run has ended.
     Ended(Box<RunOutcome>),
-    /// It cannot go on without an answer.
+    /// The run cannot continue without an answer.
     Question(Box<Interaction>),
-    /// It is still under way.
     StillRunning,
 }
 
-/// Tells a client of progress, if it asked to be told.
+/// Sends progress notifications, if the client asked for them.
 pub(super) struct Teller<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,
     told: f64,
-    /// What to repeat when nothing new is to be told: silence would end the call on some clients.
+    /// Repeated when there is nothing new, because some clients abort a call after silence.
     last: String,
 }
 
@@ -42,12 +39,12 @@ impl<'a> Teller<'a> {
         let Some(token) = self.token.clone() else { return };
         self.told += 1.0;
         let told = ProgressNotificationParam::new(token, self.told).with_message(self.last.clone());
-        // A client that is gone needs no telling.
+        // An error means that the client is gone.
         let _ = self.context.peer.notify_progress(told).await;
     }
 }
 
-/// Follows a run until it has ended, waits for an answer, or the time is up.
+/// Follows a run until it ends, needs an answer, or the time is up.
 pub(super) async fn follow(
     feed: &mut dyn RunFeed,
     at_most: Duration,
@@ -67,7 +64,7 @@ pub(super) async fn follow(
         };
         match news {
             RunUpdate::Line(line) => teller.line(line).await,
-            // Without a countdown it would wait for ever.
+            // A question without a countdown would wait forever.
             RunUpdate::Question(interaction) if interaction.countdown.is_none() => {
                 return Waited::Question(interaction);
             }

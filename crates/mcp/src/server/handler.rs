@@ -1,4 +1,4 @@
-//! What the server answers to each method of the protocol.
+//! Implements the methods of the MCP protocol.
 
 use super::Server;
 use super::resources::templates;
@@ -12,10 +12,10 @@ use rmcp::model::{
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
 
-/// The prompt that hands out the guidance.
+/// The prompt that returns the guidance.
 const PROMPT: &str = "orchestrate";
 
-/// Who carries a connection: one `Server` serves them all.
+/// The handler of a connection. All connections share one `Server`.
 #[derive(Clone)]
 pub(super) struct Handler(pub(super) std::sync::Arc<Server>);
 

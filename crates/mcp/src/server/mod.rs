@@ -1,7 +1,7 @@
-//! The MCP server: `launch_run` and what goes with it, for any MCP client, over stdio and streamable HTTP.
+//! The MCP server: `launch_run` and its companion tools for any MCP client, over stdio and streamable HTTP.
 //!
-//! It starts nothing itself: a `RunService` does. It never waits longer than a client can bear, and says so when a run
-//! goes on.
+//! It starts runs through a `RunService`. It waits for a run no longer than clients tolerate, and then returns that the
+//! run is still running.
 
 mod approval;
 mod arguments;
@@ -32,27 +32,27 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tools::Offered;
 
-/// The path at which HTTP clients are served.
+/// The path for HTTP clients.
 const PATH: &str = "/mcp";
 
-/// How long a session of an HTTP client is kept without a request: few clients say when they go.
+/// How long an idle session of an HTTP client is kept, because few clients end their session.
 const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// How the server behaves.
+/// Options of the server.
 #[derive(Clone, Debug)]
 pub struct ServeOptions {
-    /// How to use `launch_run` well: the server's instructions, and its prompt.
+    /// How to use `launch_run` well; sent as the server's instructions and as its prompt.
     pub guidance: String,
-    /// How long `launch_run` and `run_result` wait for a run's end at most.
+    /// How long `launch_run` and `run_result` wait for the run to end.
     pub wait: Duration,
     /// Whether a person must approve every run.
     pub require_approval: bool,
-    /// How often a client that waits is told that its call is alive.
+    /// Interval of keepalive progress notifications.
     pub pulse: Duration,
 }
 
 impl ServeOptions {
-    /// The usual behaviour, with this guidance.
+    /// The default options, with this guidance.
     pub fn new(guidance: impl Into<String>) -> Self {
         Self {
             guidance: guidance.into(),
@@ -63,7 +63,7 @@ impl ServeOptions {
     }
 }
 
-/// What all connections share.
+/// State shared by all connections.
 struct Server {
     runs: Arc<dyn RunService>,
     options: ServeOptions,
@@ -72,35 +72,35 @@ struct Server {
     tasks: TaskManager,
 }
 
-/// The MCP server. Cloning it shares its tasks and open approvals.
+/// The MCP server. Clones share tasks and open approvals.
 #[derive(Clone)]
 pub struct McpServer(Arc<Server>);
 
 impl McpServer {
-    /// A server that starts and knows runs through `runs`.
+    /// A server that starts and finds runs through `runs`.
     pub fn new(runs: Arc<dyn RunService>, options: ServeOptions) -> Self {
         let tools = tools::all(&*runs);
         let (approvals, tasks) = (Approvals::default(), TaskManager::new());
         Self(Arc::new(Server { runs, options, tools, approvals, tasks }))
     }
 
-    /// Serves one client over a pair of pipes, until it closes its end. Dropping the future ends the connection.
+    /// Serves one client over a pair of pipes until the client closes its end. Dropping the future ends the connection.
     pub async fn serve_pipes(
         &self,
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Result<(), String> {
-        // Boxed: the handshake's future is large.
+        // Boxed because the future of the handshake is large.
         let running = match Box::pin(Handler(self.0.clone()).serve((input, output))).await {
             Ok(running) => running,
-            // A client that goes before it has said anything is no failure of ours.
+            // A client that disconnects before sending anything is not an error.
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(format!("the client does not speak MCP: {error}")),
         };
         running.waiting().await.map(drop).map_err(|error| format!("the connection ended badly: {error}"))
     }
 
-    /// Serves clients over streamable HTTP on the loopback, to whoever brings the token; a fresh one where None is given.
+    /// Serves clients that present the token over streamable HTTP on the loopback interface. None generates a token.
     pub async fn listen(
         &self,
         address: SocketAddr,
@@ -127,8 +127,7 @@ impl McpServer {
     fn over_http(&self, address: SocketAddr, limits: &WebLimits, end: CancellationToken) -> Arc<dyn Service> {
         let mut sessions = LocalSessionManager::default();
         sessions.session_config.keep_alive = Some(SESSION);
-        // No empty event first, which would let a client take up a broken stream again: gemini's client ends the
-        // connection over it.
+        // Omit the initial empty event for resuming a stream: Gemini CLI's client closes the connection on it.
         sessions.session_config.sse_retry = None;
         let config = StreamableHttpServerConfig::default()
             .with_sse_retry(None)
@@ -141,7 +140,7 @@ impl McpServer {
     }
 }
 
-/// The server while it listens; dropping it ends every connection.
+/// A listening server; dropping it ends every connection.
 pub struct McpListener {
     url: String,
     token: Secret,
@@ -150,12 +149,11 @@ pub struct McpListener {
 }
 
 impl McpListener {
-    /// Where it listens.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What clients must send as bearer token.
+    /// The bearer token that clients must send.
     pub fn token(&self) -> &Secret {
         &self.token
     }

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 const RUNS: &str = "althing://runs";
 
-/// How many runs are listed as resources; older ones can still be read.
+/// Number of runs listed as resources; older ones can still be read.
 const LISTED: usize = 20;
 
-/// What an address names.
+/// A parsed resource URI.
 #[derive(Debug, PartialEq, Eq)]
 enum Named<'a> {
     Runs,

@@ -1,4 +1,4 @@
-//! Runs as MCP tasks, for clients that can poll instead of waiting.
+//! Runs as MCP tasks, for clients that poll instead of waiting.
 
 use super::calls::ended;
 use super::runs::{RunFeed, RunService, RunUpdate};
@@ -7,10 +7,10 @@ use rmcp::model::{CreateTaskResult, MetaObject};
 use rmcp::task_manager::{TaskContext, TaskExit, TaskManager, TaskOptions};
 use std::sync::Arc;
 
-/// How often a client should ask.
+/// The suggested polling interval, in milliseconds.
 const POLL: u64 = 1000;
 
-/// Turns a run that was started into a task. Its id is in the task's metadata, for `run_status` and the others.
+/// Creates a task for a started run. The task's metadata contains the run id, for `run_status` and the other tools.
 pub(super) fn start(
     tasks: &TaskManager,
     runs: Arc<dyn RunService>,
@@ -18,7 +18,7 @@ pub(super) fn start(
     feed: Box<dyn RunFeed>,
 ) -> CreateTaskResult {
     let options = TaskOptions::new()
-        // A run takes as long as it takes, and its result is kept.
+        // Runs have no time limit, and their results are stored.
         .with_ttl_ms(None)
         .with_poll_interval_ms(POLL)
         .with_status_message(format!("run {run} is under way"));
@@ -43,7 +43,7 @@ async fn follow(
             biased;
             () = context.cancelled(), if !asked_to_stop => {
                 asked_to_stop = true;
-                // Its end tells, whatever the cancelling said.
+                // An error is ignored: the run's end reports the outcome.
                 let _ = runs.cancel(&run).await;
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The six tools: their names, what clients are told of them, their parameters.
+//! The definitions of the six tools: names, descriptions, parameters.
 
 use super::runs::RunService;
 use crate::endpoint::offer;
@@ -13,7 +13,7 @@ pub(super) const LIST: &str = "list_runs";
 pub(super) const CANCEL: &str = "cancel_run";
 pub(super) const ANSWER: &str = "answer_interaction";
 
-/// A tool with everything that there is to say of it.
+/// A tool definition.
 pub(super) struct Offered {
     pub(super) spec: ToolSpec,
     reads_only: bool,
@@ -73,7 +73,7 @@ fn run_only() -> Value {
     with_run(&json!({}), &[])
 }
 
-/// Parameters with `run_id` first.
+/// A parameter schema that starts with `run_id`.
 fn with_run(others: &Value, required: &[&str]) -> Value {
     let id =
         json!({"type": "string", "description": "The run's id, as `launch_run` and `list_runs` give it."});
@@ -83,7 +83,7 @@ fn with_run(others: &Value, required: &[&str]) -> Value {
     json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required})
 }
 
-/// The parameters of an answer: those of `Decision`, in its own words.
+/// The parameters of `answer_interaction`, which mirror `Decision`.
 fn decision() -> Value {
     let text = |description: &str| json!({"type": "string", "description": description});
     let others = json!({
@@ -105,7 +105,7 @@ fn decision() -> Value {
 }
 
 impl Offered {
-    /// As MCP offers it.
+    /// The definition in MCP's format.
     pub(super) fn tool(&self) -> Tool {
         let hints = ToolAnnotations::new().read_only(self.reads_only);
         offer(self.spec.clone()).with_annotations(hints)

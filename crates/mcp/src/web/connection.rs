@@ -1,7 +1,7 @@
 //! One connection: one request, checked, read within its limits, answered.
 //!
-//! A connection serves one request only: on the loopback a new one costs nothing, and so no client can send its next
-//! request into a connection that we are just closing.
+//! A connection serves a single request. On the loopback interface a new connection is cheap, and a client cannot send
+//! its next request into a connection that is being closed.
 
 use super::limits::LINGER;
 use super::{Answer, Site, WebLimits, early, gate};
@@ -23,21 +23,21 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// What a connection needs to know.
+/// What every connection of a listener shares.
 pub(super) struct Host {
     pub(super) address: SocketAddr,
     pub(super) limits: WebLimits,
     pub(super) site: Arc<dyn Site>,
 }
 
-/// What becomes of a stranger: whoever has not brought a request that was let in.
+/// The state of a connection until its request is admitted.
 #[derive(Clone, Default)]
 pub(super) struct Stranger {
-    /// Its head came: from here on the limit of its body holds.
+    /// The request head has arrived; from now on the body limit applies.
     head: CancellationToken,
-    /// Its request was let in: it is no stranger any more.
+    /// The request was admitted, or the connection has ended.
     pub(super) admitted: CancellationToken,
-    /// There are too many of them: it has to go.
+    /// Cancelled to close the connection because there are too many unauthenticated ones.
     pub(super) out: CancellationToken,
 }
 
@@ -53,7 +53,7 @@ pub(super) async fn serve(stream: TcpStream, host: Arc<Host>, stranger: Stranger
     });
     let mut connection = http1::Builder::new()
         .keep_alive(false)
-        // The head's limit is ours: hyper would cut the connection without a word.
+        // The head limit is enforced below, because hyper would close the connection without a response.
         .header_read_timeout(None)
         .timer(TokioTimer::new())
         .serve_connection(TokioIo::new(stream), service);
@@ -67,7 +67,7 @@ pub(super) async fn serve(stream: TcpStream, host: Arc<Host>, stranger: Stranger
         let late = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         let _ = stream.write_all(late).await;
     }
-    // Cutting a caller off while it still sends could cost it the answer.
+    // Closing the socket while the client still sends could reset the connection before it reads the response.
     let _ = stream.shutdown().await;
     let _ = timeout(LINGER, async {
         let mut rest = vec![0u8; 16 * 1024];
@@ -76,7 +76,7 @@ pub(super) async fn serve(stream: TcpStream, host: Arc<Host>, stranger: Stranger
     .await;
 }
 
-/// Comes about when a stranger has to go: its head took too long, or there are too many strangers.
+/// Resolves when the connection has to be closed: its head took too long, or it was evicted.
 async fn too_late(stranger: &Stranger, limit: Duration) {
     tokio::select! {
         biased;

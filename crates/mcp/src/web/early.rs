@@ -1,7 +1,7 @@
-//! Begins to answer before the answer is there.
+//! Starts an HTTP response before the answer is available.
 //!
-//! A tool call may take an hour, and clients give up on a connection that stays silent (gemini after one minute, opencode
-//! after five). So an answer that is not there at once becomes an event stream that says nothing yet but stays alive.
+//! A tool call may take an hour, and clients abandon a silent connection (Gemini CLI after one minute, opencode after
+//! five). An answer that is not available at once therefore becomes an event stream with keepalive comments.
 
 use super::{Answer, WebLimits};
 use althing_protocol::BoxFuture;
@@ -18,7 +18,8 @@ use tokio::time::timeout;
 
 type Part = Result<Frame<Bytes>, Infallible>;
 
-/// Gives the answer if it comes soon, else a stream that it will come in. Only for those who read event streams.
+/// Returns the answer if it arrives soon, else an event stream that will carry it. Only for clients that accept event
+/// streams.
 pub(super) async fn answer(mut coming: BoxFuture<'static, Answer>, limits: &WebLimits) -> Answer {
     match timeout(limits.first_byte, &mut coming).await {
         Ok(answer) => answer,
@@ -35,7 +36,7 @@ fn begun(coming: BoxFuture<'static, Answer>, keep_alive: Duration) -> Answer {
     response
 }
 
-/// The event stream's way of saying nothing.
+/// An SSE comment, which carries no data.
 fn nothing() -> Frame<Bytes> {
     Frame::data(Bytes::from_static(b":\n\n"))
 }
@@ -56,7 +57,8 @@ fn rest(coming: BoxFuture<'static, Answer>, keep_alive: Duration) -> impl Stream
                     let json = String::from_utf8_lossy(&whole.to_bytes()).replace(['\r', '\n'], " ");
                     Some((Ok(Frame::data(format!("data: {json}\n\n").into())), Stage::Over))
                 }
-                // Nothing that an event stream could hold: its end says that there is no answer.
+                // This response does not fit an event stream; ending the stream tells the client that there is no
+                // answer.
                 Ok(_) => None,
                 Err(_) => Some((Ok(nothing()), Stage::Waiting(coming))),
             },

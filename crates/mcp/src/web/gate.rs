@@ -1,7 +1,7 @@
-//! Who is let in: the checks of a request's head. Pure.
+//! Access checks of a request head. Pure.
 //!
-//! A page in a browser can send requests to the loopback, and by rebinding a name of its own make them look local; it can
-//! neither set the Host that a direct caller sends nor know the token.
+//! A web page can send requests to the loopback interface and, through DNS rebinding, make them look local. It can
+//! neither set the Host header that a direct client sends nor know the token.
 
 use althing_protocol::Secret;
 use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};
@@ -10,20 +10,20 @@ use http::{HeaderMap, StatusCode};
 use sha2::{Digest, Sha256};
 use std::net::SocketAddr;
 
-/// A bearer token by its digest, so that comparing two takes the same time whatever they share.
+/// A bearer token, stored as its digest so that comparison time does not depend on the token.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Token([u8; 32]);
 
 impl Token {
-    /// The digest of a token as it is sent.
+    /// Hashes a token as sent by a client.
     pub(crate) fn of(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
-    /// A new token of 256 random bits, as text.
+    /// A new random token of 256 bits, as text.
     pub(crate) fn fresh() -> Result<Secret, String> {
         let mut bits = [0u8; 32];
-        // The one source of good randomness that is in the tree on every system.
+        // rustls' provider is the secure random source that the dependency tree already contains on every platform.
         rustls::crypto::ring::default_provider()
             .secure_random
             .fill(&mut bits)
@@ -32,7 +32,7 @@ impl Token {
     }
 }
 
-/// Checks where a request thinks it goes and where it comes from, and gives the token it brings.
+/// Checks Host, request target and Origin, and returns the token.
 pub(super) fn check(parts: &Parts, address: SocketAddr) -> Result<Token, StatusCode> {
     let host = only(&parts.headers, &HOST).ok_or(StatusCode::FORBIDDEN)?;
     if !is_ours(host, address) {
@@ -56,7 +56,7 @@ pub(super) fn check(parts: &Parts, address: SocketAddr) -> Result<Token, StatusC
     }
 }
 
-/// A header that is there exactly once, as text.
+/// The value of a header that occurs exactly once.
 fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut all = headers.get_all(name).iter();
     match (all.next(), all.next()) {
@@ -65,7 +65,7 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     }
 }
 
-/// Whether a `host:port` names the very address we listen on.
+/// Whether a `host:port` names the address that we listen on.
 fn is_ours(authority: &str, address: SocketAddr) -> bool {
     let authority = authority.to_ascii_lowercase();
     let port = address.port();

@@ -1,23 +1,22 @@
-//! What a caller may take of us before it is turned away.
+//! Limits on what clients of a listener may use.
 
 use std::time::Duration;
 
-/// The limits of a listener.
 #[derive(Clone, Copy, Debug)]
 pub struct WebLimits {
-    /// How long the head of a request may take.
+    /// Time limit for the request head.
     pub head: Duration,
-    /// How long its body may take.
+    /// Time limit for the request body.
     pub body: Duration,
-    /// How large its body may be, in bytes.
+    /// Size limit of the request body.
     pub body_bytes: usize,
-    /// How many connections may be open at once; further ones wait.
+    /// Limit on open connections; further ones wait.
     pub connections: usize,
-    /// How many of them may be without a request that was let in; one more, and the oldest is turned away.
+    /// Limit on connections without an admitted request. Beyond it, the oldest is closed.
     pub strangers: usize,
-    /// After how long without an answer its stream is begun, so that no client takes us for dead.
+    /// How long to wait for an answer before starting an event stream, so that the client does not time out.
     pub first_byte: Duration,
-    /// How often a silent stream shows that it is alive.
+    /// Interval of keepalive comments on a silent stream.
     pub keep_alive: Duration,
 }
 
@@ -35,8 +34,8 @@ impl Default for WebLimits {
     }
 }
 
-/// How long a refused caller is given to read the refusal before the connection is cut.
+/// How long a refused client may take to read the refusal before the connection is closed.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
 
-/// How long to wait after the system would not give us a connection (no descriptors left, mostly).
+/// Pause after `accept` fails, usually because no file descriptors are left.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

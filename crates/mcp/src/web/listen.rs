@@ -1,4 +1,4 @@
-//! The listening socket: takes connections, as many as there is room for, and ends them all when it is dropped.
+//! The listening socket: accepts connections up to a limit, and closes them all when it is dropped.
 
 use super::connection::{self, Host, Stranger};
 use super::limits::ACCEPT_PAUSE;
@@ -10,14 +10,14 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-/// A socket that listens on the loopback; dropping it closes it and every connection.
+/// A socket that listens on the loopback interface. Dropping it closes it and every connection.
 pub(crate) struct Listener {
     address: SocketAddr,
     accepting: JoinHandle<()>,
 }
 
 impl Listener {
-    /// Listens; `make` is told the address and says who answers there.
+    /// Binds the socket; `make` receives the bound address and returns the router.
     pub(crate) async fn bind(
         address: SocketAddr,
         limits: WebLimits,
@@ -40,12 +40,11 @@ impl Listener {
         Ok(Self { address, accepting: tokio::spawn(accept(listener, host)) })
     }
 
-    /// Where it listens.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Whether it still does: it ends with the runtime that it was made in.
+    /// Whether it still accepts connections: it stops with the runtime that it was created in.
     pub(crate) fn is_up(&self) -> bool {
         !self.accepting.is_finished()
     }
@@ -58,7 +57,7 @@ impl Drop for Listener {
 }
 
 async fn accept(listener: TcpListener, host: Arc<Host>) {
-    // Dropped with this future, and every connection with it.
+    // Dropping this future drops the set, which aborts every connection.
     let mut connections = JoinSet::new();
     let mut strangers: VecDeque<Stranger> = VecDeque::new();
     loop {
@@ -71,11 +70,11 @@ async fn accept(listener: TcpListener, host: Arc<Host>) {
             sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // A small answer must not wait for an acknowledgement of the one before.
+        // Disable Nagle's algorithm: a small response must not wait for an acknowledgement.
         let _ = stream.set_nodelay(true);
         strangers.retain(|stranger| !stranger.admitted.is_cancelled());
         while strangers.len() >= host.limits.strangers {
-            // The oldest goes: whoever means well has long sent its request.
+            // Evict the oldest: a well-behaved client has long sent its request.
             if let Some(oldest) = strangers.pop_front() {
                 oldest.out.cancel();
             }
@@ -85,7 +84,7 @@ async fn accept(listener: TcpListener, host: Arc<Host>) {
         let host = host.clone();
         connections.spawn(async move {
             connection::serve(stream, host, stranger.clone()).await;
-            // Gone, which is as good as let in for those who count strangers.
+            // The connection has ended, so it no longer counts as unauthenticated.
             stranger.admitted.cancel();
         });
     }

@@ -1,8 +1,8 @@
-//! Listening: one small HTTP/1.1 server under everything that Althing offers over HTTP.
+//! One small HTTP/1.1 server for everything that Althing offers over HTTP.
 //!
-//! Only ever on the loopback, and nobody is heard without the right token, Host and Origin. It knows nothing of tools:
-//! a `Site` says who answers at a path. It exists because `rmcp` checks neither tokens nor (by itself) origins, and
-//! leaves slow and countless connections to others.
+//! It listens on the loopback interface only and requires the right token, Host and Origin. It knows nothing about
+//! tools: a `Router` maps paths to services. It exists because `rmcp` checks neither tokens nor, by default, origins,
+//! and does not limit slow or numerous connections.
 
 mod connection;
 mod early;
@@ -25,18 +25,17 @@ use rmcp::transport::streamable_http_server::SessionManager;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-/// An answer, whole or streaming.
+/// A response, complete or streaming.
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// Says who answers where.
+/// Maps requests to services.
 pub(crate) trait Site: Send + Sync + 'static {
-    /// Who answers at this path to a bearer of this token; None: nobody does, whatever the reason.
+    /// The service for this path and token; None if there is none, for whatever reason.
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>>;
 }
 
-/// Answers requests that were let in. Dropping the future, or the answer's body, cancels what the request began.
+/// Answers admitted requests. Dropping the future, or the body of the response, cancels the request.
 pub(crate) trait Service: Send + Sync {
-    /// Answers one.
     fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, Answer>;
 }
 

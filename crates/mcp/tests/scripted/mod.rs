@@ -1,8 +1,8 @@
-//! A `RunService` whose runs do what their task says, for the tests and for the example that serves it.
+//! A `RunService` whose runs follow instructions in their task, for the tests and for the example that serves it.
 //!
-//! `say X` ends at once with X; `take MS X` tells four steps of its progress within that time and ends with X; `ask` waits
-//! for an answer and gives it back; `offer` does the same, but would go on by itself in an hour; `hold` runs until it is
-//! cancelled; `fail X` fails; `refuse X` is not started.
+//! `say X` ends at once with X; `take MS X` reports four steps of progress within that time and ends with X; `ask`
+//! waits for an answer and returns it; `offer` does the same, with a default that applies after an hour; `hold` runs
+//! until it is cancelled; `fail X` fails; `refuse X` is not started.
 
 use althing_mcp::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
 use althing_protocol::{
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Runs by the book.
+/// The scripted run service.
 #[derive(Default)]
 pub struct Scripted {
     runs: Mutex<Vec<Arc<Run>>>,
@@ -23,7 +23,7 @@ struct Run {
     id: String,
     launch: LaunchRun,
     news: watch::Sender<Vec<RunUpdate>>,
-    /// The decision that it was given, or that it was cancelled.
+    /// The decision that the run received, or that it was cancelled.
     told: watch::Sender<Option<Told>>,
 }
 
@@ -33,12 +33,12 @@ enum Told {
     Cancel,
 }
 
-/// The guidance that the example hands out.
+/// The guidance that the example serves.
 #[allow(dead_code, reason = "the example has its own use of it")]
 pub const GUIDANCE: &str = "Hand work that deserves several agents to `launch_run`.";
 
 impl Scripted {
-    /// What was launched so far.
+    /// The runs launched so far.
     #[allow(dead_code, reason = "only the tests look")]
     pub fn launched(&self) -> Vec<LaunchRun> {
         self.runs.lock().unwrap().iter().map(|run| run.launch.clone()).collect()
@@ -212,7 +212,7 @@ impl RunService for Scripted {
             let run = self.find(run)?;
             let news = run.news.subscribe();
             let asks = run.view().interactions.len();
-            // From now on; but what it waits for, or its end, is always news.
+            // Only updates from now on, except that an open question or the end is always delivered.
             let said = news.borrow().len();
             let seen = if run.end().is_some() { said - 1 } else { said - asks.min(said) };
             Some(Box::new(Feed { news, seen }) as Box<dyn RunFeed>)

@@ -1,5 +1,5 @@
-//! Approvals of runs: good for exactly what was asked about, once, whoever hurries (row S4); and where the question or
-//! its answer goes wrong in any way, the answer is no (row S5).
+//! Approvals of runs: valid once, for exactly the run that was asked about, under any race (row S4). If the question or
+//! its answer fails in any way, the run is denied (row S5).
 
 use super::pipe::{Pipe, patient};
 use super::scripted::Scripted;
@@ -25,7 +25,7 @@ async fn send(server: &McpListener, message: &Value) -> Value {
     Raw::post(server.url(), server.token().reveal(), message).send().await.message()["result"].clone()
 }
 
-// Each approval is used by several at once, for what it was given for and for something else.
+// Several callers use each approval at once, for the approved run and for other runs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_that_many_use_at_once_starts_one_run_at_most_and_never_another() {
     const AT_ONCE: usize = 8;
@@ -44,7 +44,7 @@ async fn an_approval_that_many_use_at_once_starts_one_run_at_most_and_never_anot
             let mut again = ask.clone();
             again["requestState"] = asked["requestState"].clone();
             again["inputResponses"] = json!({"approve": {"action": "accept", "content": {}}});
-            // Of every four, one is the run that was approved; by turns it goes first or last.
+            // One of every four callers uses the approved run; its position rotates.
             if n % 4 != round % 4 {
                 again["arguments"]["task"] = json!(format!("say another {n}"));
             }
@@ -82,7 +82,8 @@ async fn a_question_that_fails_or_is_answered_with_nonsense_starts_no_run() {
         let mut message = answer.clone();
         (message["jsonrpc"], message["id"]) = (json!("2.0"), question["id"].clone());
         pipe.send(&message).await;
-        // What is no answer at all may be passed over: then the call goes on waiting for one. What comes later was read later.
+        // A message that is not an answer may be ignored, and the call keeps waiting. The ping ensures that it was
+        // read.
         pipe.request("ping", json!({})).await;
         let told = pipe.heard.iter().find(|message| message["id"] == id && message.get("method").is_none());
         let refused =
@@ -90,7 +91,7 @@ async fn a_question_that_fails_or_is_answered_with_nonsense_starts_no_run() {
         assert!(refused, "{answer}: {told:?}");
         assert_eq!(runs.launched(), [], "{answer}");
     }
-    // In the newest revision the client asks, and calls again with the answer.
+    // In the newest revision the client asks and repeats the call with the answer.
     let nonsense = [
         json!({}),
         json!({"approve": null}),

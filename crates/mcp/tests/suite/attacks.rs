@@ -1,4 +1,5 @@
-//! The attack S11: what pages, strangers and broken clients send to a listener on the loopback.
+//! Attack S11: what web pages, unauthenticated processes and broken clients send to a listener on the loopback
+//! interface.
 
 use super::support::DEADLINE;
 use super::wire::{Raw, call, modern, read};
@@ -9,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-/// Limits that an attack runs into quickly.
+/// Limits that an attack reaches quickly.
 pub fn tight() -> WebLimits {
     WebLimits {
         head: Duration::from_millis(300),
@@ -19,8 +20,8 @@ pub fn tight() -> WebLimits {
     }
 }
 
-/// Sends everything that must be refused to a listener with `tight` limits; gives the status of each answer. `tool` is
-/// one that would be called if anything got through.
+/// Sends requests that must be refused to a listener with `tight` limits, and returns the status of each response.
+/// `tool` would be called if a request got through.
 pub async fn statuses(url: &str, token: &str, tool: &str) -> Vec<(String, u16)> {
     let call = call(tool, json!({}));
     let newest = modern("tools/call", json!({"name": tool, "arguments": {}}));
@@ -68,7 +69,7 @@ fn bent(url: &str, token: &str, message: &Value) -> Vec<(String, Raw)> {
     all
 }
 
-/// Requests that trickle in, a byte at a time: first their heads, then only their bodies.
+/// Slow requests, one byte at a time: first slow heads, then slow bodies.
 async fn slow(good: &Raw) -> Vec<(String, u16)> {
     let mut got = Vec::new();
     let head = good.head();
@@ -83,7 +84,7 @@ async fn slow(good: &Raw) -> Vec<(String, u16)> {
                 if writer.write_all(&[byte]).await.is_err() {
                     break;
                 }
-                // The attack itself: its pace, not a wait for something.
+                // The pace of the attack, not a wait for a condition.
                 sleep(Duration::from_millis(20)).await;
             }
             writer
@@ -102,7 +103,7 @@ async fn read_half(mut reader: tokio::net::tcp::OwnedReadHalf) -> u16 {
     text.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
 }
 
-/// A thousand connections that say nothing; meanwhile someone who means well is served.
+/// A thousand silent connections, while a well-behaved client is served.
 async fn many(good: &Raw) -> Vec<(String, u16)> {
     let mut silent = Vec::new();
     for _ in 0..1000 {
@@ -117,7 +118,6 @@ async fn many(good: &Raw) -> Vec<(String, u16)> {
     got
 }
 
-/// Whether a status is that of a refusal.
 pub fn is_refusal(status: u16) -> bool {
     [401, 403, 408, 413].contains(&status)
 }

@@ -1,4 +1,4 @@
-//! Calls: what goes in, what comes out, time limits and cancellation.
+//! Calls: arguments, results, time limits and cancellation.
 
 use super::support::{call, call_named, fake, good, names, notices, options, started, until};
 use althing_mcp::McpServers;

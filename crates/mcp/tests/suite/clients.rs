@@ -18,7 +18,7 @@ fn served() -> String {
     program.display().to_string()
 }
 
-/// The example over HTTP; ends when dropped.
+/// The example over HTTP; stopped when dropped.
 struct Http {
     _child: Child,
     url: String,
@@ -41,7 +41,7 @@ impl Http {
     }
 }
 
-/// What a client printed, as JSON.
+/// The output of a client, parsed as JSON.
 async fn printed(program: &str, arguments: &[&str]) -> Value {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().await.unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -49,7 +49,7 @@ async fn printed(program: &str, arguments: &[&str]) -> Value {
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{errors}"))
 }
 
-/// The official Python client, by whichever way it reaches the server.
+/// Drives the official Python client over the given transport.
 async fn python(arguments: &[&str]) {
     let Some(python) = installed("client/bin/python") else { return };
     let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/client.py").display().to_string();
@@ -83,7 +83,7 @@ async fn the_official_python_client_launches_runs_over_http() {
     python(&["http", &server.url, &server.token]).await;
 }
 
-/// The inspector's command line, by whichever way it reaches the server.
+/// Drives the inspector's command line over the given transport.
 async fn inspector(reach: &[&str]) {
     let Some(script) = installed("npm/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js") else {
         return;

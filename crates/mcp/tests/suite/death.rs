@@ -1,4 +1,4 @@
-//! Servers that die: what the call in flight is told, and how they come back.
+//! Servers that die: what the running call returns, and how the server is restarted.
 
 use super::support::{call, fake, good, is_alive, notices, options, started, until};
 use althing_mcp::{McpServers, NoticeKind, StartError};

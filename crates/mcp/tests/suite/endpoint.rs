@@ -1,4 +1,4 @@
-//! Endpoints: an agent's tools, for the one program that works as that agent.
+//! Endpoints: an agent's tools, for the one CLI agent that works as that agent.
 
 use super::attacks::{is_refusal, statuses, tight};
 use super::support::{call as call_through, call_named, good, names, notices, options, until};
@@ -13,12 +13,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Answers calls: `echo` at once, `wait` when it is let go, `fail` with an error.
+/// Answers calls: `echo` at once, `wait` when released, `fail` with an error.
 #[derive(Default)]
 struct Desk {
     calls: Mutex<Vec<ToolCall>>,
     go: Notify,
-    /// Calls that were dropped before their end.
+    /// Number of calls dropped before their end.
     dropped: AtomicUsize,
 }
 
@@ -123,7 +123,7 @@ async fn an_unknown_tool_is_an_error_that_names_the_known_ones() {
     assert_eq!(desk.count(), 0);
 }
 
-// The attack S12: one agent acts as another, and after its time.
+// Attack S12: one agent acts as another, or after its endpoint was closed.
 #[tokio::test]
 async fn a_token_is_good_for_its_own_endpoint_and_only_while_it_is_open() {
     let endpoints = AgentEndpoints::default();
@@ -204,7 +204,7 @@ async fn a_call_ends_with_its_connection_and_with_its_endpoint() {
     assert!(!read(stream).await.text.contains("\"result\""));
 }
 
-// The attack S11, on the listener that all endpoints share.
+// Attack S11, on the listener that all endpoints share.
 #[tokio::test]
 async fn everything_that_is_not_the_agents_own_program_is_refused_and_runs_no_tool() {
     let endpoints = AgentEndpoints::new(tight());

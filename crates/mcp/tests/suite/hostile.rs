@@ -1,4 +1,4 @@
-//! Servers that mean no good, or are merely broken.
+//! Malicious and broken servers.
 
 use super::support::{call, good, names, notices, started, until};
 use althing_mcp::NoticeKind;

@@ -9,7 +9,7 @@ use std::time::Instant;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-/// The fake server over HTTP; ends when dropped.
+/// The fake server over HTTP; stopped when dropped.
 struct HttpFake {
     _child: Child,
     port: u16,
@@ -191,7 +191,7 @@ async fn dropping_a_call_cancels_it_at_the_server() {
     seen(&host, "notifications/cancelled").await;
 }
 
-/// Waits until the server has seen a message.
+/// Waits until the server has received a message.
 async fn seen(host: &McpServers, what: &str) {
     let begin = Instant::now();
     while !call(host, "seen", json!({})).await.content.contains(what) {

@@ -1,5 +1,5 @@
-//! Starts servers for these tests as plain child processes, each in a group of its own. The product starts them under
-//! a guard of `runner`, which this crate may not depend on.
+//! Starts servers for these tests as plain child processes, each in its own process group. The product starts them
+//! under the guard of `runner`, which this crate may not depend on.
 
 use althing_mcp::{ServerProcess, SpawnRequest, SpawnedProcess, Spawner};
 use althing_protocol::BoxFuture;
@@ -9,7 +9,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use tokio::process::{Child, Command};
 
-/// Starts servers as plain children.
+/// Starts servers as plain child processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LocalSpawner;
 
@@ -47,14 +47,14 @@ fn group_of(child: &Child) -> Option<Pid> {
 
 struct LocalProcess {
     child: Child,
-    /// The child leads its own group, so this is its id; None once the group has been killed.
+    /// The child leads its own group, so this is its process id; None once the group has been killed.
     group: Option<Pid>,
 }
 
 impl LocalProcess {
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.group {
-            // The only failure is that nobody is left, which is what is wanted.
+            // The only possible error is that the group is empty.
             let _ = kill_process_group(group, signal);
         }
     }
@@ -74,8 +74,8 @@ impl ServerProcess for LocalProcess {
         self.signal(Signal::TERM);
     }
 
-    /// Also after the child's own end, for what it left behind. The group's id is not given to anyone else while a
-    /// member lives; once, because it may be given away later.
+    /// Also called after the child's own end, to kill what it left behind. The group id is not reused while a member
+    /// lives; it is signalled only once, because it may be reused later.
     fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.group = None;

@@ -1,4 +1,4 @@
-//! A client over pipes, by hand: every message is seen.
+//! A hand-written client over pipes that sees every message.
 
 use super::scripted::{GUIDANCE, Scripted};
 use super::support::DEADLINE;
@@ -11,23 +11,23 @@ use tokio::io::{
 };
 use tokio::time::timeout;
 
-/// A client that has a server of its own.
+/// A client connected to its own server.
 pub struct Pipe {
     writer: WriteHalf<DuplexStream>,
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     next: u64,
-    /// What goes with every request, for the newest revision.
+    /// Metadata sent with every request of the newest revision.
     meta: Option<Value>,
-    /// Notifications and requests of the server that came while answers were awaited.
+    /// Notifications and requests that the server sent while a response was awaited.
     pub heard: Vec<Value>,
 }
 
-/// Options that wait only a moment.
+/// Options with a short wait.
 pub fn brief() -> ServeOptions {
     ServeOptions { wait: Duration::from_millis(100), ..patient() }
 }
 
-/// The usual options.
+/// The default options.
 pub fn patient() -> ServeOptions {
     ServeOptions::new(GUIDANCE)
 }
@@ -44,7 +44,7 @@ impl Pipe {
         (Self { writer, lines, next: 0, meta: None, heard: Vec::new() }, runs)
     }
 
-    /// A client of an earlier revision, with these capabilities. Gives what the server said of itself, too.
+    /// A client of an earlier revision with these capabilities; also returns the server's `initialize` result.
     pub async fn earlier(options: ServeOptions, capabilities: Value) -> (Self, Arc<Scripted>, Value) {
         let (mut pipe, runs) = Self::start(options);
         let hello = json!({"protocolVersion": "2025-11-25", "capabilities": capabilities,
@@ -66,7 +66,7 @@ impl Pipe {
         (pipe, runs)
     }
 
-    /// Sends a message as it is.
+    /// Sends a message verbatim.
     pub async fn send(&mut self, message: &Value) {
         self.writer.write_all(format!("{message}\n").as_bytes()).await.unwrap();
     }
@@ -77,7 +77,7 @@ impl Pipe {
         serde_json::from_str(&line.expect("a message")).unwrap()
     }
 
-    /// Sends a request; gives its id.
+    /// Sends a request and returns its id.
     pub async fn ask(&mut self, method: &str, mut params: Value) -> u64 {
         self.next += 1;
         if let Some(Value::Object(meta)) = self.meta.clone() {
@@ -90,7 +90,7 @@ impl Pipe {
         id
     }
 
-    /// Waits for the answer to a request; other messages are kept.
+    /// Waits for the response to a request; other messages are stored.
     pub async fn answer(&mut self, id: u64) -> Value {
         loop {
             let message = self.receive().await;
@@ -101,20 +101,20 @@ impl Pipe {
         }
     }
 
-    /// Sends a request and waits for its answer.
+    /// Sends a request and waits for its response.
     pub async fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.ask(method, params).await;
         self.answer(id).await
     }
 
-    /// Calls a tool; gives its result.
+    /// Calls a tool and returns its result.
     pub async fn call(&mut self, tool: &str, arguments: Value) -> Value {
         let answer = self.request("tools/call", json!({"name": tool, "arguments": arguments})).await;
         assert!(answer.get("error").is_none(), "{answer}");
         answer["result"].clone()
     }
 
-    /// Calls a tool that must succeed; gives its structured content, which its text must hold as well.
+    /// Calls a tool that must succeed. Returns its structured content, which its text must repeat.
     pub async fn structured(&mut self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         assert_ne!(result["isError"], true, "{result}");
@@ -123,7 +123,7 @@ impl Pipe {
         text
     }
 
-    /// Calls a tool that must fail; gives what it says.
+    /// Calls a tool that must fail and returns its error text.
     pub async fn failure(&mut self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await;
         assert_eq!(result["isError"], true, "{result}");

@@ -1,4 +1,4 @@
-//! The children: their environment, their words, and that none stays behind.
+//! Child processes: their environment, their output, and that none is left behind.
 
 use super::local::LocalSpawner;
 use super::support::{call, fake, is_alive, options, started, until};

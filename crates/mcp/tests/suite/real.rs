@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A file of the installation. None where there is none to test; fails where there should be.
+/// A file of the installation. None if real servers are not installed; panics if they should be.
 pub fn installed(path: &str) -> Option<String> {
     let Some(dir) = std::env::var_os("ALTHING_MCP_SERVERS") else {
         eprintln!("ALTHING_MCP_SERVERS is not set: no real servers, nothing to do");
@@ -63,7 +63,7 @@ async fn everything_over_stdio() {
     lasting(&host, "mcp__all__trigger-long-running-operation").await;
 }
 
-/// An operation that outlasts the limit of silence because it tells its progress.
+/// An operation that outlasts the silence limit because it reports progress.
 async fn lasting(host: &McpServers, name: &str) {
     let begin = Instant::now();
     let outcome = call(host, name, json!({"duration": 3, "steps": 6})).await;

@@ -1,4 +1,4 @@
-//! The MCP server over pipes: its six tools, their waiting, approvals and tasks.
+//! The MCP server over pipes: its six tools, waiting, approvals and tasks.
 
 use super::pipe::{Pipe, brief, patient};
 use super::scripted::GUIDANCE;
@@ -253,7 +253,7 @@ async fn a_client_that_knows_tasks_gets_a_task_to_poll_and_to_cancel() {
     assert_eq!(status["status"], "cancelled");
 }
 
-/// Polls a task until it is over.
+/// Polls a task until it has ended.
 async fn ended(pipe: &mut Pipe, task: &Value) -> Value {
     let begin = Instant::now();
     loop {

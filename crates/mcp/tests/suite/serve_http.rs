@@ -1,4 +1,4 @@
-//! The MCP server over streamable HTTP: who is served, and who is not.
+//! The MCP server over streamable HTTP: which clients are served, and which are refused.
 
 use super::attacks::{is_refusal, statuses, tight};
 use super::pipe::patient;
@@ -61,7 +61,7 @@ async fn no_event_is_empty_since_a_client_ends_the_connection_over_it() {
     }
 }
 
-// The attack S11.
+// Attack S11.
 #[tokio::test]
 async fn whoever_lacks_the_token_or_comes_from_elsewhere_is_refused_and_starts_no_run() {
     let (server, runs) = listening(tight()).await;

@@ -1,4 +1,4 @@
-//! Starting servers: which are left out and why, and that one never holds up the others.
+//! Starting servers: which ones are left out and why, and that none delays the others.
 
 use super::support::{call_named, fake, good, names, notices, options, started};
 use althing_mcp::{McpServers, NoticeKind, ServerSpec, StartError};

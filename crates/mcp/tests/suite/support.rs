@@ -1,4 +1,4 @@
-//! What the tests share: the fake server, a recorder of what servers say, and waiting for conditions.
+//! Shared test helpers: the fake server, a recorder of server output, and waiting for conditions.
 
 use super::local::LocalSpawner;
 use althing_mcp::{ClientOptions, McpServers, NoticeKind, ServerSpec};
@@ -8,10 +8,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// How long a condition may take to come true: long enough for a busy machine.
+/// Deadline for conditions, long enough for a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How large a repeated test is: its size for every change, or for the night.
+/// The size of a repeated test: for every change, or for nightly runs.
 pub fn scale(usual: usize, nightly: usize) -> usize {
     if std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly") { nightly } else { usual }
 }
@@ -27,7 +27,7 @@ pub fn fake(name: &str, flags: &[&str]) -> ServerSpec {
     ServerSpec::stdio(name, "python3", args)
 }
 
-/// What the servers have said on stderr.
+/// The stderr output of the servers.
 #[derive(Clone, Default)]
 pub struct Recorder {
     lines: Arc<Mutex<Vec<(String, String)>>>,
@@ -47,7 +47,7 @@ impl Recorder {
     }
 }
 
-/// The usual settings, quick to end and to start again, with what is said recorded.
+/// The default options with short grace periods and restart pauses, and a recorder.
 pub fn options() -> (ClientOptions, Recorder) {
     let recorder = Recorder::default();
     let lines = recorder.lines.clone();
@@ -60,7 +60,7 @@ pub fn options() -> (ClientOptions, Recorder) {
     (options, recorder)
 }
 
-/// One fake server with the usual settings.
+/// One fake server with the default options.
 pub async fn started(flags: &[&str]) -> (McpServers, Recorder) {
     let (options, recorder) = options();
     (McpServers::start(vec![fake("fake", flags)], options).await, recorder)
@@ -76,13 +76,12 @@ pub async fn call(host: &McpServers, tool: &str, arguments: Value) -> ToolOutcom
     call_named(host, &format!("mcp__fake__{tool}"), &arguments.to_string()).await
 }
 
-/// Calls a tool with the arguments as a model wrote them.
+/// Calls a tool with the arguments exactly as a model wrote them.
 pub async fn call_named(host: &McpServers, name: &str, arguments: &str) -> ToolOutcome {
     let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
     host.call(&call, ContextAccess::ReadOnly).await
 }
 
-/// A successful outcome.
 pub fn good(content: &str) -> ToolOutcome {
     ToolOutcome { content: content.to_owned(), is_error: false }
 }
@@ -92,7 +91,7 @@ pub fn notices(host: &McpServers) -> Vec<NoticeKind> {
     host.notices().into_iter().map(|notice| notice.kind).collect()
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let start = Instant::now();
     while !is_so() {
@@ -101,7 +100,7 @@ pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process is there and is not a zombie.
+/// Whether a process exists and is not a zombie.
 pub fn is_alive(pid: &str) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))

@@ -1,4 +1,4 @@
-//! HTTP by hand, for what no client would send.
+//! Hand-written HTTP, for requests that no client would send.
 
 use super::support::DEADLINE;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// A request that can be bent in every way.
+/// A request whose every part can be changed.
 #[derive(Clone)]
 pub struct Raw {
     pub address: SocketAddr,
@@ -17,7 +17,7 @@ pub struct Raw {
 }
 
 impl Raw {
-    /// A good request: this message, posted with this token.
+    /// A valid request: this message, posted with this token.
     pub fn post(url: &str, token: &str, message: &Value) -> Self {
         let rest = url.strip_prefix("http://").unwrap();
         let (host, path) = rest.split_once('/').unwrap();
@@ -39,14 +39,14 @@ impl Raw {
         Self { address, target, headers, body: message.to_string().into_bytes() }
     }
 
-    /// The same with a header changed, or left out.
+    /// Replaces or removes a header.
     pub fn with(mut self, name: &str, value: Option<&str>) -> Self {
         self.headers.retain(|(other, _)| !other.eq_ignore_ascii_case(name));
         self.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
         self
     }
 
-    /// Its head as bytes.
+    /// The request head as bytes.
     pub fn head(&self) -> Vec<u8> {
         let lines = self.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n"));
         let length = format!("Content-Length: {}\r\n\r\n", self.body.len());
@@ -54,23 +54,22 @@ impl Raw {
         format!("POST {target} HTTP/1.1\r\n{}{length}", lines.collect::<String>()).into_bytes()
     }
 
-    /// Sends it whole; the answer is read by the caller.
+    /// Sends the request; the caller reads the response.
     pub async fn open(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(&[self.head(), self.body.clone()].concat()).await.unwrap();
         stream
     }
 
-    /// Sends it and reads the whole answer.
+    /// Sends the request and reads the whole response.
     pub async fn send(&self) -> Response {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
-        // A server that refuses early may stop reading: that must not keep us from its answer.
+        // A server that refuses early may stop reading; its response must still be read.
         let _ = stream.write_all(&[self.head(), self.body.clone()].concat()).await;
         read(stream).await
     }
 }
 
-/// An answer.
 #[derive(Debug)]
 pub struct Response {
     pub status: u16,
@@ -78,7 +77,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// The message in it, in whichever form it came.
+    /// The message in the body, either JSON or an event stream.
     pub fn message(&self) -> Value {
         let mut lines = self.text.lines().map(|line| line.strip_prefix("data: ").unwrap_or(line));
         let found = lines.find_map(|line| {
@@ -88,7 +87,7 @@ impl Response {
     }
 }
 
-/// Reads an answer to its end.
+/// Reads a response to its end.
 pub async fn read(mut stream: TcpStream) -> Response {
     let mut bytes = Vec::new();
     timeout(DEADLINE, stream.read_to_end(&mut bytes)).await.expect("an answer in time").unwrap();
@@ -97,7 +96,7 @@ pub async fn read(mut stream: TcpStream) -> Response {
     Response { status: status.unwrap_or_else(|| panic!("no status in {text:?}")), text }
 }
 
-/// Reads until a text has come.
+/// Reads until a text has arrived.
 pub async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
     let mut text = String::new();
     let reading = async {
@@ -112,7 +111,7 @@ pub async fn read_until(stream: &mut TcpStream, wanted: &str) -> String {
     text
 }
 
-/// A request of the newest revision, which stands for itself.
+/// A self-contained request of the newest revision.
 pub fn modern(method: &str, params: Value) -> Value {
     let mut params = params;
     params["_meta"] = json!({

@@ -1,25 +1,25 @@
-//! A scripted agent program for tests: does what its prompt says, line by line, and keeps a diary of it.
+//! A scripted CLI agent for tests: it executes its prompt line by line and records every step in a journal.
 //!
-//! The script comes over standard input (or, with `--script FILE`, from a file); every step is written to the diary
-//! (`FAKE_AGENT_DIARY`) with `O_APPEND` before it is done, so that a test has a second witness. With `--like claude` and
-//! so on it speaks as that program does.
+//! The script is read from standard input or, with `--script FILE`, from a file. Every step is appended to the journal
+//! (`FAKE_AGENT_DIARY`) with `O_APPEND` before it is executed, so that a test has independent evidence. `--like claude`
+//! and similar options select the output format of that CLI agent.
 //!
-//! | step | what it does |
+//! | step | effect |
 //! |---|---|
-//! | `say TEXT`, `complain TEXT` | writes a line to standard output, or to standard error |
-//! | `write TEXT` | the same without an end of the line |
-//! | `note TEXT` | only the diary |
-//! | `touch FILE`, `wait FILE` | makes a file; waits until it exists |
-//! | `sleep MS` | says nothing for a while |
-//! | `ignore-term` | from now on TERM is ignored |
-//! | `close-output` | closes standard output and goes on |
-//! | `child SECONDS`, `setsid SECONDS`, `double-fork SECONDS` | starts a `sleep` that lives on, each less easy to find |
-//! | `hold SECONDS` | a child that holds our output open |
+//! | `say TEXT`, `complain TEXT` | writes a line to standard output or standard error |
+//! | `write TEXT` | writes to standard output without a newline |
+//! | `note TEXT` | only writes the journal |
+//! | `touch FILE`, `wait FILE` | creates a file; waits until it exists |
+//! | `sleep MS` | is silent for a while |
+//! | `ignore-term` | ignores TERM from now on |
+//! | `close-output` | closes standard output and continues |
+//! | `child SECONDS`, `setsid SECONDS`, `double-fork SECONDS` | starts a `sleep` that outlives it, each harder to find |
+//! | `hold SECONDS` | starts a child that holds our output open |
 //! | `flood MIB`, `line MIB`, `escapes COUNT` | much output: lines, one line, escape sequences |
-//! | `env NAME` | says what is in its environment |
-//! | `size` | says how large its terminal is |
-//! | `read` | says the next line that is typed |
-//! | `exit CODE`, `kill SIGNAL` | ends |
+//! | `env NAME` | prints an environment variable |
+//! | `size` | prints the size of its terminal |
+//! | `read` | prints the next input line |
+//! | `exit CODE`, `kill SIGNAL` | exits |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -106,11 +106,11 @@ fn act(step: &str, rest: &str, speaker: &mut Speaker) {
     }
 }
 
-/// Takes TERM itself from now on, and does nothing about it.
+/// Installs a handler for TERM that does nothing.
 fn ignore_term() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _in_it = runtime.enter();
-    // Once taken, a signal is never given back.
+    // Tokio never restores the default handler of a signal.
     drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap());
 }
 
@@ -139,12 +139,12 @@ fn flood(piece: &str, bytes: u64) {
 fn diary(line: &str) {
     if let Some(path) = std::env::var_os("FAKE_AGENT_DIARY") {
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        // One write, so that the lines of several agents never mix.
+        // One write, so that lines of several agents never interleave.
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 }
 
-/// Says things as the program does that it is like.
+/// Prints messages in the output format of a CLI agent.
 struct Speaker {
     like: String,
     said: String,

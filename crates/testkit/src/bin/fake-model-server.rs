@@ -1,4 +1,4 @@
-//! The fake model server as a program: the zero-latency server of the benchmarks, and a model for trying things by hand.
+//! The fake model server as a program: the zero-latency server of the benchmarks, and a model for manual tests.
 #![expect(
     clippy::disallowed_methods,
     reason = "a program of the test kit: it reads its arguments and writes its record"
@@ -50,7 +50,7 @@ fn main() {
             std::process::exit(2);
         }
     };
-    // One thread: the measured client has the other cores to itself.
+    // One thread, so that the measured client has the other cores to itself.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(serve(arguments));
 }
@@ -94,11 +94,11 @@ fn write_record(file: &Mutex<BufWriter<File>>, request: &RecordedRequest) {
         "body": request.body(),
     });
     let mut file = file.lock().expect("nobody panics while recording");
-    // Flushed line by line: whoever reads the record does not wait for our end.
+    // Flushed after every line, so that readers of the record need not wait for our exit.
     writeln!(file, "{line}").and_then(|()| file.flush()).expect("writing the record");
 }
 
-/// `None` asks for help.
+/// `None` requests the help text.
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Option<Arguments>, String> {
     let mut arguments = Arguments::default();
     while let Some(word) = words.next() {

@@ -1,7 +1,7 @@
-//! Pictures of the main screens, from the real program with its offline model: `pictures PROGRAM DIRECTORY`.
+//! Screenshots of the main screens, made with the real program and its offline model: `pictures PROGRAM DIRECTORY`.
 //!
-//! Each scene is played in a terminal as a person would play it; what the terminal shows at its end becomes an SVG.
-//! `scripts/pictures` does it for the papers of this project.
+//! Each scene is played in a terminal as a user would play it; the final screen becomes an SVG. `scripts/pictures`
+//! creates those of the README.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +18,7 @@ use althing_testkit::{Althing, Terminal, svg};
 
 /// Longer than any scene takes.
 const LIMIT: Duration = Duration::from_secs(60);
-/// What the user asks for in the pictures.
+/// The user's task in the screenshots.
 const TASK: &str = "Compare three ways to cache HTTP responses";
 /// A workflow whose second task waits for an answer.
 const WORKFLOW: &str = r#"

@@ -1,4 +1,4 @@
-//! How each fault looks on the wire: a fault, a moment and the reply it spoils become a plan.
+//! The bytes of each fault: a fault, a moment and the reply it affects become a plan.
 
 use std::time::{Duration, SystemTime};
 
@@ -17,12 +17,12 @@ const PING: &[u8] = b": ping\n\n";
 const PAGE: &str =
     "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body>Please sign in.</body></html>\n";
 
-/// An endless stream sends 16 KiB of text a millisecond: a client that keeps it all is found out within seconds, and
-/// the machine is not kept busy.
+/// An endless stream sends 16 KiB of text per millisecond: a client that buffers everything is detected within seconds,
+/// and the machine stays responsive.
 const ENDLESS_TEXT: usize = 16 << 10;
 const ENDLESS_PACE: Duration = Duration::from_millis(1);
 
-/// The spoiled response.
+/// The plan of a faulty response.
 pub(crate) fn plan(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, context: &Context) -> Plan {
     let spoilt = Spoilt::new(fault, moment, reply, wire, context);
     match fault {
@@ -55,13 +55,13 @@ pub(crate) fn plan(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, 
     }
 }
 
-/// A reply in frames, and where the fault strikes.
+/// A reply in frames, and where the fault occurs.
 struct Spoilt<'a> {
     moment: FaultMoment,
     wire: Wire,
     context: &'a Context,
     frames: Vec<Frame>,
-    /// How many frames go out before the fault.
+    /// Number of frames sent before the fault.
     cut: usize,
 }
 
@@ -76,12 +76,12 @@ impl<'a> Spoilt<'a> {
         &self.frames[self.cut..]
     }
 
-    /// What goes out before the fault, headers always included.
+    /// What is sent before the fault, always including the headers.
     fn streamed(&self) -> Plan {
         Plan::default().head(self.context).frames(self.frames[..self.cut].to_vec())
     }
 
-    /// What goes out before the fault: nothing at all if it strikes before the headers.
+    /// What is sent before the fault; nothing if it occurs before the headers.
     fn sent(&self) -> Plan {
         match self.moment {
             FaultMoment::BeforeHeaders => Plan::default(),
@@ -145,7 +145,7 @@ impl<'a> Spoilt<'a> {
         self.frames.iter().flat_map(|frame| frame.bytes.to_vec()).collect()
     }
 
-    /// The whole body in chunks that end at `cuts`, each written on its own.
+    /// The whole body in chunks that end at `cuts`, each written separately.
     fn split(&self, cuts: &[usize]) -> Plan {
         let body = self.body();
         let mut plan = Plan::default().head(self.context);
@@ -163,7 +163,7 @@ impl<'a> Spoilt<'a> {
             .iter()
             .map(|frame| Frame {
                 part: frame.part,
-                // JSON escapes its own line ends, so every newline here is one of the framing.
+                // JSON escapes its own newlines, so every newline here belongs to the framing.
                 bytes: String::from_utf8_lossy(&frame.bytes).replace('\n', "\r\n").into(),
             })
             .collect();
@@ -171,9 +171,9 @@ impl<'a> Spoilt<'a> {
     }
 }
 
-/// The faults that are in the reply itself, and not in how it is sent.
+/// Applies the faults that change the reply itself rather than how it is sent.
 fn reshaped(fault: Fault, mut reply: Reply) -> Reply {
-    // Otherwise "half of the content" could be all of it.
+    // Otherwise half of the content could be all of it.
     if reply.text.len() == 1 && reply.reasoning.is_empty() {
         reply = reply.chunks(2);
     }
@@ -238,7 +238,7 @@ fn with_sample(mut reply: Reply) -> Reply {
     reply
 }
 
-/// Changes every value of an object of arguments.
+/// Changes every value of an arguments object.
 fn changed(arguments: &str, change: impl Fn(&Value) -> Value) -> String {
     let mut object: Value = serde_json::from_str(arguments).unwrap_or_default();
     if let Some(fields) = object.as_object_mut() {
@@ -247,7 +247,7 @@ fn changed(arguments: &str, change: impl Fn(&Value) -> Value) -> String {
     object.to_string()
 }
 
-/// Changes the last text of an object of arguments: of a vote that is the reason, so the vote itself stays valid.
+/// Changes the last string of an arguments object. In a vote that is the reason, so the vote stays valid.
 fn changed_last(arguments: &str, change: impl Fn(&str) -> String) -> String {
     let mut object: Value = serde_json::from_str(arguments).unwrap_or_default();
     let last = object.as_object_mut().and_then(|fields| fields.values_mut().rfind(|value| value.is_string()));
@@ -267,7 +267,7 @@ fn cut(frames: &[Frame], moment: FaultMoment) -> usize {
     }
 }
 
-/// A cut inside every character of more than one byte.
+/// A cut inside every multi-byte character.
 fn utf8_cuts(body: &[u8]) -> Vec<usize> {
     (1..body.len()).filter(|&at| body[at] & 0b1100_0000 == 0b1000_0000).collect()
 }

@@ -1,5 +1,5 @@
-//! Everything that can go wrong between us and a model server (row A1 of the reliability table), as data: what, when,
-//! and what a good client makes of it. `bytes.rs` says how each looks on the wire.
+//! Everything that can go wrong between Althing and a model server (row A1 of the reliability table), as data: the
+//! fault, the moment, and the expected behavior of the client. `bytes.rs` defines the bytes of each fault.
 
 mod bytes;
 mod table;
@@ -14,38 +14,38 @@ pub use table::{FaultCase, FaultExpectation};
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Status 429. Once the stream has begun: the same error as an object in the stream.
+    /// Status 429. After the stream has started: the same error as an object in the stream.
     RateLimited(RetryAfter),
-    /// Any other error status. Once the stream has begun: the same error as an object in the stream.
+    /// Any other error status. After the stream has started: the same error as an object in the stream.
     Status(u16),
-    /// The connection is reset and the port refuses new ones for [`Fault::REFUSED_FOR`]. For a server that was never
-    /// there, use [`refused_base_url`](crate::refused_base_url).
+    /// The connection is reset and the port refuses new ones for [`Fault::REFUSED_FOR`]. For a server that never
+    /// existed, use [`refused_base_url`](crate::refused_base_url).
     Refused,
     /// The connection is reset (RST).
     Reset,
-    /// The request is read and never answered. Once the stream has begun: as [`Fault::IdleStall`].
+    /// The request is read and never answered. After the stream has started: as [`Fault::IdleStall`].
     HeaderStall,
     /// The stream stops; the connection stays open.
     IdleStall,
-    /// The rest comes one byte at a time, with this pause before each.
+    /// The rest arrives one byte at a time, with this pause before each.
     Dribble(Duration),
-    /// The body ends in good order as HTTP, but without finish reason and end mark.
+    /// The body ends correctly for HTTP, but without finish reason and end marker.
     CutEnded,
     /// The connection is closed (FIN) in the middle of the chunked body.
     CutAbrupt,
-    /// A frame whose JSON stops in the middle; the rest of the stream is fine.
+    /// A frame whose JSON is truncated; the rest of the stream is fine.
     MalformedJson,
     /// Multi-byte characters ([`UTF8_SAMPLE`] is added to the reply) split across chunks.
     Utf8Split,
-    /// The body in pieces of this many bytes, wherever that falls.
+    /// The body in pieces of this many bytes.
     OddSplits(usize),
-    /// A tool call that cannot be carried out.
+    /// A tool call that cannot be executed.
     BadArguments(BadArguments),
     /// No content and no tool call.
     EmptyReply,
-    /// Every tool call comes twice, with the same id.
+    /// Every tool call arrives twice, with the same id.
     RepeatedIds,
-    /// Goes on until the client hangs up: keep-alive comments if nothing was said before, else text.
+    /// Continues until the client disconnects: keep-alive comments if nothing was sent before, else text.
     EndlessStream,
     /// Status 200 and an HTML page.
     WrongContentType,
@@ -73,7 +73,7 @@ pub enum RetryAfter {
 /// How a tool call can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BadArguments {
-    /// The text stops in the middle.
+    /// The text is truncated.
     NotJson,
     /// Every value is a number.
     WrongType,
@@ -93,16 +93,15 @@ impl BadArguments {
 /// When it goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultMoment {
-    /// Nothing was answered yet (for faults inside the stream: before its first frame).
+    /// Before the response (for faults inside the stream: before its first frame).
     BeforeHeaders,
-    /// Half of the content was streamed.
+    /// After half of the content.
     MidStream,
-    /// The last tool call (without one, all the content) was streamed, but not the end.
+    /// After the last tool call (or all the content), but before the end.
     AfterToolCall,
 }
 
 impl FaultMoment {
-    /// All moments.
     pub const ALL: [Self; 3] = [Self::BeforeHeaders, Self::MidStream, Self::AfterToolCall];
 }
 

@@ -1,43 +1,41 @@
-//! The fault table: which faults there are, at which moments each means something of its own, and what a good client
-//! makes of it. A table test iterates [`FaultCase::all`].
+//! The fault table: all faults, the moments at which each is distinct, and the expected behavior of the client. A table
+//! test iterates [`FaultCase::all`].
 
 use std::fmt;
 use std::time::Duration;
 
 use super::{BadArguments, Fault, FaultMoment, RetryAfter};
 
-/// What a good client makes of a fault.
+/// The expected behavior of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultExpectation {
     /// Not an error: the call succeeds at once with the whole reply, however often it happens.
     HarmlessVariation,
-    /// The call ends in a typed error within its limit. If `retryable`, it is made again: success when the fault
-    /// happened once, that error when it stays. If not, the error stands after one request.
+    /// The call ends in a typed error within its limit. If `retryable`, it is retried: it succeeds if the fault
+    /// happened once, and fails with that error if the fault persists. If not, it fails after one request.
     Fails {
-        /// Whether another try may help.
+        /// Whether a retry may help.
         retryable: bool,
     },
-    /// The wire did its part, but the content is of no use: no transport retry; the agent is told and asked again.
-    /// Good when it happened once; when it stays, that agent is out and the others go on.
+    /// The transport worked, but the content is useless: no transport retry; the agent is told and asked again. It
+    /// succeeds if the fault happened once; if it persists, that agent drops out and the others continue.
     Recovers,
 }
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FaultCase {
-    /// What goes wrong.
     pub fault: Fault,
-    /// When.
     pub moment: FaultMoment,
 }
 
 impl FaultCase {
-    /// Every fault at every moment where it means something of its own.
+    /// Every fault at every moment where it is distinct.
     pub fn all() -> impl Iterator<Item = Self> {
         Fault::ALL.iter().flat_map(|&fault| fault.moments().iter().map(move |&moment| Self { fault, moment }))
     }
 
-    /// What a good client makes of it.
+    /// The expected behavior of the client.
     pub fn expectation(self) -> FaultExpectation {
         self.fault.expectation(self.moment)
     }
@@ -50,10 +48,11 @@ impl fmt::Display for FaultCase {
 }
 
 impl Fault {
-    /// How long [`Fault::Refused`] keeps the port shut. Longer than an eager first retry, shorter than a patient one.
+    /// How long [`Fault::Refused`] keeps the port closed. Longer than an immediate first retry, shorter than a delayed
+    /// one.
     pub const REFUSED_FOR: Duration = Duration::from_millis(150);
 
-    /// Every fault, with its ordinary numbers.
+    /// Every fault, with typical parameters.
     pub const ALL: &'static [Self] = &[
         Self::RateLimited(RetryAfter::Seconds(1)),
         Self::RateLimited(RetryAfter::Date(1)),
@@ -88,7 +87,7 @@ impl Fault {
         Self::Comments,
     ];
 
-    /// The moments at which this fault means something of its own. Faults of the whole reply are listed once.
+    /// The moments at which this fault is distinct. Faults of the whole reply are listed once.
     pub fn moments(self) -> &'static [FaultMoment] {
         match self {
             Self::RateLimited(_)
@@ -114,7 +113,7 @@ impl Fault {
         }
     }
 
-    /// What a good client makes of this fault at this moment.
+    /// The expected behavior of the client for this fault at this moment.
     pub fn expectation(self, moment: FaultMoment) -> FaultExpectation {
         match self {
             Self::RateLimited(_)
@@ -131,7 +130,7 @@ impl Fault {
             Self::Status(code) => {
                 FaultExpectation::Fails { retryable: code == 408 || code == 429 || code >= 500 }
             }
-            // A page instead of a stream is a wrong address; page text inside a stream is only a broken stream.
+            // A page instead of a stream means a wrong URL; page text inside a stream is only a broken stream.
             Self::WrongContentType => {
                 FaultExpectation::Fails { retryable: moment != FaultMoment::BeforeHeaders }
             }

@@ -1,4 +1,4 @@
-//! Reads what a run left in its log, from outside: the checker must not share code with what it checks.
+//! Reads a session's log independently: the checker must not share code with what it checks.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,8 +20,8 @@ pub fn newest_session(state_dir: &Path) -> Option<PathBuf> {
         .map(|(_, path)| path)
 }
 
-/// The events of the newest session, one JSON object a line. A last line without its end is still being written and is
-/// left out; any other line that is not JSON is a failure.
+/// The events of the newest session, one JSON object per line. An unterminated last line is still being written and is
+/// skipped; any other invalid line is a failure.
 #[track_caller]
 pub fn read_events(state_dir: &Path) -> Vec<Value> {
     let Some(session) = newest_session(state_dir) else {

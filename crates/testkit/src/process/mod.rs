@@ -1,5 +1,5 @@
-//! Runs a built binary as a user would: own directories, clean environment, its output collected line by line, and
-//! every wait with a deadline that shows what was printed so far.
+//! Runs a built binary as a user would: with its own directories and a clean environment. Its output is collected line
+//! by line, and every wait has a deadline that shows the output so far.
 
 mod events;
 mod running;
@@ -15,11 +15,11 @@ pub use events::{newest_session, read_events, wait_for_event};
 pub use running::{Output, RunningProcess};
 pub use rustix::process::Signal;
 
-/// A run of the binary being prepared. It can be started many times; all starts (and clones) share the directories.
+/// A command line of the binary. It can be started many times; all starts and clones share the directories.
 #[derive(Debug, Clone)]
 pub struct Althing {
     binary: PathBuf,
-    /// Holds `work`, `state` and `home`; deleted with the last clone and the last running process.
+    /// Contains `work`, `state` and `home`; deleted with the last clone and the last running process.
     root: Arc<TempDir>,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
@@ -35,7 +35,7 @@ enum Input {
 }
 
 impl Althing {
-    /// A run of this binary in fresh directories: usually `Althing::new(env!("CARGO_BIN_EXE_althing"))`.
+    /// A command in new directories: usually `Althing::new(env!("CARGO_BIN_EXE_althing"))`.
     pub fn new(binary: impl Into<PathBuf>) -> Self {
         let root = Arc::new(TempDir::new().expect("a temporary directory"));
         for name in ["work", "state", "home"] {
@@ -50,40 +50,40 @@ impl Althing {
         }
     }
 
-    /// The same binary, directories and environment, but no arguments and no stdin: for a second run (resume).
+    /// A new command with the same binary, directories and environment, but without arguments and stdin.
     pub fn new_command(&self) -> Self {
         Self { arguments: Vec::new(), stdin: Input::Nothing, ..self.clone() }
     }
 
-    /// Another program in the same directories and environment: a client of the binary, say.
+    /// A command for another program in the same directories and environment, for example a client of the binary.
     pub fn program(&self, binary: impl Into<PathBuf>) -> Self {
         Self { binary: binary.into(), ..self.new_command() }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
         self.arguments.push(argument.as_ref().to_owned());
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args<S: AsRef<OsStr>>(self, arguments: impl IntoIterator<Item = S>) -> Self {
         arguments.into_iter().fold(self, Self::arg)
     }
 
-    /// One more variable; the environment is otherwise `PATH`, `HOME` and `ALTHING_STATE_DIR`.
+    /// Sets a variable; the environment is otherwise `PATH`, `HOME` and `ALTHING_STATE_DIR`.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment.push((name.as_ref().to_owned(), value.as_ref().to_owned()));
         self
     }
 
-    /// Text for its stdin, which then ends. Without it, stdin is `/dev/null`.
+    /// Sets the content of stdin. Without it, stdin is `/dev/null`.
     pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
         self.stdin = Input::Text(text.into());
         self
     }
 
-    /// A stdin that stays open: see [`RunningProcess::write_stdin`] and [`RunningProcess::close_stdin`].
+    /// Keeps stdin open: see [`RunningProcess::write_stdin`] and [`RunningProcess::close_stdin`].
     pub fn open_stdin(mut self) -> Self {
         self.stdin = Input::Open;
         self
@@ -99,17 +99,14 @@ impl Althing {
         path
     }
 
-    /// The directory it runs in.
     pub fn work_dir(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// Its state directory.
     pub fn state_dir(&self) -> PathBuf {
         self.root.path().join("state")
     }
 
-    /// Its home directory.
     pub fn home_dir(&self) -> PathBuf {
         self.root.path().join("home")
     }
@@ -127,7 +124,7 @@ impl Althing {
         &self.arguments
     }
 
-    /// Its whole environment.
+    /// Its complete environment.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let own = [
             ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
@@ -141,7 +138,7 @@ impl Althing {
         Arc::clone(&self.root)
     }
 
-    /// Starts it.
+    /// Starts the process.
     pub fn spawn(&self) -> RunningProcess {
         let mut command = Command::new(&self.binary);
         command.args(&self.arguments).current_dir(self.work_dir()).env_clear().envs(self.variables()).stdin(

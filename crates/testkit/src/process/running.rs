@@ -1,4 +1,4 @@
-//! A started process: threads collect its output and its end; tests wait on what they collected.
+//! A started process: threads collect its output and its exit status; tests wait on the collected data.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::signal::Signal as Watched;
 
-/// A process and what it printed. Dropping it kills it and its process group.
+/// A process and its output. Dropping it kills it and its process group.
 #[derive(Debug)]
 pub struct RunningProcess {
     name: String,
@@ -20,7 +20,7 @@ pub struct RunningProcess {
     seen: Arc<Watched<Seen>>,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     started: Instant,
-    /// The directories live as long as somebody uses them.
+    /// Keeps the directories alive.
     _root: Arc<TempDir>,
 }
 
@@ -38,16 +38,14 @@ struct Stream {
     closed: bool,
 }
 
-/// What a process left behind.
+/// The result of a finished process.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// The exit code; `None` when a signal ended it.
+    /// The exit code; `None` if a signal ended it.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// All of stdout.
     pub stdout: String,
-    /// All of stderr.
     pub stderr: String,
     /// From start to exit.
     pub elapsed: Duration,
@@ -71,7 +69,7 @@ impl Output {
 
 impl RunningProcess {
     pub(super) fn start(mut command: Command, name: &str, root: Arc<TempDir>) -> Self {
-        // A group of its own, so that whatever it started can be ended with it.
+        // Its own process group, so that its descendants can be killed with it.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start `{name}`: {error}"));
@@ -86,12 +84,11 @@ impl RunningProcess {
         Self { name: name.to_owned(), pid, seen, stdin, started, _root: root }
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.pid.as_raw_pid().unsigned_abs()
     }
 
-    /// Waits for a line of stdout and returns it; panics with both outputs after `limit`, or when stdout ends first.
+    /// Waits for a line of stdout and returns it; panics with both outputs after `limit`, or if stdout ends first.
     #[track_caller]
     pub fn wait_for_stdout(&self, matches: impl Fn(&str) -> bool, limit: Duration) -> String {
         self.wait_for_line("stdout", |seen| &seen.stdout, matches, limit)
@@ -128,9 +125,9 @@ impl RunningProcess {
         }
     }
 
-    /// Sends a signal to the process itself; nothing if it has ended.
+    /// Sends a signal to the process itself; does nothing if it has ended.
     pub fn signal(&self, signal: Signal) {
-        // Under the lock in which the reaper works: the id cannot have been given to another process.
+        // Under the lock that the reaper takes, so that the process id cannot have been reused.
         self.seen.read(|seen| {
             if seen.ended.is_none() {
                 let _ = kill_process(self.pid, signal);
@@ -138,17 +135,16 @@ impl RunningProcess {
         });
     }
 
-    /// Whether it still runs.
     pub fn is_running(&self) -> bool {
         self.seen.read(|seen| seen.ended.is_none())
     }
 
-    /// What it has printed on stdout so far.
+    /// Its stdout so far.
     pub fn stdout(&self) -> String {
         self.seen.read(|seen| text(&seen.stdout))
     }
 
-    /// What it has printed on stderr so far.
+    /// Its stderr so far.
     pub fn stderr(&self) -> String {
         self.seen.read(|seen| text(&seen.stderr))
     }
@@ -160,26 +156,25 @@ impl RunningProcess {
         pipe.write_all(text.as_ref()).expect("writing to stdin");
     }
 
-    /// Ends its stdin.
     pub fn close_stdin(&self) {
         self.stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Feeds and closes stdin from a thread: a process that does not read must not block the test.
+    /// Writes and closes stdin from a thread, so that a process that does not read cannot block the test.
     pub(super) fn feed_stdin(&self, text: Vec<u8>) {
         let stdin = Arc::clone(&self.stdin);
         thread::spawn(move || {
             let pipe = stdin.lock().unwrap_or_else(PoisonError::into_inner).take();
             if let Some(mut pipe) = pipe {
-                // A process may end without reading its input; that is its right.
+                // A process may exit without reading its input.
                 let _ = pipe.write_all(&text);
             }
         });
     }
 
-    /// Waits for its end and the end of its output; after `limit` panics with both outputs, and the drop kills it.
+    /// Waits for its exit and the end of its output; after `limit` panics with both outputs, and the drop kills it.
     ///
-    /// What it left running is alive until `self` is dropped, so a test can look for orphans.
+    /// Its descendants live until `self` is dropped, so that a test can look for orphans.
     #[track_caller]
     pub fn wait(&self, limit: Duration) -> Output {
         let ended = self.seen.wait_for_blocking(limit, |seen| {
@@ -211,7 +206,7 @@ impl RunningProcess {
 
 impl Drop for RunningProcess {
     fn drop(&mut self) {
-        // Also when the leader has ended: the group may outlive it, and keeps its id from being used again.
+        // Also if the leader has ended: the group may outlive it, which keeps its id from being reused.
         let _ = kill_process_group(self.pid, Signal::KILL);
         self.close_stdin();
         self.seen.wait_for_blocking(Duration::from_secs(5), |seen| seen.ended);
@@ -239,7 +234,7 @@ fn collect(
     });
 }
 
-/// Waits for the end of the process without reaping it, then reaps it under the lock that `signal` takes.
+/// Waits for the exit without reaping, then reaps under the lock that `signal` takes.
 fn reap(mut child: Child, pid: Pid, seen: Arc<Watched<Seen>>) {
     thread::spawn(move || {
         let wait = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

@@ -1,5 +1,4 @@
-//! Accepts connections while the door is open, and owns the tasks that serve them: when this future is dropped, they
-//! all are.
+//! Accepts connections while the port is open, and owns the tasks that serve them: dropping this future drops them all.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,16 +9,16 @@ use tokio::task::JoinSet;
 use super::connection;
 use super::state::State;
 
-/// Connections that may wait to be accepted.
+/// Length of the accept queue.
 const WAITING: u32 = 1024;
 
-/// A socket that holds a port and does not listen: whoever connects is refused. Several of ours may hold one port, so
-/// that it is never free for a moment in which another server, of another test, would get it and our clients.
+/// Binds a port without listening, so that connections are refused. Several sockets of this process may hold one port,
+/// so that no other server, for example of another test, can take it in between.
 pub(super) fn hold(address: SocketAddr, restarting: bool) -> TcpSocket {
     let held = TcpSocket::new_v4().and_then(|socket| {
         socket.set_reuseport(true)?;
-        // A server that is started again on its port does not wait for its old connections to be forgotten. Not while
-        // a port is only held: then this would let others have it too.
+        // A server restarted on its port must not wait until its old connections time out. Not set for a port that is
+        // only held, because others could bind it then.
         socket.set_reuseaddr(restarting)?;
         socket.bind(address)?;
         Ok(socket)
@@ -50,7 +49,7 @@ pub(super) async fn run(listener: TcpListener, state: Arc<State>) {
                     listener = None;
                     state.door.update(|door| door.listening = false);
                 }
-                // Finished tasks are collected as they go, so that a long benchmark does not pile them up.
+                // Finished tasks are collected continuously, so that they do not accumulate in a long benchmark.
                 Some(_) = tasks.join_next() => {}
             }
         } else {

@@ -1,4 +1,4 @@
-//! One connection: reads a request, asks the script, carries out the plan; again while both sides keep it alive.
+//! One connection: reads a request, asks the script, executes the plan; repeats while both sides keep it alive.
 
 use std::time::Duration;
 
@@ -14,23 +14,23 @@ use crate::plan::{Plan, Step, put_chunk};
 use crate::recorded::RequestOutcome;
 use crate::wire::{Context, Wire, bare};
 
-/// The client is gone.
+/// The client has disconnected.
 struct HungUp;
 
-/// What becomes of the connection after a plan.
+/// What happens to the connection after a plan.
 enum After {
     KeepAlive,
     Closed,
     Reset,
-    /// Reset once nobody listens any more; listen again after this long.
+    /// Reset once the port is closed; listen again after this time.
     Refused(Duration),
 }
 
 struct Connection {
     stream: TcpStream,
-    /// Read, but not yet used. Also filled while a plan waits, to notice that the client is gone.
+    /// Bytes read but not yet parsed. Also filled while a plan waits, to notice a disconnect.
     inbox: BytesMut,
-    /// Not yet written: steps that follow each other without a pause go out in one write.
+    /// Bytes not yet written: consecutive steps without a pause are combined into one write.
     outbox: BytesMut,
 }
 
@@ -69,7 +69,7 @@ pub(super) async fn serve(stream: TcpStream, number: usize, state: &State) {
     }
 }
 
-/// The plan for a request, and its number if it is a model call.
+/// The plan for a request, and its index if it is a model call.
 fn respond(request: Request, connection: usize, state: &State) -> (Plan, Option<usize>) {
     let Some(wire) = Wire::at(&request.method, &request.path) else {
         let plan = aside(&request, &state.options.models);
@@ -93,11 +93,11 @@ fn respond(request: Request, connection: usize, state: &State) -> (Plan, Option<
     (plan, Some(recorded.seq()))
 }
 
-/// What is not a model call: lists of models, counts of tokens, a look whether anybody is there.
+/// Requests that are not model calls: model lists, token counts, availability checks.
 fn aside(request: &Request, models: &[String]) -> Plan {
     let path = bare(&request.path);
     let json = |value: Value| Plan::document(200, "application/json", &[], &value.to_string());
-    // Four bytes a token, as the estimates of clients have it.
+    // Four bytes per token, as clients estimate it.
     let tokens = request.raw.len().div_ceil(4);
     match request.method.as_str() {
         "GET" if path.ends_with("/models") => json(model_list(models)),
@@ -174,7 +174,7 @@ impl Connection {
         }
     }
 
-    /// Writes out what is due, then waits for `event`; a client that hangs up meanwhile is noticed at once.
+    /// Writes out the buffer, then waits for `event`; a client that disconnects meanwhile is noticed at once.
     async fn wait(&mut self, event: impl Future<Output = ()>) -> Result<(), HungUp> {
         self.flush().await?;
         let Self { stream, inbox, .. } = self;

@@ -1,4 +1,5 @@
-//! The fake model server: real HTTP/1.1 on loopback, by hand, because every byte and every moment must be ours.
+//! The fake model server: hand-written HTTP/1.1 on the loopback interface, because every byte and its timing must be
+//! controllable.
 
 mod accept;
 mod connection;
@@ -17,7 +18,7 @@ use crate::recorded::RecordedRequest;
 use crate::script::Script;
 use state::State;
 
-/// A running fake model server; it stops, and drops its connections, when dropped.
+/// A running fake model server; it stops and closes its connections when dropped.
 #[derive(Debug)]
 pub struct FakeModel {
     address: SocketAddr,
@@ -29,18 +30,18 @@ pub struct FakeModel {
 #[derive(Debug)]
 enum Host {
     Task(tokio::task::JoinHandle<()>),
-    /// The sender's end tells the thread to stop.
+    /// Dropping the sender tells the thread to stop.
     Thread(Option<(oneshot::Sender<()>, JoinHandle<()>)>),
 }
 
-/// Settings few tests need.
+/// Options that few tests need.
 #[derive(Debug, Clone)]
 pub struct FakeModelOptions {
-    /// The port; 0 is any free one.
+    /// The port; 0 means any free one.
     pub port: u16,
-    /// What `GET /models` lists.
+    /// The models that `GET /models` lists.
     pub models: Vec<String>,
-    /// Whether requests are kept for [`FakeModel::requests`] and the waits on them; a long benchmark does without.
+    /// Whether requests are recorded for [`FakeModel::requests`] and the waits on them; a long benchmark disables it.
     pub keep_requests: bool,
 }
 
@@ -60,7 +61,7 @@ impl FakeModel {
         Self::start_with(FakeModelOptions::default(), script).await
     }
 
-    /// [`start`](Self::start) with settings.
+    /// [`start`](Self::start) with options.
     #[expect(
         clippy::unused_async,
         reason = "it needs a runtime to run on, which only an awaiting caller has"
@@ -72,12 +73,12 @@ impl FakeModel {
         Self { address, state, host }
     }
 
-    /// Starts a server on a thread of its own: for tests without a runtime, and for those that block or pause theirs.
+    /// Starts a server on its own thread: for tests without a runtime, and for those that block or pause theirs.
     pub fn start_on_thread(script: impl Into<Script>) -> Self {
         Self::start_on_thread_with(FakeModelOptions::default(), script)
     }
 
-    /// [`start_on_thread`](Self::start_on_thread) with settings.
+    /// [`start_on_thread`](Self::start_on_thread) with options.
     pub fn start_on_thread_with(options: FakeModelOptions, script: impl Into<Script>) -> Self {
         let port = options.port;
         let state = Arc::new(State::new(script.into(), options));
@@ -107,12 +108,11 @@ impl FakeModel {
         format!("http://{}/v1", self.address)
     }
 
-    /// Where it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Every model call so far, in order of arrival. `GET /models` and stray requests are not among them.
+    /// Every model call so far, in order of arrival, without `GET /models` and stray requests.
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.state.calls.read(Clone::clone)
     }
@@ -124,17 +124,17 @@ impl FakeModel {
         all
     }
 
-    /// Everything that was not a model call.
+    /// All requests that were not model calls.
     pub fn other_requests(&self) -> Vec<RecordedRequest> {
         self.state.others.read(Clone::clone)
     }
 
-    /// How many model calls arrived, kept or not.
+    /// Number of model calls, recorded or not.
     pub fn request_count(&self) -> usize {
         self.state.call_count()
     }
 
-    /// Waits until `n` model calls have arrived and returns all there are; panics after `limit`.
+    /// Waits until `n` model calls have arrived and returns all of them; panics after `limit`.
     pub async fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<RecordedRequest> {
         self.wait_until(limit, |calls| calls.len() >= n).await
     }
@@ -144,7 +144,7 @@ impl FakeModel {
         self.wait_until_blocking(limit, |calls| calls.len() >= n)
     }
 
-    /// Waits until `condition` holds for the model calls (their outcomes too); panics after `limit`.
+    /// Waits until `condition` holds for the model calls, including their outcomes; panics after `limit`.
     pub async fn wait_until(
         &self,
         limit: Duration,
@@ -174,17 +174,17 @@ impl FakeModel {
         panic!("the fake model server waited {limit:?}; it has seen {} calls: {seen:#?}", seen.len());
     }
 
-    /// How many connections were accepted in all.
+    /// Number of accepted connections.
     pub fn connections(&self) -> usize {
         self.state.connections.read(|count| count.total)
     }
 
-    /// How many connections are open now.
+    /// Number of open connections.
     pub fn open_connections(&self) -> usize {
         self.state.connections.read(|count| count.open)
     }
 
-    /// How many connections were open at the same time, at most.
+    /// Highest number of connections open at the same time.
     pub fn peak_connections(&self) -> usize {
         self.state.connections.read(|count| count.peak)
     }
@@ -195,7 +195,7 @@ impl FakeModel {
         self.state.shut_door().await;
     }
 
-    /// Listens again on the same port.
+    /// Listens on the same port again.
     pub async fn listen_again(&self) {
         self.state.open_door().await;
     }
@@ -208,7 +208,7 @@ impl Drop for FakeModel {
             Host::Thread(running) => {
                 if let Some((stop, thread)) = running.take() {
                     drop(stop);
-                    // Its panic was already printed, and a second one here would abort the test.
+                    // Its panic was already printed, and a second panic here would abort the test.
                     let _ = thread.join();
                 }
             }
@@ -216,7 +216,7 @@ impl Drop for FakeModel {
     }
 }
 
-/// A base URL at which nobody listens: the port is held (bound, never listening) so that nobody else can take it.
+/// A base URL where nothing listens: the port is bound but never listening, so that nothing else can take it.
 pub fn refused_base_url() -> String {
     static HELD: OnceLock<Mutex<Vec<TcpSocket>>> = OnceLock::new();
     let socket = TcpSocket::new_v4().expect("a socket");
@@ -226,7 +226,7 @@ pub fn refused_base_url() -> String {
     format!("http://{address}/v1")
 }
 
-/// Listens on a port of this machine.
+/// Listens on a local port.
 fn listen(port: u16) -> (TcpListener, SocketAddr) {
     let listener = accept::listen(accept::hold(SocketAddr::from(([127, 0, 0, 1], port)), port != 0));
     let address = listener.local_addr().expect("a bound listener has an address");

@@ -1,4 +1,4 @@
-//! Reads one HTTP/1.1 request: head by `httparse`, body by length or in chunks.
+//! Reads one HTTP/1.1 request: the head with `httparse`, the body by length or in chunks.
 
 use bytes::{Buf, Bytes, BytesMut};
 use serde_json::Value;
@@ -14,7 +14,7 @@ pub(super) struct Request {
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) raw: Bytes,
-    /// `Null` when there is no body, or none that is JSON.
+    /// `Null` if there is no JSON body.
     pub(super) body: Value,
 }
 
@@ -23,13 +23,13 @@ impl Request {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether the connection ends with this exchange because the client wants so.
+    /// Whether the client asks to close the connection after this exchange.
     pub(super) fn wants_close(&self) -> bool {
         self.header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"))
     }
 }
 
-/// The next request on the connection; `None` when the client is gone or does not speak HTTP.
+/// The next request on the connection; `None` if the client has disconnected or does not speak HTTP.
 pub(super) async fn read(stream: &mut TcpStream, inbox: &mut BytesMut) -> Option<Request> {
     let mut request = loop {
         match parse_head(inbox) {

@@ -1,4 +1,4 @@
-//! What the server's tasks share: the script, the records, the counts and the door.
+//! State shared by the server's tasks: the script, the records, the counters, and whether the port is open.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ pub(super) struct Connections {
     pub(super) peak: usize,
 }
 
-/// Whether the server listens. Several faults may hold the door shut at once.
+/// Whether the server listens. Several faults may keep the port closed at once.
 #[derive(Debug, Default)]
 pub(super) struct Door {
     pub(super) holds: usize,
@@ -63,8 +63,8 @@ impl State {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Numbers a model call and remembers it. Numbers are given under the lock of the list, so that a call's number is
-    /// its place.
+    /// Assigns an index to a model call and records it. Indices are assigned under the lock of the list, so that a
+    /// call's index is its position.
     pub(super) fn record_call(&self, request: Request, connection: usize) -> RecordedRequest {
         self.count.fetch_add(1, Ordering::Relaxed);
         let model = request.body["model"].as_str().or_else(|| model_in(&request.path));
@@ -102,13 +102,13 @@ impl State {
         }
     }
 
-    /// Returns once the port really refuses connections.
+    /// Returns once the port refuses connections.
     pub(super) async fn shut_door(&self) {
         self.door.update(|door| door.holds += 1);
         self.door.wait(|door| (!door.listening || door.holds == 0).then_some(())).await;
     }
 
-    /// Lets go of one hold; returns once the port listens again, if that was the last.
+    /// Releases one hold. If it was the last, returns once the port listens again.
     pub(super) async fn open_door(&self) {
         self.door.update(|door| door.holds = door.holds.saturating_sub(1));
         self.door.wait(|door| (door.listening || door.holds > 0).then_some(())).await;

@@ -1,5 +1,5 @@
-//! OpenAI's chat-completions wire. Frames are written by hand rather than through a JSON tree: the server is also the
-//! zero-latency floor of the benchmarks.
+//! OpenAI's chat-completions format. Frames are written by hand rather than through a JSON tree, because the server is
+//! also the zero-latency baseline of the benchmarks.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{Context, Frame, Part};
 use crate::reply::{Finish, Reply, ToolCall, Usage};
 
-/// A fixed moment (2026-01-01), so that two runs of one script send the same bytes.
+/// A fixed time (2026-01-01), so that two runs of one script send the same bytes.
 const CREATED: u64 = 1_767_225_600;
 
 pub(super) fn frames(reply: &Reply, context: &Context) -> Vec<Frame> {
@@ -30,14 +30,14 @@ pub(super) fn frames(reply: &Reply, context: &Context) -> Vec<Frame> {
     out.frames
 }
 
-/// Collects frames that share one buffer, so that a stream of thousands of chunks costs few allocations.
+/// Collects frames in one shared buffer, so that a stream of thousands of chunks needs few allocations.
 struct Writer<'a> {
     context: &'a Context,
     frames: Vec<Frame>,
     buffer: BytesMut,
-    /// Everything of a chunk up to its delta.
+    /// The part of a chunk before its delta.
     prefix: String,
-    /// With usage asked for, OpenAI sends `"usage":null` in every chunk but the last.
+    /// If usage is requested, OpenAI sends `"usage":null` in every chunk but the last.
     suffix: &'static str,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Writer<'a> {
         self.close(part);
     }
 
-    /// One field of text. Written straight into the buffer: streaming benchmarks are made of these.
+    /// One text field, written directly into the buffer, because streaming benchmarks consist of these.
     fn field(&mut self, part: Part, name: &str, text: &str) {
         put_all(&mut self.buffer, &["data: ", &self.prefix, "{\"", name, "\":"]);
         serde_json::to_writer((&mut self.buffer).writer(), text).expect("a string is always JSON");
@@ -155,7 +155,7 @@ pub(super) fn whole(reply: &Reply, context: &Context) -> String {
     format!(r#"{{{envelope},"choices":[{choice}],"usage":{usage}}}"#)
 }
 
-/// The error bodies as OpenAI words them; a client may look at `code` as well as at the status.
+/// Error bodies in OpenAI's wording; a client may check `code` as well as the status.
 pub(super) fn error_body(status: u16, context: &Context) -> String {
     let model = &context.model;
     let (kind, code, message) = match status {

@@ -1,4 +1,4 @@
-//! Google's Gemini wire.
+//! Google's Gemini format.
 
 use serde_json::{Value, json};
 
@@ -35,7 +35,7 @@ pub(super) fn whole(reply: &Reply, context: &Context) -> String {
     chunk(context, &parts, Some(reply.finish_or_default()), reply.usage).to_string()
 }
 
-/// The error bodies as Google words them.
+/// Error bodies in Google's wording.
 pub(super) fn error_body(status: u16, context: &Context) -> String {
     let model = &context.model;
     let (word, message) = match status {
@@ -65,9 +65,9 @@ fn chunk(context: &Context, parts: &[Value], finish: Option<Finish>, usage: Opti
     chunk
 }
 
-/// A call is one part, never in fragments. Only the first of several carries the model's signature.
+/// A call is one part, never in fragments. Only the first of several carries the thought signature.
 fn call_part(index: usize, call: &ToolCall, context: &Context) -> Value {
-    // Arguments that are not JSON cannot be said on this wire; a string is the nearest that is as wrong.
+    // This format cannot express arguments that are not JSON; a string is the closest invalid value.
     let text = call.arguments();
     let arguments = serde_json::from_str(&text).unwrap_or(Value::String(text));
     let mut part = json!({ "functionCall": { "name": call.name, "args": arguments } });
@@ -80,7 +80,7 @@ fn call_part(index: usize, call: &ToolCall, context: &Context) -> Value {
     part
 }
 
-/// Google counts thoughts apart from the rest of the output.
+/// Google counts thoughts separately from the rest of the output.
 fn usage_value(usage: Usage) -> Value {
     json!({
         "promptTokenCount": usage.input,

@@ -1,4 +1,4 @@
-//! Anthropic's Messages wire.
+//! Anthropic's Messages format.
 
 use serde_json::{Value, json};
 
@@ -96,7 +96,7 @@ pub(super) fn whole(reply: &Reply, context: &Context) -> String {
     message.to_string()
 }
 
-/// The error bodies as Anthropic words them.
+/// Error bodies in Anthropic's wording.
 pub(super) fn error_body(status: u16, context: &Context) -> String {
     let (kind, message) = match status {
         400 => ("invalid_request_error", "messages: Field required".to_owned()),
@@ -133,7 +133,7 @@ fn id(index: usize, call: &ToolCall, context: &Context) -> String {
     call.id.clone().unwrap_or_else(|| format!("toolu_{}_{index}", context.seq))
 }
 
-/// Anthropic counts what it read from the cache apart from the rest of the input.
+/// Anthropic counts cache reads separately from the rest of the input.
 fn usage_value(usage: Usage, output: u64) -> Value {
     json!({
         "input_tokens": usage.input - usage.cached,

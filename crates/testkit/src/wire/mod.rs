@@ -1,4 +1,5 @@
-//! The wires the server speaks. A wire turns a [`Reply`] into frames and bodies; it knows nothing of sockets or faults.
+//! The wire formats of the server. A wire format turns a [`Reply`] into frames and bodies; it knows nothing about
+//! sockets or faults.
 
 mod chat;
 mod gemini;
@@ -12,7 +13,7 @@ use bytes::Bytes;
 
 use crate::reply::{Reply, ToolCall};
 
-/// A way of saying a reply over HTTP, recognised by the path of the request.
+/// A wire format, recognized by the path of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wire {
     /// OpenAI's chat completions.
@@ -25,7 +26,7 @@ pub(crate) enum Wire {
     Gemini,
 }
 
-/// What part of a reply a frame carries: faults and gates choose their places by it.
+/// The part of a reply that a frame carries; faults and gates are placed by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// Opens or closes the stream or a part of it; no content.
@@ -33,29 +34,29 @@ pub(crate) enum Part {
     Reasoning,
     Text,
     Tool,
-    /// Says why the model stopped.
+    /// Carries the finish reason.
     End,
-    /// What still follows that: usage, end mark.
+    /// What follows the finish reason: usage and end marker.
     Tail,
 }
 
-/// One server-sent event, complete with its blank line.
+/// One server-sent event, including its blank line.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
     pub(crate) part: Part,
     pub(crate) bytes: Bytes,
 }
 
-/// What a wire needs to know of the request to answer it.
+/// What a wire format needs to know about the request.
 #[derive(Debug, Clone)]
 pub(crate) struct Context {
     pub(crate) seq: usize,
     pub(crate) model: String,
-    /// `stream_options.include_usage`: without it OpenAI's chat wire reports none in a stream.
+    /// `stream_options.include_usage`: without it OpenAI reports no usage in a stream.
     pub(crate) include_usage: bool,
     /// The field for reasoning text, which differs between compatible providers.
     pub(crate) reasoning_field: &'static str,
-    /// The namespaces of the offered tools that are in one, by the tools' names: a call must say it too.
+    /// The namespaces of the offered tools, by tool name; a call must repeat its namespace.
     pub(crate) namespaces: HashMap<String, String>,
 }
 
@@ -67,7 +68,7 @@ impl Context {
 }
 
 impl Wire {
-    /// The wire spoken at this path, if it is one of ours.
+    /// The wire format of this path, if it is a model call.
     pub(crate) fn at(method: &str, path: &str) -> Option<Self> {
         let path = bare(path);
         if method != "POST" {
@@ -95,7 +96,7 @@ impl Wire {
         }
     }
 
-    /// The reply as one JSON body, for a request that did not ask for a stream.
+    /// The reply as one JSON body, for a request without streaming.
     pub(crate) fn whole(self, reply: &Reply, context: &Context) -> String {
         match self {
             Self::Chat => chat::whole(reply, context),
@@ -114,7 +115,7 @@ impl Wire {
         }
     }
 
-    /// The same error inside a stream that began well.
+    /// The same error inside a stream that started successfully.
     pub(crate) fn error_frame(self, status: u16, context: &Context) -> Frame {
         let bytes = match self {
             Self::Chat => chat::data(&chat::error_body(status, context)),
@@ -125,7 +126,7 @@ impl Wire {
         Frame { part: Part::End, bytes }
     }
 
-    /// A frame whose data is cut in the middle of its JSON.
+    /// A frame whose JSON is truncated.
     pub(crate) fn malformed_frame(self, context: &Context) -> Frame {
         let bytes = match self {
             Self::Chat => chat::malformed(context),
@@ -147,7 +148,7 @@ pub(crate) fn bare(path: &str) -> &str {
     path.split('?').next().unwrap_or_default()
 }
 
-/// The model that a path of Gemini's names.
+/// The model in a path of Gemini's API.
 pub(crate) fn model_in(path: &str) -> Option<&str> {
     let (front, _) = bare(path).rsplit_once(':')?;
     front.rsplit_once("/models/").map(|(_, model)| model)

@@ -1,4 +1,4 @@
-//! OpenAI's Responses wire.
+//! OpenAI's Responses format.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::sse::{Events, named};
 use super::{Context, Frame, Part};
 use crate::reply::{Finish, Reply, ToolCall, Usage};
 
-/// A fixed moment (2026-01-01), so that two runs of one script send the same bytes.
+/// A fixed time (2026-01-01), so that two runs of one script send the same bytes.
 const CREATED: u64 = 1_767_225_600;
 
 pub(super) fn frames(reply: &Reply, context: &Context) -> Vec<Frame> {
@@ -45,7 +45,7 @@ pub(super) fn whole(reply: &Reply, context: &Context) -> String {
     finished(reply, response(context, status, &output, reply.usage)).to_string()
 }
 
-/// An error in the stream, with the code of the same error as a status.
+/// An error in the stream, with the code that corresponds to the status.
 pub(super) fn error(status: u16, context: &Context) -> Bytes {
     let body: Value = serde_json::from_str(&super::chat::error_body(status, context)).expect("our own JSON");
     let code = match &body["error"]["code"] {
@@ -58,7 +58,7 @@ pub(super) fn error(status: u16, context: &Context) -> Bytes {
     named("error", &event.to_string())
 }
 
-/// Numbers the events and the items of the output.
+/// Numbers the events and the output items.
 struct Writer<'a> {
     events: Events,
     context: &'a Context,
@@ -71,7 +71,7 @@ impl Writer<'_> {
         self.events.push(part, &event);
     }
 
-    /// An event about the item that is being written.
+    /// An event about the current item.
     fn about(&mut self, part: Part, kind: &str, item: &str, mut fields: Value) {
         fields["type"] = kind.into();
         fields["item_id"] = item.into();
@@ -153,7 +153,7 @@ fn response(context: &Context, status: &str, output: &[Value], usage: Option<Usa
     })
 }
 
-/// Adds why the response is incomplete, where it is.
+/// Adds why the response is incomplete, if it is.
 fn finished(reply: &Reply, mut response: Value) -> Value {
     let reason = match reply.finish_or_default() {
         Finish::Stop | Finish::ToolCalls => return response,

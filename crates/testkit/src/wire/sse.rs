@@ -1,4 +1,4 @@
-//! What the wires with named events share.
+//! Helpers for wire formats with named events.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -17,7 +17,6 @@ pub(super) struct Events {
 }
 
 impl Events {
-    /// One more event.
     pub(super) fn push(&mut self, part: Part, data: &Value) {
         let event = data["type"].as_str().unwrap_or_default();
         self.frames.push(Frame { part, bytes: named(event, &data.to_string()) });

@@ -1,4 +1,5 @@
-//! A bare HTTP client over a TCP socket that hides nothing: the bytes, the chunks, and how the connection ended.
+//! A minimal HTTP client over a TCP socket that exposes everything: the bytes, the chunks, and how the connection
+//! ended.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,20 +9,20 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// Far beyond anything that should happen; a test that reaches it has failed.
+/// A generous deadline; a test that reaches it has failed.
 pub(crate) const SOON: Duration = Duration::from_secs(10);
-/// How long "nothing comes" is watched. Only where silence is expected: elsewhere a busy machine would look like one.
+/// How long to watch for silence. Only used where silence is expected; elsewhere a busy machine would look silent.
 pub(crate) const MOMENT: Duration = Duration::from_millis(150);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     /// The response was complete by its own framing.
     Complete,
-    /// FIN before that.
+    /// FIN before the response was complete.
     Closed,
-    /// RST before that.
+    /// RST before the response was complete.
     Reset,
-    /// The connection is open and nothing comes.
+    /// The connection is open and no bytes arrive.
     Silent,
 }
 
@@ -30,7 +31,7 @@ pub(crate) struct Response {
     pub(crate) end: End,
     pub(crate) status: u16,
     pub(crate) head: String,
-    /// The data of each chunk; a body of known length is one.
+    /// The data of each chunk; a body of known length is one chunk.
     pub(crate) chunks: Vec<Vec<u8>>,
 }
 
@@ -55,7 +56,7 @@ impl Response {
         self.data().last().is_some_and(|last| last == "[DONE]")
     }
 
-    /// The parsed chunks, those that are JSON.
+    /// The chunks that parse as JSON.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.data().iter().filter_map(|data| serde_json::from_str(data).ok()).collect()
     }
@@ -101,7 +102,7 @@ impl Response {
 pub(crate) struct Client {
     pub(crate) stream: TcpStream,
     inbox: Vec<u8>,
-    /// After this long without a byte the server counts as silent.
+    /// Time without a byte after which the server counts as silent.
     pub(crate) patience: Duration,
 }
 
@@ -126,7 +127,7 @@ impl Client {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    /// Reads one response, as far as it comes.
+    /// Reads one response as far as it arrives.
     pub(crate) async fn response(&mut self) -> Response {
         let mut head = None;
         loop {
@@ -180,7 +181,7 @@ fn complete_body(head: &str, bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     Some((chunks, used?))
 }
 
-/// The complete chunks, and the length of the body once its last chunk is there.
+/// The complete chunks, and the length of the body once its last chunk has arrived.
 fn parse_chunks(bytes: &[u8]) -> (Vec<Vec<u8>>, Option<usize>) {
     let mut chunks = Vec::new();
     let mut at = 0;
@@ -202,7 +203,7 @@ fn parse_chunks(bytes: &[u8]) -> (Vec<Vec<u8>>, Option<usize>) {
     }
 }
 
-/// A streaming request with the given tools; `vote` may be cast for agent1 and agent2.
+/// A streaming request with the given tools; `vote` accepts agent1 and agent2.
 pub(crate) fn request(model: &str, tools: &[&str]) -> Value {
     let tools: Vec<Value> = tools
         .iter()
@@ -230,7 +231,7 @@ pub(crate) fn request(model: &str, tools: &[&str]) -> Value {
     })
 }
 
-/// One request on a connection of its own.
+/// Sends one request on its own connection.
 pub(crate) async fn ask(address: SocketAddr, body: &Value) -> Response {
     let mut client = Client::connect(address).await;
     client.post(body).await;

@@ -1,4 +1,4 @@
-//! Each fault's bytes are as promised, at each moment, once and again.
+//! Each fault produces the promised bytes, at each moment, once and repeatedly.
 
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
@@ -35,7 +35,7 @@ fn good_arguments() -> String {
     json!({ "content": "Answer of m" }).to_string()
 }
 
-/// What the client has of the reply at each moment.
+/// Checks how much of the reply the client has at each moment.
 fn assert_progress(response: &Response, moment: FaultMoment, case: &str) {
     let calls = response.calls();
     match moment {
@@ -60,7 +60,7 @@ async fn every_case_ends_as_its_expectation_says_and_the_next_request_is_good() 
         let good = response.end == End::Complete && response.status == 200 && response.is_done();
         match case.expectation() {
             FaultExpectation::HarmlessVariation | FaultExpectation::Recovers => assert!(good, "{case}"),
-            // Malformed JSON is the one failure whose stream ends well.
+            // Malformed JSON is the one failure whose stream ends normally.
             FaultExpectation::Fails { .. } => assert!(!good || case.fault == Fault::MalformedJson, "{case}"),
         }
         wait::until_async(SOON, || std::net::TcpStream::connect(server.address()).is_ok()).await;

@@ -1,4 +1,4 @@
-//! The test, not the clock, decides when a chunk goes.
+//! The test, not the clock, decides when a chunk is sent.
 
 use althing_testkit::{Action, FakeModel, Gate, Reply, RequestOutcome, Script};
 use tokio::io::AsyncReadExt;

@@ -1,4 +1,4 @@
-//! The tests of the test kit, one binary; each file is named by what it looks at.
+//! The tests of the test kit in one binary.
 #![expect(clippy::disallowed_methods, reason = "tests of the kit measure time and read files")]
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The harness around a binary, tried on a shell and on our own server program.
+//! The harness around a binary, tested with a shell and the fake model server.
 
 use std::time::Duration;
 

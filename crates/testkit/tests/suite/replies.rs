@@ -1,4 +1,4 @@
-//! What good replies look like on the wire, and who gets which.
+//! Successful replies on the wire, and which request gets which.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ async fn a_reply_is_streamed_in_the_chunks_asked_for() {
         .finish(Finish::Length);
     let server = FakeModel::start(Script::always(reply)).await;
     let response = ask(server.address(), &request("m", &[])).await;
-    // Start, 2 reasoning, 3 text, 1 + 4 tool, finish, usage, end mark: one HTTP chunk each.
+    // Start, 2 reasoning, 3 text, 1 + 4 tool, finish, usage, end marker: one HTTP chunk each.
     assert_eq!(response.chunks.len(), 14);
     assert_eq!(response.reasoning(), "let me see");
     assert_eq!(response.text(), "one two three");

@@ -1,4 +1,4 @@
-//! The server itself: records, keep-alive, other paths, refusing.
+//! The server itself: records, keep-alive, other paths, refusing connections.
 
 use std::io::ErrorKind;
 
@@ -105,7 +105,7 @@ async fn nobody_listens_at_a_refused_base_url() {
 async fn a_server_can_refuse_for_a_while() {
     let server = FakeModel::start(Script::parliament()).await;
     let mut before = Client::connect(server.address()).await;
-    // A first exchange: a connection still waiting to be accepted would be reset with the listener.
+    // A first exchange, because a connection that is not accepted yet would be reset with the listener.
     before.post(&request("m", &[])).await;
     before.response().await;
     server.refuse().await;

@@ -1,4 +1,4 @@
-//! The other wires: the same reply and the same faults in each provider's words, chosen by the path of the request.
+//! The other wire formats: the same reply and the same faults in each provider's format, selected by the request path.
 
 use althing_testkit::{FakeModel, Fault, FaultMoment, Reply, RetryAfter, Script};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn post(server: &FakeModel, path: &str, body: &Value) -> Response {
     client.response().await
 }
 
-/// A request as each wire has it: a system prompt, a question, and the tool `vote` for agent1 and agent2.
+/// A request in each wire format: a system prompt, a question, and the tool `vote` for agent1 and agent2.
 fn request(path: &str) -> Value {
     let schema = json!({ "type": "object", "properties": {
         "agent_id": { "type": "string", "enum": ["agent1", "agent2"] }, "reason": { "type": "string" } } });
@@ -90,7 +90,7 @@ async fn each_wire_ends_its_stream_as_its_provider_does() {
     let last = gemini.last().unwrap();
     assert_eq!(last["candidates"][0]["finishReason"], "STOP");
     assert_eq!(last["usageMetadata"]["totalTokenCount"], 120);
-    // Reasoning, two of text, the call, the end.
+    // Reasoning, two texts, the call, the end.
     assert_eq!(gemini.len(), 5);
 }
 

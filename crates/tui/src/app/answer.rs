@@ -1,6 +1,6 @@
-//! The keys of questions and pickers.
+//! Keys of questions and pickers.
 //!
-//! One press answers: Enter takes the default, Esc is the way out.
+//! One key press answers: Enter takes the default, Esc leaves.
 
 use super::{App, Effect, Field, Modal, Picker, Reader, approval};
 use crate::outside::TuiExit;
@@ -10,7 +10,7 @@ use althing_view::MemberView;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 impl App {
-    /// A key while a modal is on top.
+    /// Handles a key while a modal is open.
     pub(crate) fn modal_key(&mut self, key: KeyEvent) {
         if super::guard::is_chord(key) && !self.box_is_written() {
             return;
@@ -37,7 +37,7 @@ impl App {
                     self.modal = None;
                     self.carry_out(deed);
                 }
-                // Neither Enter nor the same key again is a yes.
+                // Neither Enter nor repeating the same key confirms.
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char(_) => self.modal = None,
                 _ => {}
             },
@@ -238,7 +238,7 @@ impl App {
             }
             _ => {}
         }
-        // A theme shows itself while it is chosen.
+        // Preview the theme while it is being chosen.
         if let Some(Modal::Pick { picker: Picker::Themes(_), chosen }) = &self.modal {
             self.theme = Theme::ALL.get(*chosen).copied().unwrap_or_default();
         }
@@ -249,7 +249,7 @@ fn approve() -> Decision {
     Decision::Approve { digest: None, edited: None, instructions: None }
 }
 
-/// Whether Enter is meant as a new line.
+/// Whether Enter inserts a newline.
 pub fn wants_newline(key: KeyEvent) -> bool {
     key.code == KeyCode::Enter && key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT)
 }

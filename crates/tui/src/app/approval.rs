@@ -1,19 +1,19 @@
-//! Who takes part in a run that waits for approval, as the user changes it in the box. What the box shows is what the
-//! approval says, so that exactly these agents start.
+//! The members of a run in the approval box, while the user edits it. The approval contains exactly what the box shows,
+//! so that exactly these agents start.
 
 use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, Proposal};
 
-/// The agents to choose from: those that were proposed, or the whole team where a single agent was proposed.
+/// The agents to choose from: the proposed ones, or the whole team if a single agent was proposed.
 pub fn pool<'a>(proposal: &'a Proposal, team: &'a [Member]) -> &'a [Member] {
     if proposal.members.len() < 2 && team.len() > 1 { team } else { &proposal.members }
 }
 
-/// Whether one agent works alone.
+/// Whether a single agent is selected.
 pub fn is_single(proposal: &Proposal, edited: &LaunchRun) -> bool {
     edited.agent_mode.unwrap_or(proposal.modes.agent_mode) == AgentMode::Single
 }
 
-/// The agents that take part as the run stands now.
+/// The currently selected agents.
 pub fn members<'a>(proposal: &'a Proposal, edited: &LaunchRun, team: &'a [Member]) -> Vec<&'a Member> {
     let everyone = || pool(proposal, team).iter();
     match &edited.agents {
@@ -24,7 +24,7 @@ pub fn members<'a>(proposal: &'a Proposal, edited: &LaunchRun, team: &'a [Member
     }
 }
 
-/// `m`: several agents, then each one alone in turn, then several again.
+/// `m`: all agents, then each agent alone in turn, then all agents again.
 pub fn next_mode(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member]) {
     let everyone = pool(proposal, team);
     if everyone.len() < 2 {
@@ -41,7 +41,7 @@ pub fn next_mode(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member]) {
     }
 }
 
-/// The agent beside the one that works alone, in a circle; nothing where several work.
+/// Selects the previous or next agent in single-agent mode, wrapping around; does nothing in multi-agent mode.
 pub fn neighbour(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member], step: isize) {
     let everyone = pool(proposal, team);
     if !is_single(proposal, edited) || everyone.is_empty() {
@@ -54,7 +54,7 @@ pub fn neighbour(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member], s
     }
 }
 
-/// The place of the agent that works alone among those to choose from.
+/// The index of the single agent among those to choose from.
 fn place(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> Option<usize> {
     let chosen = members(proposal, edited, team).first().map(|member| member.id.clone())?;
     pool(proposal, team).iter().position(|member| member.id == chosen)
@@ -62,7 +62,7 @@ fn place(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> Option<usi
 
 fn alone(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
     edited.agent_mode = Some(AgentMode::Single);
-    // Words for agents that take no part would be refused.
+    // System prompts for agents that do not take part would be rejected.
     edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
     edited.agent_system_prompts.retain(|id, _| *id == agent);
     edited.agents = Some(vec![agent]);
@@ -71,6 +71,6 @@ fn alone(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
 fn together(proposal: &Proposal, edited: &mut LaunchRun) {
     edited.agent_mode = Some(AgentMode::Multi);
     edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
-    // Where a single agent was proposed, several are the whole team.
+    // If a single agent was proposed, multi-agent mode means the whole team.
     edited.agents = proposal.launch.agents.clone().filter(|agents| agents.len() > 1);
 }

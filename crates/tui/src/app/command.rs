@@ -1,4 +1,4 @@
-//! Commands that begin with a slash.
+//! Slash commands.
 
 use super::{App, Effect, Modal, ModeWord, Picker};
 use crate::modes::PlanMode;
@@ -7,7 +7,7 @@ use crate::theme::Theme;
 use althing_protocol::{AgentMode, ChatState, Op, TaskId};
 use althing_text::nearest;
 
-/// Every command, with a word about it.
+/// All commands, with a short description.
 pub const COMMANDS: &[(&str, &str)] = &[
     ("/help", "keys and commands"),
     ("/agents", "who takes part"),
@@ -34,7 +34,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("/quit", "leave"),
 ];
 
-/// The commands that begin like this.
+/// The commands that start with a prefix.
 pub fn matching(prefix: &str) -> Vec<(String, String)> {
     COMMANDS
         .iter()
@@ -44,7 +44,7 @@ pub fn matching(prefix: &str) -> Vec<(String, String)> {
 }
 
 impl App {
-    /// Does what a command says; the line comes without its slash.
+    /// Executes a command line, given without its slash.
     pub(crate) fn command(&mut self, line: &str) {
         let (name, argument) = line.split_once(' ').unwrap_or((line, ""));
         let argument = argument.trim();
@@ -97,7 +97,7 @@ impl App {
     fn cancel_live(&mut self) {
         match self.model.live_run().map(|run| run.id.clone()) {
             Some(task) => self.submit(Op::Cancel { task }),
-            // The agent's turn goes on without a run: while it talks, and while it waits for an approval.
+            // Without a run, the chat agent's turn is cancelled, whether it is replying or waiting for an approval.
             None if self.model.state != ChatState::Idle => self.submit(Op::Cancel { task: TaskId::chat() }),
             None => self.toast = Some("nothing is running".into()),
         }

@@ -1,28 +1,29 @@
-//! Decides whether a key belongs to a box or to the input below it. The box opened by itself, maybe while the user was typing.
+//! Decides whether a key belongs to an approval box or to the input below it. The box opens by itself, possibly while
+//! the user is typing.
 //!
-//! The input keeps what is typed. While it holds text it has the keys: Enter sends the text, and the box waits. While it is
-//! empty the box has Enter, Esc and the arrows at once, and a letter of the box acts when it is typed alone: nothing else
-//! may be typed right after it, for a second where the letter answers. Otherwise it was the beginning of a message.
-//! Time comes from outside, with every key and by `wake`.
+//! The input keeps what is typed. While it contains text it receives the keys: Enter sends the text, and the box waits.
+//! While it is empty the box receives Enter, Esc and the arrow keys at once, and a letter shortcut of the box acts only
+//! if no other letter follows it within a short time (one second for letters that answer). Otherwise the letter starts
+//! a message. Time is passed in with every key and by `wake`.
 
 use super::{App, Field, Modal, keys};
 use althing_protocol::{InteractionId, Timestamp};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// How long nothing else may be typed after a letter that answers, in milliseconds.
+/// How long no other letter may follow a letter that answers, in milliseconds.
 const ALONE_MS: u64 = 1000;
 
 /// The same for a letter that only changes what the box shows.
 const BRIEFLY_MS: u64 = 500;
 
-/// A letter that waits to be a key of the box, or the beginning of a message.
+/// A pending letter: either a shortcut of the box or the start of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     letter: char,
     question: InteractionId,
     /// When it acts.
     due: Timestamp,
-    /// Whether it answers the box.
+    /// Whether it answers the question.
     answers: bool,
 }
 
@@ -30,19 +31,19 @@ fn press(letter: char) -> KeyEvent {
     KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)
 }
 
-/// Whether a key is a letter together with Ctrl or Alt: no letter of a box.
+/// Whether a key is a letter with Ctrl or Alt, which is never a letter shortcut.
 pub fn is_chord(key: KeyEvent) -> bool {
     let chord = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     chord && matches!(key.code, KeyCode::Char(_))
 }
 
 impl App {
-    /// Whether the box on top came by itself.
+    /// Whether the open modal is a box that opened by itself.
     pub(crate) fn is_guarded(&self) -> bool {
         matches!(self.modal, Some(Modal::Run { .. } | Modal::Plan { .. } | Modal::Budget { .. }))
     }
 
-    /// Whether somebody writes in a field of the box.
+    /// Whether a text field of the box has the focus.
     pub(crate) fn box_is_written(&self) -> bool {
         match &self.modal {
             Some(Modal::Run { field, .. } | Modal::Plan { field, .. }) => *field != Field::Buttons,
@@ -50,12 +51,12 @@ impl App {
         }
     }
 
-    /// Whether the input has the keys although a box is open.
+    /// Whether the input receives keys although a box is open.
     pub(crate) fn writes_under_box(&self) -> bool {
         self.is_guarded() && !self.box_is_written() && self.writes() && !self.input.is_empty()
     }
 
-    /// What the box says about the keys, where they do not do what its buttons say.
+    /// A note in the box when keys do not act as its buttons say.
     pub(crate) fn box_note(&self) -> Option<&'static str> {
         match &self.held {
             Some(Held { letter: 'a', .. }) => Some("approving, or type on"),
@@ -65,19 +66,19 @@ impl App {
         }
     }
 
-    /// When a letter acts that was typed alone so far.
+    /// When the pending letter acts.
     pub fn due(&self) -> Option<Timestamp> {
         self.held.as_ref().map(|held| held.due)
     }
 
-    /// Time passed: a letter that was typed alone acts.
+    /// Acts on the pending letter if its time has come.
     pub(crate) fn settle_held(&mut self) {
         if let Some(held) = self.held.take_if(|held| held.due <= self.now) {
             self.act(&held);
         }
     }
 
-    /// The letter does what the box says; where its box is gone it was typed.
+    /// Applies the letter to its box, or types it if the box is gone.
     fn act(&mut self, held: &Held) {
         if self.modal.as_ref().and_then(Modal::question) == Some(&held.question) {
             self.modal_key(press(held.letter));
@@ -86,7 +87,7 @@ impl App {
         }
     }
 
-    /// The letter was the beginning of a message.
+    /// Types the pending letter into the input.
     pub(crate) fn keep_held(&mut self) {
         if let Some(held) = self.held.take() {
             self.write_under(press(held.letter));
@@ -100,7 +101,7 @@ impl App {
         }
     }
 
-    /// How long a letter of the box waits, and whether it answers; None where it is no letter of the box.
+    /// How long a letter shortcut waits, and whether it answers; None if it is not a shortcut of this box.
     fn wait_of(&self, letter: char) -> Option<(u64, bool)> {
         match (&self.modal, letter) {
             (Some(Modal::Run { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),
@@ -111,7 +112,7 @@ impl App {
         }
     }
 
-    /// A key while a box is open that came by itself.
+    /// Handles a key while a box that opened by itself is open.
     pub(crate) fn guarded_key(&mut self, key: KeyEvent) {
         if self.box_is_written() {
             return self.modal_key(key);
@@ -121,7 +122,8 @@ impl App {
             _ => None,
         };
         let recently = self.now.since(self.typed).0 < keys::TYPING_PAUSE_MS;
-        // Without an input below the box, letters are keys of the box, except right after a key for the screen below.
+        // Without an input below the box, letters are shortcuts of the box, except right after a key for the screen
+        // below.
         if !self.writes() {
             if letter.is_none() || !recently {
                 self.modal_key(key);
@@ -130,7 +132,7 @@ impl App {
         }
         if let Some(held) = self.held.take() {
             match (letter, key.code) {
-                // The same key again is pressed, not written.
+                // Repeating the same letter presses the shortcut again.
                 (Some(next), _) if next == held.letter && !held.answers => self.act(&held),
                 (Some(_), _) => self.write_under(press(held.letter)),
                 (None, KeyCode::Backspace | KeyCode::Esc) => {

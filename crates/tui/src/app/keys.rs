@@ -1,4 +1,4 @@
-//! Which key does what, by what is on the screen.
+//! Key bindings by screen.
 
 use super::answer::wants_newline;
 use super::screen::{diff_answers, moment_text};
@@ -8,7 +8,7 @@ use crate::outside::TuiExit;
 use althing_protocol::{ChatState, Op, TaskId};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// What can be chosen on the first screen.
+/// A choice on the welcome screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WelcomeChoice {
     Start,
@@ -17,7 +17,7 @@ pub(crate) enum WelcomeChoice {
     Help,
 }
 
-/// The choices of the first screen, as they are listed.
+/// The choices on the welcome screen, in order.
 pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
     (WelcomeChoice::Start, "start with what was found"),
     (WelcomeChoice::Offline, "try it with the offline model (not an AI, no network)"),
@@ -25,10 +25,10 @@ pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
     (WelcomeChoice::Help, "what is this"),
 ];
 
-/// Keys that come faster than this, in milliseconds, belong together.
+/// Keys within this many milliseconds count as continuous typing.
 pub(crate) const TYPING_PAUSE_MS: u64 = 1000;
 
-/// A key of an editor.
+/// Applies a key to an editor.
 pub(crate) fn edit(editor: &mut Editor, key: KeyEvent, width: usize) {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -71,7 +71,7 @@ pub(crate) fn edit(editor: &mut Editor, key: KeyEvent, width: usize) {
 impl App {
     pub(crate) fn on_key(&mut self, key: KeyEvent) {
         let control = |c: char| key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(c);
-        // An attached program has every key but the one that leaves it.
+        // An attached program receives every key except the detach key.
         if let Some(Screen::Attached(task)) = self.screens.last() {
             let task = task.clone();
             return self.attached_key(&task, key);
@@ -117,7 +117,7 @@ impl App {
         }
     }
 
-    /// Ctrl+C: clears the input, then stops what runs, then leaves.
+    /// Ctrl+C: clears the input, then cancels what runs, then leaves.
     fn interrupt(&mut self) {
         self.keep_held();
         if !self.input.is_empty() && (self.modal.is_none() || self.writes_under_box()) {
@@ -151,7 +151,7 @@ impl App {
         }
     }
 
-    /// A key of the first screen, while the input is empty. Only keys that write nothing: letters go to the input.
+    /// Handles a key on the welcome screen while the input is empty. Letters go to the input.
     fn welcome_key(&mut self, key: KeyEvent) -> bool {
         match key.code {
             KeyCode::Up => self.welcome_choice = self.welcome_choice.saturating_sub(1),
@@ -163,7 +163,7 @@ impl App {
         true
     }
 
-    /// Does what a choice of the first screen says.
+    /// Applies a choice of the welcome screen.
     pub(crate) fn take_welcome(&mut self, choice: usize) {
         self.welcome_choice = choice;
         match WELCOME_CHOICES.get(choice).map(|(choice, _)| choice) {
@@ -224,7 +224,7 @@ impl App {
         self.toast = Some("copied".into());
     }
 
-    /// A key of the input while a run stands beside it.
+    /// Handles a key of the input while a run is shown beside it.
     fn beside_key(&mut self, key: KeyEvent) {
         match key.code {
             KeyCode::Esc if self.completion.is_none() => self.back(),
@@ -233,7 +233,7 @@ impl App {
         }
     }
 
-    /// A key while the search of a run is typed.
+    /// Handles a key while the search text of a run is being typed.
     fn search_key(&mut self, key: KeyEvent) {
         let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
         match key.code {
@@ -333,7 +333,7 @@ impl App {
         }
     }
 
-    /// What changed in the files that a run wrote.
+    /// Shows the diff of the files that a run wrote.
     pub(crate) fn run_diff(&mut self, id: &TaskId) {
         match self.outside.diff(id) {
             Ok(diff) if diff.is_empty() => self.toast = Some("there is nothing to compare".into()),
@@ -346,7 +346,7 @@ impl App {
         }
     }
 
-    /// The text of what is selected in the run on top: a moment, or the final answer.
+    /// The title and text of the selected timeline entry, or of the final answer.
     fn shown_text(&self) -> Option<(String, String)> {
         let Some(Screen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
@@ -370,7 +370,7 @@ impl App {
         }
     }
 
-    /// Selects the next moment that holds what is searched for.
+    /// Selects the next timeline entry that contains the search text.
     fn find_moment(&mut self, step: isize) {
         let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(agent) = self.model.runs.get(&screen.id).and_then(|run| run.agents.get(screen.tab)) else {
@@ -391,7 +391,7 @@ impl App {
         }
     }
 
-    /// A key of the conversation.
+    /// Handles a key in the conversation.
     pub(crate) fn talk_key(&mut self, key: KeyEvent) {
         if self.browsing {
             return self.browse_key(key);
@@ -403,14 +403,14 @@ impl App {
     }
 }
 
-/// Goes to the next part of a text that holds what is searched for.
+/// Scrolls to the next part that contains the search text.
 fn find(reader: &mut Reader, step: isize) {
     let wanted = reader.search.clone().unwrap_or_default().to_lowercase();
     let count = reader.parts().len();
     if wanted.is_empty() || count == 0 {
         return;
     }
-    // The first search looks at where one is, the next ones behind it.
+    // The first search includes the current part; later ones start after it.
     let (start, first) = reader.scroll.selected.map_or((0, 0), |at| (at, step.unsigned_abs()));
     let found = (first..first + count)
         .map(|n| around(start, n, count, step))
@@ -421,7 +421,7 @@ fn find(reader: &mut Reader, step: isize) {
     }
 }
 
-/// The place `n` steps on from a start, forwards or backwards, in a circle.
+/// The index `n` steps from a start, forwards or backwards, wrapping around.
 fn around(start: usize, n: usize, count: usize, step: isize) -> usize {
     let count = count.max(1);
     if step < 0 { (start + count - n % count) % count } else { (start + n) % count }

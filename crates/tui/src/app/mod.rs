@@ -1,6 +1,6 @@
-//! The state of the screen, and what keys and clicks do to it.
+//! The state of the screen, and how keys and clicks change it.
 //!
-//! Pure: a key gives effects, and only the event loop carries them out. No I/O, no clock.
+//! Pure: a key produces effects, which only the event loop executes. No I/O, no clock.
 
 mod answer;
 pub(crate) mod approval;
@@ -34,140 +34,129 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
 
-/// What the event loop has to do.
+/// An action for the event loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
-    /// Ask the engine.
+    /// Submit an op to the engine.
     Submit(Op),
-    /// Put the user's own selection on the clipboard.
+    /// Copy text that the user selected to the clipboard.
     Copy(String),
-    /// Let the user write the message in their editor.
+    /// Edit the message in the user's editor.
     EditInput,
-    /// Let the user edit a plan.
+    /// Edit a plan in the user's editor.
     EditPlan(PlanRef),
     /// Show a text in the pager.
     Page(String),
     /// Write a starter config.
     WriteConfig,
-    /// Put back what a run changed.
+    /// Restore the files that a run changed.
     Undo(Option<TaskId>),
-    /// Ring.
+    /// Ring the bell.
     Bell,
-    /// Stop for now, as Ctrl+Z does.
+    /// Suspend the process, as Ctrl+Z does.
     Suspend,
-    /// Draw everything anew.
+    /// Redraw the whole screen.
     Redraw,
-    /// Leave.
     Leave(TuiExit),
 }
 
-/// Something on the screen that can be clicked.
+/// A clickable area of the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A word of the mode bar.
     Mode(ModeWord),
-    /// An agent's tab: in the conversation, or in a run.
+    /// An agent's tab, in the conversation or in a run.
     Tab(usize),
-    /// An entry of the list that is shown.
+    /// An entry of the list.
     Item(usize),
-    /// A button, by the key that does the same.
+    /// A button, by its key.
     Key(char),
-    /// The choice of who presents.
+    /// The presenter choice.
     Override,
-    /// The way back.
     Back,
     /// The tasks badge.
     Tasks,
-    /// The input.
     Input,
-    /// A choice of the first screen, by its place in the list.
+    /// A choice on the welcome screen, by its index.
     Welcome(usize),
 }
 
 /// A word of the mode bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeWord {
-    /// Plan first.
     Plan,
-    /// One agent or several.
+    /// Single or multi.
     Agents,
-    /// Refine or be quick.
     Refine,
-    /// Whether an agent is talked to.
+    /// Whether there is a chat agent.
     Interactive,
 }
 
-/// The completions that are offered for what is being typed.
+/// Completions for the word being typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
     /// Where the completed word begins.
     pub from: usize,
-    /// What can be put there, each with a word about it.
+    /// The candidates, each with a description.
     pub offers: Vec<(String, String)>,
-    /// The chosen one.
     pub chosen: usize,
 }
 
-/// The whole state of the screen.
+/// The state of the screen.
 pub struct App {
-    /// What is known of the session.
+    /// The folded session.
     pub model: SessionView,
-    /// The modes.
     pub modes: TuiModeState,
-    /// How it was started.
     pub options: TuiOptions,
-    /// The colours.
     pub theme: Theme,
-    /// What is shown, the conversation at the bottom, or the tasks of a workflow.
+    /// The stack of screens. The lowest is the conversation or the tasks of a workflow.
     pub screens: Vec<Screen>,
-    /// The question or picker on top.
+    /// The open question or picker.
     pub modal: Option<Modal>,
     /// The message being written.
     pub input: Editor,
-    /// Completions for it.
     pub completion: Option<Completion>,
-    /// Where the conversation is scrolled to.
+    /// The scroll position of the conversation.
     pub scroll: Scroll,
-    /// Whether keys move through the conversation rather than write.
+    /// Whether keys move through the conversation instead of typing.
     pub browsing: bool,
-    /// Whether a run that stands beside the conversation has the keys rather than the input.
+    /// Whether a run shown beside the conversation receives the keys instead of the input.
     pub(crate) run_has_keys: bool,
-    /// A word to the user, until the next key.
+    /// A message to the user, shown until the next key.
     pub toast: Option<String>,
-    /// Now.
     pub now: Timestamp,
-    /// The screen's size.
+    /// The size of the screen.
     pub size: Rect,
-    /// What is shown on the first start.
+    /// What the first start shows.
     pub welcome: Option<Welcome>,
-    /// The marked choice of the first start, by its place in `WELCOME_CHOICES`.
+    /// The selected choice of the welcome screen, as an index into `WELCOME_CHOICES`.
     pub(crate) welcome_choice: usize,
-    /// Layouts of what is in view.
+    /// Cached layouts of what is in view.
     pub layouts: Layouts,
     pub(crate) outside: Arc<dyn TuiHost>,
-    /// What can be clicked, as the last frame put it.
+    /// The clickable areas of the last frame.
     pub(crate) targets: Vec<(Rect, Target)>,
     pub(crate) history: Vec<String>,
     pub(crate) recalled: Option<(usize, String)>,
-    /// Whether Ctrl+C was the last key: once more leaves.
+    /// Whether Ctrl+C was the last key; a second Ctrl+C leaves.
     pub(crate) leaving: bool,
-    /// When a key last went to the input or to another screen, and not to a box.
+    /// When a key last went to the input or another screen rather than to a box.
     pub(crate) typed: Timestamp,
-    /// A letter that may be a key of the box on top, or the beginning of a message.
+    /// A letter that is either a shortcut of the open box or the start of a message.
     pub(crate) held: Option<guard::Held>,
-    /// Questions that the user set aside.
+    /// Questions that the user dismissed or answered.
     pub(crate) dismissed: Vec<InteractionId>,
-    /// The box that was answered last, as it was then: a refused answer opens it again.
+    /// The box that was answered last, as it was then; a rejected answer opens it again.
     pub(crate) answered: Option<Modal>,
-    /// How many tasks waited when the bell last rang.
+    /// Number of waiting tasks when the bell last rang.
     pub(crate) rung: usize,
     /// The attached program's screen.
     pub(crate) attached: Option<althing_protocol::Screen>,
-    /// Whether the user toggled or said something.
+    /// Whether the user toggled a mode or sent a message.
     pub(crate) touched: bool,
-    /// The modes of the log that the bar last took over.
+    /// The modes last taken over from the log.
     adopted: ModeChoice,
-    /// How far a modal that only tells something is scrolled.
+    /// The scroll position of an information modal.
     pub(crate) told: usize,
     pub(crate) effects: Vec<Effect>,
 }
@@ -179,7 +168,7 @@ impl std::fmt::Debug for App {
 }
 
 impl App {
-    /// A screen that knows nothing yet.
+    /// An empty screen.
     pub fn new(options: TuiOptions, outside: Arc<dyn TuiHost>) -> Self {
         let modes = TuiModeState::new(options.interactive, &options.modes);
         let mut model = SessionView::default();
@@ -233,7 +222,7 @@ impl App {
         app
     }
 
-    /// What the loop has to do before anything else happens.
+    /// The pending effects.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -243,9 +232,9 @@ impl App {
         self.model.apply(item);
     }
 
-    /// Catches up with the model, after one or many items were folded.
+    /// Updates the screen after one or more items were folded.
     pub fn sync(&mut self) {
-        // What was toggled before this screen began still holds, until the user toggles or says something here.
+        // Modes from the log apply until the user toggles a mode or sends a message here.
         if !self.touched && self.model.choice != self.adopted {
             self.adopted = self.model.choice.clone();
             self.modes.adopt(&self.adopted);
@@ -258,7 +247,7 @@ impl App {
             self.effects.push(Effect::Bell);
         }
         self.rung = waiting;
-        // A task that ended has no terminal any more.
+        // A task that has ended has no terminal any more.
         if let Some(Screen::Attached(id)) = self.screens.last()
             && self.model.task(id).is_none_or(|task| task.status.is_final())
         {
@@ -267,7 +256,7 @@ impl App {
         }
     }
 
-    /// Handles a key, a click, a paste or a change of size.
+    /// Handles a key, click, paste or resize.
     pub fn handle(&mut self, event: &TerminalEvent, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         self.settle_held();
@@ -284,7 +273,7 @@ impl App {
         self.take_effects()
     }
 
-    /// Takes note of the screen's size.
+    /// Records the screen's size.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.size = Rect::new(0, 0, width, height);
         if let Some(Screen::Attached(task)) = self.screens.last() {
@@ -293,7 +282,7 @@ impl App {
         }
     }
 
-    /// Does what was due by now (see `due`).
+    /// Performs actions that are due (see `due`).
     pub fn wake(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         self.settle_held();
@@ -301,7 +290,7 @@ impl App {
         self.take_effects()
     }
 
-    /// Time passed: countdowns and durations look different.
+    /// Sets the time, for countdowns and durations.
     pub fn tick(&mut self, now: Timestamp) {
         self.now = now;
     }
@@ -313,14 +302,14 @@ impl App {
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
     }
 
-    /// Whether an opened run stands beside the conversation.
+    /// Whether a run is shown beside the conversation.
     pub(crate) fn is_split(&self) -> bool {
         self.size.width >= view::WIDE
             && !self.options.workflow
             && matches!(self.screens.last(), Some(Screen::Run(_)))
     }
 
-    /// Whether the input has the keys. It is shown exactly then, so letters always go where they are seen.
+    /// Whether the input receives the keys. It is shown exactly then, so that typed letters are always visible.
     pub(crate) fn writes(&self) -> bool {
         match self.screens.last() {
             Some(Screen::Talk) | None => !self.browsing,
@@ -337,12 +326,12 @@ impl App {
         }
     }
 
-    /// Shows a program's screen as it is now.
+    /// Sets the screen of the attached program.
     pub fn show_attached(&mut self, screen: Option<althing_protocol::Screen>) {
         self.attached = screen;
     }
 
-    /// Draws everything. Gives where the cursor goes.
+    /// Draws everything. Returns the cursor position.
     pub fn draw(&mut self, buffer: &mut Buffer) -> Option<Position> {
         self.size = buffer.area;
         self.targets.clear();
@@ -352,7 +341,7 @@ impl App {
         canvas.cursor()
     }
 
-    /// Everyone who may take part in runs.
+    /// The members that may take part in runs.
     pub fn team(&self) -> &[Member] {
         &self.model.team
     }
@@ -373,7 +362,7 @@ impl App {
         self.effects.push(Effect::Leave(exit));
     }
 
-    /// The message input takes a text that was written elsewhere.
+    /// Sets the input to a text written in an editor, or shows the error.
     pub fn edited(&mut self, result: Result<String, String>) {
         match result {
             Ok(text) => self.input.set(text.trim_end_matches('\n')),
@@ -381,7 +370,7 @@ impl App {
         }
     }
 
-    /// Says a word to the user, until the next key.
+    /// Shows a message until the next key.
     pub fn notify(&mut self, word: String) {
         self.toast = Some(word);
     }

@@ -1,4 +1,4 @@
-//! Questions and pickers that lie on top of everything: when they open and close.
+//! Questions and pickers on top of the screen: when they open and close.
 
 use super::{App, Effect, Screen};
 use crate::editor::Editor;
@@ -9,43 +9,39 @@ use althing_protocol::{
 };
 use althing_view::Question;
 
-/// The field of a question that is being written.
+/// The text field of a question that has the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// None: letters are buttons.
+    /// None: letters are shortcuts.
     Buttons,
-    /// A run's task.
     Task,
-    /// A run's context.
     Context,
-    /// More words for a plan's execution.
+    /// Additional instructions for executing a plan.
     Instructions,
-    /// What to change about a plan.
+    /// Requested changes to a plan.
     Changes,
 }
 
-/// What cannot be taken back, and is asked about before it is done.
+/// An irreversible action that requires confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deed {
-    /// Stop a run or a program.
+    /// Cancel a run or a program.
     Cancel(TaskId),
-    /// Put back the files that a run changed.
+    /// Restore the files that a run changed.
     Undo(TaskId),
 }
 
 /// What a picker offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Picker {
-    /// Sessions to go on with.
+    /// Sessions to resume.
     Sessions(Vec<SessionEntry>),
-    /// Project workspaces.
     Projects(Vec<ProjectEntry>),
-    /// Colours; the one before, to go back to.
+    /// Themes, with the previous one to restore on Esc.
     Themes(Theme),
 }
 
 impl Picker {
-    /// How many offers there are.
     pub fn len(&self) -> usize {
         match self {
             Self::Sessions(entries) => entries.len(),
@@ -54,104 +50,76 @@ impl Picker {
         }
     }
 
-    /// Whether there is nothing to pick.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// What lies on top.
+/// What is open on top of the screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Modal {
-    /// May this run be launched?
+    /// Approval of a run.
     Run {
-        /// The question.
         id: InteractionId,
-        /// What would be started.
         proposal: Box<Proposal>,
-        /// The same, as the user changed it.
+        /// The proposal as edited by the user.
         edited: Box<LaunchRun>,
-        /// The field being edited.
         field: Field,
-        /// What is written in it.
+        /// The text being edited.
         editor: Editor,
-        /// Why the answer before was not taken.
+        /// Why the previous answer was rejected.
         problem: Option<String>,
     },
-    /// May this plan be carried out?
+    /// Approval of a plan.
     Plan {
-        /// The question.
         id: InteractionId,
-        /// Which plan.
         plan: PlanRef,
-        /// Its tasks in brief.
+        /// One line per task.
         preview: Vec<String>,
-        /// The field being written.
         field: Field,
-        /// More words for its execution.
+        /// Additional instructions for its execution.
         instructions: Editor,
-        /// What to change about it.
+        /// Requested changes.
         changes: Editor,
-        /// How far the preview is scrolled.
+        /// The scroll position of the preview.
         top: usize,
     },
-    /// Who presents?
-    Override {
-        /// The question.
-        id: InteractionId,
-        /// Everyone who may.
-        candidates: Vec<Candidate>,
-        /// The chosen one.
-        chosen: usize,
-    },
-    /// What a program asks.
+    /// Choice of the presenter.
+    Override { id: InteractionId, candidates: Vec<Candidate>, chosen: usize },
+    /// A question of a program.
     Program {
-        /// The question.
         id: InteractionId,
-        /// Whose.
+        /// The task that asks.
         task: Option<TaskId>,
-        /// What it asks.
         ask: Ask,
-        /// The chosen answer.
         chosen: usize,
     },
-    /// A program was cut off: start it over, or count it as failed?
-    Interrupted {
-        /// The question.
-        id: InteractionId,
-        /// Whose.
-        task: Option<TaskId>,
-    },
-    /// The session costs more than it may.
+    /// A program was interrupted: restart it or mark it as failed.
+    Interrupted { id: InteractionId, task: Option<TaskId> },
+    /// The session is about to exceed its budget.
     Budget {
-        /// The question.
         id: InteractionId,
-        /// What it has cost.
+        /// Cost so far, in micro-USD.
         spent: u64,
-        /// What it may cost.
+        /// The budget, in micro-USD.
         budget: u64,
     },
-    /// Is it really to be done?
+    /// Confirmation of an irreversible action.
     Confirm(Deed),
-    /// Something to pick.
-    Pick {
-        /// What.
-        picker: Picker,
-        /// The chosen one.
-        chosen: usize,
-    },
+    /// A picker.
+    Pick { picker: Picker, chosen: usize },
     /// Problems of the config.
     Problems,
-    /// What everything has cost.
+    /// The cost overview.
     Cost,
-    /// Who takes part.
+    /// The list of agents.
     Agents,
     /// Keys and commands.
     Help,
 }
 
 impl Modal {
-    /// The question it asks, if it asks one.
+    /// The question that it asks, if any.
     pub fn question(&self) -> Option<&InteractionId> {
         match self {
             Self::Run { id, .. }
@@ -205,7 +173,8 @@ impl Modal {
     }
 }
 
-/// Whether a question comes to the user by itself. A program's waits in the tasks panel, the vote's in its own line.
+/// Whether a question opens a modal by itself. A program's question waits in the tasks panel, the override of a vote in
+/// its own line.
 fn comes_by_itself(kind: &InteractionKind) -> bool {
     match kind {
         InteractionKind::RunApproval { .. }
@@ -218,7 +187,7 @@ fn comes_by_itself(kind: &InteractionKind) -> bool {
 }
 
 impl App {
-    /// Closes a modal whose question is answered, and opens the next.
+    /// Closes a modal whose question was answered, and opens the next one.
     pub(crate) fn sync_modal(&mut self) {
         if let Some(id) = self.modal.as_ref().and_then(Modal::question)
             && !self.model.questions.iter().any(|question| question.interaction.id == *id)
@@ -234,12 +203,12 @@ impl App {
         }
     }
 
-    /// Asks before something is done that cannot be taken back.
+    /// Asks for confirmation.
     pub(crate) fn ask_first(&mut self, deed: Deed) {
         self.modal = Some(Modal::Confirm(deed));
     }
 
-    /// Does what was asked about.
+    /// Executes a confirmed action.
     pub(crate) fn carry_out(&mut self, deed: Deed) {
         match deed {
             Deed::Cancel(task) if self.model.task(&task).is_some_and(|task| task.status.is_final()) => {
@@ -250,7 +219,7 @@ impl App {
         }
     }
 
-    /// Answers the question on top.
+    /// Answers the open question.
     pub(crate) fn answer(&mut self, decision: Decision) {
         let Some(interaction) = self.modal.as_ref().and_then(Modal::question).cloned() else { return };
         self.dismissed.push(interaction.clone());
@@ -258,7 +227,7 @@ impl App {
         self.submit(Op::Answer { interaction, decision });
     }
 
-    /// Opens a box again whose answer was refused: as the user left it, with the reason.
+    /// Reopens a box whose answer was rejected, as the user left it, with the reason.
     pub(crate) fn reopen_refused(&mut self) {
         let Some((id, why)) = self.model.refused.take() else { return };
         let Some(question) = self.model.questions.iter().find(|question| question.interaction.id == id)
@@ -280,7 +249,7 @@ impl App {
         self.modal = Some(modal);
     }
 
-    /// Opens the choice of who presents.
+    /// Opens the presenter choice.
     pub(crate) fn open_override(&mut self) {
         match self.model.override_question() {
             Some(question) => self.modal = Some(Modal::for_question(question)),
@@ -288,7 +257,7 @@ impl App {
         }
     }
 
-    /// Keeps the winner of the vote.
+    /// Keeps the winner of the vote as the presenter.
     pub(crate) fn keep_winner(&mut self) {
         if let Some(question) = self.model.override_question() {
             let interaction = question.interaction.id.clone();
@@ -296,7 +265,7 @@ impl App {
         }
     }
 
-    /// Opens the question of the task that is on top, or of the first that waits.
+    /// Opens the question of the shown task, or the first open question.
     pub(crate) fn open_question(&mut self) {
         let shown = match self.screens.last() {
             Some(Screen::Run(screen)) => Some(screen.id.clone()),

@@ -1,4 +1,4 @@
-//! Clicks and the wheel: each does what a key does.
+//! Mouse clicks and the wheel. Each does what a key does.
 
 use super::{App, Modal, Screen, Target};
 use crate::attach;
@@ -6,13 +6,13 @@ use althing_protocol::Op;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
-/// Lines for one notch of the wheel.
+/// Lines per wheel notch.
 const NOTCH: isize = 3;
 
 impl App {
     pub(crate) fn on_mouse(&mut self, mouse: MouseEvent) {
         if let Some(Screen::Attached(task)) = self.screens.last() {
-            // A program is scrolled by its own keys.
+            // A program is scrolled with arrow keys.
             let code = match mouse.kind {
                 MouseEventKind::ScrollUp => KeyCode::Up,
                 MouseEventKind::ScrollDown => KeyCode::Down,
@@ -57,7 +57,7 @@ impl App {
         }
     }
 
-    /// Does what a click on a target does.
+    /// Applies a click on a target.
     pub(crate) fn click(&mut self, target: &Target) {
         let press = |code: KeyCode| KeyEvent::new(code, KeyModifiers::NONE);
         match target {
@@ -95,7 +95,7 @@ impl App {
             Some(
                 Modal::Override { chosen, .. } | Modal::Program { chosen, .. } | Modal::Pick { chosen, .. },
             ) => {
-                // The second click on the same one takes it.
+                // A second click on the selected entry activates it.
                 if *chosen == at {
                     return self.modal_key(KeyEvent::new(KeyCode::Enter, KeyModifiers::NONE));
                 }

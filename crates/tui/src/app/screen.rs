@@ -1,4 +1,4 @@
-//! The screens that lie on top of the conversation: a run, a text, the tasks, a program's terminal.
+//! The screens on top of the conversation: a run, a text, the tasks, a program's terminal.
 
 use super::{App, Effect};
 use crate::line;
@@ -6,35 +6,31 @@ use crate::list::Scroll;
 use althing_protocol::{AgentId, Op, TaskId, TaskStatus};
 use althing_view::{Moment, RunView, What};
 
-/// A screen.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Screen {
-    /// The conversation.
     Talk,
-    /// A run.
     Run(RunScreen),
-    /// A text to read.
+    /// A text.
     Reader(Reader),
-    /// The tasks panel, with the chosen row.
+    /// The tasks panel, with the selected row.
     Tasks(usize),
-    /// What a program said and did.
+    /// The work of a program without a terminal.
     Task(TaskId, Scroll),
     /// A program's terminal.
     Attached(TaskId),
 }
 
-/// A run, opened.
+/// An opened run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunScreen {
-    /// Which.
     pub id: TaskId,
-    /// The agent whose timeline is shown; one more than there are: the final answer.
+    /// Index of the agent whose timeline is shown; the index after the last agent is the final answer.
     pub tab: usize,
-    /// Where each tab is scrolled to.
+    /// The scroll position of each tab.
     pub scrolls: Vec<Scroll>,
-    /// What is searched for, while it is typed or gone through.
+    /// The search text, while it is being typed or used.
     pub search: Option<String>,
-    /// Whether it is being typed.
+    /// Whether the search text is being typed.
     pub typing: bool,
 }
 
@@ -50,35 +46,32 @@ impl RunScreen {
         Self { id: run.id.clone(), tab, scrolls, search: None, typing: false }
     }
 
-    /// Where the shown tab is scrolled to.
+    /// The scroll position of the shown tab.
     pub fn scroll(&mut self) -> Option<&mut Scroll> {
         self.scrolls.get_mut(self.tab)
     }
 }
 
-/// What a reader shows.
+/// The content of a text screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReaderText {
-    /// Markdown, in its blocks.
+    /// Markdown, in blocks.
     Markdown(Vec<String>),
-    /// Lines as they are.
+    /// Plain lines.
     Plain(Vec<String>),
     /// Lines of a diff.
     Diff(Vec<String>),
 }
 
-/// A text to read.
+/// A text screen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reader {
-    /// What it is.
     pub title: String,
-    /// The text.
     pub text: ReaderText,
-    /// Where it is scrolled to.
     pub scroll: Scroll,
-    /// What is searched for.
+    /// The search text.
     pub search: Option<String>,
-    /// Whether it is being typed.
+    /// Whether the search text is being typed.
     pub typing: bool,
 }
 
@@ -87,7 +80,7 @@ impl Reader {
         Self { title: title.to_owned(), text, scroll: Scroll::top(), search: None, typing: false }
     }
 
-    /// Reads markdown.
+    /// Shows Markdown.
     pub fn markdown(title: &str, text: &str) -> Self {
         let mut blocks = Vec::new();
         let mut rest = text;
@@ -100,14 +93,14 @@ impl Reader {
         Self::new(title, ReaderText::Markdown(blocks))
     }
 
-    /// Reads lines as they are.
+    /// Shows plain lines.
     pub fn plain(title: &str, text: &str) -> Self {
         Self::new(title, ReaderText::Plain(text.lines().map(str::to_owned).collect()))
     }
 
-    /// Reads what changed between two texts.
+    /// Shows the difference between two texts.
     pub fn diff(title: &str, old: &str, new: &str) -> Self {
-        // An end of the last line is no difference to people.
+        // Ignore a missing newline at the end.
         let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));
         let diff = similar::TextDiff::from_lines(&old, &new);
         let mut lines = Vec::new();
@@ -130,7 +123,7 @@ impl Reader {
         Self::new(title, ReaderText::Diff(lines))
     }
 
-    /// Its parts, as they scroll.
+    /// The parts that scroll as units.
     pub fn parts(&self) -> &[String] {
         match &self.text {
             ReaderText::Markdown(parts) | ReaderText::Plain(parts) | ReaderText::Diff(parts) => parts,
@@ -146,7 +139,7 @@ impl Reader {
     }
 }
 
-/// The text of a moment, whole, with its title.
+/// The title and full text of a timeline entry.
 pub fn moment_text(moment: &Moment) -> (String, String) {
     match &moment.what {
         What::Began(what) => ("began".into(), (*what).to_owned()),
@@ -180,7 +173,7 @@ pub fn moment_text(moment: &Moment) -> (String, String) {
     }
 }
 
-/// A tool's arguments, a line for each.
+/// A tool's arguments, broken into lines if they are long.
 fn pretty(arguments: &str) -> String {
     let Some(inner) = arguments.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
         return arguments.to_owned();
@@ -195,10 +188,10 @@ impl App {
         if matches!(self.screens.last(), Some(Screen::Run(shown)) if shown.id == *id) {
             return;
         }
-        // Beside a conversation that was being written to, writing goes on.
+        // If the user was typing, the input keeps the keys.
         self.run_has_keys = self.browsing;
         let mut screen = RunScreen::open(run);
-        // In single-agent mode the chosen agent's tab is the one to see.
+        // In single-agent mode, show the selected agent's tab.
         if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent)
             && let Some(seat) = run.agents.iter().position(|other| other.member.id == *agent)
         {
@@ -207,7 +200,7 @@ impl App {
         self.screens.push(Screen::Run(screen));
     }
 
-    /// Opens a program: its terminal if it has one, else what it said.
+    /// Opens a program: its terminal if it has one, else its work.
     pub(crate) fn open_task(&mut self, id: &TaskId) {
         if self.model.runs.contains_key(id) {
             return self.open_run(id);
@@ -226,19 +219,19 @@ impl App {
         }
     }
 
-    /// Reads a text.
+    /// Opens a text screen.
     pub(crate) fn read(&mut self, reader: Reader) {
         self.screens.push(Screen::Reader(reader));
     }
 
-    /// Goes back to exactly where one was.
+    /// Closes the top screen.
     pub(crate) fn back(&mut self) {
         if self.screens.len() > 1 {
             self.screens.pop();
         }
     }
 
-    /// The agent whose tab is shown in the run on top.
+    /// The agent whose tab is shown in the top run.
     pub(crate) fn shown_agent(&self) -> Option<AgentId> {
         let Some(Screen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
@@ -246,7 +239,7 @@ impl App {
     }
 }
 
-/// What changed from an agent's answer before to its newest; with a single answer, between it and another agent's.
+/// The difference between an agent's last two answers or, if it has only one, between that and another agent's.
 pub fn diff_answers(run: &RunView, seat: usize) -> Option<Reader> {
     let agent = run.agents.get(seat)?;
     let mut own = agent.answers().rev();

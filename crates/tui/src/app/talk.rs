@@ -1,4 +1,4 @@
-//! Writing and sending messages, and moving through the conversation.
+//! Writing and sending messages, and browsing the conversation.
 
 use super::answer::wants_newline;
 use super::{App, Completion, Deed, Effect, Modal, ModeWord, Reader, Screen};
@@ -9,14 +9,14 @@ use althing_protocol::{AgentMode, Op, Seq};
 use althing_view::Body;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// The most completions that are offered at once.
+/// Limit on offered completions.
 const MOST_OFFERS: usize = 50;
 
 impl App {
-    /// Enter in the input: takes a completion, keeps the winner, runs a command, or sends.
+    /// Enter in the input: accepts a completion, keeps the winner, executes a command, or sends.
     pub(crate) fn enter(&mut self) {
         if let Some(completion) = self.completion.take() {
-            // An unfinished command is finished by what is chosen; a path stays as it was written.
+            // Enter completes a partial command; a path stays as typed.
             if self.input.text().starts_with('/')
                 && !self.input.text().contains(' ')
                 && let Some((offer, _)) = completion.offers.get(completion.chosen)
@@ -51,7 +51,7 @@ impl App {
         self.say(text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text));
     }
 
-    /// Says something in the conversation.
+    /// Sends a message.
     pub(crate) fn say(&mut self, text: &str) {
         self.welcome = None;
         self.touched = true;
@@ -61,7 +61,7 @@ impl App {
         self.submit(Op::SendMessage { text, modes, grants });
     }
 
-    /// Any other key in the input.
+    /// Handles any other key in the input.
     pub(crate) fn write_key(&mut self, key: KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
@@ -112,7 +112,7 @@ impl App {
         self.offer();
     }
 
-    /// How wide the input's text is.
+    /// The width of the input's text.
     pub(crate) fn input_width(&self) -> usize {
         let width = if self.is_split() { crate::view::beside(self.size.width) } else { self.size.width };
         usize::from(width.saturating_sub(4)).max(2)
@@ -131,7 +131,7 @@ impl App {
                 instructions.insert(text)
             }
             Some(Modal::Plan { changes, field: super::Field::Changes, .. }) => changes.insert(text),
-            // What is pasted while a box is open is kept for afterwards.
+            // Text pasted while a box is open goes to the input.
             _ => {
                 self.keep_held();
                 self.browsing = false;
@@ -142,7 +142,7 @@ impl App {
         }
     }
 
-    /// Goes through earlier messages.
+    /// Steps through earlier messages.
     fn recall(&mut self, step: isize) {
         let (at, draft) = match self.recalled.take() {
             Some(recalled) => recalled,
@@ -191,7 +191,7 @@ impl App {
         if let Some(completion) = self.completion.take() {
             if let Some((offer, _)) = completion.offers.get(completion.chosen) {
                 self.input.complete(completion.from, offer);
-                // A directory goes on, `:w` may follow a path, and a command is finished.
+                // Completion continues in a directory, a path may be followed by `:w`, and a command is complete.
                 if offer.ends_with('/') {
                     self.offer();
                 } else if !offer.starts_with('@') {
@@ -206,7 +206,7 @@ impl App {
         }
     }
 
-    /// Toggles a word of the mode bar, unless agents are at work.
+    /// Toggles a mode, unless agents are working.
     pub(crate) fn toggle_mode(&mut self, word: ModeWord) {
         if self.model.is_busy() {
             self.toast = Some("modes locked while agents work".into());
@@ -228,7 +228,7 @@ impl App {
         }
     }
 
-    /// Chooses the agent that works in single-agent mode.
+    /// Selects the agent for single-agent mode.
     pub(crate) fn choose_agent(&mut self, seat: usize) {
         if self.model.is_busy() {
             self.toast = Some("modes locked while agents work".into());
@@ -246,7 +246,7 @@ impl App {
         }
     }
 
-    /// Shows another tab of the run on top; in single-agent mode that also chooses who works.
+    /// Shows another tab of the top run; in single-agent mode this also selects the agent.
     pub(crate) fn choose_tab(&mut self, tab: usize) {
         if let Some(Screen::Run(screen)) = self.screens.last_mut() {
             screen.tab = tab;
@@ -276,7 +276,7 @@ impl App {
         }
     }
 
-    /// A key while the conversation is gone through.
+    /// Handles a key while browsing the conversation.
     pub(crate) fn browse_key(&mut self, key: KeyEvent) {
         let last = self.model.entries.len().saturating_sub(1);
         let at = self.scroll.selected.unwrap_or(last).min(last);
@@ -328,7 +328,7 @@ impl App {
             }
             KeyCode::Esc | KeyCode::Tab => self.stop_browsing(),
             KeyCode::BackTab => self.toggle_mode(ModeWord::Plan),
-            // Any other letter is the beginning of a message.
+            // Any other letter starts a message.
             KeyCode::Char(_) => {
                 self.stop_browsing();
                 self.write_key(key);
@@ -394,7 +394,7 @@ impl App {
         Some(text)
     }
 
-    /// Stops the run or program of an entry.
+    /// Cancels the run or program of an entry.
     pub(crate) fn cancel_entry(&mut self, at: usize) {
         let task = match self.model.entries.get(at).map(|entry| &entry.body) {
             Some(Body::Run(id) | Body::Program(id)) => id.clone(),
@@ -403,14 +403,14 @@ impl App {
         self.cancel_task(task);
     }
 
-    /// The newest words of an agent: what `/copy` takes.
+    /// The newest text of an agent, for `/copy`.
     pub(crate) fn newest_words(&self) -> Option<String> {
         let spoken = |body: &Body| matches!(body, Body::Agent { .. } | Body::Final(_));
         let at = self.model.entries.iter().rposition(|entry| spoken(&entry.body))?;
         self.entry_text(at)
     }
 
-    /// A short name of a message, for what is said about it.
+    /// A short name of a message, for notices.
     pub(crate) fn message_name(&self, seq: Seq) -> String {
         let entry = self.model.entries.iter().find(|entry| entry.seq == seq);
         match entry.map(|entry| &entry.body) {

@@ -1,6 +1,6 @@
-//! The keys of the tasks panel, of a program's work, and of a program's terminal.
+//! Keys of the tasks panel, of a program's work, and of a program's terminal.
 //!
-//! Where a workflow is shown the panel is home: there is nothing below it to go back to.
+//! For a workflow, the panel is the lowest screen: there is none to go back to.
 
 use super::{App, Deed, Effect, Modal, Screen};
 use crate::attach;
@@ -29,13 +29,13 @@ impl App {
         } else if matches!(self.screens.last(), Some(Screen::Tasks(_))) {
             self.back();
         } else {
-            // What waits for the user is chosen first.
+            // Select a task that waits for the user first.
             let waits = self.task_rows().iter().position(|id| self.model.question_of(id).is_some());
             self.screens.push(Screen::Tasks(waits.unwrap_or_default()));
         }
     }
 
-    /// The tasks that the panel shows, in its order.
+    /// The tasks in the panel, in order.
     pub(crate) fn task_rows(&self) -> Vec<TaskId> {
         let shown = |kind: &TaskKind| !matches!(kind, TaskKind::Workflow(_) | TaskKind::Chat);
         self.model.tasks.iter().filter(|task| shown(&task.kind)).map(|task| task.id.clone()).collect()
@@ -65,7 +65,7 @@ impl App {
                 }
             }
             KeyCode::Char('a') => {
-                // The chosen one, or else whoever waits.
+                // The selected task if it asks, else the first task that asks.
                 let asks = |id: &&TaskId| self.model.question_of(id).is_some();
                 let chosen = rows.get(*chosen).filter(asks).or_else(|| rows.iter().find(asks));
                 match chosen.cloned() {
@@ -74,7 +74,7 @@ impl App {
                 }
             }
             KeyCode::Esc | KeyCode::Char('q') if !home => self.back(),
-            // Nothing is stopped by leaving what is over, or what is only shown.
+            // Leaving a finished workflow or a recording stops nothing.
             KeyCode::Esc | KeyCode::Char('q') if self.model.closed || self.options.replay => {
                 self.leave(TuiExit::Quit);
             }
@@ -95,7 +95,7 @@ impl App {
         }
     }
 
-    /// Answers what a task asks, or attaches to it where that is how one answers.
+    /// Opens a task's question, or attaches to the task if it has to be answered in its terminal.
     fn answer_task(&mut self, id: &TaskId) {
         let there = |kind: &InteractionKind| match kind {
             InteractionKind::Program(ask) => ask.options.is_empty(),

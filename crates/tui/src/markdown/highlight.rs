@@ -1,7 +1,7 @@
-//! Colours for code: keywords, texts, comments.
+//! Syntax highlighting: keywords, literals, comments.
 //!
-//! One small scanner for all languages, by what nearly all of them share. A grammar per language would weigh megabytes
-//! and milliseconds, for a line that is read once.
+//! One small scanner for all languages, based on what nearly all of them share. A grammar per language would cost
+//! megabytes and milliseconds.
 
 use crate::line::Line;
 use crate::theme::Tone;
@@ -121,7 +121,7 @@ const KEYWORDS: &[&str] = &[
     "SET",
 ];
 
-/// What a language calls a comment.
+/// The comment markers of a language.
 fn comment_marks(language: &str) -> &'static [&'static str] {
     match language {
         "py" | "python" | "sh" | "bash" | "zsh" | "shell" | "yaml" | "yml" | "toml" | "ruby" | "rb"
@@ -133,7 +133,7 @@ fn comment_marks(language: &str) -> &'static [&'static str] {
     }
 }
 
-/// One line of code in a language, coloured.
+/// One highlighted line of code.
 pub fn code(language: &str, text: &str) -> Line {
     let mut line = Line::default();
     if language == "diff" || language == "patch" {
@@ -181,7 +181,7 @@ pub fn code(language: &str, text: &str) -> Line {
     line
 }
 
-/// How long the quoted text at the beginning is; only the quote itself if it does not end in this line.
+/// The length of the quoted text at the start; only the quote itself if it does not end in this line.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,7 +1,7 @@
-//! Markdown as agents write it, as toned lines of a width.
+//! Renders Markdown as styled lines.
 //!
-//! A text is cut into blocks that do not depend on what follows, so that a streaming text looks the same while it grows
-//! as it does when it is whole, and only its last block is laid out anew.
+//! A text is split into blocks that do not depend on later text, so that a streaming text looks the same while it
+//! grows, and only its last block has to be laid out again.
 
 mod highlight;
 mod table;
@@ -25,8 +25,8 @@ pub fn lines(text: &str, width: usize) -> Vec<Line> {
     out
 }
 
-/// How much at the beginning of a text will look the same whatever is added to the text: one block. None if nothing of it is
-/// settled yet.
+/// The length of the first block, whose layout does not change however the text continues. None if no block is
+/// complete.
 pub fn settled(text: &str) -> Option<usize> {
     let mut at = 0;
     let mut fence: Option<&str> = None;
@@ -43,7 +43,7 @@ pub fn settled(text: &str) -> Option<usize> {
             blank = true;
         } else {
             let first = line.chars().next().unwrap_or(' ');
-            // A list, a quote or an indented part may belong to what came before.
+            // A list, quote, table or indented line may belong to the previous block.
             let own = !first.is_whitespace()
                 && !matches!(first, '-' | '*' | '+' | '>' | '|')
                 && !first.is_ascii_digit();
@@ -59,7 +59,7 @@ pub fn settled(text: &str) -> Option<usize> {
     None
 }
 
-/// The lines of one block, with an empty line before it if it is not the first.
+/// Renders one block, preceded by an empty line if it is not the first.
 pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
     let text = sanitize::text(text);
     let mut renderer = Renderer { width: width.max(8), out: Vec::new(), ..Renderer::default() };
@@ -77,7 +77,7 @@ pub fn block(text: &str, width: usize, out: &mut Vec<Line>) {
     out.append(&mut renderer.out);
 }
 
-/// What leads the lines of a list item or a quote.
+/// The prefix of the lines of a list item or quote.
 #[derive(Debug)]
 struct Lead {
     first: Option<String>,
@@ -243,7 +243,7 @@ impl Renderer {
             }
             TagEnd::Link | TagEnd::Image => {
                 self.tones.pop();
-                // Where a link leads is said in words: a link that shows one address and opens another deceives.
+                // Show the target of a link as text: a link that shows one address and opens another deceives.
                 let url = self.links.pop().unwrap_or_default();
                 let said = self.inline.iter().any(|(_, text)| *text == url);
                 if !url.is_empty() && !said {
@@ -270,13 +270,13 @@ impl Renderer {
         }
     }
 
-    /// The columns left beside what leads the line.
+    /// The columns left beside the prefixes.
     fn room(&self) -> usize {
         let lead: usize = self.leads.iter().map(|lead| line::width(&lead.rest)).sum();
         self.width.saturating_sub(lead).max(4)
     }
 
-    /// An empty line between blocks.
+    /// Adds an empty line between blocks.
     fn gap(&mut self) {
         if !self.out.is_empty() && self.out.last().is_some_and(|line| !line.pieces.is_empty()) {
             self.out.push(Line::default());

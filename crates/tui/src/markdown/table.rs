@@ -1,10 +1,10 @@
-//! Tables: columns as wide as they need to be, narrower where the screen is.
+//! Tables: columns as wide as needed, or narrowed to fit the screen.
 
 use crate::line::{self, Line};
 use crate::theme::Tone;
 use pulldown_cmark::Alignment;
 
-/// A table as it is collected.
+/// A table being collected.
 #[derive(Debug, Default)]
 pub struct Table {
     pub align: Vec<Alignment>,
@@ -12,7 +12,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table's lines; the first row is its head.
+    /// The table's lines; the first row is the header.
     pub fn lines(&self, most: usize) -> Vec<Line> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         if columns == 0 {
@@ -53,7 +53,7 @@ impl Table {
         out
     }
 
-    /// Each column gets what it needs; what is missing is taken from the widest.
+    /// Each column gets the width it needs; any excess is taken from the widest.
     fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let needs = |at: usize| {
             self.rows.iter().filter_map(|row| row.get(at)).map(|cell| line::width(cell)).max().unwrap_or(0)

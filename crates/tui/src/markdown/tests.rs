@@ -1,4 +1,4 @@
-//! What markdown looks like, and that it looks the same while it grows.
+//! How Markdown looks, and that it looks the same while it grows.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! A program's terminal, full screen but for the last line.
+//! A program's terminal: the whole screen except the last line.
 
 use crate::app::App;
 use crate::line;
@@ -19,7 +19,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
                     if x >= body.right() {
                         break;
                     }
-                    // An empty cell is the right half of a wide letter, which was drawn with its left half.
+                    // An empty cell is the right half of a wide character, which was drawn with its left half.
                     if cell.text.is_empty() {
                         x += 1;
                         continue;

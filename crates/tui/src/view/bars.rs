@@ -11,7 +11,7 @@ use althing_view::TaskKind;
 use althing_view::labels::{self, micro_money, money};
 use ratatui::layout::Rect;
 
-/// Where the session stands, in a few words.
+/// The status label of the session.
 pub fn status(app: &App) -> &'static str {
     let model = &app.model;
     if model.stalled.is_some() {
@@ -37,12 +37,12 @@ pub fn status(app: &App) -> &'static str {
     }
 }
 
-/// The context bar: project, status, mode, what it costs, who waits.
+/// The context bar: project, status, mode, cost, waiting tasks.
 pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let model = &app.model;
     let project = model.project.as_deref().unwrap_or("none");
     let project = project.trim_end_matches('/').rsplit('/').next().unwrap_or(project);
-    // On a small screen the mode bar says it; of a workflow it is said at the left.
+    // On a narrow screen the mode bar shows it; for a workflow it is shown at the left.
     let mode = if area.width < 60 || (app.options.workflow && !app.options.replay) {
         ""
     } else if app.options.replay {
@@ -83,7 +83,7 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         let of = model.budget_micro_usd.map(|budget| format!(" of {}", micro_money(budget)));
         pieces.push((Tone::Dim, format!("{}{}", money(usage.cost_usd), of.unwrap_or_default()), 4));
     }
-    // The least important go first where there is no room.
+    // Drop the least important items first if there is no room.
     let room = usize::from(area.width).saturating_sub(2 + mode.len());
     let gap = if area.width < 60 { 1 } else { 3 };
     let needs = |pieces: &[(Tone, String, u8)]| {
@@ -108,7 +108,7 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     canvas.rule(area, area.y + 1);
 }
 
-/// The team's tabs: who works in single-agent mode. The others are greyed, and a click chooses them.
+/// The team's tabs, which select the agent in single-agent mode. The others are dimmed, and clicking one selects it.
 pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let locked = app.model.is_busy();
     let chosen = app.modes.selected_agent.clone();
@@ -131,7 +131,7 @@ pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// The mode bar: its words are the toggles.
+/// The mode bar: each word is a toggle.
 pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     if app.modes.plan_mode == PlanMode::Execute {
         let plan = app.model.live_run().and_then(|run| run.plan.as_ref()).or(app.model.pending_plan.as_ref());
@@ -166,7 +166,7 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
             (false, true, ModeWord::Plan) => Tone::AccentBold,
             (false, true, _) => Tone::Bold,
         };
-        // On a small screen a letter says it: a capital is on.
+        // On a narrow screen one letter stands for each mode; upper case means on.
         let first = text.chars().next().unwrap_or(' ');
         let letter = if active { first.to_string() } else { first.to_lowercase().to_string() };
         let shown = if short { letter.as_str() } else { text };
@@ -176,7 +176,7 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     }
     let room = area.right().saturating_sub(x + 3);
     match &app.toast {
-        // A long word to the user takes the whole bar until the next key.
+        // A long message takes the whole bar until the next key.
         Some(word) if line::width(word) > room.into() => {
             canvas.clear(area);
             canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word)

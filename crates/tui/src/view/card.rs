@@ -12,10 +12,10 @@ use std::borrow::Cow;
 /// Below this width a card is one line.
 const NARROW: usize = 60;
 
-/// How many files are listed one by one.
+/// Number of files that are listed individually.
 const MOST_FILES: usize = 5;
 
-/// A run's card.
+/// Draws a run's card.
 pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
     let live = run.is_live();
     let mark = if live && width >= NARROW { " ▾ " } else { " ▸ " };
@@ -56,7 +56,7 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
     }
 }
 
-/// What an agent of a run asks, in a line.
+/// The question of an agent, on one line.
 fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<String> {
     let seat = run.agents.iter().position(|other| other.member.id.as_str() == agent)?;
     let question = model.question_of(&run.id.work(seat as u32 + 1))?;
@@ -66,7 +66,7 @@ fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<Strin
     }
 }
 
-/// `3 agents · 2 rounds · 4m12s` and what else is known.
+/// `3 agents · 2 rounds · 4m12s` and further details.
 pub fn facts(run: &RunView, now: Timestamp) -> String {
     let mut facts = vec![count(run.agents.len(), "agent")];
     let rounds = run.rounds();
@@ -100,12 +100,12 @@ pub fn facts(run: &RunView, now: Timestamp) -> String {
     facts.join(" · ")
 }
 
-/// How long a run has taken.
+/// The elapsed time of a run.
 pub fn elapsed(run: &RunView, now: Timestamp) -> String {
     labels::elapsed(run.elapsed(now), run.is_live())
 }
 
-/// A run's final answer with the files that it wrote.
+/// A run's final answer and the files that it wrote.
 pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     let Some(result) = &run.result else { return };
     let presenter = result.coordination_summary.presenter.as_ref();
@@ -139,19 +139,19 @@ pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     footer(result, width, lines);
 }
 
-/// An answer for people: a plan's JSON is for programs, and its tasks are shown where they are approved.
+/// The answer without the JSON of a plan, whose tasks are shown in the approval.
 fn readable<'a>(answer: &'a str, result: &RunResult) -> Cow<'a, str> {
     if !result.modes.planning || result.plan.is_none() {
         return Cow::Borrowed(answer);
     }
     let parts = answer.split("```").enumerate();
-    // Every other part stands between fences.
+    // Every second part is inside a fence.
     let kept = parts.filter(|(n, part)| n % 2 == 0 || !part.contains("\"tasks\""));
     let kept = kept.map(|(n, part)| if n % 2 == 0 { part.to_owned() } else { format!("```{part}```") });
     Cow::Owned(kept.collect())
 }
 
-/// The files written to context paths: listed if they are few, counted if they are many, not mentioned if there are none.
+/// The files written to context paths: listed if there are few, counted if there are many, omitted if there are none.
 pub fn footer(result: &RunResult, width: usize, lines: &mut Vec<Line>) {
     let (deleted, written): (Vec<_>, Vec<_>) =
         result.context_path_writes.iter().partition(|write| write.change == FileChange::Deleted);
@@ -170,7 +170,7 @@ pub fn footer(result: &RunResult, width: usize, lines: &mut Vec<Line>) {
         let path = format!("{}/context_path_writes.txt", result.log_dir.trim_end_matches('/'));
         let wrapped = line::wrap_text(Tone::Dim, &path, width.saturating_sub(6));
         lines.extend(wrapped.into_iter().map(|line| line.indented(5)));
-        // What runs code later is named even where the rest is only counted.
+        // Files that may run code later are listed even if the rest is only counted.
         let noted: Vec<_> =
             written.iter().copied().filter(|write| write.note.is_some()).take(MOST_FILES).collect();
         let wrapped = line::wrap_text(Tone::Plain, &list(&noted), width.saturating_sub(6));
@@ -192,7 +192,7 @@ pub fn footer(result: &RunResult, width: usize, lines: &mut Vec<Line>) {
     }
 }
 
-/// A program's card.
+/// Draws a program's card.
 pub fn program(task: &TaskView, model: &SessionView, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
     let tone = match task.status {
         TaskStatus::Done => Tone::Good,

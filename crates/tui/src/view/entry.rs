@@ -1,4 +1,4 @@
-//! Entries of the conversation: the agent's words and cards on the left, the user's on the right.
+//! Entries of the conversation: the agent's text and cards on the left, the user's messages on the right.
 
 use super::card;
 use crate::line::{self, Line};
@@ -10,14 +10,12 @@ use althing_view::{Body, Entry, SessionView, labels};
 
 /// The conversation as a list.
 pub struct Talk<'a> {
-    /// What is known.
     pub model: &'a SessionView,
-    /// Now.
     pub now: Timestamp,
 }
 
 impl Talk<'_> {
-    /// Whether the agent is at it, so that its words or its thinking show at the end.
+    /// Whether the chat agent is working, so that its streaming text or activity is shown at the end.
     fn is_talking(&self) -> bool {
         let busy = match self.model.state {
             ChatState::Chatting
@@ -29,7 +27,7 @@ impl Talk<'_> {
         !self.model.growing.is_empty() || (busy && self.model.interlocutor.is_some())
     }
 
-    /// Whether a message that just came has to wait: else its turn comes at once, and nothing need be said.
+    /// Whether a queued message has to wait; otherwise its turn starts at once, and no note is shown.
     fn waits(&self) -> bool {
         self.model.state != ChatState::Idle || self.model.live_run().is_some()
     }
@@ -66,7 +64,7 @@ impl Items for Talk<'_> {
             Body::Final(_) => 1,
             Body::Program(_) => return None,
         };
-        // A queued message that is taken back moves every later entry up: the version says which entry it is, too.
+        // Removing a queued message shifts all later entries, so the version also identifies the entry.
         Some(super::space(&[&entry.seq.to_string(), &looks.to_string(), call_id]))
     }
 
@@ -148,7 +146,7 @@ impl Talk<'_> {
     }
 }
 
-/// The user's words: on the right, their left edge together.
+/// A message of the user: right-aligned as a block.
 fn user(text: &str, queued: bool, pinned: bool, width: usize, lines: &mut Vec<Line>) {
     let room = (width * 3 / 5).max(width.saturating_sub(24).min(40)).min(width.saturating_sub(7)).max(4);
     let mut words = line::wrap_text(Tone::Plain, text, room);

@@ -1,4 +1,4 @@
-//! The input, always at the bottom, with what completes it.
+//! The input at the bottom, with its completions.
 
 use crate::app::{App, Target};
 use crate::line;
@@ -7,13 +7,13 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-/// The most rows the input grows to.
+/// Maximum height of the input, in rows.
 const MOST_ROWS: u16 = 8;
 
-/// The most completions in view.
+/// Limit on visible completions.
 const MOST_OFFERS: usize = 8;
 
-/// How many rows the input takes.
+/// The height of the input, in rows.
 pub fn rows(app: &App, area: Rect) -> u16 {
     if !app.writes() {
         return 1;
@@ -27,7 +27,7 @@ pub fn rows(app: &App, area: Rect) -> u16 {
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let width = usize::from(area.width.saturating_sub(4));
     app.targets.push((area, Target::Input));
-    // Without the keys the input is not drawn as an input.
+    // An input without the focus is drawn differently.
     if !app.writes() {
         let key = if app.is_split() { "tab" } else { "esc" };
         let draft = if app.input.is_empty() { "" } else { " · what you wrote is kept" };
@@ -55,14 +55,14 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     offers(app, canvas, area);
 }
 
-/// The completions, in a list that ends just above the mode bar.
+/// Draws the completions in a list that ends just above the mode bar.
 fn offers(app: &App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(completion) = &app.completion else { return };
     let bottom = area.y.saturating_sub(2);
     let room = usize::from(bottom.saturating_sub(2)).min(MOST_OFFERS);
     let first = (completion.chosen + 1).saturating_sub(room);
     let shown: Vec<&(String, String)> = completion.offers.iter().skip(first).take(room).collect();
-    // What is said about them stands in a column of its own.
+    // Descriptions are aligned in a second column.
     let names = shown.iter().map(|(offer, _)| line::width(offer)).max().unwrap_or(0);
     let abouts = shown.iter().map(|(_, about)| line::width(about)).max().unwrap_or(0);
     let wide = names + abouts + 6;

@@ -1,4 +1,4 @@
-//! The views: pure functions from what is known to what is drawn.
+//! The views: pure functions that draw the state.
 
 mod attached;
 mod bars;
@@ -23,15 +23,15 @@ use althing_protocol::Usage;
 use althing_text::short_number;
 use ratatui::layout::Rect;
 
-/// From this width on, an opened run stands beside the conversation.
+/// The width from which a run is shown beside the conversation.
 pub(crate) const WIDE: u16 = 150;
 
-/// How wide the conversation is beside an opened run.
+/// The width of the conversation beside a run.
 pub(crate) fn beside(width: u16) -> u16 {
     width * 2 / 5
 }
 
-/// Below this there is no room for anything.
+/// Minimum size of the screen.
 const LEAST: (u16, u16) = (12, 4);
 
 /// Draws everything.
@@ -49,7 +49,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
             let left = if split { beside(area.width) } else { 0 };
             if split {
                 talk::draw(app, canvas, Rect { width: left, ..area });
-                // Of the conversation only the input can be clicked.
+                // Only the input of the conversation can be clicked.
                 app.targets.retain(|(_, target)| *target == Target::Input);
                 for y in area.top()..area.bottom() {
                     canvas.text(left, y, 1, Tone::Dim, "│");
@@ -67,7 +67,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
     modal::draw(app, canvas, area);
 }
 
-/// The bottom line: what the next key may be, or a word to the user.
+/// Draws the bottom line: key hints or a message.
 pub(crate) fn hints(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16, hints: &str) {
     match &app.toast {
         Some(word) => canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Warn, word),
@@ -75,7 +75,7 @@ pub(crate) fn hints(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16, hint
     };
 }
 
-/// Two texts at the two ends of a line; the left one is cut where there is no room.
+/// Two texts at both ends of a line; the left one is cut if there is no room.
 pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
     let room = width.saturating_sub(right.width() + usize::from(!right.pieces.is_empty()));
     let mut whole = Line::default();
@@ -96,17 +96,17 @@ pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
     whole
 }
 
-/// A number of tokens, as short as it can be read.
+/// Token counts, in short form.
 pub(crate) fn tokens(usage: &Usage) -> String {
     short_number(usage.input_tokens + usage.output_tokens)
 }
 
-/// A number of things, with its word.
+/// A number with its noun.
 pub(crate) fn count(number: usize, one: &str) -> String {
     althing_text::count(number as u64, one)
 }
 
-/// A number for a text, so that lists of different things do not share layouts.
+/// A hash of texts, so that different lists do not share layouts.
 pub(crate) fn space(parts: &[&str]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

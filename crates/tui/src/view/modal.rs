@@ -1,4 +1,4 @@
-//! Frames for what lies on top, and the modals that only tell something.
+//! Frames for modals, and the information modals.
 
 use super::{count, picker, question, tokens};
 use crate::app::{App, COMMANDS, Modal, Target};
@@ -8,11 +8,11 @@ use crate::theme::Tone;
 use althing_view::labels::{micro_money, money};
 use ratatui::layout::Rect;
 
-/// What this is, for whoever asks.
+/// The description in the help.
 const ABOUT: &str = "You talk to one agent. For real work it proposes a run: several agents answer, read each other's \
     answers, refine and vote; the winner presents.";
 
-/// The keys, as help lists them.
+/// The keys in the help.
 const KEYS: &[(&str, &str)] = &[
     ("Enter", "send; in a box, with nothing typed: approve"),
     ("a", "in a box: approve, if nothing else is typed for a second"),
@@ -33,10 +33,10 @@ const KEYS: &[(&str, &str)] = &[
     ("Ctrl+D", "leave"),
 ];
 
-/// Draws what lies on top.
+/// Draws the open modal.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(modal) = app.modal.clone() else { return };
-    // What is below can be seen, not clicked.
+    // The screen below is visible but not clickable.
     app.targets.clear();
     if !app.writes_under_box() {
         canvas.hide_cursor();
@@ -86,7 +86,7 @@ fn pair(left: &str, right: &str) -> Line {
     Line::of(Tone::Accent, &line::pad(left, 19)).with(Tone::Plain, right)
 }
 
-/// A frame in the middle of the screen for so many lines; gives what is inside, with a margin.
+/// Draws a centered frame for this many lines. Returns the inner area with a margin.
 pub fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: usize) -> Rect {
     let width = area.width.saturating_sub(2).min(96);
     let height =
@@ -97,7 +97,7 @@ pub fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: usize) -> 
     Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside }
 }
 
-/// Buttons in a row, each with its key.
+/// Draws buttons in a row, each with its key.
 pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, buttons: &[(&str, &str, char)]) {
     let gap = if area.width < 60 { 2 } else { 6 };
     let mut x = area.x + if area.width < 60 { 0 } else { 2 };
@@ -114,7 +114,7 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
     }
 }
 
-/// A modal that only tells something. What does not fit is scrolled.
+/// Draws an information modal, which scrolls if it does not fit.
 fn tell(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: &[Line]) {
     let inside = boxed(canvas, area, title, lines.len() + 2);
     let room = usize::from(inside.height.saturating_sub(2));

@@ -54,7 +54,7 @@ fn offer(app: &App, picker: &Picker, at: usize) -> (String, String) {
     }
 }
 
-/// How long ago something was.
+/// The time since `then`.
 fn ago(now: Timestamp, then: Timestamp) -> String {
     let minutes = now.since(then).0 / 60_000;
     match minutes {

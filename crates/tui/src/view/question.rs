@@ -1,4 +1,4 @@
-//! Questions: may this run be launched, may this plan be carried out, who presents, what a program asks.
+//! Questions: approval of a run, approval of a plan, presenter choice, questions of programs.
 
 use super::modal::{boxed, buttons};
 use super::spread;
@@ -11,7 +11,7 @@ use althing_protocol::{AskKind, LaunchRun, Member, Proposal};
 use althing_view::labels::{self, micro_money};
 use ratatui::layout::Rect;
 
-/// The width of the words before the values.
+/// The width of the labels.
 const LABEL: usize = 10;
 
 /// Draws a large question.
@@ -42,7 +42,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
                 let y = inside.y + row as u16;
                 let mark = if at == *chosen { "› " } else { "  " };
                 let votes = if one.votes == 1 { "1 vote ".into() } else { format!("{} votes", one.votes) };
-                // Its lines run on: the first one alone may be a heading or a label.
+                // Join the lines: the first one alone may be only a heading or a label.
                 let text = one.preview.split_whitespace().collect::<Vec<_>>().join(" ");
                 let line = Line::of(Tone::AccentBold, mark)
                     .with(
@@ -63,7 +63,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     }
 }
 
-/// A labelled value, wrapped to at most so many rows.
+/// A labeled value, wrapped to at most this many rows.
 fn value(label: &str, text: &str, width: usize, most: usize) -> Vec<Line> {
     let wrapped = line::wrap_text(Tone::Plain, text, width.saturating_sub(LABEL).max(8));
     let more = wrapped.len().saturating_sub(most);
@@ -194,7 +194,7 @@ fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
     if chosen.is_empty() { words } else { format!("{words}   ({}: your choice)", chosen.join(", ")) }
 }
 
-/// Single-agent mode with everyone who could work alone, the chosen one marked.
+/// Single-agent mode with all agents to choose from, the selected one marked.
 fn who(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
     let pool = approval::pool(proposal, team);
     if pool.len() < 2 {
@@ -274,10 +274,10 @@ fn plan_question(
     }
 }
 
-/// A button: its word, the key as it is shown, and the key.
+/// A button: its label, the displayed key, and the key.
 type Button = (&'static str, &'static str, char);
 
-/// What is asked before a deed that cannot be taken back: title, text, buttons.
+/// The confirmation of an irreversible action: title, text, buttons.
 fn confirmation(app: &App, deed: &Deed) -> (&'static str, &'static str, [Button; 2]) {
     match deed {
         Deed::Cancel(task) if app.model.runs.contains_key(task) => (

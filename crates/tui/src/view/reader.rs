@@ -1,4 +1,4 @@
-//! A text, whole: an answer, a tool's result, a diff.
+//! A text screen: an answer, a tool's result, a diff.
 
 use super::{hints, spread};
 use crate::app::{App, Reader, ReaderText, Screen, Target};
@@ -16,7 +16,7 @@ impl Items for Parts<'_> {
         self.0.parts().len()
     }
 
-    /// Different texts have different versions: a layout that was kept for another text is never shown for this one.
+    /// Different texts have different versions, so that a cached layout of another text is never shown.
     fn version(&self, at: usize) -> Option<u64> {
         let part = self.0.parts().get(at).map_or("", String::as_str);
         let kind = match &self.0.text {
@@ -52,7 +52,7 @@ impl Items for Parts<'_> {
     }
 }
 
-/// Draws the text on top.
+/// Draws the text screen.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(Screen::Reader(reader)) = app.screens.last_mut() else { return };
     let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &reader.title);

@@ -1,4 +1,4 @@
-//! A run, opened: its agents in tabs, who voted for whom, what each one did, the final answer.
+//! An opened run: agent tabs, votes, timelines, the final answer.
 
 use super::{card, hints, spread, timeline::Timeline, tokens};
 use crate::app::{App, RunScreen, Target};
@@ -88,7 +88,7 @@ fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     canvas.line(area.x, area.y, area.width, &spread(&left, &right, area.width.into()));
 }
 
-/// The agents' tabs and the consensus strip. Gives the rows used.
+/// Draws the agents' tabs and the vote strip. Returns the rows used.
 fn tabs(
     app: &App,
     canvas: &mut Canvas<'_>,
@@ -141,7 +141,7 @@ fn tabs(
     if beside { 1 } else { 2 }
 }
 
-/// Who has how many votes, and who is waited for.
+/// The vote counts, and the agents still to vote.
 fn strip(run: &RunView) -> Line {
     let mut strip = Line::default();
     let tally = run.tally();
@@ -169,7 +169,7 @@ fn strip(run: &RunView) -> Line {
     strip
 }
 
-/// A final answer as a list of one.
+/// A final answer as a list with one item.
 struct Final<'a>(&'a RunView);
 
 impl Items for Final<'_> {
@@ -201,7 +201,7 @@ impl Items for Final<'_> {
 
 fn timeline(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) -> list::Placed {
     let Some(run) = app.model.runs.get(&screen.id) else { return Vec::new() };
-    // The screen on top is the one that was handed in; its scrolling is kept there.
+    // The scroll position is stored in the top screen, of which `screen` is a copy.
     let Some(crate::app::Screen::Run(held)) = app.screens.last_mut() else { return Vec::new() };
     let Some(scroll) = held.scrolls.get_mut(screen.tab) else { return Vec::new() };
     let space = super::space(&["run", run.id.as_str(), &screen.tab.to_string()]);

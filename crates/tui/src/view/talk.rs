@@ -36,7 +36,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     input::draw(app, canvas, Rect { y: y + 1, height: rows, ..area });
 }
 
-/// What the next key may be.
+/// The key hints.
 fn hint(app: &App) -> String {
     if app.browsing {
         return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
@@ -68,7 +68,7 @@ fn entries(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// How many rows the vote, or the disk's trouble, takes above the mode bar.
+/// The height of the vote, or of a disk error, above the mode bar.
 fn note_rows(app: &App, area: Rect) -> u16 {
     let vote = app.model.override_question().is_some();
     let rows = if vote { if area.height >= 20 { 4 } else { 2 } } else { 0 };

@@ -1,4 +1,4 @@
-//! The tasks panel, and what a program without a terminal said and did.
+//! The tasks panel, and the work of a program without a terminal.
 
 use super::{bars, hints, spread, timeline::Timeline};
 use crate::app::{App, Screen, Target};
@@ -10,7 +10,7 @@ use althing_protocol::{InteractionKind, NoticeLevel, TaskId, TaskStatus, Timesta
 use althing_view::{Body, Entry, SessionView, TaskKind, TaskView, labels};
 use ratatui::layout::Rect;
 
-/// What a task waits for, or what became of it, in a line.
+/// What a task waits for, or its outcome, on one line.
 pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String {
     if let Some(question) = model.question_of(&task.id) {
         let text = match &question.interaction.kind {
@@ -32,12 +32,12 @@ pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String
     }
 }
 
-/// How long a task has taken.
+/// The elapsed time of a task.
 pub fn lasted(task: &TaskView, now: Timestamp) -> String {
     labels::elapsed(task.ended.unwrap_or(now).since(task.started), task.ended.is_none())
 }
 
-/// The most notices that a workflow's panel shows.
+/// Limit on notices in a workflow's panel.
 const MOST_NOTES: usize = 3;
 
 /// Draws the tasks panel.
@@ -66,7 +66,7 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
     hints(app, canvas, area, area.bottom() - 1, words);
 }
 
-/// What a workflow is for, above its tasks, and what the user should know, below them. Gives what is left.
+/// Draws a workflow's goal above its tasks and notices below them. Returns the remaining area.
 fn around(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> Rect {
     let width = body.width.saturating_sub(2);
     if body.height >= 10 && !app.model.goal.is_empty() {
@@ -98,7 +98,7 @@ fn noted(entry: &Entry) -> Option<(Tone, String)> {
     Some((tone, text.clone()))
 }
 
-/// The tasks, stage by stage.
+/// Draws the tasks by stage.
 fn rows(app: &mut App, canvas: &mut Canvas<'_>, body: Rect, chosen: usize) {
     let rows = app.task_rows();
     let chosen = chosen.min(rows.len().saturating_sub(1));
@@ -156,7 +156,7 @@ fn row(task: &TaskView, model: &SessionView, now: Timestamp, names: usize, width
     spread(&left, &Line::of(Tone::Dim, &format!("{kind} ")), width)
 }
 
-/// What a program did, and then its output.
+/// A program's timeline, followed by its output.
 struct Work<'a> {
     task: &'a TaskView,
     timeline: Timeline<'a>,

@@ -1,4 +1,4 @@
-//! An agent's timeline: one line for what it did, whole text for what it said.
+//! An agent's timeline: one line per action, full text for what it said.
 
 use super::spread;
 use crate::line::{self, Line};
@@ -10,9 +10,8 @@ use althing_view::{MemberView, Moment, What, labels};
 
 /// A timeline as a list.
 pub struct Timeline<'a> {
-    /// Whose.
     pub agent: &'a MemberView,
-    /// When the clock of the timeline began.
+    /// The start time of the timeline's clock.
     pub start: Timestamp,
 }
 
@@ -119,7 +118,7 @@ impl Timeline<'_> {
     }
 }
 
-/// A tool's arguments in a line: their values, without the braces.
+/// A tool's arguments on one line: their values, without braces.
 fn brief(arguments: &str) -> String {
     let inner = arguments.trim().trim_start_matches('{').trim_end_matches('}');
     inner.replace("\\n", " ")

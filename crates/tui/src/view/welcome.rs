@@ -1,4 +1,4 @@
-//! The first start: what was found, and what to do with it.
+//! The first start: what was found, and what to do next.
 
 use crate::app::{App, Target, WELCOME_CHOICES};
 use crate::line;
@@ -6,7 +6,7 @@ use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-/// Draws the welcome.
+/// Draws the welcome screen.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(welcome) = app.welcome.clone() else { return };
     let width = usize::from(area.width.saturating_sub(2));

@@ -1,11 +1,11 @@
-//! What reaches the terminal, byte by byte, and what of it is not ours.
+//! Checks the bytes that reach the terminal.
 
 use althing_tui::App;
 use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
-/// What of the bytes is not ours: only cursor moves, colours and the cursor's visibility are.
+/// The first sequence that is not ours: only cursor moves, colors and the cursor's visibility are.
 pub fn foreign(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).expect("what is written is UTF-8");
     let mut chars = text.chars().peekable();
@@ -43,7 +43,7 @@ pub fn foreign(bytes: &[u8]) -> Option<String> {
     None
 }
 
-/// Draws a screen through a real backend and gives the bytes that reach the terminal.
+/// Draws a screen through a real backend and returns the bytes that reach the terminal.
 pub fn written(app: &mut App, width: u16, height: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     let area = Rect::new(0, 0, width, height);

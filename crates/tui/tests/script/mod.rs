@@ -1,4 +1,4 @@
-//! Hand-made sessions: what an engine would say, for tests and for the demo.
+//! Hand-made sessions: what an engine would send, for tests and for the demo.
 #![allow(dead_code, reason = "each user of the script needs another part of it")]
 
 use althing_protocol::{
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// When scripts begin: 2026-11-15T10:31:00Z.
 pub const START: Timestamp = Timestamp(1_794_738_660_000);
 
-/// A session being written.
+/// A session being scripted.
 #[derive(Debug)]
 pub struct Script {
     pub items: Vec<FeedItem>,
@@ -118,7 +118,7 @@ impl Script {
         self.fact(None, Fact::SessionOpened(Box::new(opened)));
     }
 
-    /// Opens a conversation, with an agent to talk to or without.
+    /// Opens a conversation, with or without a chat agent.
     pub fn chat(&mut self, interactive: bool) {
         self.opened(SessionKind::Chat);
         let agent = InteractiveAgent {
@@ -154,13 +154,13 @@ impl Script {
         self.fact(Some("c1"), Fact::PhaseChanged { phase: Phase::Chat(state) });
     }
 
-    /// The agent's turn begins.
+    /// The chat agent's turn begins.
     pub fn turn(&mut self, attempt: u32) {
         self.state(ChatState::Chatting);
         self.fact(Some("c1"), Fact::AttemptStarted { attempt, purpose: Purpose::Converse, continues: None });
     }
 
-    /// The agent answers and its turn ends.
+    /// The chat agent replies and its turn ends.
     pub fn replies(&mut self, attempt: u32, text: &str) {
         let reply = Reply { text: text.into(), usage: usage(5), ..Reply::default() };
         self.fact(Some("c1"), Fact::ItemAdded { attempt, item: Item::Reply(reply) });
@@ -202,7 +202,7 @@ impl Script {
         self.fact(Some(task.as_str()), Fact::ItemAdded { attempt, item });
     }
 
-    /// An agent thinks, uses a tool and says something.
+    /// An agent reasons, uses a tool and says something.
     pub fn works(&mut self, run: &str, n: u32, attempt: u32) {
         let call = ToolCall {
             id: "t1".into(),
@@ -247,7 +247,7 @@ impl Script {
         self.fact(Some(task.as_str()), ended);
     }
 
-    /// Three answers, then judging begins.
+    /// Three answers, then voting begins.
     pub fn all_answer(&mut self, run: &str) {
         for n in 1..=3 {
             self.works(run, n, 1);
@@ -494,7 +494,7 @@ pub fn single(agent: &str) -> ModeChoice {
     }
 }
 
-/// The conversation of the sketches: a finished run, a live one, a queued message.
+/// The conversation of the design sketches: a finished run, a live one, a queued message.
 pub fn conversation() -> Script {
     let mut script = Script::default();
     script.chat(true);

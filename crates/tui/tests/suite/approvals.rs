@@ -1,4 +1,4 @@
-//! Approving, editing and refusing runs and plans.
+//! Approving, editing and rejecting runs and plans.
 
 use super::support::Screen;
 use crate::script::{self, START, Script, team};
@@ -149,7 +149,7 @@ fn a_plan_is_approved_with_more_instructions() {
     assert_eq!(*decision(&screen), Decision::Reject { reason: None });
 }
 
-/// A box for a proposal as the engine settles it: with everything said outright.
+/// A box for a proposal as the engine resolves it, with all fields set.
 fn asked_about(change: impl FnOnce(&mut Proposal)) -> Screen {
     let mut proposal = Script::proposal();
     proposal.launch.agent_mode = Some(AgentMode::Multi);
@@ -275,7 +275,7 @@ fn a_refused_answer_opens_the_box_again_as_it_was_left_with_the_reason() {
 /// The name of a box, and what opens it.
 type OpenBox = (&'static str, fn(&mut Script));
 
-/// Every box that comes by itself.
+/// Every box that opens by itself.
 fn boxes() -> [OpenBox; 3] {
     let budget = |script: &mut Script| {
         let kind = InteractionKind::Budget { spent_micro_usd: 5_040_000, budget_micro_usd: 5_000_000 };
@@ -295,9 +295,9 @@ fn boxed(open: fn(&mut Script)) -> Screen {
 fn whatever_is_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
     for (name, open) in boxes() {
         for letter in '!'..='~' {
-            // Quickly after the last key, after a long pause, and at the speed of someone who looks for every letter.
+            // Right after the last key, after a long pause, and at the speed of a slow typist.
             for (before, between) in [(0, 0), (60_000, 100), (60_000, 900)] {
-                // A slow letter after one that only changes what is shown is a key and then a letter.
+                // A late letter after one that only changes what is shown is a shortcut followed by a typed letter.
                 if between == 900 && letter != 'a' && !(letter == 'c' && name != "plan") {
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Attached to a program: its keys, its screen, and the way out.
+//! An attached program: keys, screen, and detaching.
 
 use super::support::Screen;
 use crate::script::Script;
@@ -59,7 +59,7 @@ fn its_colours_and_cursor_are_shown() {
 #[test]
 fn the_detach_key_always_works() {
     let (mut screen, script) = attached();
-    // Even in the middle of a flood of output.
+    // Even during a flood of output.
     for n in 0..500 {
         let rows = vec![cells(&format!("\x1b]52;c;{n}\x07"), ScreenColor::Default); 50];
         screen.app.show_attached(Some(ProgramScreen { cols: 200, rows, ..ProgramScreen::default() }));

@@ -1,4 +1,4 @@
-//! The conversation: who stands where, what is queued, what streams.
+//! The conversation: layout, queued messages, streaming.
 
 use super::support::Screen;
 use crate::script::{self, Script};
@@ -111,7 +111,7 @@ fn streaming_text_never_moves_what_stands_above_it() {
         script.delta("c1", DeltaKind::Text, piece);
         screen.feed(&script.items);
         let rows = screen.rows();
-        // Only the last block may change, and it changes at its end.
+        // Only the last block may change, and only at its end.
         let changed = before.iter().zip(&rows).position(|(old, new)| old != new);
         let last = rows.iter().take(36).rposition(|row| !row.is_empty()).unwrap();
         assert!(

@@ -1,4 +1,4 @@
-//! Nothing that others write can act on the terminal: what reaches it is rendered by a real backend and looked at byte by byte.
+//! No text from others can act on the terminal: the output of a real backend is checked byte by byte.
 
 use super::support::{Machine, options};
 use crate::foreign::{foreign, written};
@@ -11,7 +11,7 @@ use althing_tui::App;
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
-/// A small generator: the same seed gives the same bytes.
+/// A small random generator: the same seed gives the same bytes.
 struct Dice(u64);
 
 impl Dice {
@@ -27,7 +27,7 @@ impl Dice {
         (self.roll() % most as u64) as usize
     }
 
-    /// Text made of what attackers use, and of anything else.
+    /// Text made of what attackers use, and of arbitrary characters.
     fn text(&mut self) -> String {
         const PARTS: &[&str] = &[
             "\x1b]0;title\x07",
@@ -142,7 +142,7 @@ fn hostile(dice: &mut Dice) -> Script {
     script
 }
 
-/// Something that is asked, or the run's end.
+/// A question, or the run's end.
 fn question(dice: &mut Dice, script: &mut Script, first: althing_protocol::AgentId) {
     let evil = |dice: &mut Dice| dice.text();
     match dice.below(4) {
@@ -189,7 +189,7 @@ fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) {
     app.handle(&Event::Key(KeyEvent::new(code, modifiers)), Timestamp(0));
 }
 
-/// Every change is checked with a hundred thousand hostile texts; every night with a hundred times as many.
+/// Every change is checked with a hundred thousand hostile texts, nightly runs with a hundred times as many.
 #[test]
 fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
     let nightly = std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly");
@@ -206,7 +206,7 @@ fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
             app.apply(item);
         }
         app.sync();
-        // Small enough to be quick, each text still in view in one of the screens.
+        // Small enough to be fast, with each text still visible on one of the screens.
         let (width, height) = (60 + (round % 50) as u16, 16 + (round % 9) as u16);
         let check = |app: &mut App, what: &str| {
             let bytes = written(app, width, height);

@@ -1,4 +1,4 @@
-//! Keys of the input, commands, completions, and the ways out.
+//! Keys of the input, commands, completions, and leaving.
 
 use super::support::{Screen, options};
 use crate::script::{self, Script};
@@ -240,7 +240,7 @@ fn a_recording_cannot_be_asked_for_anything() {
     assert!(screen.rows()[0].ends_with("Replay"));
 }
 
-/// A conversation with a live run, opened beside it.
+/// A conversation with a live run shown beside it.
 fn beside() -> Screen {
     let mut screen = Screen::showing(&script::conversation(), 170, 40);
     screen.control('r');
@@ -309,7 +309,7 @@ fn what_cannot_be_taken_back_is_asked_about_and_only_yes_does_it() {
     }
 }
 
-/// A machine whose sessions and projects cannot be read.
+/// A host whose sessions and projects cannot be read.
 struct Unreadable;
 
 impl TuiHost for Unreadable {

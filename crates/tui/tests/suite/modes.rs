@@ -222,7 +222,7 @@ fn a_session_that_is_gone_on_with_has_the_modes_in_which_it_was_left() {
     script.plan_approval();
     let mut screen = Screen::showing(&script, 100, 30);
     assert!(screen.shows("Plan on"), "{}", screen.text());
-    // The history comes in pieces; what it ends with is what holds.
+    // The history arrives in pieces; its last state applies.
     script.items.clear();
     script.answered("i-plan", Decision::Approve { digest: None, edited: None, instructions: None });
     screen.feed(&script.items);

@@ -1,4 +1,4 @@
-//! The vote, and who presents instead.
+//! The vote, and overriding the presenter.
 
 use super::support::Screen;
 use crate::script::Script;

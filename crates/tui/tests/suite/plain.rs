@@ -1,4 +1,4 @@
-//! The plain way of showing a session is tested with the real program; here only that a recording can be shown at all.
+//! The plain mode is tested with the real program; this only checks that a recording can be shown.
 
 use crate::script;
 use althing_protocol::FeedItem;

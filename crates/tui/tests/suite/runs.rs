@@ -1,4 +1,4 @@
-//! A run, opened: timelines, votes, the final answer and its files.
+//! An opened run: timelines, votes, the final answer and its files.
 
 use super::support::Screen;
 use crate::script::Script;

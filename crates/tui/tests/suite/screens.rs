@@ -1,4 +1,4 @@
-//! Every screen and modal at 80×24 and 160×45, as people see it.
+//! Every screen and modal at 80×24 and 160×45.
 
 use super::support::{Screen, options};
 use crate::script::{self, Script};
@@ -25,7 +25,7 @@ fn snapshot_with(name: &str, options: impl Fn() -> TuiOptions, scene: impl Fn(&m
     }
 }
 
-/// Opens the newest run and goes into it, which takes one more key where it stands beside the conversation.
+/// Opens the newest run and gives it the keys, which takes one more key if it is shown beside the conversation.
 fn into_run(screen: &mut Screen) {
     screen.control('r');
     if screen.buffer().area.width >= 150 {

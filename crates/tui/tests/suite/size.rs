@@ -1,4 +1,4 @@
-//! Any size of screen, and any change of it.
+//! Any size of the screen, and any resize.
 
 use super::support::{Screen, options};
 use crate::script::{self, Script};

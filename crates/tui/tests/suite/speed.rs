@@ -1,4 +1,4 @@
-//! Frames take as long for a hundred thousand lines as for a hundred, and the memory stays small.
+//! Frames take as long for a hundred thousand lines as for a hundred, and memory stays small.
 
 use super::support::Screen;
 use crate::script::Script;
@@ -16,7 +16,7 @@ fn transcript(lines: usize) -> Script {
     script
 }
 
-/// The quickest of many frames, each with something new in view: the machine may be busy with other things.
+/// The fastest of many frames, each with something new in view, because the machine may be busy.
 fn frame(screen: &mut Screen) -> Duration {
     let mut best = Duration::MAX;
     for n in 0..60 {
@@ -32,7 +32,7 @@ fn frame(screen: &mut Screen) -> Duration {
 fn a_frame_takes_as_long_for_a_hundred_thousand_lines_as_for_a_hundred() {
     let mut short = Screen::showing(&transcript(100), 160, 45);
     let mut long = Screen::showing(&transcript(100_000), 160, 45);
-    // Both are measured in turn, so that a busy moment of the machine hits both.
+    // Both are measured alternately, so that a busy moment affects both.
     let mut worst = f64::MAX;
     for _ in 0..5 {
         let (quick, slow) = (frame(&mut short), frame(&mut long));
@@ -95,7 +95,7 @@ fn a_hundred_thousand_lines_fit_in_sixty_megabytes() {
     };
     let before = resident();
     let mut screen = Screen::new(160, 45);
-    // Fed in parts, as an engine does: what was folded is not held anywhere else.
+    // Fed in parts, as an engine does, so that folded items are not held elsewhere.
     let mut script = Script::default();
     script.chat(true);
     for n in 0..10_000 {

@@ -11,7 +11,7 @@ use ratatui::layout::Position;
 use ratatui::style::{Modifier, Style};
 use std::sync::Arc;
 
-/// A machine with a few sessions, projects and files.
+/// A host with a few sessions, projects and files.
 pub struct Machine;
 
 impl TuiHost for Machine {
@@ -124,7 +124,7 @@ impl Screen {
         self.send(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub fn wait(&mut self, millis: u64) {
         self.now = Timestamp(self.now.0 + millis);
         let effects = self.app.wake(self.now);
@@ -132,7 +132,7 @@ impl Screen {
         self.draw();
     }
 
-    /// Presses a letter and then nothing for a while, as one presses a key of a box.
+    /// Presses a letter and then nothing for a while, as a shortcut of a box.
     pub fn alone(&mut self, letter: char) {
         self.press(KeyCode::Char(letter));
         self.wait(1000);
@@ -152,7 +152,7 @@ impl Screen {
         }
     }
 
-    /// Writes a line and sends it.
+    /// Types a line and sends it.
     pub fn say(&mut self, text: &str) {
         self.write(text);
         self.press(KeyCode::Enter);
@@ -162,7 +162,7 @@ impl Screen {
         self.terminal.backend().buffer()
     }
 
-    /// The screen's rows, without the spaces at their ends.
+    /// The screen's rows, without trailing spaces.
     pub fn rows(&self) -> Vec<String> {
         let buffer = self.buffer();
         let area = buffer.area;
@@ -191,7 +191,7 @@ impl Screen {
         self.rows().iter().any(|row| row.contains(text))
     }
 
-    /// Where a text stands: its row, and the column of its first letter.
+    /// The row of a text, and the column of its first letter.
     pub fn find(&self, text: &str) -> (u16, u16) {
         for (y, row) in self.rows().iter().enumerate() {
             if let Some(at) = row.find(text) {
@@ -202,7 +202,7 @@ impl Screen {
         panic!("{text:?} is not on the screen:\n{}", self.text());
     }
 
-    /// How a text looks.
+    /// The style of a text.
     pub fn look(&self, text: &str) -> Style {
         let (x, y) = self.find(text);
         self.buffer()[(x, y)].style()

@@ -1,4 +1,4 @@
-//! Tasks in the background: the badge, the bell, the panel, the answers.
+//! Background tasks: the badge, the bell, the panel, answers.
 
 use super::support::{Screen, options};
 use crate::script::Script;
@@ -100,7 +100,7 @@ fn a_program_without_a_terminal_shows_what_it_said_did_and_put_out() {
     assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "w1.ask".into() }));
 }
 
-/// A workflow that is watched: its tasks are what is there.
+/// A watched workflow: the tasks panel is the lowest screen.
 fn watching(script: &Script) -> Screen {
     let mut screen = Screen::with(TuiOptions { workflow: true, ..options() }, 100, 30);
     screen.feed(&script.items);

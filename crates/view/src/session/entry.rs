@@ -1,85 +1,71 @@
-//! What the conversation is made of, and the questions that are open.
+//! Entries of the conversation, and open questions.
 
 use althing_protocol::{Interaction, NoticeLevel, Seq, TaskId, Timestamp};
 
-/// One entry of the conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The fact that brought it.
+    /// The event that added it.
     pub seq: Seq,
-    /// When.
     pub at: Timestamp,
-    /// What it is.
     pub body: Body,
-    /// Whether it is kept word for word.
+    /// Whether compaction keeps it verbatim.
     pub pinned: bool,
 }
 
-/// What an entry of the conversation is.
+/// The content of a conversation entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Body {
-    /// The user's words.
+    /// A message of the user.
     User {
-        /// What.
         text: String,
-        /// Whether they wait for their turn.
+        /// Whether it waits until the current turn ends.
         queued: bool,
-        /// Whether they were sent in plan mode.
+        /// Whether it was sent in plan mode.
         planning: bool,
     },
-    /// The agent's words.
-    Agent {
-        /// What.
-        text: String,
-    },
-    /// A tool that the agent used itself.
+    /// Text of the chat agent.
+    Agent { text: String },
+    /// A tool call of the chat agent itself.
     Tool {
-        /// Its own id for the call.
+        /// The call id that the model chose.
         call: String,
-        /// Which.
+        /// The tool's name.
         name: String,
-        /// With what.
+        /// The arguments as JSON.
         arguments: String,
-        /// What came back, and whether it failed.
+        /// The result, and whether it is an error; None while the call runs.
         result: Option<(String, bool)>,
     },
-    /// A run's card.
+    /// The card of a run.
     Run(TaskId),
-    /// A program's card.
+    /// The card of a program task.
     Program(TaskId),
-    /// A run's final answer, where nobody sums it up.
+    /// The final answer of a run, if no chat agent summarizes it.
     Final(TaskId),
-    /// Something people should know.
-    Notice {
-        /// How serious.
-        level: NoticeLevel,
-        /// What.
-        text: String,
-    },
-    /// The older part was summed up.
+    /// A notice for the user.
+    Notice { level: NoticeLevel, text: String },
+    /// A compaction replaced the older messages with a summary.
     Compacted {
-        /// The summary.
         summary: String,
-        /// The size before and after.
+        /// Token counts before and after.
         tokens: (u64, u64),
     },
 }
 
-/// A question that is open to the user.
+/// An open question to the user.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What is asked.
     pub interaction: Interaction,
-    /// By which task.
+    /// The task that asks.
     pub task: Option<TaskId>,
-    /// Since when.
+    /// When it was opened.
     pub since: Timestamp,
-    /// The fact that opened it.
+    /// The event that opened it.
     pub opened: Seq,
 }
 
 impl Question {
-    /// The whole seconds left before the default is taken.
+    /// Seconds, rounded up, until the default applies; None without a countdown.
     pub fn seconds_left(&self, now: Timestamp) -> Option<u64> {
         let countdown = self.interaction.countdown?;
         Some(countdown.minus(now.since(self.since)).0.div_ceil(1000))

@@ -2,24 +2,22 @@
 
 use althing_protocol::DeltaKind;
 
-/// What streamed since the last finished piece.
+/// Text streamed since the last complete reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Growing {
-    /// Its text so far.
     pub text: String,
-    /// Its reasoning so far.
     pub reasoning: String,
-    /// The tool it is about to call.
+    /// The tool that the model is about to call.
     pub tool: Option<String>,
-    /// Why the call is being tried again.
+    /// Why the model call is being retried.
     pub retry: Option<String>,
 }
 
-/// Streams longer than this are shown by their end only: the whole comes with the finished piece.
+/// Cap on streamed text held in memory. The complete text arrives with the finished reply.
 const MOST: usize = 1 << 20;
 
 impl Growing {
-    /// Takes one more piece.
+    /// Appends one delta.
     pub fn add(&mut self, kind: DeltaKind, piece: &str) {
         match kind {
             DeltaKind::Text => {
@@ -39,7 +37,7 @@ impl Growing {
         }
     }
 
-    /// What it is at, in a word or two.
+    /// The current activity in a word or two; None if nothing has streamed.
     pub fn activity(&self) -> Option<String> {
         if let Some(reason) = &self.retry {
             return Some(format!("trying again: {reason}"));
@@ -54,7 +52,6 @@ impl Growing {
         }
     }
 
-    /// Whether nothing has streamed.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

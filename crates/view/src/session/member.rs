@@ -1,4 +1,4 @@
-//! One agent's part in a run: what it did, in order, and where it stands.
+//! One agent's view of a run: its timeline and its current state.
 
 use super::growing::Growing;
 use crate::labels;
@@ -7,92 +7,82 @@ use althing_protocol::{
     Usage,
 };
 
-/// Something an agent did or was told.
+/// A timeline entry: something that an agent did or was told.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moment {
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub what: What,
 }
 
-/// What an agent did or was told.
+/// What happened in a timeline entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
     /// It began to answer, judge or present.
     Began(&'static str),
-    /// It thought.
+    /// It produced reasoning.
     Reasoning(String),
-    /// It said something.
+    /// It produced text.
     Text(String),
-    /// It used a tool.
+    /// It called a tool.
     Tool {
-        /// Its own id for the call.
+        /// The call id that the model chose.
         call: String,
-        /// Which tool.
+        /// The tool's name.
         name: String,
-        /// With what.
+        /// The arguments as JSON.
         arguments: String,
-        /// What came back, when, and whether it failed.
+        /// The result, when it arrived, and whether it is an error; None while the call runs.
         result: Option<(String, Timestamp, bool)>,
     },
     /// It answered.
-    Answer {
-        /// The answer's name.
-        label: AnswerLabel,
-        /// The answer.
-        content: String,
-    },
-    /// It was told of others' answers.
+    Answer { label: AnswerLabel, content: String },
+    /// It was given newer answers of other agents.
     Update(Vec<AnswerLabel>),
-    /// It was told something else.
+    /// It was given any other notice.
     Told(String),
-    /// A task of the plan is further than it was.
+    /// A task of the plan changed its status.
     Plan(String),
     /// It voted.
     Vote {
-        /// For whom.
         target: AgentId,
-        /// Why.
         reason: String,
-        /// Whether it came too late to count.
+        /// Whether newer answers arrived first, so that the vote does not count.
         stale: bool,
     },
     /// It changed files in context paths.
     Files(Vec<FileWrite>),
     /// It presented the final answer.
     Presented(String),
-    /// It failed, or was stopped.
+    /// Its attempt failed or was stopped.
     Ended(String),
 }
 
-/// One agent's part in a run.
+/// The state of one agent in a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberView {
-    /// Who it is.
     pub member: Member,
-    /// What it is at, for people.
+    /// What it is doing, for display.
     pub activity: String,
-    /// Which round it is in.
+    /// Its current round, counted from 1.
     pub round: u32,
-    /// What it has cost.
+    /// Tokens and cost so far.
     pub usage: Usage,
-    /// What it did.
+    /// What it did, oldest first.
     pub timeline: Vec<Moment>,
-    /// What it is saying.
+    /// Text that is still streaming.
     pub growing: Growing,
-    /// For whom it voted, as far as that still counts.
+    /// The agent it voted for; None once a newer answer voids the vote.
     pub vote: Option<AgentId>,
     /// What it waits for, if it waits for the user.
     pub waits: Option<String>,
-    /// When it began what it is doing; None when it does nothing.
+    /// When the current attempt started; None between attempts.
     pub since: Option<Timestamp>,
-    /// Whether it dropped out.
+    /// Whether it dropped out of the run.
     pub out: bool,
 }
 
 impl MemberView {
-    /// A member that has not begun.
+    /// A member that has not started.
     pub fn new(member: Member) -> Self {
         Self {
             member,
@@ -108,12 +98,12 @@ impl MemberView {
         }
     }
 
-    /// What it is at now, streaming included.
+    /// The current activity, taking streaming text into account.
     pub fn activity(&self) -> String {
         self.growing.activity().unwrap_or_else(|| self.activity.clone())
     }
 
-    /// Its answers, newest last.
+    /// Its answers, oldest first.
     pub fn answers(&self) -> impl DoubleEndedIterator<Item = (AnswerLabel, &str)> {
         self.timeline.iter().filter_map(|moment| match &moment.what {
             What::Answer { label, content } => Some((*label, content.as_str())),
@@ -125,7 +115,7 @@ impl MemberView {
         self.timeline.push(Moment { at, what });
     }
 
-    /// Folds one fact about its work.
+    /// Folds one event of its work.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::AttemptStarted { purpose, continues, .. } => {
@@ -160,7 +150,7 @@ impl MemberView {
         let Some(words) = labels::outcome(outcome) else { return };
         match outcome {
             AttemptOutcome::Presented { text } => self.add(at, What::Presented(text.clone())),
-            // Being stopped because newer answers came is no news.
+            // An attempt cancelled because newer answers arrived needs no timeline entry.
             AttemptOutcome::Voted
             | AttemptOutcome::Said
             | AttemptOutcome::Exited { ok: true, .. }
@@ -182,7 +172,7 @@ impl MemberView {
                     self.add(at, What::Text(reply.text.clone()));
                 }
                 for call in &reply.tool_calls {
-                    // What the run's own tools say comes again as an answer or a vote.
+                    // Calls of `new_answer` and `vote` appear as an answer or a vote instead.
                     if !matches!(call.name.as_str(), "new_answer" | "vote") {
                         self.activity = format!("running {}", call.name);
                         self.add(

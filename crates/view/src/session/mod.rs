@@ -1,6 +1,6 @@
-//! The state of a session for people: a pure fold of its feed, which every front end draws from.
+//! The state of a session for people: a pure fold of its feed, shared by all front ends.
 //!
-//! No clock, no I/O, no decision about what happens next. The same items give the same state, live or replayed.
+//! No clock, no I/O, no decisions about what happens next. The same items give the same state, live or replayed.
 
 mod entry;
 mod growing;
@@ -27,60 +27,56 @@ use std::collections::BTreeMap;
 /// The state of a session: its conversation, runs, tasks and open questions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SessionView {
-    /// Which session.
     pub session: Option<SessionId>,
-    /// What kind.
     pub kind: Option<SessionKind>,
-    /// What it is for.
+    /// What the session is for: its task or first message.
     pub goal: String,
-    /// The agent that is talked to, if one is.
+    /// The chat agent, if the session has one.
     pub interlocutor: Option<Member>,
-    /// Everyone who may take part in runs.
+    /// The members that may take part in runs.
     pub team: Vec<Member>,
-    /// The project workspace.
     pub project: Option<String>,
-    /// What the conversation may cost.
+    /// The budget of the conversation, in micro-USD.
     pub budget_micro_usd: Option<u64>,
-    /// The modes as the log last said them.
+    /// The modes last recorded in the log.
     pub choice: ModeChoice,
-    /// Where the conversation stands.
+    /// The state of the conversation.
     pub state: ChatState,
     /// The conversation, oldest first.
     pub entries: Vec<Entry>,
-    /// What the agent is saying.
+    /// Text that the chat agent is streaming.
     pub growing: Growing,
-    /// The runs.
     pub runs: BTreeMap<TaskId, RunView>,
-    /// Everything in the tasks panel, in the order it came.
+    /// The rows of the tasks panel, in order of creation.
     pub tasks: Vec<TaskView>,
-    /// What is open to the user, oldest first.
+    /// Open questions, oldest first.
     pub questions: Vec<Question>,
-    /// The open question whose answer was refused last, and why.
+    /// The open question whose answer was rejected last, and the reason.
     pub refused: Option<(InteractionId, String)>,
-    /// What the conversation itself has cost.
+    /// Usage of the conversation itself, without runs.
     pub talk: Usage,
-    /// The disk takes nothing: why, and what to do.
+    /// Set while events cannot be written to disk: the reason and a hint.
     pub stalled: Option<(String, Option<String>)>,
-    /// The stage a workflow is in.
+    /// Index of the workflow's current stage.
     pub stage: Option<u32>,
-    /// Whether the session came to its end.
+    /// Whether the session has ended.
     pub closed: bool,
-    /// The last fact folded.
+    /// The last event folded.
     pub last: Seq,
-    /// When it was recorded.
+    /// When the last event was recorded.
     pub at: Timestamp,
-    /// A plan that the next run will carry out.
+    /// The plan that the next run will execute.
     pub pending_plan: Option<PlanRef>,
-    /// Whether the message of this turn was sent in plan mode, and so went to a run without the agent.
+    /// Whether this turn's message was sent in plan mode and therefore started a run directly, without the chat agent.
     planned: bool,
-    /// Whose work a task is: its run, and its place in it.
+    /// The run and member index that each work task belongs to.
     works: BTreeMap<TaskId, (TaskId, usize)>,
-    /// Whether what was said is left out: then the conversation and the timelines stay empty.
+    /// Whether the transcript is dropped: then the conversation and the timelines stay empty.
     brief: bool,
 }
 
 impl SessionView {
-    /// An empty fold that keeps nothing that was said, only where everything stands: for those who show no transcript.
+    /// An empty view that folds states but no transcript, for front ends that show none.
     pub fn brief() -> Self {
         Self { brief: true, ..Self::default() }
     }
@@ -93,7 +89,7 @@ impl SessionView {
         }
     }
 
-    /// A note that no fact holds: how the screen was started.
+    /// Adds a note that is not in the log, for example how the screen was started.
     pub fn note(&mut self, text: &str) {
         let body = Body::Notice { level: NoticeLevel::Info, text: text.to_owned() };
         self.entries.push(Entry { seq: Seq(0), at: Timestamp(0), body, pinned: false });
@@ -134,7 +130,7 @@ impl SessionView {
             Fact::Notice(notice) => {
                 let hint = notice.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
                 let text = format!("{}{hint}", notice.text);
-                // A notice that names an open question as its cause says why an answer to it was not taken.
+                // A notice caused by an open question says why the answer to that question was rejected.
                 let refused = self.questions.iter().find(|question| event.cause == Some(question.opened));
                 if let Some(question) = refused {
                     self.refused = Some((question.interaction.id.clone(), text.clone()));
@@ -243,7 +239,7 @@ impl SessionView {
         if task.kind == TaskKind::Run {
             task.status = TaskStatus::Running;
         }
-        // What was planned has its place already, under the name that its file gives it.
+        // A planned task already has a row, with the name from the workflow file. Keep both.
         match self.tasks.iter_mut().find(|held| held.id == *id) {
             Some(held) => {
                 (task.stage, task.name) = (held.stage.take(), std::mem::take(&mut held.name));
@@ -256,7 +252,7 @@ impl SessionView {
         }
     }
 
-    /// The conversation went on to another state. Leaving the idle one takes up the oldest message that waits.
+    /// Changes the conversation state. Leaving `Idle` starts the oldest queued message.
     fn move_on(&mut self, state: ChatState) {
         let before = std::mem::replace(&mut self.state, state);
         if before != ChatState::Idle || state == ChatState::Idle {
@@ -281,12 +277,12 @@ impl SessionView {
             (question.interaction.kind, decision)
         {
             self.pending_plan = Some(plan);
-            // What is asked next is not planned again unless the user says so.
+            // The next message is not planned again unless the user asks for it.
             self.choice.planning = None;
         }
     }
 
-    /// A fact about the conversation itself.
+    /// Folds an event of the conversation itself.
     fn talked(&mut self, event: &Event, fact: &Fact) {
         match fact {
             Fact::PhaseChanged { phase: Phase::Chat(state) } => self.move_on(*state),
@@ -306,7 +302,7 @@ impl SessionView {
                 if !reply.text.trim().is_empty() {
                     self.enter(event, Body::Agent { text: reply.text.clone() });
                 }
-                // A run shows itself by its card.
+                // A run is shown as its card instead.
                 for call in reply.tool_calls.iter().filter(|call| call.name != "launch_run") {
                     let (name, arguments) = (call.name.clone(), call.arguments.clone());
                     self.enter(event, Body::Tool { call: call.id.clone(), name, arguments, result: None });
@@ -326,7 +322,7 @@ impl SessionView {
         }
     }
 
-    /// A fact about a run, a program or an agent's work.
+    /// Folds an event of a run, a program or an agent's work.
     fn worked(&mut self, event: &Event, fact: &Fact) {
         let Some(id) = &event.task else { return };
         if let Some((run, seat)) = self.works.get(id) {
@@ -353,7 +349,7 @@ impl SessionView {
                 task.status = status;
                 task.ended = Some(event.at);
             }
-            // Where an agent is talked to it says what came of the run, but not of one that planned for the user.
+            // The chat agent summarizes the run's result, except for a planning run that the user started directly.
             if !errand && (self.interlocutor.is_none() || self.planned) {
                 self.enter(event, Body::Final(id.clone()));
             }
@@ -373,7 +369,7 @@ impl SessionView {
     fn pass(&mut self, progress: &Progress) {
         match progress {
             Progress::Delta { after, task, kind, text } => {
-                // What streamed before a fact that is already folded is in that fact.
+                // A delta older than the last folded event is already part of that event.
                 if *after < self.last && self.is_settled(task, *after) {
                     return;
                 }
@@ -389,7 +385,7 @@ impl SessionView {
                 }
             }
             Progress::Gap { .. } => {
-                // What streamed meanwhile is lost; what was finished follows as facts.
+                // Deltas were lost; the finished text arrives as an event.
                 self.growing = Growing::default();
                 for agent in self.runs.values_mut().flat_map(|run| &mut run.agents) {
                     agent.growing = Growing::default();
@@ -407,8 +403,9 @@ impl SessionView {
         }
     }
 
-    /// Whether a task has had its finished piece since a fact. Deltas carry the number of the fact before them; the feed
-    /// keeps their order, so only a late straggler after a gap is older than what was folded.
+    /// Whether the chat agent already finished the text that a delta after event `after` belongs to. Each delta carries
+    /// the number of the event before it, and the feed keeps the order, so only a delta that arrives late after a gap
+    /// is older than the folded state.
     fn is_settled(&self, task: &TaskId, after: Seq) -> bool {
         *task == TaskId::chat()
             && self.growing.is_empty()

@@ -1,4 +1,4 @@
-//! A run: who takes part, where it stands, how it ended.
+//! The state of a run: its members, its progress and its result.
 
 use super::member::{MemberView, What};
 use crate::labels;
@@ -8,56 +8,46 @@ use althing_protocol::{
 };
 use std::collections::BTreeMap;
 
-/// How the vote ended.
+/// The outcome of the vote.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Vote {
-    /// Who won.
     pub winner: AgentId,
-    /// Votes by agent.
     pub votes: BTreeMap<AgentId, u32>,
-    /// How a draw was settled.
+    /// How a tie was broken.
     pub tie_break: Option<String>,
-    /// How the final answer is made.
+    /// How the final answer is produced.
     pub strategy: FinalAnswerStrategy,
 }
 
-/// A run.
+/// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunView {
-    /// Which.
     pub id: TaskId,
-    /// What is to be accomplished.
     pub task: String,
-    /// The modes it was started in.
     pub modes: Modes,
-    /// Its agents, in config order.
+    /// The members, in config order.
     pub agents: Vec<MemberView>,
-    /// Where it stands.
     pub phase: Option<Phase>,
     /// Its status as a task.
     pub status: TaskStatus,
-    /// When it began.
     pub started: Timestamp,
-    /// When it ended.
     pub ended: Option<Timestamp>,
-    /// The vote, once it is over.
+    /// The outcome of the vote, once decided.
     pub vote: Option<Vote>,
-    /// Who presents, if a person chose.
+    /// The presenter, if the user overrode the vote.
     pub chosen: Option<AgentId>,
-    /// How it ended.
     pub end: Option<RunEnd>,
-    /// What it gave back.
     pub result: Option<Box<RunResult>>,
-    /// The plan it carries out.
+    /// The plan that the run executes.
     pub plan: Option<PlanRef>,
-    /// Whether an agent of another run asked for it.
+    /// Whether an agent of another run started it as a subagent run.
     pub errand: bool,
-    /// The answers stored, in order: what a revision counts.
+    /// The answers in the order they were stored; a revision is a prefix of this list.
     stored: Vec<AnswerLabel>,
 }
 
 impl RunView {
-    /// A run that just began.
+    /// A run that just started.
     pub fn new(id: TaskId, spec: &RunSpec, at: Timestamp) -> Self {
         Self {
             id,
@@ -78,12 +68,12 @@ impl RunView {
         }
     }
 
-    /// Whether it still goes on.
+    /// Whether it is still running.
     pub fn is_live(&self) -> bool {
         self.result.is_none() && !self.status.is_final()
     }
 
-    /// The most rounds any agent is in.
+    /// The highest round of any member.
     pub fn rounds(&self) -> u32 {
         match &self.result {
             Some(result) => result.coordination_summary.rounds,
@@ -91,7 +81,7 @@ impl RunView {
         }
     }
 
-    /// How long it has taken.
+    /// Elapsed time, or the total duration once it has ended.
     pub fn elapsed(&self, now: Timestamp) -> Millis {
         match &self.result {
             Some(result) => result.duration,
@@ -99,7 +89,7 @@ impl RunView {
         }
     }
 
-    /// What it has cost.
+    /// Usage so far, or in total once it has ended.
     pub fn usage(&self) -> Usage {
         if let Some(result) = &self.result {
             return result.usage;
@@ -111,7 +101,7 @@ impl RunView {
         sum
     }
 
-    /// Its status in the words of its card.
+    /// The status label of its card.
     pub fn standing(&self) -> &'static str {
         match &self.result {
             Some(result) => labels::run_status(result.status),
@@ -119,12 +109,11 @@ impl RunView {
         }
     }
 
-    /// The phase in a word.
     pub fn phase_word(&self) -> &'static str {
         labels::phase(self.phase)
     }
 
-    /// Votes as they stand: by agent, in config order.
+    /// Current vote counts by agent, in config order.
     pub fn tally(&self) -> Vec<(&AgentId, u32)> {
         self.agents
             .iter()
@@ -139,7 +128,7 @@ impl RunView {
             .collect()
     }
 
-    /// Who presents, or presented.
+    /// The agent that presents or presented.
     pub fn presenter(&self) -> Option<&AgentId> {
         let summary = self.result.as_ref().map(|result| &result.coordination_summary);
         summary
@@ -148,7 +137,7 @@ impl RunView {
             .or(self.vote.as_ref().map(|vote| &vote.winner))
     }
 
-    /// Folds one fact about the run itself.
+    /// Folds one event of the run itself.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::PhaseChanged { phase } => self.phase = Some(*phase),
@@ -182,11 +171,11 @@ impl RunView {
         }
     }
 
-    /// Folds one fact about the work of the agent at a place.
+    /// Folds one event of a member's work.
     pub fn apply_work(&mut self, seat: usize, at: Timestamp, fact: &Fact) {
         if let Fact::ItemAdded { item: Item::Answer(answer), .. } = fact {
             self.stored.push(answer.label);
-            // A new answer makes the votes before it void.
+            // A new answer voids all earlier votes.
             for agent in &mut self.agents {
                 agent.vote = None;
             }
@@ -205,7 +194,7 @@ impl RunView {
         agent.apply(at, fact);
     }
 
-    /// The newest answer of every other agent among the first so many.
+    /// The newest answer of every other member within the first `revision` answers.
     fn newest(&self, revision: usize, seat: usize) -> Vec<AnswerLabel> {
         let mut newest = BTreeMap::new();
         for label in self.stored.iter().take(revision) {

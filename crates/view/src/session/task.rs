@@ -1,4 +1,4 @@
-//! Tasks of the session, for the tasks panel: workflows, programs and runs.
+//! Rows of the tasks panel: workflows, programs and runs.
 
 use super::member::{MemberView, Moment};
 use crate::labels;
@@ -7,56 +7,43 @@ use althing_protocol::{
     TaskStatus, Timestamp, WorkflowSpec,
 };
 
-/// How much of a program's output is kept here; the whole is in the session's files.
+/// Limit on program output held in memory, in bytes. The full output is in the session's files.
 const MOST_OUTPUT: usize = 256 * 1024;
 
-/// What a task is, as far as the panel cares.
+/// The kind of a task, as the tasks panel shows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TaskKind {
-    /// A coordination run.
     Run,
-    /// A conversation.
     Chat,
-    /// A workflow, with its stages' names.
+    /// A workflow, with the names of its stages.
     Workflow(Vec<String>),
-    /// A program.
     Program {
-        /// Which.
         adapter: String,
-        /// Whether it has a terminal to attach to.
+        /// Whether a user can attach to its terminal.
         interactive: bool,
     },
 }
 
-/// A task of the session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TaskView {
-    /// Which.
     pub id: TaskId,
-    /// Its parent in the tree.
     pub parent: Option<TaskId>,
-    /// What it is.
     pub kind: TaskKind,
-    /// What people call it.
     pub name: String,
-    /// The stage it belongs to.
+    /// The workflow stage it belongs to.
     pub stage: Option<String>,
-    /// Where it stands.
     pub status: TaskStatus,
-    /// Why, or what it waits for.
+    /// The reason for the status, or what the task waits for.
     pub why: Option<String>,
-    /// When it began and ended.
     pub started: Timestamp,
-    /// When it ended.
     pub ended: Option<Timestamp>,
-    /// What it said and did, and its newest output as clean text.
+    /// What a program said and did.
     pub part: MemberView,
-    /// Its output so far, cut at the front.
+    /// Its newest output, sanitized. The beginning is dropped once the limit is exceeded.
     pub output: String,
 }
 
 impl TaskView {
-    /// A task that just came into being.
     pub fn new(id: TaskId, parent: Option<TaskId>, kind: TaskKind, name: String, at: Timestamp) -> Self {
         let backend = match &kind {
             TaskKind::Program { adapter, .. } => adapter.clone(),
@@ -86,7 +73,6 @@ impl TaskView {
         }
     }
 
-    /// The kind of a program.
     pub fn program(spec: &ProgramSpec) -> TaskKind {
         TaskKind::Program {
             adapter: spec.adapter.clone(),
@@ -94,7 +80,7 @@ impl TaskView {
         }
     }
 
-    /// The tasks of a workflow as they stand in its file, before any of them began.
+    /// One row per task of a workflow, before any of them starts.
     pub fn planned(workflow: &TaskId, spec: &WorkflowSpec, at: Timestamp) -> Vec<Self> {
         let task = |stage: &StageSpec, task: &StageTask| {
             let kind = match &task.body {
@@ -113,27 +99,25 @@ impl TaskView {
         planned
     }
 
-    /// Whether one can attach to it.
+    /// Whether a user can attach to it.
     pub fn has_terminal(&self) -> bool {
         matches!(self.kind, TaskKind::Program { interactive: true, .. })
     }
 
-    /// Whether it is a program, and at work.
+    /// Whether it is a running program.
     pub fn is_program_at_work(&self) -> bool {
         self.status == TaskStatus::Running && matches!(self.kind, TaskKind::Program { .. })
     }
 
-    /// Its status in a word.
     pub fn standing(&self) -> &'static str {
         labels::task_status(self.status)
     }
 
-    /// What it did.
     pub fn timeline(&self) -> &[Moment] {
         &self.part.timeline
     }
 
-    /// Folds one fact about it.
+    /// Folds one event of the task.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::StatusChanged { status, why } => {
@@ -173,7 +157,7 @@ impl TaskView {
         }
     }
 
-    /// Takes more of its output.
+    /// Appends sanitized output and drops the beginning beyond the limit.
     pub fn print(&mut self, clean: &str) {
         self.output.push_str(clean);
         if self.output.len() > MOST_OUTPUT {

@@ -1,4 +1,4 @@
-//! The agents and programs at work, as lists of them name them.
+//! The agents and programs at work, as lists name them.
 
 use super::{MemberView, RunView, SessionView, TaskKind, TaskView};
 use althing_protocol::{TaskId, TaskStatus};
@@ -6,11 +6,10 @@ use althing_protocol::{TaskId, TaskStatus};
 /// An agent of a run, or a program of a workflow.
 #[derive(Clone, Debug)]
 pub struct Worker<'a> {
-    /// The agent's or the task's name. An agent of a workflow's run is named after both.
+    /// The name of the agent or task. An agent of a workflow's run is shown as `task/agent`.
     pub name: String,
-    /// Whether it is a program of a workflow, which has no rounds.
+    /// Whether it is a program, which has no rounds.
     pub program: bool,
-    /// Its part of the session.
     pub view: &'a MemberView,
 }
 
@@ -28,7 +27,7 @@ impl<'a> Worker<'a> {
         Self { name: task.name.clone(), program: true, view: &task.part }
     }
 
-    /// What it is doing, in a few words.
+    /// The current activity in a few words.
     pub fn activity(&self) -> String {
         match &self.view.waits {
             Some(why) => format!("waits for you: {why}"),
@@ -38,7 +37,7 @@ impl<'a> Worker<'a> {
 }
 
 impl SessionView {
-    /// The agent or program whose work a task is.
+    /// The agent or program that a task belongs to.
     pub fn worker(&self, task: &TaskId) -> Option<Worker<'_>> {
         if let Some((run, seat)) = self.works.get(task) {
             let run = self.runs.get(run)?;
@@ -47,7 +46,7 @@ impl SessionView {
         self.task(task).filter(|task| matches!(task.kind, TaskKind::Program { .. })).map(Worker::program)
     }
 
-    /// Everyone who has something to do, in the order in which they came.
+    /// All agents and started programs, in order of creation.
     pub fn workers(&self) -> Vec<Worker<'_>> {
         let mut workers = Vec::new();
         for task in &self.tasks {
@@ -66,7 +65,7 @@ impl SessionView {
         workers
     }
 
-    /// The width of a column of their names.
+    /// The width of the name column.
     pub fn name_width(&self) -> usize {
         let widths = self.workers().into_iter().map(|worker| worker.name.chars().count());
         widths.max().unwrap_or_default().clamp(4, 24)

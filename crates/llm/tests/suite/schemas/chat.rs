@@ -1,5 +1,4 @@
-//! OpenAI's chat completions, as `CompletionCreateParams` of the official SDK has it (generated from the API's
-//! own description).
+//! OpenAI's chat completions, as in `CompletionCreateParams` of the official SDK (generated from the API description).
 
 use super::{Shape, list, may, must};
 use Shape::{Any, Flag, Map, Number, Object, OneOf, Text, Whole, Word};

@@ -1,4 +1,4 @@
-//! Google's `generateContent`, as the REST reference of v1beta has it: `Content`, `Tool`, `Schema`, `ToolConfig`,
+//! Google's `generateContent`, as in the REST reference of v1beta: `Content`, `Tool`, `Schema`, `ToolConfig`,
 //! `GenerationConfig`.
 
 use super::{Shape, list, may, must};
@@ -36,7 +36,7 @@ fn tool() -> Shape {
     ])
 }
 
-/// The part of JSON Schema that a function's parameters may use.
+/// The subset of JSON Schema that a function's parameters may use.
 fn schema() -> Shape {
     Object(vec![
         may("type", Word(&["string", "number", "integer", "boolean", "array", "object", "null"])),

@@ -1,4 +1,4 @@
-//! Anthropic's Messages, as `MessageCreateParams` of the official SDK has it (generated from the API's own description).
+//! Anthropic's Messages, as in `MessageCreateParams` of the official SDK (generated from the API description).
 
 use super::{Shape, list, may, must};
 use Shape::{Any, Flag, Map, Number, Object, OneOf, Text, Whole, Word};

@@ -1,5 +1,5 @@
-//! The documented shapes of the providers' request bodies, written down by hand, and a checker for them: what must be
-//! there, of which type, and nothing that is not documented.
+//! The documented shapes of the providers' request bodies, written by hand, and a checker: required fields, types, and
+//! no undocumented fields.
 
 mod chat;
 mod gemini;
@@ -8,7 +8,7 @@ mod responses;
 
 use serde_json::Value;
 
-/// What a value may be.
+/// The allowed form of a value.
 pub(crate) enum Shape {
     Any,
     Text,
@@ -23,7 +23,7 @@ pub(crate) enum Shape {
     /// An object with these keys and no others.
     Object(Vec<Field>),
     OneOf(Vec<Shape>),
-    /// A shape that contains itself.
+    /// A recursive shape.
     Again(fn() -> Shape),
 }
 
@@ -45,7 +45,7 @@ fn list(shape: Shape) -> Shape {
     Shape::List(Box::new(shape))
 }
 
-/// Checks a request that the backend type `kind` made, by its body.
+/// Checks the body of a request made by backend type `kind`.
 pub(crate) fn check(kind: &str, body: &Value) -> Result<(), String> {
     let shape = match kind {
         "openai" => responses::body(),

@@ -1,5 +1,5 @@
-//! OpenAI's Responses, as `ResponseCreateParams`, `ResponseInputParam` and `ToolParam` of the official SDK have it
-//! (generated from the API's own description).
+//! OpenAI's Responses, as in `ResponseCreateParams`, `ResponseInputParam` and `ToolParam` of the official SDK
+//! (generated from the API description).
 
 use super::{Shape, list, may, must};
 use Shape::{Any, Flag, Map, Number, Object, OneOf, Text, Whole, Word};
