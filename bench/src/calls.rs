@@ -1,7 +1,7 @@
 //! The cost of an answer: model calls, and the bytes sent with them.
 
 use crate::measure::Programs;
-use crate::verdict::{exactly, say};
+use crate::verdict::{exactly, report};
 use althing_testkit::{Althing, FakeModel, RecordedRequest, Script};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -22,17 +22,17 @@ pub fn all(programs: &Programs) {
     let sent: usize = agreed.iter().map(|request| request.raw_body().len()).sum();
     below("3 agents agree: bytes of all requests", sent, 30_000);
     below("system prompt of a text-only agent, bytes", longest_prompt(&agreed), 4_000);
-    let hands = |config: &mut Value| {
+    let with_tools = |config: &mut Value| {
         config["agents"][0]["backend"]["cwd"] = json!("workspace");
         config["agents"][0]["backend"]["enable_mcp_command_line"] = json!(true);
     };
-    let able = run(programs, 1, hands, &["--quick", "--unconfined"]);
+    let able = run(programs, 1, with_tools, &["--quick", "--unconfined"]);
     assert!(able[0].tool_names().contains(&"run_command"), "{:?}", able[0].tool_names());
     below("system prompt with files and commands, bytes", longest_prompt(&able), 8_000);
 }
 
 fn below(what: &str, got: usize, limit: usize) {
-    say(what, got, &format!("under {limit}"), got < limit);
+    report(what, got, &format!("under {limit}"), got < limit);
 }
 
 /// The first request of each agent belongs to its first round.

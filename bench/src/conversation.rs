@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// The chat agent's model.
-const TALKER: &str = "talker";
+const CHAT_MODEL: &str = "talker";
 const LIMIT: Duration = Duration::from_secs(60);
 /// Turns before the measured ones.
 const HISTORY: usize = 200;
@@ -22,7 +22,7 @@ pub fn config(base_url: &str, agents: usize) -> String {
         .map(|n| json!({"id": format!("a{n}"), "backend": backend(&format!("model-{n}"))}))
         .collect();
     let interactive = json!({
-        "enabled": true, "backend": backend(TALKER), "require_approval": false,
+        "enabled": true, "backend": backend(CHAT_MODEL), "require_approval": false,
         "context_compaction": {"enabled": false},
     });
     json!({"agents": agents, "orchestrator": {"interactive_mode": interactive}}).to_string()
@@ -40,14 +40,14 @@ pub fn echo() -> Script {
 }
 
 /// A live conversation, with a server that may record requests.
-pub struct Talk {
+pub struct ChatSession {
     pub althing: Althing,
     server: FakeModel,
     chat: Option<RunningProcess>,
     turns: usize,
 }
 
-impl Talk {
+impl ChatSession {
     /// Starts a conversation with a model that ends its replies with the message it was sent.
     pub fn begin(programs: &Programs, script: Script) -> Self {
         // The server records nothing, because a long conversation is sent again with every turn.
@@ -55,9 +55,9 @@ impl Talk {
         let server = FakeModel::start_on_thread_with(options, script);
         let althing = Althing::new(programs.althing.clone());
         althing.file("team.yaml", config(&server.base_url(), 1));
-        let mut talk = Self { althing, server, chat: None, turns: 0 };
-        talk.chat = Some(talk.start(&[]));
-        talk
+        let mut chat_session = Self { althing, server, chat: None, turns: 0 };
+        chat_session.chat = Some(chat_session.start(&[]));
+        chat_session
     }
 
     fn start(&self, args: &[&str]) -> RunningProcess {
@@ -114,17 +114,17 @@ fn turn(programs: &Programs, rounds: usize) {
     let althing = Althing::new(programs.althing.clone());
     althing.file("team.yaml", config(&server.base_url(), 1));
     let chat = althing.new_command().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
-    let mut talk = Talk { althing, server, chat: Some(chat), turns: 0 };
-    talk.go_on_until(HISTORY);
+    let mut chat_session = ChatSession { althing, server, chat: Some(chat), turns: 0 };
+    chat_session.go_on_until(HISTORY);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let client =
         reqwest::Client::builder().tcp_nodelay(true).tls_backend_preconfigured(crate::measure::no_tls());
     let client = client.build().unwrap();
-    let url = format!("{}/chat/completions", talk.server.base_url());
+    let url = format!("{}/chat/completions", chat_session.server.base_url());
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        ours.push(timed(|| talk.turn()).0);
-        let body = talk.server.requests().last().unwrap().raw_body().to_vec();
+        ours.push(timed(|| chat_session.turn()).0);
+        let body = chat_session.server.requests().last().unwrap().raw_body().to_vec();
         let call = async {
             let request = client.post(&url).header("content-type", "application/json").body(body);
             request.send().await.unwrap().bytes().await.unwrap()
@@ -134,18 +134,18 @@ fn turn(programs: &Programs, rounds: usize) {
     let (ours, floor) = (median(ours), median(floor));
     let what = format!("a turn after {HISTORY}, beyond the bare call ({:.2} ms)", floor * 1e3);
     below_ms(&what, ours - floor, 5.0);
-    talk.pause();
+    chat_session.pause();
 }
 
 /// From the start of the process to the model request of the first message.
 fn open(programs: &Programs, rounds: usize) {
-    let mut talk = Talk::begin(programs, echo());
-    while talk.events() < EVENTS {
-        (0..100).for_each(|_| talk.turn());
+    let mut chat_session = ChatSession::begin(programs, echo());
+    while chat_session.events() < EVENTS {
+        (0..100).for_each(|_| chat_session.turn());
     }
-    let (id, events) = (talk.pause(), talk.events());
+    let (id, events) = (chat_session.pause(), chat_session.events());
     // The next server records its requests.
-    let Talk { althing, server, .. } = talk;
+    let ChatSession { althing, server, .. } = chat_session;
     let port = server.address().port();
     drop(server);
     let server =
@@ -170,11 +170,12 @@ fn open(programs: &Programs, rounds: usize) {
 
 /// From the end of the reply that calls `launch_run` to the first model request of the run.
 fn launch(programs: &Programs, rounds: usize) {
-    let talker = |request: &althing_testkit::RecordedRequest| match request.messages().last() {
+    let chat_model = |request: &althing_testkit::RecordedRequest| match request.messages().last() {
         Some(last) if last["role"] == "tool" => Reply::text("It is done."),
         _ => Reply::call("launch_run", &json!({"task": "Say hi", "agent_mode": "multi", "refinement": true})),
     };
-    let server = FakeModel::start_on_thread(Script::parliament().on(TALKER).always(Action::with(talker)));
+    let server =
+        FakeModel::start_on_thread(Script::parliament().on(CHAT_MODEL).always(Action::with(chat_model)));
     let althing = Althing::new(programs.althing.clone());
     althing.file("team.yaml", config(&server.base_url(), 3));
     let mut times = Vec::new();
@@ -185,7 +186,7 @@ fn launch(programs: &Programs, rounds: usize) {
         chat.spawn().wait(LIMIT).expect_code(0);
         let requests = server.requests();
         let (asked, first) = (&requests[before], &requests[before + 1]);
-        assert!(asked.model() == TALKER && first.model() != TALKER);
+        assert!(asked.model() == CHAT_MODEL && first.model() != CHAT_MODEL);
         times.push(first.arrived().saturating_duration_since(asked.ended().unwrap()).as_secs_f64());
     }
     below_ms("launch_run to the run's first model request", median(times), 10.0);

@@ -1,7 +1,7 @@
 //! Agents' files: file tools compared to bare calls, snapshots compared to `cp -a`.
 
 use crate::measure::{median, timed};
-use crate::verdict::{below_ms, say, times};
+use crate::verdict::{below_ms, report, times};
 use althing_protocol::{AnswerLabel, ContextAccess, ContextPath, ToolCall, ToolHost};
 use althing_workspace::{ContextSnapshot, FileHost, FilePolicy, ToolSet, Workspace};
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ const TRACKED: usize = 100_000;
 
 pub fn all(rounds: usize) {
     tools();
-    keeping(rounds.min(5));
+    snapshots(rounds.min(5));
     tracking(rounds.min(5));
 }
 
@@ -70,7 +70,7 @@ fn added(what: &str, bare: impl Fn(), ours: impl Fn()) {
     }
     let (ours, floor) = (median(all) * 1e6, median(floor) * 1e6);
     let got = format!("{:.0} µs ({ours:.0}, bare {floor:.0})", ours - floor);
-    say(what, got, "under 100 µs", ours - floor < 100.0);
+    report(what, got, "under 100 µs", ours - floor < 100.0);
 }
 
 fn fill(base: &Path, files: usize) {
@@ -81,7 +81,7 @@ fn fill(base: &Path, files: usize) {
     }
 }
 
-fn keeping(rounds: usize) {
+fn snapshots(rounds: usize) {
     let dir = TempDir::new().unwrap();
     let run = dir.path().join("run");
     let place = Workspace::open(&run, &run.join("workspaces/me")).unwrap();

@@ -6,13 +6,13 @@
 //! would hide the growth.
 
 use crate::build_log::block;
-use crate::conversation::{Talk, echo};
-use crate::log::Written;
+use crate::conversation::{ChatSession, echo};
+use crate::log::LogOnDisk;
 use crate::measure::{Programs, cpu_of, line, measure, own_cpu};
 use crate::programs::{flood, job, run, runner};
 use crate::screen;
 use crate::team::{Server, config};
-use crate::verdict::say;
+use crate::verdict::report;
 use althing_protocol::ExecutionMode;
 use althing_runner::Cleaner;
 use std::hint::black_box;
@@ -29,7 +29,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     let rounds = rounds.clamp(1, 5);
     agents(programs, rounds);
     stream(programs, rounds);
-    talk(programs, rounds);
+    conversation_growth(programs, rounds);
     transcript(programs, rounds.min(3));
     replay(rounds);
     cleaning(rounds);
@@ -37,7 +37,7 @@ pub fn all(programs: &Programs, rounds: usize) {
 }
 
 /// The minimum of several measurements: other load on the machine only adds time.
-fn least(rounds: usize, mut measured: impl FnMut() -> f64) -> f64 {
+fn minimum(rounds: usize, mut measured: impl FnMut() -> f64) -> f64 {
     (0..rounds).map(|_| measured()).fold(f64::MAX, f64::min)
 }
 
@@ -49,16 +49,16 @@ fn exponent(points: &[(usize, f64)]) -> f64 {
 }
 
 /// Reports the fitted exponent with all sizes.
-fn judge(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64) {
+fn report_exponent(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64) {
     assert!(points.len() >= 4, "an exponent over fewer sizes says little");
     let exponent = exponent(points);
     let sizes: Vec<String> = points.iter().map(|(size, cost)| format!("{size}: {cost:.1}")).collect();
     let got = format!("{exponent:.2} (ms of CPU for {unit} {})", sizes.join(", "));
-    say(what, got, &format!("at most {at_most:.2}"), exponent <= at_most);
+    report(what, got, &format!("at most {at_most:.2}"), exponent <= at_most);
 }
 
 /// Subtracts the cost of the smallest size from all.
-fn beyond(fixed: f64, points: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
+fn minus_fixed(fixed: f64, points: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
     points.into_iter().map(|(size, cost)| (size, cost - fixed)).collect()
 }
 
@@ -72,15 +72,20 @@ fn agents(programs: &Programs, rounds: usize) {
         let file = config(dir.path(), agents, &server.url);
         let text = std::fs::read_to_string(&file).unwrap() + extra;
         std::fs::write(&file, text).unwrap();
-        least(rounds, || {
+        minimum(rounds, || {
             measure(&programs.althing, &["--config", &file, "--automation", "task"], dir.path()).cpu_ms
         })
     };
     let alone = "orchestrator: {skip_voting: true}\n";
     let points = TEAMS.map(|agents| (agents, cpu(agents, alone))).to_vec();
-    judge("agents that answer and do not vote: a run", "agents", &beyond(cpu(1, alone), points), LINEAR);
+    report_exponent(
+        "agents that answer and do not vote: a run",
+        "agents",
+        &minus_fixed(cpu(1, alone), points),
+        LINEAR,
+    );
     let points = TEAMS.map(|agents| (agents, cpu(agents, ""))).to_vec();
-    let ours = beyond(cpu(1, ""), points);
+    let ours = minus_fixed(cpu(1, ""), points);
     let bare = |agents: usize| {
         let recorded = dir.path().join("requests.jsonl");
         let recording = Server::start(programs, 8, Some(&recorded));
@@ -88,13 +93,13 @@ fn agents(programs: &Programs, rounds: usize) {
         measure(&programs.althing, &["--config", &file, "--automation", "task"], dir.path());
         drop(recording);
         let (recorded, count) = (recorded.display().to_string(), agents.to_string());
-        least(rounds, || {
+        minimum(rounds, || {
             measure(&programs.floor, &["requests", &server.url, &recorded, &count], dir.path()).cpu_ms
         })
     };
-    let floor = exponent(&beyond(bare(1), TEAMS.map(|agents| (agents, bare(agents))).to_vec()));
+    let floor = exponent(&minus_fixed(bare(1), TEAMS.map(|agents| (agents, bare(agents))).to_vec()));
     let what = format!("agents that judge each other: a run (the bare client: {floor:.2})");
-    judge(&what, "agents", &ours, floor.max(1.0) + 0.15);
+    report_exponent(&what, "agents", &ours, floor.max(1.0) + 0.15);
 }
 
 /// One agent with increasingly long replies.
@@ -104,48 +109,54 @@ fn stream(programs: &Programs, rounds: usize) {
         let server = Server::start(programs, chunks, None);
         let file = config(dir.path(), 1, &server.url);
         let args = ["--config", &file, "--automation", "--quick", "task"];
-        least(rounds, || measure(&programs.althing, &args, dir.path()).cpu_ms)
+        minimum(rounds, || measure(&programs.althing, &args, dir.path()).cpu_ms)
     };
     let points = [4000, 8000, 16_000, 32_000, 64_000].map(|chunks| (chunks, cpu(chunks))).to_vec();
-    judge("length of a stream: a quick run of one agent", "chunks", &beyond(cpu(1), points), LINEAR);
+    report_exponent(
+        "length of a stream: a quick run of one agent",
+        "chunks",
+        &minus_fixed(cpu(1), points),
+        LINEAR,
+    );
 }
 
 /// A growing conversation: one more turn, which sends all of it, and opening it again.
-fn talk(programs: &Programs, rounds: usize) {
-    let mut talk = Talk::begin(programs, echo());
+fn conversation_growth(programs: &Programs, rounds: usize) {
+    let mut chat_session = ChatSession::begin(programs, echo());
     let (mut turns, mut opened) = (Vec::new(), Vec::new());
     let mut first = None;
     for history in [1, 500, 1000, 2000, 4000] {
-        talk.go_on_until(history);
-        let id = talk.process_id();
-        let turn = least(rounds, || {
+        chat_session.go_on_until(history);
+        let id = chat_session.process_id();
+        let turn = minimum(rounds, || {
             let before = cpu_of(id);
-            (0..TURNS).for_each(|_| talk.turn());
+            (0..TURNS).for_each(|_| chat_session.turn());
             (cpu_of(id) - before) / TURNS as f64
         });
-        let session = talk.pause();
-        let state = talk.althing.state_dir().display().to_string();
-        let file = talk.althing.work_dir().join("team.yaml").display().to_string();
+        let session = chat_session.pause();
+        let state = chat_session.althing.state_dir().display().to_string();
+        let file = chat_session.althing.work_dir().join("team.yaml").display().to_string();
         let args = ["chat", "--config", &file, "--state-dir", &state, "--session", &session];
-        let open = least(rounds, || measure(&programs.althing, &args, &talk.althing.work_dir()).cpu_ms);
-        talk.resume(&session);
+        let open =
+            minimum(rounds, || measure(&programs.althing, &args, &chat_session.althing.work_dir()).cpu_ms);
+        chat_session.resume(&session);
         match first {
             None => first = Some((turn, open)),
             Some((fixed_turn, fixed_open)) => {
                 turns.push((history, turn - fixed_turn));
-                opened.push((talk.events(), open - fixed_open));
+                opened.push((chat_session.events(), open - fixed_open));
             }
         }
     }
-    judge("length of a conversation: one more turn", "turns", &turns, LINEAR);
-    judge("length of a session: opening it", "events", &opened, LINEAR);
+    report_exponent("length of a conversation: one more turn", "turns", &turns, LINEAR);
+    report_exponent("length of a session: opening it", "events", &opened, LINEAR);
 }
 
 /// Increasingly long transcripts on the screen, from the start of the process to the last line.
 fn transcript(programs: &Programs, rounds: usize) {
     let cpu = |replies: usize| {
         let (althing, id) = screen::transcript(programs, replies, screen::LINES);
-        least(rounds, || {
+        minimum(rounds, || {
             let terminal =
                 althing.new_command().args(["--config", "team.yaml", "--session", &id]).terminal(120, 40);
             terminal.wait_for(&format!("Re: Message {}.", replies - 1), LIMIT);
@@ -153,20 +164,25 @@ fn transcript(programs: &Programs, rounds: usize) {
         })
     };
     let points = [10, 20, 40, 80, 160].map(|replies| (replies * screen::LINES, cpu(replies))).to_vec();
-    judge("length of a transcript: opening it on the screen", "lines", &beyond(cpu(1), points), LINEAR);
+    report_exponent(
+        "length of a transcript: opening it on the screen",
+        "lines",
+        &minus_fixed(cpu(1), points),
+        LINEAR,
+    );
 }
 
 fn replay(rounds: usize) {
     let cpu = |events: u64| {
-        let log = Written::with(events);
-        least(rounds, || {
+        let log = LogOnDisk::with(events);
+        minimum(rounds, || {
             let before = own_cpu();
             log.replay();
             own_cpu() - before
         })
     };
     let points = [62_500, 125_000, 250_000, 500_000, 1_000_000].map(|events| (events, cpu(events as u64)));
-    judge("length of a log: reading it", "events", &points, LINEAR);
+    report_exponent("length of a log: reading it", "events", &points, LINEAR);
 }
 
 /// Cleaning of program output: typical and pathological.
@@ -180,7 +196,7 @@ fn cleaning(rounds: usize) {
     ];
     for (what, piece) in kinds {
         let cpu = |mebibytes: usize| {
-            least(rounds, || {
+            minimum(rounds, || {
                 let mut cleaner = Cleaner::default();
                 let before = own_cpu();
                 for n in 0..mebibytes {
@@ -195,7 +211,7 @@ fn cleaning(rounds: usize) {
             })
         };
         let points = [8, 16, 32, 64, 128].map(|mebibytes| (mebibytes, cpu(mebibytes)));
-        judge(&format!("length of output: cleaning {what}"), "MiB", &points, LINEAR);
+        report_exponent(&format!("length of output: cleaning {what}"), "MiB", &points, LINEAR);
     }
 }
 
@@ -205,15 +221,25 @@ fn output(programs: &Programs, rounds: usize) {
     let cpu = |mode: ExecutionMode, mebibytes: usize| taken(programs, dir.path(), mode, mebibytes, rounds);
     let (pipe, terminal) = (ExecutionMode::Headless, ExecutionMode::Interactive);
     let points = [16, 32, 64, 128, 256].map(|mebibytes| (mebibytes, cpu(pipe, mebibytes))).to_vec();
-    judge("length of output: a program on a pipe", "MiB", &beyond(cpu(pipe, 0), points), LINEAR);
+    report_exponent(
+        "length of output: a program on a pipe",
+        "MiB",
+        &minus_fixed(cpu(pipe, 0), points),
+        LINEAR,
+    );
     let points = [4, 8, 16, 32, 64].map(|mebibytes| (mebibytes, cpu(terminal, mebibytes))).to_vec();
-    judge("length of output: a program in a terminal", "MiB", &beyond(cpu(terminal, 0), points), LINEAR);
+    report_exponent(
+        "length of output: a program in a terminal",
+        "MiB",
+        &minus_fixed(cpu(terminal, 0), points),
+        LINEAR,
+    );
 }
 
 fn taken(programs: &Programs, dir: &Path, mode: ExecutionMode, mebibytes: usize, rounds: usize) -> f64 {
     let runner = runner(programs);
     let job = job("t", mode, &flood(programs, mebibytes, true), dir);
-    least(rounds, || {
+    minimum(rounds, || {
         let before = own_cpu();
         let (end, _) = run(&runner, &job);
         assert!(end.ok, "{end:?}");

@@ -1,7 +1,7 @@
 //! The event log: durable appends, and reading back.
 
 use crate::measure::{median, timed};
-use crate::verdict::say;
+use crate::verdict::report;
 use althing_protocol::{
     Answer, AnswerLabel, Event, Fact, Item, Journal, LOG_SCHEMA, Revision, Seq, SessionKind, SessionOpened,
     Timestamp,
@@ -61,7 +61,7 @@ fn opening() -> Arc<Event> {
 /// Compared to writing and reading the same bytes without parsing them.
 pub fn all(rounds: usize) {
     append(rounds.min(5));
-    let log = Written::with(EVENTS);
+    let log = LogOnDisk::with(EVENTS);
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..rounds.min(5) {
         floor.push(timed(|| std::fs::read_to_string(log.file()).unwrap().lines().count()).0);
@@ -69,14 +69,14 @@ pub fn all(rounds: usize) {
     }
     let (ours, floor) = (median(ours), median(floor));
     let got = format!("{ours:.2} s (reading it as text, line by line: {floor:.2} s)");
-    say(&format!("log replay, {EVENTS} events"), got, "at most 1 s", ours <= 1.0);
+    report(&format!("log replay, {EVENTS} events"), got, "at most 1 s", ours <= 1.0);
 }
 
 fn append(rounds: usize) {
     let events: Vec<_> = (2..=APPENDED + 1).map(event).collect();
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let mut log = Written::with(1);
+        let mut log = LogOnDisk::with(1);
         let writer = log.writer.as_mut().unwrap();
         let began = Instant::now();
         for batch in events.chunks(BATCH) {
@@ -96,18 +96,18 @@ fn append(rounds: usize) {
     }
     let (ours, floor) = (median(ours), median(floor));
     let got = format!("{ours:.0} events/s (the bare bytes: {floor:.0})");
-    say(&format!("log append, {BATCH} to a sync"), got, "at least 20000", ours >= 2e4);
+    report(&format!("log append, {BATCH} to a sync"), got, "at least 20000", ours >= 2e4);
 }
 
 /// A log on disk.
-pub struct Written {
+pub struct LogOnDisk {
     dir: tempfile::TempDir,
     state: althing_journal::SessionManager,
     writer: Option<althing_journal::SessionWriter>,
     events: u64,
 }
 
-impl Written {
+impl LogOnDisk {
     /// Creates a log with this many events.
     pub fn with(events: u64) -> Self {
         let dir = tempfile::TempDir::new().unwrap();

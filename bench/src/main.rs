@@ -17,7 +17,6 @@
 
 mod build_log;
 mod calls;
-mod care;
 mod cleaning;
 mod conversation;
 mod files;
@@ -28,6 +27,7 @@ mod mcp;
 mod measure;
 mod pipes;
 mod programs;
+mod recovery;
 mod runs;
 mod screen;
 mod sizes;
@@ -58,7 +58,7 @@ const GROUPS: [Group; 14] = [
     ("mcp", "`launch_run` over MCP", mcp::all),
     ("screen", "first frame, keys, idling, long transcripts", screen::all),
     ("files", "file tools, workspaces kept, context paths tracked", |_, rounds| files::all(rounds)),
-    ("care", "how soon things are in order after kills, signals, questions and floods", care::all),
+    ("care", "how soon things are in order after kills, signals, questions and floods", recovery::all),
     ("sizes", "the binary, and what configs meant to hurt cost", sizes::all),
     (
         "growth",
@@ -91,13 +91,13 @@ fn main() {
     }
     let rounds = std::env::var("ALTHING_BENCH_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(30);
     let programs = Programs::build();
-    verdict::tell(&table::circumstances(&programs, rounds));
+    verdict::print_line(&table::circumstances(&programs, rounds));
     for (name, _, group) in GROUPS {
         if wanted.is_empty() || wanted.iter().any(|want| want == name) {
             verdict::begin(name);
             // A failing group does not lose earlier measurements.
             if std::panic::catch_unwind(|| group(&programs, rounds)).is_err() {
-                verdict::say("the group", "broke off: see above", "to be measured", false);
+                verdict::report("the group", "broke off: see above", "to be measured", false);
             }
         }
     }
@@ -105,10 +105,14 @@ fn main() {
     if markdown {
         println!("{}", table::markdown(&programs, &lines, rounds));
     }
-    let missed = |line: &&verdict::Line| line.promise.as_ref().is_some_and(|(_, met)| !met);
-    verdict::tell(&format!("\n{} numbers, {} missed", lines.len(), lines.iter().filter(missed).count()));
+    let missed = |line: &&verdict::ResultLine| line.promise.as_ref().is_some_and(|(_, met)| !met);
+    verdict::print_line(&format!(
+        "\n{} numbers, {} missed",
+        lines.len(),
+        lines.iter().filter(missed).count()
+    ));
     if lines.iter().filter(missed).any(|line| line.group == "growth") {
-        verdict::tell("something that should be linear is not");
+        verdict::print_line("something that should be linear is not");
         std::process::exit(1);
     }
 }

@@ -5,9 +5,9 @@
 //! lacks; Althing syncs a log to disk. Most of MassGen's time is its interpreter and imports, so the time from the
 //! first request to the end is listed separately.
 
-use crate::measure::{Programs, Taken, measure, median, medians};
+use crate::measure::{Measurement, Programs, measure, median, medians};
 use crate::team::config;
-use crate::verdict::{note, tell};
+use crate::verdict::{print_line, report_value};
 use althing_testkit::{FakeModel, FakeModelOptions, Parliament, RecordedRequest, Reply, Script};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -23,12 +23,12 @@ const WORK: [(usize, usize); 6] = [(1, 8), (3, 8), (8, 8), (16, 8), (64, 8), (3,
 
 pub fn all(programs: &Programs, rounds: usize) {
     let Some(massgen) = find() else {
-        tell(&format!(
+        print_line(&format!(
             "  skipped: no MassGen here; `pip install massgen`, or name its program in {VARIABLE}"
         ));
         return;
     };
-    note("every pair: ours / MassGen's; its version", version(&massgen));
+    report_value("every pair: ours / MassGen's; its version", version(&massgen));
     let rounds = rounds.min(3);
     help(programs, &massgen, rounds);
     for (agents, chunks) in WORK {
@@ -62,7 +62,7 @@ fn help(programs: &Programs, massgen: &Path, rounds: usize) {
         medians(&(0..rounds).map(|_| measure(program, &["--help"], dir.path())).collect::<Vec<_>>())
     };
     let (ours, theirs) = (of(&programs.althing), of(massgen));
-    note(
+    report_value(
         "--help: wall; peak memory",
         format!("{}; {}", pair(ours.wall_ms, theirs.wall_ms, "ms"), pair(ours.peak_mb, theirs.peak_mb, "MB")),
     );
@@ -75,8 +75,8 @@ fn pair(ours: f64, theirs: f64, unit: &str) -> String {
 
 /// What a program needed for the work, and what its server received.
 #[derive(Default)]
-struct Seen {
-    taken: Vec<Taken>,
+struct Observed {
+    taken: Vec<Measurement>,
     first_ms: Vec<f64>,
     rest_ms: Vec<f64>,
     calls: Vec<f64>,
@@ -85,7 +85,7 @@ struct Seen {
     unanswered: usize,
 }
 
-impl Seen {
+impl Observed {
     fn calls(&self) -> String {
         let of = |pick: fn(f64, f64) -> f64, start: f64| self.calls.iter().copied().fold(start, pick);
         let (least, most) = (of(f64::min, f64::MAX), of(f64::max, 0.0));
@@ -96,11 +96,11 @@ impl Seen {
 fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rounds: usize) {
     let answered: Arc<Mutex<HashSet<String>>> = Arc::default();
     let server = FakeModel::start_on_thread_with(FakeModelOptions::default(), script(&answered, chunks));
-    let (mut ours, mut theirs) = (Seen::default(), Seen::default());
+    let (mut ours, mut theirs) = (Observed::default(), Observed::default());
     for _ in 0..rounds {
-        for (program, seen) in [(programs.althing.as_path(), &mut ours), (massgen, &mut theirs)] {
+        for (program, observed) in [(programs.althing.as_path(), &mut ours), (massgen, &mut theirs)] {
             answered.lock().unwrap().clear();
-            once(program, &server, agents, seen);
+            once(program, &server, agents, observed);
         }
     }
     let what = if chunks > 8 {
@@ -120,9 +120,9 @@ fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rou
         format!("model calls {} / {} ({} would do)", ours.calls(), theirs.calls(), 2 * agents + 1),
         format!("sent {}", middle(&ours.sent_kb, &theirs.sent_kb, "kB")),
     ];
-    note(&what, got.join("; "));
+    report_value(&what, got.join("; "));
     if ours.unanswered + theirs.unanswered > 0 {
-        note(
+        report_value(
             &format!("{what}: runs without an answer"),
             format!("{} / {}", ours.unanswered, theirs.unanswered),
         );
@@ -144,7 +144,7 @@ fn script(answered: &Arc<Mutex<HashSet<String>>>, chunks: usize) -> Script {
 }
 
 /// One run in its own directories. The exit status does not tell whether there is an answer.
-fn once(program: &Path, server: &FakeModel, agents: usize, seen: &mut Seen) {
+fn once(program: &Path, server: &FakeModel, agents: usize, observed: &mut Observed) {
     let dir = TempDir::new().unwrap();
     let file = config(dir.path(), agents, &server.base_url());
     let answer = dir.path().join("answer.txt");
@@ -155,16 +155,18 @@ fn once(program: &Path, server: &FakeModel, agents: usize, seen: &mut Seen) {
     let program_text = program.display().to_string();
     let mut args = vec![home.as_str(), "OPENAI_API_KEY=unused", &program_text, "--config", &file];
     args.extend(["--automation", "--output-file", &answer_text, "What is 2+2?"]);
-    seen.taken.push(measure(Path::new("env"), &args, dir.path()));
+    observed.taken.push(measure(Path::new("env"), &args, dir.path()));
     // With one agent, MassGen passes its answer on unchanged.
     let text = std::fs::read_to_string(&answer).unwrap_or_default().to_lowercase();
-    seen.unanswered += usize::from(!text.contains("answer of model-"));
+    observed.unanswered += usize::from(!text.contains("answer of model-"));
     let requests = server.requests().split_off(before);
     let ms = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e3;
     let Some(first) = requests.first().map(RecordedRequest::arrived) else { return };
     let last = requests.iter().filter_map(RecordedRequest::ended).max().unwrap_or(first);
-    seen.first_ms.push(ms(began, first));
-    seen.rest_ms.push(ms(first, last));
-    seen.calls.push(requests.len() as f64);
-    seen.sent_kb.push(requests.iter().map(|request| request.raw_body().len()).sum::<usize>() as f64 / 1e3);
+    observed.first_ms.push(ms(began, first));
+    observed.rest_ms.push(ms(first, last));
+    observed.calls.push(requests.len() as f64);
+    observed
+        .sent_kb
+        .push(requests.iter().map(|request| request.raw_body().len()).sum::<usize>() as f64 / 1e3);
 }

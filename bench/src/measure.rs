@@ -13,7 +13,7 @@ pub const ONE: &str = "--measure-one";
 
 /// The resources that a command used.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Taken {
+pub struct Measurement {
     pub wall_ms: f64,
     pub cpu_ms: f64,
     pub peak_mb: f64,
@@ -74,19 +74,19 @@ pub fn one(command: &[String]) {
 }
 
 /// Measures a command that succeeds, in its own process.
-pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Taken {
+pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Measurement {
     measure_exit(program, args, dir, 0)
 }
 
 /// Measures a command that exits with this status, in its own process.
-pub fn measure_exit(program: &Path, args: &[&str], dir: &Path, code: i32) -> Taken {
+pub fn measure_exit(program: &Path, args: &[&str], dir: &Path, code: i32) -> Measurement {
     let output = Command::new(me()).arg(ONE).arg(program).args(args).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     let (numbers, exited) = text.trim().rsplit_once(' ').unwrap();
     assert_eq!(exited.parse(), Ok(code), "{} {args:?}", program.display());
     let numbers: Vec<f64> = numbers.split_whitespace().map(|n| n.parse().unwrap()).collect();
-    Taken { wall_ms: numbers[0] / 1000.0, cpu_ms: numbers[1] / 1000.0, peak_mb: numbers[2] / 1024.0 }
+    Measurement { wall_ms: numbers[0] / 1000.0, cpu_ms: numbers[1] / 1000.0, peak_mb: numbers[2] / 1024.0 }
 }
 
 /// The time of some work in seconds, and its result.
@@ -108,9 +108,9 @@ pub fn percentile(mut times: Vec<f64>, hundredth: usize) -> f64 {
 }
 
 /// The medians of several measurements.
-pub fn medians(all: &[Taken]) -> Taken {
-    let of = |field: fn(&Taken) -> f64| median(all.iter().map(field).collect());
-    Taken { wall_ms: of(|t| t.wall_ms), cpu_ms: of(|t| t.cpu_ms), peak_mb: of(|t| t.peak_mb) }
+pub fn medians(all: &[Measurement]) -> Measurement {
+    let of = |field: fn(&Measurement) -> f64| median(all.iter().map(field).collect());
+    Measurement { wall_ms: of(|t| t.wall_ms), cpu_ms: of(|t| t.cpu_ms), peak_mb: of(|t| t.peak_mb) }
 }
 
 /// Least squares: slope and intercept.

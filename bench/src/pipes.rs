@@ -2,7 +2,7 @@
 
 use crate::measure::{Programs, measure, median, percentile, timed};
 use crate::programs::{counting, flood, job, read_pipe, run, runner};
-use crate::verdict::{below_ms, say, speed};
+use crate::verdict::{below_ms, report, speed};
 use althing_protocol::{ExecutionMode, ProgramReport, Programs as _, ReportSink};
 use althing_testkit::{Althing, RunningProcess, wait};
 use serde_json::json;
@@ -31,13 +31,13 @@ pub fn all(programs: &Programs, rounds: usize) {
 fn delay(programs: &Programs) {
     const TICKS: usize = 300;
     let (dir, runner) = (TempDir::new().unwrap(), runner(programs));
-    let late = Arc::new(Mutex::new(Vec::new()));
-    let told = Arc::clone(&late);
+    let delays = Arc::new(Mutex::new(Vec::new()));
+    let sink_delays = Arc::clone(&delays);
     let sink: ReportSink = Arc::new(move |report| {
         let ProgramReport::Output { clean, .. } = report else { return };
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as f64;
         let times = clean.lines().filter_map(|line| line.parse::<f64>().ok());
-        told.lock().unwrap().extend(times.map(|time| (now - time) / 1e9));
+        sink_delays.lock().unwrap().extend(times.map(|time| (now - time) / 1e9));
     });
     let clock = vec![programs.floor.display().to_string(), "clock".into(), TICKS.to_string()];
     let clock = job("clock", ExecutionMode::Headless, &clock, dir.path());
@@ -50,9 +50,9 @@ fn delay(programs: &Programs) {
         }
     });
     assert!(end.ok, "{end:?}");
-    let late = late.lock().unwrap().clone();
-    assert_eq!(late.len(), TICKS);
-    below_ms("another program's output in a flood is heard, p99, after", percentile(late, 99), 100.0);
+    let delays = delays.lock().unwrap().clone();
+    assert_eq!(delays.len(), TICKS);
+    below_ms("another program's output in a flood is heard, p99, after", percentile(delays, 99), 100.0);
 }
 
 fn throughput(programs: &Programs, what: &str, colours: bool, rounds: usize) {
@@ -63,8 +63,8 @@ fn throughput(programs: &Programs, what: &str, colours: bool, rounds: usize) {
     for _ in 0..rounds {
         let (time, read) = timed(|| read_pipe(&command));
         floor.push(time);
-        let (time, (end, heard)) = timed(|| run(&runner, &job));
-        assert!(end.ok && heard.raw.load(Ordering::Relaxed) == read, "{end:?}");
+        let (time, (end, counts)) = timed(|| run(&runner, &job));
+        assert!(end.ok && counts.raw.load(Ordering::Relaxed) == read, "{end:?}");
         ours.push(time);
     }
     speed(what, median(ours), median(floor), 0.5);
@@ -90,7 +90,7 @@ fn memory(programs: &Programs) {
     let (quiet, flooded) = (median((0..3).map(|_| peak(0)).collect()), peak(1024));
     let growth = flooded - quiet;
     let got = format!("{growth:.1} MiB ({quiet:.1} to {flooded:.1})");
-    say("growth of memory in a flood of 1 GiB", got, "at most 64 MiB", growth <= 64.0);
+    report("growth of memory in a flood of 1 GiB", got, "at most 64 MiB", growth <= 64.0);
 }
 
 /// Many idle tasks at once: the memory of each, including its guard.
@@ -127,9 +127,9 @@ fn many(programs: &Programs) {
     let (one, _) = idle(1);
     let (memory, failed) = idle(TASKS);
     let each = (memory - one) / (TASKS as f64 - 1.0);
-    say(&format!("{TASKS} headless tasks at once, failed"), failed, "0", failed == 0);
+    report(&format!("{TASKS} headless tasks at once, failed"), failed, "0", failed == 0);
     let got = format!("{each:.2} MB ({memory:.0} MB in all)");
-    say("memory of an idle task, with its guard", got, "under 1 MB", each < 1.0);
+    report("memory of an idle task, with its guard", got, "under 1 MB", each < 1.0);
 }
 
 /// The memory of the binary and its guards, each page counted once, without their programs.

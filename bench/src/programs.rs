@@ -46,29 +46,29 @@ pub fn job(name: &str, mode: ExecutionMode, command: &[String], dir: &Path) -> P
 
 /// Byte counts of a program's reported output.
 #[derive(Default)]
-pub struct Heard {
+pub struct OutputCounts {
     pub raw: AtomicU64,
     pub clean: AtomicU64,
 }
 
 /// A sink that counts reported output.
-pub fn counting() -> (Arc<Heard>, ReportSink) {
-    let heard = Arc::new(Heard::default());
-    let count = Arc::clone(&heard);
+pub fn counting() -> (Arc<OutputCounts>, ReportSink) {
+    let counts = Arc::new(OutputCounts::default());
+    let count = Arc::clone(&counts);
     let sink: ReportSink = Arc::new(move |report| {
         if let ProgramReport::Output { raw, clean } = report {
             count.raw.fetch_add(raw.len() as u64, Ordering::Relaxed);
             count.clean.fetch_add(clean.len() as u64, Ordering::Relaxed);
         }
     });
-    (heard, sink)
+    (counts, sink)
 }
 
 /// Runs a task to its end on its own runtime, as a session does; returns how much output was reported.
-pub fn run(runner: &Arc<ProgramRunner>, job: &ProgramJob) -> (ProgramEnd, Arc<Heard>) {
+pub fn run(runner: &Arc<ProgramRunner>, job: &ProgramJob) -> (ProgramEnd, Arc<OutputCounts>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let (heard, sink) = counting();
-    (runtime.block_on(runner.run(job, sink)), heard)
+    let (counts, sink) = counting();
+    (runtime.block_on(runner.run(job, sink)), counts)
 }
 
 /// The command that writes this many MiB of a build log.

@@ -1,8 +1,8 @@
 //! Whole runs of the binary, compared to a bare HTTP client that makes the same requests.
 
-use crate::measure::{Programs, Taken, line, measure, median, medians};
+use crate::measure::{Measurement, Programs, line, measure, median, medians};
 use crate::team::{Server, config};
-use crate::verdict::{below_mb, below_ms, note, say, times};
+use crate::verdict::{below_mb, below_ms, report, report_value, times};
 use althing_testkit::{FakeModel, Script};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ pub fn all(programs: &Programs, rounds: usize) {
             times(&format!("{what}: CPU, beside a bare client"), ours.cpu_ms / 1e3, floor.cpu_ms / 1e3, 2.0);
             below_mb(&format!("{what}: peak memory"), ours.peak_mb, 40.0);
         } else {
-            note(&what, beside(floor, ours));
+            report_value(&what, beside(floor, ours));
         }
         taken.push((agents, floor, ours));
     }
@@ -44,7 +44,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     times(&format!("{what}: CPU, beside a bare client"), ours.cpu_ms / 1e3, floor.cpu_ms / 1e3, 1.2);
 }
 
-fn beside(floor: Taken, ours: Taken) -> String {
+fn beside(floor: Measurement, ours: Measurement) -> String {
     format!(
         "wall {:.1}x ({:.1} ms), CPU {:.1}x ({:.1} ms), {:.1} MB",
         ours.wall_ms / floor.wall_ms,
@@ -57,7 +57,7 @@ fn beside(floor: Taken, ours: Taken) -> String {
 
 /// The cost per agent, and whether it grows with the team. Every judge receives every answer, so the bytes grow
 /// quadratically; the bare client pays for them as well and shows by how much.
-fn each(taken: &[(usize, Taken, Taken)]) {
+fn each(taken: &[(usize, Measurement, Measurement)]) {
     let of = |agents: usize| taken.iter().find(|(n, ..)| *n == agents).copied().unwrap();
     let (few, floor_few, ours_few) = of(PROMISED);
     let (many, floor_many, ours_many) = of(256);
@@ -65,12 +65,12 @@ fn each(taken: &[(usize, Taken, Taken)]) {
     let ratio = each(ours_few.cpu_ms, ours_many.cpu_ms);
     let floor = each(floor_few.cpu_ms, floor_many.cpu_ms);
     let got = format!("{ratio:.2} (the bare client: {floor:.2})");
-    say(&format!("CPU an agent of {many} costs, beside one of {few}"), got, "at most 1.2", ratio <= 1.2);
+    report(&format!("CPU an agent of {many} costs, beside one of {few}"), got, "at most 1.2", ratio <= 1.2);
     // The slope of a line through all team sizes.
     let points: Vec<(f64, f64)> =
         taken.iter().map(|(n, _, ours)| (*n as f64, ours.peak_mb * 1024.0)).collect();
     let (slope, fixed) = line(&points);
-    note(
+    report_value(
         "memory an agent adds (a line through all teams)",
         format!("{slope:.0} kB, on top of {:.1} MB", fixed / 1024.0),
     );
@@ -113,7 +113,7 @@ fn first_request(programs: &Programs, rounds: usize) {
 }
 
 /// A unanimous run of N agents, 2N + 1 requests, compared to a client that makes the same requests.
-fn compare(programs: &Programs, agents: usize, chunks: usize, rounds: usize) -> (Taken, Taken) {
+fn compare(programs: &Programs, agents: usize, chunks: usize, rounds: usize) -> (Measurement, Measurement) {
     let dir = TempDir::new().unwrap();
     let recorded = dir.path().join("requests.jsonl");
     {
@@ -125,7 +125,7 @@ fn compare(programs: &Programs, agents: usize, chunks: usize, rounds: usize) -> 
     let config = config(dir.path(), agents, &server.url);
     let (agents_text, recorded) = (agents.to_string(), recorded.display().to_string());
     let floor_args = ["requests", &server.url, &recorded, &agents_text];
-    let (mut floor, mut ours): (Vec<Taken>, Vec<Taken>) = (Vec::new(), Vec::new());
+    let (mut floor, mut ours): (Vec<Measurement>, Vec<Measurement>) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
         floor.push(measure(&programs.floor, &floor_args, dir.path()));
         ours.push(measure(&programs.althing, &["--config", &config, "--automation", "task"], dir.path()));

@@ -1,8 +1,8 @@
 //! The terminal UI: its first frame, keys while agents stream, the cost of idling, a long transcript.
 
-use crate::conversation::{Talk, config};
+use crate::conversation::{ChatSession, config};
 use crate::measure::{Programs, cpu_of, median, percentile, resident_mb, timed};
-use crate::verdict::{below_mb, below_ms, say};
+use crate::verdict::{below_mb, below_ms, report};
 use althing_testkit::{Althing, FakeModel, Reply, Script, Terminal};
 use std::time::{Duration, Instant};
 
@@ -89,7 +89,7 @@ fn streaming(programs: &Programs) {
     let under_way = server.requests().iter().filter(|request| request.ended().is_none()).count();
     assert_eq!(under_way, AGENTS, "all of them streamed to the end of the measurement");
     below_ms(&format!("key to frame, p99, while {AGENTS} agents stream"), percentile(late, 99), 16.0);
-    say("frames a second meanwhile", format!("{rate:.1}"), "at most 60", rate <= 60.0);
+    report("frames a second meanwhile", format!("{rate:.1}"), "at most 60", rate <= 60.0);
 }
 
 /// Frames drawn so far: each begins with a synchronized-update sequence.
@@ -105,19 +105,19 @@ fn idle(programs: &Programs) {
     let before = cpu_of(terminal.id());
     std::thread::sleep(Duration::from_secs(10));
     let used = cpu_of(terminal.id()) - before;
-    say("CPU in 10 s of nothing", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
+    report("CPU in 10 s of nothing", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
 }
 
 /// A session with this many replies of this many lines; returns its command and its id.
 pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing, String) {
     let lines = "A line of a long reply, with some words in it.\n\n".repeat(lines);
-    let mut talk = Talk::begin(
+    let mut chat_session = ChatSession::begin(
         programs,
         Script::from_fn(move |request| Reply::text(format!("{lines}Re: {}", request.last_user_text()))),
     );
-    talk.go_on_until(replies);
-    let id = talk.pause();
-    (talk.althing, id)
+    chat_session.go_on_until(replies);
+    let id = chat_session.pause();
+    (chat_session.althing, id)
 }
 
 /// A long transcript compared to a short one: memory, and the time of a key.
@@ -142,7 +142,7 @@ fn long(programs: &Programs) {
     let least = |costs: Vec<f64>| costs.into_iter().fold(f64::MAX, f64::min);
     let (few, many) = (least(few), least(many));
     let got = format!("{:.2} ({many:.2} ms, with {FEW} lines {few:.2} ms)", many / few);
-    say("CPU of a key and its frame, with that transcript", got, "at most 1.2", many <= 1.2 * few);
+    report("CPU of a key and its frame, with that transcript", got, "at most 1.2", many <= 1.2 * few);
 }
 
 /// The CPU time in ms of a key and the frame that shows it.

@@ -1,12 +1,12 @@
 //! The table for docs/performance.md: the results, the machine and the command.
 
 use crate::measure::Programs;
-use crate::verdict::Line;
+use crate::verdict::ResultLine;
 use std::fmt::Write as _;
 use std::process::Command;
 
 /// All results as Markdown.
-pub fn markdown(programs: &Programs, lines: &[Line], rounds: usize) -> String {
+pub fn markdown(programs: &Programs, lines: &[ResultLine], rounds: usize) -> String {
     let mut text = String::new();
     writeln!(text, "{}\n", circumstances(programs, rounds)).unwrap();
     text.push_str("| group | what | wanted | got | |\n| --- | --- | --- | --- | --- |\n");
@@ -18,7 +18,7 @@ pub fn markdown(programs: &Programs, lines: &[Line], rounds: usize) -> String {
         };
         writeln!(text, "| `{}` | {} | {wanted} | {} | {verdict} |", line.group, line.what, line.got).unwrap();
     }
-    let missed: Vec<&Line> =
+    let missed: Vec<&ResultLine> =
         lines.iter().filter(|line| line.promise.as_ref().is_some_and(|(_, met)| !met)).collect();
     if missed.is_empty() {
         text.push_str("\nNothing is missed.\n");

@@ -2,7 +2,7 @@
 
 use crate::measure::{Programs, median, timed};
 use crate::programs::{counting, flood, in_terminal, job, read_all, read_terminal, run, runner};
-use crate::verdict::{below_ms, note, say, speed};
+use crate::verdict::{below_ms, report, report_value, speed};
 use althing_protocol::{ExecutionMode, Programs as _, TaskId};
 use althing_testkit::wait;
 use std::time::Duration;
@@ -81,7 +81,7 @@ fn many(programs: &Programs, rounds: usize) {
         ours.push(time);
         failed += ends.iter().filter(|end| !end.ok).count();
     }
-    say(&format!("{TERMINALS} terminals at once, failed"), failed, "0", failed == 0);
+    report(&format!("{TERMINALS} terminals at once, failed"), failed, "0", failed == 0);
     let (ours, floor) = (median(ours), median(floor));
-    note("a MiB through each of them", format!("{:.0} ms (bare {:.0} ms)", ours * 1e3, floor * 1e3));
+    report_value("a MiB through each of them", format!("{:.0} ms (bare {:.0} ms)", ours * 1e3, floor * 1e3));
 }

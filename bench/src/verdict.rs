@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A measurement.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct ResultLine {
     pub group: &'static str,
     pub what: String,
     pub got: String,
@@ -14,27 +14,27 @@ pub struct Line {
 }
 
 /// The results so far. Groups run one after the other, but a measurement may come from any thread.
-struct Said {
+struct Results {
     group: &'static str,
-    lines: Vec<Line>,
+    lines: Vec<ResultLine>,
     /// Whether standard output is reserved for the table.
     table: bool,
 }
 
-static SAID: Mutex<Said> = Mutex::new(Said { group: "", lines: Vec::new(), table: false });
+static RESULTS: Mutex<Results> = Mutex::new(Results { group: "", lines: Vec::new(), table: false });
 
-fn said() -> MutexGuard<'static, Said> {
-    SAID.lock().unwrap_or_else(PoisonError::into_inner)
+fn results() -> MutexGuard<'static, Results> {
+    RESULTS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Sends lines to standard error from now on, because standard output is for the table.
 pub fn keep_stdout_for_the_table() {
-    said().table = true;
+    results().table = true;
 }
 
 /// Prints text that is not a measurement.
-pub fn tell(text: &str) {
-    if said().table {
+pub fn print_line(text: &str) {
+    if results().table {
         eprintln!("{text}");
     } else {
         println!("{text}");
@@ -43,13 +43,13 @@ pub fn tell(text: &str) {
 
 /// Starts a group.
 pub fn begin(group: &'static str) {
-    tell(&format!("\n{group}"));
-    said().group = group;
+    print_line(&format!("\n{group}"));
+    results().group = group;
 }
 
 /// All results.
-pub fn lines() -> Vec<Line> {
-    said().lines.clone()
+pub fn lines() -> Vec<ResultLine> {
+    results().lines.clone()
 }
 
 fn add(what: &str, got: String, promise: Option<(String, bool)>) {
@@ -57,19 +57,19 @@ fn add(what: &str, got: String, promise: Option<(String, bool)>) {
         Some((wanted, met)) => format!("wanted {wanted:22} {}", if *met { "met" } else { "MISSED" }),
         None => String::new(),
     };
-    tell(format!("  {what:52} {got:48} {verdict}").trim_end());
-    let mut said = said();
-    let group = said.group;
-    said.lines.push(Line { group, what: what.to_owned(), got, promise });
+    print_line(format!("  {what:52} {got:48} {verdict}").trim_end());
+    let mut results = results();
+    let group = results.group;
+    results.lines.push(ResultLine { group, what: what.to_owned(), got, promise });
 }
 
 /// Prints a measurement with its target.
-pub fn say(what: &str, got: impl Display, wanted: &str, met: bool) {
+pub fn report(what: &str, got: impl Display, wanted: &str, met: bool) {
     add(what, got.to_string(), Some((wanted.to_owned(), met)));
 }
 
 /// Prints a measurement without a target.
-pub fn note(what: &str, got: impl Display) {
+pub fn report_value(what: &str, got: impl Display) {
     add(what, got.to_string(), None);
 }
 
@@ -77,27 +77,27 @@ pub fn note(what: &str, got: impl Display) {
 pub fn speed(what: &str, ours: f64, floor: f64, at_least: f64) {
     let ratio = floor / ours;
     let got = format!("{ratio:.2} ({:.1} ms, floor {:.1} ms)", ours * 1e3, floor * 1e3);
-    say(what, got, &format!("at least {at_least}"), ratio >= at_least);
+    report(what, got, &format!("at least {at_least}"), ratio >= at_least);
 }
 
 /// Compares times: ours may exceed the baseline by this factor.
 pub fn times(what: &str, ours: f64, floor: f64, at_most: f64) {
     let ratio = ours / floor;
     let got = format!("{ratio:.2} ({:.1} ms, floor {:.1} ms)", ours * 1e3, floor * 1e3);
-    say(what, got, &format!("at most {at_most}"), ratio <= at_most);
+    report(what, got, &format!("at most {at_most}"), ratio <= at_most);
 }
 
 /// A time that must stay below a number of milliseconds.
 pub fn below_ms(what: &str, ours: f64, limit_ms: f64) {
-    say(what, format!("{:.2} ms", ours * 1e3), &format!("under {limit_ms} ms"), ours * 1e3 < limit_ms);
+    report(what, format!("{:.2} ms", ours * 1e3), &format!("under {limit_ms} ms"), ours * 1e3 < limit_ms);
 }
 
 /// Memory that must stay below a number of megabytes.
 pub fn below_mb(what: &str, ours: f64, limit_mb: f64) {
-    say(what, format!("{ours:.1} MB"), &format!("under {limit_mb} MB"), ours < limit_mb);
+    report(what, format!("{ours:.1} MB"), &format!("under {limit_mb} MB"), ours < limit_mb);
 }
 
 /// A number that must match exactly.
 pub fn exactly(what: &str, got: usize, wanted: usize) {
-    say(what, got, &wanted.to_string(), got == wanted);
+    report(what, got, &wanted.to_string(), got == wanted);
 }

@@ -17,7 +17,7 @@ pub(crate) fn check(bytes: &[u8]) {
         let report = || check_config(Source { name: "x.yaml", text }, &env, purpose);
         let found = report();
         assert_eq!(found.is_valid(), found.config.is_some());
-        held(text, &found);
+        check_report(text, &found);
         let again = report();
         assert_eq!((&again.errors, &again.warnings), (&found.errors, &found.warnings));
         assert_eq!(
@@ -35,7 +35,7 @@ pub(crate) fn check(bytes: &[u8]) {
     };
     let (workflow, report) = load_workflow(Source { name: "x.yaml", text }, &context);
     assert_eq!(report.is_valid(), workflow.is_some());
-    held(text, &report);
+    check_report(text, &report);
 
     let redacted = redact(text);
     assert_eq!(redact(&redacted), redacted, "what is redacted is redacted once more");
@@ -52,7 +52,7 @@ fn env(name: &str) -> Option<String> {
     }
 }
 
-fn held(text: &str, report: &Report) {
+fn check_report(text: &str, report: &Report) {
     let lines: Vec<&str> = text.split('\n').collect();
     assert!(report.errors.len() <= MOST_PROBLEMS && report.warnings.len() <= MOST_PROBLEMS);
     for one in report.errors.iter().chain(&report.warnings) {

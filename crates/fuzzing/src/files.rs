@@ -21,14 +21,14 @@ const MOST_CALLS: usize = 8;
 const MOST_RESULT: usize = 1024 * 1024;
 
 thread_local! {
-    static YARD: RefCell<Yard> = RefCell::new(Yard::new());
+    static YARD: RefCell<TestDir> = RefCell::new(TestDir::new());
 }
 
 pub(crate) fn check(bytes: &[u8]) {
     YARD.with_borrow_mut(|yard| yard.check(&String::from_utf8_lossy(bytes)));
 }
 
-struct Yard {
+struct TestDir {
     _dir: TempDir,
     base: PathBuf,
     host: FileHost,
@@ -37,7 +37,7 @@ struct Yard {
     outside: BTreeMap<PathBuf, String>,
 }
 
-impl Yard {
+impl TestDir {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let base = fs::canonicalize(dir.path()).expect("it is there");
@@ -75,8 +75,8 @@ impl Yard {
         let host = FileHost::open(&policy, ToolSet::All).expect("a host");
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let mut yard = Self { _dir: dir, base, host, runtime, outside: BTreeMap::new() };
-        yard.furnish();
-        yard.outside = yard.look_outside();
+        yard.reset();
+        yard.outside = yard.read_outside();
         yard
     }
 
@@ -85,7 +85,7 @@ impl Yard {
     }
 
     /// Restores what an agent may change.
-    fn furnish(&self) {
+    fn reset(&self) {
         let given = [self.workspace(), self.base.join("project")];
         for dir in &given {
             for entry in fs::read_dir(dir).expect("it is there").flatten() {
@@ -130,9 +130,9 @@ impl Yard {
                 outcome.content
             );
         }
-        let outside = self.look_outside();
+        let outside = self.read_outside();
         assert_eq!(outside, self.outside, "something outside changed");
-        self.furnish();
+        self.reset();
     }
 
     /// Parses a line as a call; `@` stands for the test directory.
@@ -143,9 +143,9 @@ impl Yard {
     }
 
     /// Everything in the test directory that the agent must not change.
-    fn look_outside(&self) -> BTreeMap<PathBuf, String> {
+    fn read_outside(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
-        look(&self.base, &mut all);
+        walk(&self.base, &mut all);
         let (workspace, project) = (self.workspace(), self.base.join("project"));
         let closed = [".althing", ".git", "locked"].map(|name| project.join(name));
         all.retain(|path, _| {
@@ -163,12 +163,12 @@ fn put(path: &Path, text: &str) {
 }
 
 /// Every file, link and directory below a directory.
-fn look(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
+fn walk(dir: &Path, all: &mut BTreeMap<PathBuf, String>) {
     for entry in fs::read_dir(dir).expect("it is there") {
         let path = entry.expect("an entry").path();
         let meta = fs::symlink_metadata(&path).expect("it is there");
         let what = if meta.is_dir() {
-            look(&path, all);
+            walk(&path, all);
             "directory".to_owned()
         } else if meta.is_symlink() {
             format!("link to {}", fs::read_link(&path).expect("a link").display())

@@ -33,7 +33,7 @@ static GOOD: LazyLock<(Vec<Arc<Event>>, Vec<u8>)> = LazyLock::new(|| {
 pub(crate) fn check(bytes: &[u8]) {
     let (mode, rest) = choice(bytes);
     if mode != b'g' {
-        return any(bytes, 0);
+        return check_log(bytes, 0);
     }
     let mut log = GOOD.1.clone();
     let mut whole = log.len();
@@ -56,18 +56,18 @@ pub(crate) fn check(bytes: &[u8]) {
         }
     }
     let lines = whole_lines(&GOOD.1[..whole]);
-    any(&log, lines);
+    check_log(&log, lines);
 }
 
 /// The properties of any log; `lines` of it are known to be as written.
-fn any(log: &[u8], lines: usize) {
+fn check_log(log: &[u8], lines: usize) {
     let disk = SimDisk::new(3);
     drop(manager(&disk).create(&id()).expect("a new session"));
     disk.put(&path("events.jsonl"), log).expect("room");
-    let before = everything(&disk);
+    let before = all_files(&disk);
 
     let read = manager(&disk).read(&id());
-    assert_eq!(everything(&disk), before, "reading changed something");
+    assert_eq!(all_files(&disk), before, "reading changed something");
     let (events, good) = match &read {
         Ok(read) => {
             let good = read.damage.as_ref().map_or(log.len(), |damage| damage.offset as usize);
@@ -87,14 +87,14 @@ fn any(log: &[u8], lines: usize) {
     assert_eq!(events[..lines], GOOD.0[..lines]);
 
     if let Ok(opened) = manager(&disk).open(&id()) {
-        return goes_on(&disk, log, good, &events, opened);
+        return check_opened(&disk, log, good, &events, opened);
     }
-    assert_eq!(everything(&disk), before, "a log that is refused was changed");
+    assert_eq!(all_files(&disk), before, "a log that is refused was changed");
     // An explicit repair cuts more than opening does.
     if let Ok(opened) = manager(&disk).repair(&id()) {
-        return goes_on(&disk, log, good, &events, opened);
+        return check_opened(&disk, log, good, &events, opened);
     }
-    assert_eq!(everything(&disk), before, "a log that cannot be repaired was changed");
+    assert_eq!(all_files(&disk), before, "a log that cannot be repaired was changed");
 }
 
 fn whole_lines(log: &[u8]) -> usize {
@@ -102,7 +102,7 @@ fn whole_lines(log: &[u8]) -> usize {
 }
 
 /// An opened session contains what was valid, stores the rest aside, and accepts the next event.
-fn goes_on(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], opened: OpenedSession) {
+fn check_opened(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], opened: OpenedSession) {
     assert_eq!(opened.events, events, "opening and reading disagree");
     assert_eq!(opened.notices.len(), usize::from(good < log.len()), "damage is told once");
     drop(opened);
@@ -121,7 +121,7 @@ fn goes_on(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], opene
 }
 
 /// Every file of the session except its lock.
-fn everything(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
+fn all_files(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
     let mut names = disk.list(&path("")).expect("a session");
     names.sort();
     names.retain(|name| name != "lock");

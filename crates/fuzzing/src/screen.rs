@@ -4,7 +4,7 @@
 use crate::cut::choice;
 use crate::foreign::{foreign, written};
 use crate::script::{Script, team};
-use crate::terminal::Nowhere;
+use crate::terminal::NullHost;
 use althing_protocol::{DeltaKind, Fact, InteractionKind, Notice, NoticeLevel, PlanRef, Timestamp};
 use althing_tui::{App, TuiOptions};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
@@ -15,7 +15,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     let mut script = Script::default();
     script.chat(true);
-    script.says(text);
+    script.user_sends(text);
     script.turn(1);
     script.replies(1, text);
     let notice = Notice { level: NoticeLevel::Warning, text: text.into(), hint: Some(text.into()) };
@@ -29,7 +29,7 @@ pub(crate) fn check(bytes: &[u8]) {
     }
     let options =
         TuiOptions { interactive: true, team: team(), ascii: shape & 2 == 2, ..TuiOptions::default() };
-    let mut app = App::new(options, Arc::new(Nowhere));
+    let mut app = App::new(options, Arc::new(NullHost));
     for item in &script.items {
         app.apply(item);
     }

@@ -32,9 +32,9 @@ static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
 const MOST_ANSWERS: usize = 8 * 1024;
 
 /// A host that provides nothing.
-pub(crate) struct Nowhere;
+pub(crate) struct NullHost;
 
-impl TuiHost for Nowhere {
+impl TuiHost for NullHost {
     fn now(&self) -> Timestamp {
         crate::script::START
     }
@@ -50,12 +50,12 @@ pub(crate) fn check(bytes: &[u8]) {
     let (how, bytes) = choice(bytes);
     let mut whole = FuzzTerminal::new(80, 24);
     let (_, answers) = whole.feed(bytes);
-    let screen = held(&whole);
+    let screen = check_screen(&whole);
     assert!(ANSWERS.is_match(&answers), "{:?}", String::from_utf8_lossy(&answers));
 
     let mut cut = FuzzTerminal::new(80, 24);
     let in_pieces: Vec<u8> = pieces(bytes, how).iter().flat_map(|piece| cut.feed(piece).1).collect();
-    assert_eq!(held(&cut), screen, "cut another way it is drawn in another way");
+    assert_eq!(check_screen(&cut), screen, "cut another way it is drawn in another way");
     if in_pieces.len() < MOST_ANSWERS {
         assert_eq!(in_pieces, answers);
     }
@@ -68,7 +68,7 @@ pub(crate) fn check(bytes: &[u8]) {
         only_letters(&sized.resize(1 + u16::from(how) * n % 97, n % 31));
     }
     only_letters(&sized.at_rest());
-    held(&sized);
+    check_screen(&sized);
     for line in sized.history() {
         assert!(!line.contains('\n'));
         only_letters(&line);
@@ -77,7 +77,7 @@ pub(crate) fn check(bytes: &[u8]) {
 }
 
 /// Checks that a screen contains only letters, and returns it.
-fn held(drawn: &FuzzTerminal) -> Screen {
+fn check_screen(drawn: &FuzzTerminal) -> Screen {
     let screen = drawn.screen();
     assert!(screen.cursor.is_none_or(|(col, row)| col < screen.cols && usize::from(row) < screen.rows.len()));
     for cell in screen.rows.iter().flatten() {
@@ -111,7 +111,7 @@ fn show(screen: &Screen) {
 fn attached() -> App {
     let mut script = Script::default();
     script.workflow();
-    let mut app = App::new(TuiOptions::default(), Arc::new(Nowhere));
+    let mut app = App::new(TuiOptions::default(), Arc::new(NullHost));
     for item in &script.items {
         app.apply(item);
     }

@@ -4,7 +4,7 @@
 //! `g`emini), the second decides how the network splits the data.
 
 use crate::cut::{choice, pieces};
-use althing_llm::fuzzing::{Heard, refused, streamed, whole};
+use althing_llm::fuzzing::{ParsedReply, refused, streamed, whole};
 
 /// The largest accepted reply: the product's limit.
 const MOST_TEXT: usize = 4 * 1024 * 1024;
@@ -18,11 +18,11 @@ pub(crate) fn check(bytes: &[u8]) {
         b'g' => "gemini",
         _ => "ollama",
     };
-    let heard = streamed(kind, &[body]).expect("a wire");
-    bounded(&heard, body);
+    let parsed = streamed(kind, &[body]).expect("a wire");
+    bounded(&parsed, body);
     assert_eq!(
         streamed(kind, &pieces(body, how)).as_ref(),
-        Some(&heard),
+        Some(&parsed),
         "cut another way it means something else"
     );
     bounded(&whole(kind, body).expect("a wire"), body);
@@ -32,8 +32,8 @@ pub(crate) fn check(bytes: &[u8]) {
     }
 }
 
-fn bounded(heard: &Heard, body: &[u8]) {
-    match &heard.end {
+fn bounded(parsed: &ParsedReply, body: &[u8]) {
+    match &parsed.end {
         Ok(reply) => {
             let said = reply.text.len() + reply.reasoning.len();
             assert!(said <= MOST_TEXT.min(body.len() * 4), "{said} bytes of text from {}", body.len());

@@ -2,15 +2,15 @@
 //!
 //! Independent of the wire format; `wire` translates requests and replies.
 
-use crate::error::{BuildError, Failure, clean};
+use crate::error::{BuildError, Failure, sanitize};
 use crate::http::{HttpClient, is_local};
 use crate::limits::Limits;
 use crate::prices::PriceTable;
 use crate::providers::Provider;
-use crate::retry::{Next, next};
+use crate::retry::{RetryDecision, decide_retry};
 use crate::throttle::Throttle;
 use crate::transport::Attempt;
-use crate::wire::{Finished, Wire};
+use crate::wire::{FinishedReply, Wire};
 use althing_protocol::{
     Backend, BackendConfig, BackendError, BackendErrorKind, BackendInfo, BoxFuture, Delta, DeltaSink,
     ModelRequest, Price, Reply, Secret, Usage,
@@ -95,16 +95,16 @@ impl<W: Wire> ApiBackend<W> {
                 body = self.body(request)?;
                 continue;
             }
-            failure.what = clean(&failure.what, self.secrets.iter().map(Secret::reveal));
+            failure.what = sanitize(&failure.what, self.secrets.iter().map(Secret::reveal));
             self.log_failure(&failure, ms, retries);
             let left = deadline.saturating_duration_since(Instant::now());
-            match next(&failure, &self.limits, retries, left, fastrand::f64()) {
-                Next::Retry(after) => {
+            match decide_retry(&failure, &self.limits, retries, left, fastrand::f64()) {
+                RetryDecision::Retry(after) => {
                     retries += 1;
                     on_delta(Delta::Retry { attempt: retries, after, reason: &failure.what });
                     sleep(after).await;
                 }
-                Next::GiveUp(remark) => return Err(self.error(failure, remark, spent)),
+                RetryDecision::GiveUp(remark) => return Err(self.error(failure, remark, spent)),
             }
         }
     }
@@ -151,20 +151,20 @@ impl<W: Wire> ApiBackend<W> {
             limits: &self.limits,
             deadline,
             input_estimate: (body.len() as u64).div_ceil(4),
-            words: self.wire.words(),
+            wire_info: self.wire.wire_info(),
         };
-        let _turn = timeout_at(deadline, self.throttle.turn()).await.map_err(|_| {
+        let _permit = timeout_at(deadline, self.throttle.acquire()).await.map_err(|_| {
             let overdue = attempt.overdue();
             let what = format!("{}: its turn under the limits of its key did not come", overdue.what);
             Failure { what, ..overdue }
         })?;
         spent.calls += 1;
         let finished = attempt.make(self.http_request(body), self.wire.reader(), on_delta).await?;
-        let Finished { mut reply, counted, keepsake } = finished;
+        let FinishedReply { mut reply, counted, provider_state } = finished;
         *spent += counted.priced(self.price.as_ref());
         reply.usage = *spent;
-        if let Some(keepsake) = keepsake {
-            self.wire.keep(&reply, keepsake);
+        if let Some(provider_state) = provider_state {
+            self.wire.store_provider_state(&reply, provider_state);
         }
         Ok(reply)
     }
@@ -192,7 +192,7 @@ impl<W: Wire> ApiBackend<W> {
 
     /// What the user can do about a kind of failure.
     fn hint(&self, kind: BackendErrorKind) -> Option<String> {
-        let words = self.wire.words();
+        let wire_info = self.wire.wire_info();
         let host = self.url.host_str().unwrap_or_default();
         let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
         match kind {
@@ -202,9 +202,9 @@ impl<W: Wire> ApiBackend<W> {
             }),
             BackendErrorKind::NotFound => {
                 let path = self.url.path();
-                let base = path.rfind(words.path).and_then(|at| path.get(..at)).unwrap_or(path);
+                let base = path.rfind(wire_info.path).and_then(|at| path.get(..at)).unwrap_or(path);
                 let model = &self.info.model;
-                let other = if words.path == "/responses" {
+                let other = if wire_info.path == "/responses" {
                     "; a server that speaks only chat completions needs `api: chat`"
                 } else {
                     ""
@@ -226,7 +226,7 @@ impl<W: Wire> ApiBackend<W> {
                 "raise `first_byte_timeout_seconds` or `idle_timeout_seconds` if the model really needs that long"
                     .to_owned(),
             ),
-            BackendErrorKind::Protocol => Some(format!("check that `base_url` is {}", words.api)),
+            BackendErrorKind::Protocol => Some(format!("check that `base_url` is {}", wire_info.api)),
             BackendErrorKind::Server
             | BackendErrorKind::Cut
             | BackendErrorKind::TooLarge

@@ -52,16 +52,16 @@ impl Calls {
             return Err(Failure::new(BackendErrorKind::TooLarge, "the tool calls are larger than 2 MiB"));
         }
         let slots = self.slots.len();
-        let at = match self.place(index, id, name, arguments) {
-            Place::Known(at) => at,
-            Place::Repeat => return Ok(None),
-            Place::New if slots >= TOOL_CALLS => {
+        let at = match self.find_slot(index, id, name, arguments) {
+            SlotMatch::Known(at) => at,
+            SlotMatch::Repeat => return Ok(None),
+            SlotMatch::New if slots >= TOOL_CALLS => {
                 return Err(Failure::new(
                     BackendErrorKind::TooLarge,
                     "more than 128 tool calls in one reply",
                 ));
             }
-            Place::New => {
+            SlotMatch::New => {
                 self.slots.push(Slot { index, ..Slot::default() });
                 slots
             }
@@ -79,7 +79,7 @@ impl Calls {
     }
 
     /// Finds the slot that a fragment belongs to.
-    fn place(&self, index: Option<u32>, id: &str, name: &str, arguments: &str) -> Place {
+    fn find_slot(&self, index: Option<u32>, id: &str, name: &str, arguments: &str) -> SlotMatch {
         let known = match index {
             Some(_) => self.slots.iter().rposition(|slot| slot.index == index),
             // Without an index, a fragment with a name starts a call; any other fragment continues the call with its
@@ -89,25 +89,25 @@ impl Calls {
         };
         let Some((at, slot)) = known.and_then(|at| Some((at, self.slots.get(at)?))) else {
             return if name.is_empty() && index.is_none() && !self.slots.is_empty() {
-                Place::Known(self.slots.len() - 1)
+                SlotMatch::Known(self.slots.len() - 1)
             } else {
-                Place::New
+                SlotMatch::New
             };
         };
         if name.is_empty() || slot.name.is_empty() {
-            return Place::Known(at);
+            return SlotMatch::Known(at);
         }
         // A second name for the same index is the next complete call under a reused index, a repeated call, or a
         // provider that repeats the name on every fragment.
         let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
         let next_whole = arguments.trim_start().starts_with('{') && is_whole(&slot.arguments);
         if !other_id && next_whole && slot.name == name && slot.arguments == arguments && !id.is_empty() {
-            return Place::Repeat;
+            return SlotMatch::Repeat;
         }
         if other_id || next_whole || (index.is_none() && slot.name != name) {
-            return Place::New;
+            return SlotMatch::New;
         }
-        Place::Known(at)
+        SlotMatch::Known(at)
     }
 
     /// The calls, each with a name and a unique id.
@@ -132,7 +132,7 @@ impl Calls {
     }
 }
 
-enum Place {
+enum SlotMatch {
     Known(usize),
     New,
     Repeat,

@@ -6,13 +6,13 @@
 use crate::calls::{Calls, Fragment};
 use crate::error::Failure;
 use crate::limits::TEXT_BYTES;
-use crate::prices::Counted;
+use crate::prices::TokenCounts;
 use althing_protocol::{BackendErrorKind, Delta, DeltaSink, Reply};
 use althing_text::estimate_tokens;
 
 /// How the response body ended.
 #[derive(Clone, Debug)]
-pub(crate) enum Ended {
+pub(crate) enum StreamEnd {
     /// The body ended normally.
     Whole,
     /// The body broke off, or reading was aborted, for this reason.
@@ -21,7 +21,7 @@ pub(crate) enum Ended {
 
 /// Why the model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Finish {
+pub(crate) enum FinishReason {
     /// It finished, or waits for tool results.
     Good,
     /// It reached the output limit.
@@ -38,9 +38,9 @@ pub(crate) struct Draft {
     text: String,
     reasoning: String,
     calls: Calls,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     /// Token counts reported by the provider.
-    pub(crate) counted: Option<Counted>,
+    pub(crate) counted: Option<TokenCounts>,
     /// Whether the provider signaled the end of the stream.
     pub(crate) done: bool,
 }
@@ -77,7 +77,7 @@ impl Draft {
     }
 
     /// Records why the model stopped.
-    pub(crate) fn finish(&mut self, finish: Finish) {
+    pub(crate) fn finish(&mut self, finish: FinishReason) {
         self.finish = Some(finish);
     }
 
@@ -92,21 +92,21 @@ impl Draft {
     }
 
     /// Tokens used so far: as reported by the provider, else estimated.
-    fn count(&self, input_estimate: u64) -> Counted {
+    fn count(&self, input_estimate: u64) -> TokenCounts {
         let reasoning = estimate_tokens(&self.reasoning);
         let output = estimate_tokens(&self.text) + self.calls.estimated_tokens() + reasoning;
         match self.counted {
             // A stream that broke off reported only its input tokens.
-            Some(counted) if counted.output == 0 => Counted { output, ..counted },
+            Some(counted) if counted.output == 0 => TokenCounts { output, ..counted },
             Some(counted) => counted,
-            None if output == 0 => Counted::default(),
-            None => Counted { input: input_estimate, output, reasoning, ..Counted::default() },
+            None if output == 0 => TokenCounts::default(),
+            None => TokenCounts { input: input_estimate, output, reasoning, ..TokenCounts::default() },
         }
     }
 
     /// The reply, if it ended successfully. `input_estimate` is used if the provider reported no counts. The caller,
     /// which knows the price, fills in the reply's usage.
-    pub(crate) fn end(self, ended: Ended, input_estimate: u64) -> Result<(Reply, Counted), Failure> {
+    pub(crate) fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<(Reply, TokenCounts), Failure> {
         let counted = self.count(input_estimate);
         match self.judge(ended) {
             Ok(reply) => Ok((reply, counted)),
@@ -114,15 +114,17 @@ impl Draft {
         }
     }
 
-    fn judge(self, ended: Ended) -> Result<Reply, Failure> {
+    fn judge(self, ended: StreamEnd) -> Result<Reply, Failure> {
         if !self.is_finished() || (self.finish.is_none() && self.is_empty()) {
             return Err(match ended {
-                Ended::Broken(failure) => failure,
-                Ended::Whole => Failure::new(BackendErrorKind::Cut, "the stream ended before the reply did"),
+                StreamEnd::Broken(failure) => failure,
+                StreamEnd::Whole => {
+                    Failure::new(BackendErrorKind::Cut, "the stream ended before the reply did")
+                }
             });
         }
         match self.finish {
-            Some(Finish::Withheld(why)) => {
+            Some(FinishReason::Withheld(why)) => {
                 return Err(Failure::new(
                     BackendErrorKind::BadRequest,
                     format!("the provider's content filter withheld the reply ({why})"),
@@ -131,24 +133,24 @@ impl Draft {
                     "the task or the conversation is refused: word it differently, or use another model",
                 ));
             }
-            Some(Finish::Length) if self.is_empty() => {
+            Some(FinishReason::Length) if self.is_empty() => {
                 return Err(Failure::new(
                     BackendErrorKind::Empty,
                     "the reply reached its token limit before it said anything",
                 )
                 .with_hint("raise `max_tokens`, or lower `reasoning.effort`")
-                .for_good());
+                .permanent());
             }
-            Some(Finish::Garbled(word)) if self.is_empty() => {
+            Some(FinishReason::Garbled(word)) if self.is_empty() => {
                 let what = format!("the model's reply could not be read by its provider ({word})");
                 return Err(Failure::new(BackendErrorKind::Empty, what));
             }
-            Some(Finish::Good | Finish::Length | Finish::Garbled(_)) | None => {}
+            Some(FinishReason::Good | FinishReason::Length | FinishReason::Garbled(_)) | None => {}
         }
         if self.is_empty() {
             return Err(Failure::new(BackendErrorKind::Empty, "the reply was empty"));
         }
-        let cut = matches!(self.finish, Some(Finish::Length));
+        let cut = matches!(self.finish, Some(FinishReason::Length));
         let tool_calls = self.calls.finish()?;
         Ok(Reply { text: self.text, reasoning: self.reasoning, tool_calls, cut, ..Reply::default() })
     }

@@ -4,7 +4,7 @@
 //! provider texts pass through [`sanitize`].
 
 use crate::limits::{MAX_RETRIES, MAX_SLOW_RETRIES, PROVIDER_MESSAGE_CHARS};
-use crate::prices::Counted;
+use crate::prices::TokenCounts;
 use althing_protocol::BackendErrorKind;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl BuildError {
 
 /// How often a failed attempt may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Again {
+pub(crate) enum RetryPolicy {
     Never,
     /// At most this many times, with backoff.
     AtMost(u32),
@@ -71,11 +71,11 @@ pub(crate) struct Failure {
     pub(crate) what: String,
     /// A hint specific to this failure; None uses the backend's hint for the kind.
     pub(crate) hint: Option<Box<str>>,
-    pub(crate) again: Again,
+    pub(crate) retry: RetryPolicy,
     /// The wait that the provider asked for.
     pub(crate) after: Option<Duration>,
     /// Tokens that the failed attempt used. The caller counts the call itself.
-    pub(crate) counted: Counted,
+    pub(crate) counted: TokenCounts,
     /// The HTTP status, if a response arrived.
     pub(crate) status: Option<u16>,
 }
@@ -83,26 +83,26 @@ pub(crate) struct Failure {
 impl Failure {
     /// A failure with the default retry policy of its kind.
     pub(crate) fn new(kind: BackendErrorKind, what: impl Into<String>) -> Self {
-        let again = match kind {
+        let retry = match kind {
             BackendErrorKind::RateLimited
             | BackendErrorKind::Server
             | BackendErrorKind::Cut
-            | BackendErrorKind::Protocol => Again::AtMost(MAX_RETRIES),
+            | BackendErrorKind::Protocol => RetryPolicy::AtMost(MAX_RETRIES),
             BackendErrorKind::Connect | BackendErrorKind::Timeout | BackendErrorKind::Empty => {
-                Again::AtMost(MAX_SLOW_RETRIES)
+                RetryPolicy::AtMost(MAX_SLOW_RETRIES)
             }
             BackendErrorKind::Auth
             | BackendErrorKind::NotFound
             | BackendErrorKind::BadRequest
-            | BackendErrorKind::TooLarge => Again::Never,
+            | BackendErrorKind::TooLarge => RetryPolicy::Never,
         };
         Self {
             kind,
             what: what.into(),
             hint: None,
-            again,
+            retry,
             after: None,
-            counted: Counted::default(),
+            counted: TokenCounts::default(),
             status: None,
         }
     }
@@ -113,8 +113,8 @@ impl Failure {
     }
 
     /// Marks the failure as not worth retrying.
-    pub(crate) fn for_good(mut self) -> Self {
-        self.again = Again::Never;
+    pub(crate) fn permanent(mut self) -> Self {
+        self.retry = RetryPolicy::Never;
         self
     }
 }
@@ -127,7 +127,7 @@ impl From<crate::sse::EventTooLarge> for Failure {
 
 /// A provider's text made safe to show: one line, no control characters, shortened, and with every secret replaced.
 /// Some providers quote the key that they reject.
-pub(crate) fn clean<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str>) -> String {
+pub(crate) fn sanitize<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str>) -> String {
     let mut text = text.to_owned();
     for secret in secrets.into_iter().filter(|secret| secret.len() >= 4) {
         text = text.replace(secret, "…");
@@ -154,7 +154,7 @@ mod tests {
     #[test]
     fn a_providers_text_is_one_line_cut_and_without_the_key_or_terminal_escapes() {
         let text = format!("bad\n key\u{1b}[2J sk-secret! {}{}", "word ".repeat(55), "x".repeat(50));
-        let shown = clean(&text, ["sk-secret"]);
+        let shown = sanitize(&text, ["sk-secret"]);
         assert!(shown.starts_with("bad key [2J …! word"), "{shown}");
         assert!(shown.chars().count() <= PROVIDER_MESSAGE_CHARS + 1);
         assert!(shown.ends_with("word…"), "cut between words: {shown}");
@@ -176,7 +176,7 @@ mod tests {
             Kind::TooLarge,
             Kind::Empty,
         ] {
-            assert_eq!(Failure::new(kind, "").again != Again::Never, kind.retryable(), "{kind:?}");
+            assert_eq!(Failure::new(kind, "").retry != RetryPolicy::Never, kind.retryable(), "{kind:?}");
         }
     }
 }

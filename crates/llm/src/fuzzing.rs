@@ -2,18 +2,18 @@
 //!
 //! Only compiled with the feature `fuzzing`; not part of the product.
 
-use crate::draft::Ended;
+use crate::draft::StreamEnd;
 use crate::error::Failure;
-use crate::intake::Intake;
 use crate::providers::{self, Api};
-use crate::wire::{Finished, Reader as _, Wire};
+use crate::reply_stream::ReplyStream;
+use crate::wire::{FinishedReply, StreamReader as _, Wire};
 use crate::{chat, gemini, messages, refusal, responses};
 use althing_protocol::{BackendConfig, BackendErrorKind, Delta, DeltaSink, Reply};
 use reqwest::StatusCode;
 
 /// The outcome of parsing some bytes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Heard {
+pub struct ParsedReply {
     /// The deltas reported while streaming.
     pub deltas: Vec<String>,
     /// The reply, or why there is none.
@@ -21,39 +21,39 @@ pub struct Heard {
 }
 
 /// Parses a reply that arrives in these chunks. None for a backend type without an HTTP API.
-pub fn streamed(kind: &str, pieces: &[&[u8]]) -> Option<Heard> {
+pub fn streamed(kind: &str, pieces: &[&[u8]]) -> Option<ParsedReply> {
     match wire(kind)? {
-        Any::Chat(wire) => Some(stream(&wire, pieces)),
-        Any::Responses(wire) => Some(stream(&wire, pieces)),
-        Any::Messages(wire) => Some(stream(&wire, pieces)),
-        Any::Gemini(wire) => Some(stream(&wire, pieces)),
+        AnyWire::Chat(wire) => Some(stream(&wire, pieces)),
+        AnyWire::Responses(wire) => Some(stream(&wire, pieces)),
+        AnyWire::Messages(wire) => Some(stream(&wire, pieces)),
+        AnyWire::Gemini(wire) => Some(stream(&wire, pieces)),
     }
 }
 
 /// Parses a complete reply from a server that does not stream.
-pub fn whole(kind: &str, body: &[u8]) -> Option<Heard> {
+pub fn whole(kind: &str, body: &[u8]) -> Option<ParsedReply> {
     match wire(kind)? {
-        Any::Chat(wire) => Some(one(&wire, body)),
-        Any::Responses(wire) => Some(one(&wire, body)),
-        Any::Messages(wire) => Some(one(&wire, body)),
-        Any::Gemini(wire) => Some(one(&wire, body)),
+        AnyWire::Chat(wire) => Some(one(&wire, body)),
+        AnyWire::Responses(wire) => Some(one(&wire, body)),
+        AnyWire::Messages(wire) => Some(one(&wire, body)),
+        AnyWire::Gemini(wire) => Some(one(&wire, body)),
     }
 }
 
 /// Parses the body of an error response.
 pub fn refused(status: u16, body: &[u8]) -> Option<(BackendErrorKind, String)> {
-    let failure = refusal::judge(StatusCode::from_u16(status).ok()?, None, body);
+    let failure = refusal::failure_from(StatusCode::from_u16(status).ok()?, None, body);
     Some((failure.kind, failure.what))
 }
 
-enum Any {
+enum AnyWire {
     Chat(chat::Chat),
     Responses(responses::Responses),
     Messages(messages::Messages),
     Gemini(gemini::Gemini),
 }
 
-fn wire(kind: &str) -> Option<Any> {
+fn wire(kind: &str) -> Option<AnyWire> {
     let provider = providers::provider(kind)?;
     let config = BackendConfig {
         kind: kind.to_owned(),
@@ -65,45 +65,48 @@ fn wire(kind: &str) -> Option<Any> {
         options: althing_protocol::AgentOptions::default(),
     };
     Some(match provider.api {
-        Api::Chat | Api::AzureChat => Any::Chat(chat::Chat::new(&config, provider).ok()?.0),
-        Api::Responses => Any::Responses(responses::Responses::new(&config, provider).ok()?.0),
-        Api::Messages => Any::Messages(messages::Messages::new(&config, provider).ok()?.0),
-        Api::Gemini => Any::Gemini(gemini::Gemini::new(&config, provider).ok()?.0),
+        Api::Chat | Api::AzureChat => AnyWire::Chat(chat::Chat::new(&config, provider).ok()?.0),
+        Api::Responses => AnyWire::Responses(responses::Responses::new(&config, provider).ok()?.0),
+        Api::Messages => AnyWire::Messages(messages::Messages::new(&config, provider).ok()?.0),
+        Api::Gemini => AnyWire::Gemini(gemini::Gemini::new(&config, provider).ok()?.0),
     })
 }
 
 /// The same steps as a real attempt, without the network.
-fn stream<W: Wire>(wire: &W, pieces: &[&[u8]]) -> Heard {
-    let mut intake = Intake::new(wire.reader());
-    heard(|on_delta| {
-        let mut ended = Ended::Whole;
+fn stream<W: Wire>(wire: &W, pieces: &[&[u8]]) -> ParsedReply {
+    let mut reply_stream = ReplyStream::new(wire.reader());
+    parsed(|on_delta| {
+        let mut ended = StreamEnd::Whole;
         for piece in pieces {
-            if let Err(failure) = intake.take(piece, on_delta) {
-                ended = Ended::Broken(failure);
+            if let Err(failure) = reply_stream.take(piece, on_delta) {
+                ended = StreamEnd::Broken(failure);
                 break;
             }
-            if intake.is_done() {
+            if reply_stream.is_done() {
                 break;
             }
         }
-        intake.end(ended, on_delta, 0)
+        reply_stream.end(ended, on_delta, 0)
     })
 }
 
-fn one<W: Wire>(wire: &W, body: &[u8]) -> Heard {
+fn one<W: Wire>(wire: &W, body: &[u8]) -> ParsedReply {
     let mut reader = wire.reader();
-    heard(|on_delta| {
+    parsed(|on_delta| {
         let ended = match reader.event(body, on_delta) {
-            Ok(()) => Ended::Whole,
-            Err(failure) => Ended::Broken(failure),
+            Ok(()) => StreamEnd::Whole,
+            Err(failure) => StreamEnd::Broken(failure),
         };
         reader.end(ended, 0)
     })
 }
 
-fn heard(read: impl FnOnce(&mut DeltaSink<'_>) -> Result<Finished, Failure>) -> Heard {
+fn parsed(read: impl FnOnce(&mut DeltaSink<'_>) -> Result<FinishedReply, Failure>) -> ParsedReply {
     let mut deltas = Vec::new();
     let mut show = |delta: Delta<'_>| deltas.push(format!("{delta:?}"));
     let end = read(&mut (&mut show as DeltaSink<'_>));
-    Heard { deltas, end: end.map(|finished| finished.reply).map_err(|failure| (failure.kind, failure.what)) }
+    ParsedReply {
+        deltas,
+        end: end.map(|finished| finished.reply).map_err(|failure| (failure.kind, failure.what)),
+    }
 }

@@ -6,7 +6,7 @@
 
 use crate::BuildError;
 use crate::limits;
-use crate::throttle::{Allowed, Throttle};
+use crate::throttle::{RateLimits, Throttle};
 use althing_protocol::BackendConfig;
 use reqwest::Url;
 use rustls::pki_types::CertificateDer;
@@ -79,7 +79,7 @@ impl HttpClient {
 
     /// The throttle for a config's API key, shared with every config that uses the same key.
     pub(crate) fn throttle(&self, config: &BackendConfig, url: &Url) -> Result<Arc<Throttle>, BuildError> {
-        let allowed = Allowed::from_params(&config.params)?;
+        let allowed = RateLimits::from_params(&config.params)?;
         let key = key_of(config, url);
         let mut throttles = self.inner.throttles.lock().unwrap_or_else(PoisonError::into_inner);
         let known =

@@ -14,16 +14,16 @@ use tokio::time::{Instant, timeout_at};
 /// The models of the Ollama server at `base_url`: its own URL, or that of its OpenAI-compatible API, which ends in
 /// `/v1`.
 pub async fn ollama_models(http: &HttpClient, base_url: &str) -> Result<Vec<String>, BackendError> {
-    let looked = Looked { who: "ollama", hint: "start it with `ollama serve`, or set `base_url`" };
+    let server = ModelServer { who: "ollama", hint: "start it with `ollama serve`, or set `base_url`" };
     let path = |path: &str| format!("{}/api/tags", path.strip_suffix("/v1").unwrap_or(path));
-    let tags: Tags = looked.read(http, base_url, path).await?;
+    let tags: Tags = server.read(http, base_url, path).await?;
     Ok(tags.models.into_iter().map(|model| model.name).collect())
 }
 
 /// The models of the OpenAI-compatible server at `base_url`.
 pub async fn served_models(http: &HttpClient, base_url: &str) -> Result<Vec<String>, BackendError> {
-    let looked = Looked { who: "server", hint: "start it, or set `base_url`" };
-    let list: List = looked.read(http, base_url, |path| format!("{path}/models")).await?;
+    let server = ModelServer { who: "server", hint: "start it, or set `base_url`" };
+    let list: List = server.read(http, base_url, |path| format!("{path}/models")).await?;
     Ok(list.data.into_iter().map(|model| model.id).collect())
 }
 
@@ -48,12 +48,12 @@ struct Listed {
 }
 
 /// A kind of model server, as named in messages.
-struct Looked {
+struct ModelServer {
     who: &'static str,
     hint: &'static str,
 }
 
-impl Looked {
+impl ModelServer {
     fn failed(&self, kind: BackendErrorKind, what: &str) -> BackendError {
         let message = format!("{}: {what}", self.who);
         BackendError { kind, message, hint: Some(self.hint.to_owned()), usage: Usage::default() }

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use std::sync::{Mutex, PoisonError};
 
 /// Parameters that Althing itself uses.
-const OURS: &[&str] = &[
+const RESERVED: &[&str] = &[
     "connect_timeout_seconds",
     "first_byte_timeout_seconds",
     "idle_timeout_seconds",
@@ -48,7 +48,7 @@ pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
     };
     let unknown = |key: &&String| {
         let has = |list: &[&str]| list.contains(&key.as_str());
-        !has(OURS) && !known.iter().any(|list| has(list))
+        !has(RESERVED) && !known.iter().any(|list| has(list))
     };
     let says_something = |value: &Value| !value.is_null() && *value != false;
     let set = config.params.iter().filter(|(_, value)| says_something(value)).map(|(key, _)| key);
@@ -174,7 +174,7 @@ fn merge(into: &mut Value, from: &Value) {
 
 /// Fields that a model does not accept, learned from rejections and omitted from all later requests.
 #[derive(Debug, Default)]
-pub(crate) struct LeftOut(Mutex<Vec<&'static str>>);
+pub(crate) struct UnsupportedFields(Mutex<Vec<&'static str>>);
 
 /// How providers word the rejection of a field.
 const NOT_TAKEN: &[&str] = &[
@@ -189,7 +189,7 @@ const NOT_TAKEN: &[&str] = &[
     "cannot both be specified",
 ];
 
-impl LeftOut {
+impl UnsupportedFields {
     /// Records the field of `optional` that a rejection names, if it names one. Child fields must be listed before
     /// their parents.
     pub(crate) fn learn(&self, refusal: &str, optional: &[&'static str]) -> bool {
@@ -197,15 +197,15 @@ impl LeftOut {
         if !NOT_TAKEN.iter().any(|words| said.contains(words)) {
             return false;
         }
-        optional.iter().any(|field| names(&said, field) && self.leave_out(field))
+        optional.iter().any(|field| names(&said, field) && self.add(field))
     }
 
     /// Omits a field from now on. Returns false if it was omitted already.
-    pub(crate) fn leave_out(&self, field: &'static str) -> bool {
-        let mut left_out = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = !left_out.contains(&field);
+    pub(crate) fn add(&self, field: &'static str) -> bool {
+        let mut unsupported = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = !unsupported.contains(&field);
         if new {
-            left_out.push(field);
+            unsupported.push(field);
         }
         new
     }
@@ -249,16 +249,16 @@ mod tests {
     #[test]
     fn a_refused_field_is_left_out_with_its_empty_parent_and_only_where_it_is_named_as_such() {
         let optional = &["reasoning.summary", "reasoning", "top_p"];
-        let left_out = LeftOut::default();
-        assert!(!left_out.learn("Unsupported parameter: 'stop_propagation'", optional));
+        let unsupported = UnsupportedFields::default();
+        assert!(!unsupported.learn("Unsupported parameter: 'stop_propagation'", optional));
         assert!(
-            !left_out.learn("top_p must be at most 1", optional),
+            !unsupported.learn("top_p must be at most 1", optional),
             "a wrong value is the user's to know of"
         );
-        assert!(left_out.learn("Unsupported parameter: 'reasoning.summary' with this model.", optional));
-        assert!(!left_out.learn("Unsupported parameter: 'reasoning.summary' with this.", &optional[..1]));
+        assert!(unsupported.learn("Unsupported parameter: 'reasoning.summary' with this model.", optional));
+        assert!(!unsupported.learn("Unsupported parameter: 'reasoning.summary' with this.", &optional[..1]));
         let mut body = json!({"reasoning": {"summary": "auto"}, "top_p": 1});
-        left_out.strip(body.as_object_mut().unwrap());
+        unsupported.strip(body.as_object_mut().unwrap());
         assert_eq!(body, json!({"top_p": 1}));
     }
 

@@ -58,7 +58,7 @@ impl PriceTable {
 
 /// Token counts of one attempt, as reported by the provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counted {
+pub(crate) struct TokenCounts {
     /// Input tokens, including cache reads and writes.
     pub(crate) input: u64,
     /// Input tokens read from the cache.
@@ -75,7 +75,7 @@ pub(crate) struct Counted {
 /// cache writes.
 const CACHE_WRITE: f64 = 1.25;
 
-impl Counted {
+impl TokenCounts {
     /// Converts the counts to the port's `Usage`, with the cost if the price is known. The caller counts the call
     /// itself.
     pub(crate) fn priced(self, price: Option<&Price>) -> Usage {

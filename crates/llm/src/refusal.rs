@@ -2,9 +2,9 @@
 //!
 //! Maps a status to a kind of failure. The message is raw here; the backend cleans it before it is shown.
 
-use crate::error::{Again, Failure};
+use crate::error::{Failure, RetryPolicy};
 use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, MAX_RETRIES};
-use crate::retry::asked_wait;
+use crate::retry::requested_wait;
 use crate::transport::read_body;
 use althing_protocol::BackendErrorKind as Kind;
 use reqwest::{Response, StatusCode};
@@ -15,14 +15,14 @@ use tokio::time::Instant;
 /// Reads an error response; its body only up to a size and time limit.
 pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
     let status = response.status();
-    let after = asked_wait(response.headers(), now());
+    let after = requested_wait(response.headers(), now());
     let by = (Instant::now() + ERROR_BODY_TIME).min(deadline);
     let body = read_body(response, ERROR_BODY_BYTES, by).await.unwrap_or_default();
-    judge(status, after, &body)
+    failure_from(status, after, &body)
 }
 
 /// The failure for a status and body; `after` is the wait requested by the headers.
-pub(crate) fn judge(status: StatusCode, after: Option<Duration>, body: &[u8]) -> Failure {
+pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[u8]) -> Failure {
     let body = String::from_utf8_lossy(body);
     let after = after.or_else(|| retry_delay(&body));
     let said = provider_message(&body);
@@ -35,10 +35,13 @@ pub(crate) fn judge(status: StatusCode, after: Option<Duration>, body: &[u8]) ->
     let judged = classify(status.as_u16(), what, &said);
     // Google words a per-minute quota like an exhausted one; only a requested wait distinguishes them.
     let passing = judged.kind == Kind::RateLimited && after.is_some();
-    let judged =
-        if passing { Failure { again: Again::AtMost(MAX_RETRIES), hint: None, ..judged } } else { judged };
+    let judged = if passing {
+        Failure { retry: RetryPolicy::AtMost(MAX_RETRIES), hint: None, ..judged }
+    } else {
+        judged
+    };
     let mut failure = Failure { after, status: Some(status.as_u16()), ..judged };
-    if failure.again == Again::Never {
+    if failure.retry == RetryPolicy::Never {
         failure.after = None;
     }
     failure
@@ -67,13 +70,13 @@ fn classify(status: u16, what: String, said: &str) -> Failure {
         429 if said.contains("insufficient_quota") || said.contains("exceeded your current quota") => {
             Failure::new(Kind::RateLimited, what)
                 .with_hint("the account's quota is used up: check plan and billing with the provider")
-                .for_good()
+                .permanent()
         }
         425 | 429 => Failure::new(Kind::RateLimited, what),
         300..=399 => Failure::new(Kind::NotFound, format!("{what} (redirects are not followed)"))
             .with_hint("set `base_url` to the address that the server redirects to"),
         400..=499 => Failure::new(Kind::BadRequest, what),
-        501 | 505 => Failure::new(Kind::Server, what).for_good(),
+        501 | 505 => Failure::new(Kind::Server, what).permanent(),
         500..=599 => Failure::new(Kind::Server, what),
         _ => Failure::new(Kind::Protocol, what),
     }
@@ -81,7 +84,7 @@ fn classify(status: u16, what: String, said: &str) -> Failure {
 
 /// The failure for an error object inside a stream: by its code if it has a known one, else a server error. The stream
 /// started with status 200, so there is no error status.
-pub(crate) fn in_stream(error: &str) -> Failure {
+pub(crate) fn stream_error(error: &str) -> Failure {
     let value: Value = serde_json::from_str(error).unwrap_or_default();
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let number = value.get("code").and_then(Value::as_u64).or_else(|| field("code").parse().ok());
@@ -189,7 +192,7 @@ mod tests {
     fn each_status_has_its_kind_and_only_passing_troubles_are_tried_again() {
         let judged = |status| {
             let failure = classify(status, String::new(), "");
-            (failure.kind, failure.again != Again::Never)
+            (failure.kind, failure.retry != RetryPolicy::Never)
         };
         let table = [
             (400, Kind::BadRequest, false),
@@ -206,8 +209,8 @@ mod tests {
             (529, Kind::Server, true),
             (307, Kind::NotFound, false),
         ];
-        for (status, kind, again) in table {
-            assert_eq!(judged(status), (kind, again), "{status}");
+        for (status, kind, retry) in table {
+            assert_eq!(judged(status), (kind, retry), "{status}");
         }
     }
 
@@ -230,7 +233,7 @@ mod tests {
             (r#""overloaded""#, Kind::Server),
         ];
         for (error, kind) in table {
-            assert_eq!(in_stream(error).kind, kind, "{error}");
+            assert_eq!(stream_error(error).kind, kind, "{error}");
         }
     }
 
@@ -244,6 +247,6 @@ mod tests {
 
     #[test]
     fn a_used_up_quota_is_not_waited_for() {
-        assert_eq!(classify(429, String::new(), "… (insufficient_quota)").again, Again::Never);
+        assert_eq!(classify(429, String::new(), "… (insufficient_quota)").retry, RetryPolicy::Never);
     }
 }

@@ -1,13 +1,13 @@
 //! Decides whether and when a failed attempt is retried. Pure: randomness and time are parameters.
 
-use crate::error::{Again, Failure};
+use crate::error::{Failure, RetryPolicy};
 use crate::limits::{Limits, RETRY_AFTER_CAP, RETRY_CAP};
 use althing_protocol::BackendErrorKind;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use std::time::{Duration, SystemTime};
 
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Next {
+pub(crate) enum RetryDecision {
     /// Retry after this wait.
     Retry(Duration),
     /// Fail, with an optional remark for the message.
@@ -16,17 +16,23 @@ pub(crate) enum Next {
 
 /// Decides what follows. `retries` were made already, `left` is the remaining time of the whole call, `random` is in
 /// 0..1.
-pub(crate) fn next(failure: &Failure, limits: &Limits, retries: u32, left: Duration, random: f64) -> Next {
-    let allowed = match failure.again {
-        Again::Never => return Next::GiveUp(None),
-        Again::AtMost(n) => n.min(limits.max_retries),
+pub(crate) fn decide_retry(
+    failure: &Failure,
+    limits: &Limits,
+    retries: u32,
+    left: Duration,
+    random: f64,
+) -> RetryDecision {
+    let allowed = match failure.retry {
+        RetryPolicy::Never => return RetryDecision::GiveUp(None),
+        RetryPolicy::AtMost(n) => n.min(limits.max_retries),
     };
     if retries >= allowed {
-        return Next::GiveUp((retries > 0).then(|| format!("gave up after {}", tries(retries + 1))));
+        return RetryDecision::GiveUp((retries > 0).then(|| format!("gave up after {}", tries(retries + 1))));
     }
     let wait = match failure.after {
         Some(after) if after > RETRY_AFTER_CAP => {
-            return Next::GiveUp(Some(format!(
+            return RetryDecision::GiveUp(Some(format!(
                 "the provider asks to wait {} s, more than the {} s that Althing waits",
                 after.as_secs(),
                 RETRY_AFTER_CAP.as_secs()
@@ -42,9 +48,9 @@ pub(crate) fn next(failure: &Failure, limits: &Limits, retries: u32, left: Durat
         None => backoff(limits.retry_base, retries, random),
     };
     if wait >= left {
-        return Next::GiveUp(Some("no time is left to try again".to_owned()));
+        return RetryDecision::GiveUp(Some("no time is left to try again".to_owned()));
     }
-    Next::Retry(wait)
+    RetryDecision::Retry(wait)
 }
 
 fn tries(n: u32) -> String {
@@ -57,7 +63,7 @@ fn backoff(base: Duration, retries: u32, random: f64) -> Duration {
 }
 
 /// The wait that a provider requests: `retry-after-ms`, or `Retry-After` in seconds or as a date.
-pub(crate) fn asked_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn requested_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
         return Duration::try_from_secs_f64(ms / 1000.0).ok();
@@ -83,9 +89,9 @@ mod tests {
     }
 
     fn wait(failure: &Failure, retries: u32, random: f64) -> Option<Duration> {
-        match next(failure, &Limits::default(), retries, LEFT, random) {
-            Next::Retry(wait) => Some(wait),
-            Next::GiveUp(_) => None,
+        match decide_retry(failure, &Limits::default(), retries, LEFT, random) {
+            RetryDecision::Retry(wait) => Some(wait),
+            RetryDecision::GiveUp(_) => None,
         }
     }
 
@@ -121,23 +127,24 @@ mod tests {
     fn an_asked_wait_is_kept_to_and_a_too_long_one_ends_the_call() {
         let kept = wait(&failure(Kind::RateLimited, Some(10)), 0, 0.5).unwrap();
         assert!((10.0..=11.5).contains(&kept.as_secs_f64()), "{kept:?}");
-        let given_up = next(&failure(Kind::RateLimited, Some(3600)), &Limits::default(), 0, LEFT, 0.5);
+        let given_up =
+            decide_retry(&failure(Kind::RateLimited, Some(3600)), &Limits::default(), 0, LEFT, 0.5);
         let said = "the provider asks to wait 3600 s, more than the 60 s that Althing waits";
-        assert_eq!(given_up, Next::GiveUp(Some(said.to_owned())));
+        assert_eq!(given_up, RetryDecision::GiveUp(Some(said.to_owned())));
     }
 
     #[test]
     fn no_wait_goes_past_the_end_of_the_whole_call() {
         let left = Duration::from_secs(5);
-        let given_up = next(&failure(Kind::RateLimited, Some(10)), &Limits::default(), 0, left, 0.5);
-        assert_eq!(given_up, Next::GiveUp(Some("no time is left to try again".to_owned())));
+        let given_up = decide_retry(&failure(Kind::RateLimited, Some(10)), &Limits::default(), 0, left, 0.5);
+        assert_eq!(given_up, RetryDecision::GiveUp(Some("no time is left to try again".to_owned())));
     }
 
     #[test]
     fn retry_after_is_read_in_every_form() {
         let now = httpdate::parse_http_date("Sun, 15 Nov 2026 10:00:00 GMT").unwrap();
         let read = |name: &'static str, value: &'static str| {
-            asked_wait(&HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]), now)
+            requested_wait(&HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]), now)
         };
         assert_eq!(read("retry-after", "7"), Some(Duration::from_secs(7)));
         assert_eq!(read("retry-after", " 0.5 "), Some(Duration::from_millis(500)));

@@ -18,14 +18,14 @@ const MINUTE: Duration = Duration::from_mins(1);
 
 /// The rate limits in a config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Allowed {
+pub(crate) struct RateLimits {
     /// `max_concurrent_requests`.
     pub(crate) at_once: Option<usize>,
     /// `requests_per_minute`.
     pub(crate) per_minute: Option<usize>,
 }
 
-impl Allowed {
+impl RateLimits {
     /// Reads the limits from a backend's parameters.
     pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
         let count = |name| match whole_number(params, name)? {
@@ -42,13 +42,13 @@ pub(crate) struct Throttle {
     running: Arc<Semaphore>,
     /// Start times of the requests in the last minute, oldest first. The lock is held while waiting, so that permits
     /// are granted in order.
-    begun: Mutex<VecDeque<Instant>>,
-    allowed: SyncMutex<Allowed>,
+    started: Mutex<VecDeque<Instant>>,
+    allowed: SyncMutex<RateLimits>,
 }
 
 /// A permit to run one request; returned when dropped.
 #[derive(Debug)]
-pub(crate) struct Turn {
+pub(crate) struct Permit {
     _running: Option<OwnedSemaphorePermit>,
 }
 
@@ -57,13 +57,13 @@ impl Throttle {
     pub(crate) fn new() -> Self {
         Self {
             running: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
-            begun: Mutex::new(VecDeque::new()),
-            allowed: SyncMutex::new(Allowed::default()),
+            started: Mutex::new(VecDeque::new()),
+            allowed: SyncMutex::new(RateLimits::default()),
         }
     }
 
     /// Applies additional limits. If configs with the same key differ, the strictest limit applies to all.
-    pub(crate) fn tighten(&self, to: Allowed) {
+    pub(crate) fn tighten(&self, to: RateLimits) {
         let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = allowed.at_once.unwrap_or(Semaphore::MAX_PERMITS);
         if let Some(at_once) = to.at_once.filter(|n| *n < before) {
@@ -76,19 +76,19 @@ impl Throttle {
     }
 
     /// Waits for a permit.
-    pub(crate) async fn turn(&self) -> Turn {
+    pub(crate) async fn acquire(&self) -> Permit {
         let running = Arc::clone(&self.running).acquire_owned().await.ok();
         let per_minute = self.allowed.lock().unwrap_or_else(PoisonError::into_inner).per_minute;
         if let Some(most) = per_minute {
-            let mut begun = self.begun.lock().await;
-            while begun.len() >= most {
-                let Some(oldest) = begun.front().copied() else { break };
+            let mut started = self.started.lock().await;
+            while started.len() >= most {
+                let Some(oldest) = started.front().copied() else { break };
                 sleep_until(oldest + MINUTE).await;
-                begun.pop_front();
+                started.pop_front();
             }
-            begun.push_back(Instant::now());
+            started.push_back(Instant::now());
         }
-        Turn { _running: running }
+        Permit { _running: running }
     }
 }
 
@@ -97,18 +97,18 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn allowed(value: &Value) -> Result<Allowed, BuildError> {
-        Allowed::from_params(value.as_object().unwrap())
+    fn allowed(value: &Value) -> Result<RateLimits, BuildError> {
+        RateLimits::from_params(value.as_object().unwrap())
     }
 
     #[tokio::test(start_paused = true)]
     async fn no_minute_ever_has_more_beginnings_than_allowed() {
         let throttle = Throttle::new();
-        throttle.tighten(Allowed { per_minute: Some(3), at_once: None });
+        throttle.tighten(RateLimits { per_minute: Some(3), at_once: None });
         let start = Instant::now();
         let mut seconds = Vec::new();
         for _ in 0..7 {
-            drop(throttle.turn().await);
+            drop(throttle.acquire().await);
             seconds.push(start.elapsed().as_secs());
         }
         assert_eq!(seconds, [0, 0, 0, 60, 60, 60, 120]);
@@ -118,12 +118,12 @@ mod tests {
     async fn no_more_run_at_once_than_allowed_and_the_strictest_section_counts() {
         let throttle = Arc::new(Throttle::new());
         for at_once in [5, 2, 3] {
-            throttle.tighten(Allowed { at_once: Some(at_once), per_minute: None });
+            throttle.tighten(RateLimits { at_once: Some(at_once), per_minute: None });
         }
-        let (first, second) = (throttle.turn().await, throttle.turn().await);
+        let (first, second) = (throttle.acquire().await, throttle.acquire().await);
         let third = tokio::spawn({
             let throttle = Arc::clone(&throttle);
-            async move { throttle.turn().await }
+            async move { throttle.acquire().await }
         });
         tokio::time::sleep(Duration::from_secs(5)).await;
         assert!(!third.is_finished());
@@ -135,13 +135,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_waiter_that_goes_away_takes_no_turn_from_the_others() {
         let throttle = Throttle::new();
-        throttle.tighten(Allowed { per_minute: Some(1), at_once: Some(1) });
+        throttle.tighten(RateLimits { per_minute: Some(1), at_once: Some(1) });
         let start = Instant::now();
-        drop(throttle.turn().await);
+        drop(throttle.acquire().await);
         for _ in 0..3 {
-            assert!(tokio::time::timeout(Duration::from_secs(10), throttle.turn()).await.is_err());
+            assert!(tokio::time::timeout(Duration::from_secs(10), throttle.acquire()).await.is_err());
         }
-        drop(throttle.turn().await);
+        drop(throttle.acquire().await);
         assert_eq!(start.elapsed().as_secs(), 60);
     }
 
@@ -149,7 +149,7 @@ mod tests {
     fn a_limit_that_lets_nothing_pass_is_refused_by_name() {
         assert_eq!(
             allowed(&json!({"requests_per_minute": 30})),
-            Ok(Allowed { at_once: None, per_minute: Some(30) })
+            Ok(RateLimits { at_once: None, per_minute: Some(30) })
         );
         for bad in [json!(0), json!(-1), json!("3")] {
             let error = allowed(&json!({"max_concurrent_requests": bad})).unwrap_err();

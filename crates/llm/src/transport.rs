@@ -3,12 +3,12 @@
 //! Decides when a server counts as dead. Every wait has a deadline, and bytes do not count as a sign of life: only a
 //! complete event or comment does. Nothing is retried here.
 
-use crate::draft::Ended;
+use crate::draft::StreamEnd;
 use crate::error::Failure;
-use crate::intake::Intake;
 use crate::limits::{self, Limits};
 use crate::refusal;
-use crate::wire::{Finished, Reader, Words};
+use crate::reply_stream::ReplyStream;
+use crate::wire::{FinishedReply, StreamReader, WireInfo};
 use althing_protocol::{BackendErrorKind, DeltaSink};
 use reqwest::header::CONTENT_TYPE;
 use reqwest::{Request, Response};
@@ -25,34 +25,34 @@ pub(crate) struct Attempt<'a> {
     /// Estimated input tokens, for replies without token counts.
     pub(crate) input_estimate: u64,
     /// How the wire format is named in messages.
-    pub(crate) words: &'static Words,
+    pub(crate) wire_info: &'static WireInfo,
 }
 
 impl Attempt<'_> {
     /// Makes the attempt.
-    pub(crate) async fn make<R: Reader>(
+    pub(crate) async fn make<R: StreamReader>(
         &self,
         request: Request,
         reader: R,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<Finished, Failure> {
+    ) -> Result<FinishedReply, Failure> {
         let response = self.send(request).await?;
         if !response.status().is_success() {
             return Err(refusal::read(response, self.deadline).await);
         }
-        match response_form(&response) {
-            Form::Stream => self.stream(response, reader, on_delta).await,
-            Form::Whole => self.whole(response, reader, on_delta).await,
-            Form::Other(said) => Err(Failure::new(
+        match body_kind(&response) {
+            BodyKind::Stream => self.stream(response, reader, on_delta).await,
+            BodyKind::Whole => self.whole(response, reader, on_delta).await,
+            BodyKind::Other(said) => Err(Failure::new(
                 BackendErrorKind::Protocol,
                 format!("the server answered with `{said}` in place of an event stream"),
             )
             .with_hint(format!(
                 "check `base_url`: it should end where `{}` begins, often in `{}`",
-                self.words.path, self.words.base
+                self.wire_info.path, self.wire_info.base
             ))
             // A page instead of a stream means a wrong URL, so retrying does not help.
-            .for_good()),
+            .permanent()),
         }
     }
 
@@ -70,29 +70,29 @@ impl Attempt<'_> {
     }
 
     /// Reads a stream to its end.
-    async fn stream<R: Reader>(
+    async fn stream<R: StreamReader>(
         &self,
         mut response: Response,
         reply: R,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<Finished, Failure> {
-        let mut intake = Intake::new(reply);
-        let ended = self.read_events(&mut response, &mut intake, on_delta).await;
-        if intake.is_done() {
+    ) -> Result<FinishedReply, Failure> {
+        let mut reply_stream = ReplyStream::new(reply);
+        let ended = self.read_events(&mut response, &mut reply_stream, on_delta).await;
+        if reply_stream.is_done() {
             // The connection can be reused only after its body has been read to the end.
             let _ = timeout_at(Instant::now() + limits::DRAIN, response.chunk()).await;
         }
-        intake.end(ended, on_delta, self.input_estimate)
+        reply_stream.end(ended, on_delta, self.input_estimate)
     }
 
-    async fn read_events<R: Reader>(
+    async fn read_events<R: StreamReader>(
         &self,
         response: &mut Response,
-        intake: &mut Intake<R>,
+        reply_stream: &mut ReplyStream<R>,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Ended {
-        let mut watch = Watch::new(self.limits.idle, self.deadline);
-        let mut alarm = pin!(sleep_until(watch.next_look(watch.alive)));
+    ) -> StreamEnd {
+        let mut watch = IdleWatch::new(self.limits.idle, self.deadline);
+        let mut alarm = pin!(sleep_until(watch.next_check(watch.alive)));
         for n in 1_u32.. {
             let chunk = tokio::select! {
                 biased;
@@ -102,56 +102,56 @@ impl Attempt<'_> {
                     let now = Instant::now();
                     let due = watch.due_at(now);
                     if now >= due {
-                        return Ended::Broken(if due == self.deadline { self.overdue() } else { self.idle() });
+                        return StreamEnd::Broken(if due == self.deadline { self.overdue() } else { self.idle() });
                     }
-                    alarm.as_mut().reset(watch.next_look(now));
+                    alarm.as_mut().reset(watch.next_check(now));
                     continue;
                 }
             };
             let bytes = match chunk {
                 Ok(Some(bytes)) => bytes,
-                Ok(None) => return Ended::Whole,
-                Err(error) => return Ended::Broken(transport_failure(&error, self.limits)),
+                Ok(None) => return StreamEnd::Whole,
+                Err(error) => return StreamEnd::Broken(transport_failure(&error, self.limits)),
             };
-            match intake.take(&bytes, on_delta) {
+            match reply_stream.take(&bytes, on_delta) {
                 Ok(moved) => watch.moved |= moved,
-                Err(failure) => return Ended::Broken(failure),
+                Err(failure) => return StreamEnd::Broken(failure),
             }
-            if intake.is_done() {
-                return Ended::Whole;
+            if reply_stream.is_done() {
+                return StreamEnd::Whole;
             }
-            if watch.finished.is_none() && intake.is_finished() {
+            if watch.finished.is_none() && reply_stream.is_finished() {
                 let now = Instant::now();
                 watch.finished = Some(now);
-                alarm.as_mut().reset(watch.next_look(now));
+                alarm.as_mut().reset(watch.next_check(now));
             }
             // A server may send so fast that the timer is never polled.
             if n.is_multiple_of(256) && Instant::now() >= self.deadline {
-                return Ended::Broken(self.overdue());
+                return StreamEnd::Broken(self.overdue());
             }
         }
-        Ended::Whole
+        StreamEnd::Whole
     }
 
     /// Reads a complete reply from a server that does not stream.
-    async fn whole<R: Reader>(
+    async fn whole<R: StreamReader>(
         &self,
         response: Response,
         mut reply: R,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<Finished, Failure> {
+    ) -> Result<FinishedReply, Failure> {
         let by = (Instant::now() + self.limits.idle).min(self.deadline);
         let ended = match read_body(response, limits::EVENT_BYTES, by).await {
             Ok(body) => match reply.event(&body, on_delta) {
-                Ok(()) => Ended::Whole,
-                Err(failure) => Ended::Broken(failure),
+                Ok(()) => StreamEnd::Whole,
+                Err(failure) => StreamEnd::Broken(failure),
             },
             Err(BodyError::TooLarge) => {
-                Ended::Broken(Failure::new(BackendErrorKind::TooLarge, "the reply is larger than 8 MiB"))
+                StreamEnd::Broken(Failure::new(BackendErrorKind::TooLarge, "the reply is larger than 8 MiB"))
             }
-            Err(BodyError::Late) if by == self.deadline => Ended::Broken(self.overdue()),
-            Err(BodyError::Late) => Ended::Broken(self.idle()),
-            Err(BodyError::Broken(error)) => Ended::Broken(transport_failure(&error, self.limits)),
+            Err(BodyError::Late) if by == self.deadline => StreamEnd::Broken(self.overdue()),
+            Err(BodyError::Late) => StreamEnd::Broken(self.idle()),
+            Err(BodyError::Broken(error)) => StreamEnd::Broken(transport_failure(&error, self.limits)),
         };
         reply.end(ended, self.input_estimate)
     }
@@ -166,12 +166,12 @@ impl Attempt<'_> {
             format!("the call took longer than {}", seconds(self.limits.whole)),
         )
         .with_hint("raise `request_timeout_seconds` if the model really needs that long")
-        .for_good()
+        .permanent()
     }
 }
 
 /// Tracks the last sign of life of a stream, and when it is overdue.
-struct Watch {
+struct IdleWatch {
     idle: Duration,
     deadline: Instant,
     alive: Instant,
@@ -181,7 +181,7 @@ struct Watch {
     finished: Option<Instant>,
 }
 
-impl Watch {
+impl IdleWatch {
     fn new(idle: Duration, deadline: Instant) -> Self {
         Self { idle, deadline, alive: Instant::now(), moved: false, finished: None }
     }
@@ -201,27 +201,27 @@ impl Watch {
     }
 
     /// The time of the next check: a few times within the idle limit, and at the deadline.
-    fn next_look(&self, now: Instant) -> Instant {
+    fn next_check(&self, now: Instant) -> Instant {
         (now + self.idle / 4).min(self.due())
     }
 }
 
-enum Form {
+enum BodyKind {
     Stream,
     Whole,
     Other(String),
 }
 
 /// The kind of body. A stream with a generic or missing content type is accepted.
-fn response_form(response: &Response) -> Form {
-    let Some(value) = response.headers().get(CONTENT_TYPE) else { return Form::Stream };
+fn body_kind(response: &Response) -> BodyKind {
+    let Some(value) = response.headers().get(CONTENT_TYPE) else { return BodyKind::Stream };
     let value = value.to_str().unwrap_or("?").to_ascii_lowercase();
     match value.split(';').next().unwrap_or_default().trim() {
         "text/event-stream" | "text/plain" | "application/octet-stream" | "application/x-ndjson" | "" => {
-            Form::Stream
+            BodyKind::Stream
         }
-        "application/json" => Form::Whole,
-        other => Form::Other(other.chars().take(60).collect()),
+        "application/json" => BodyKind::Whole,
+        other => BodyKind::Other(other.chars().take(60).collect()),
     }
 }
 
@@ -256,7 +256,7 @@ pub(crate) fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Fail
         if tls_problem(error) {
             return Failure::new(BackendErrorKind::Connect, format!("no secure connection: {reason}"))
                 .with_hint("behind a company proxy, name its CA file; for a local server check http or https")
-                .for_good();
+                .permanent();
         }
         let what = if error.is_timeout() {
             format!("no connection within {}", seconds(limits.connect))

@@ -1,9 +1,9 @@
 //! A wire format writes a request and parses a stream. Connections, limits, retries, errors and costs are common to all
 //! formats: see `call`, `transport` and `draft`.
 
-use crate::draft::{Draft, Ended};
+use crate::draft::{Draft, StreamEnd};
 use crate::error::{BuildError, Failure};
-use crate::prices::Counted;
+use crate::prices::TokenCounts;
 use crate::providers::KeyHeader;
 use althing_protocol::{BackendConfig, BackendErrorKind, DeltaSink, ModelRequest, Reply};
 use reqwest::Url;
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 /// How a wire format is named in messages.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Words {
+pub(crate) struct WireInfo {
     /// The path after `base_url`.
     pub(crate) path: &'static str,
     /// The usual end of `base_url`.
@@ -23,15 +23,15 @@ pub(crate) struct Words {
 
 /// A wire format with the parameters of one backend.
 pub(crate) trait Wire: Send + Sync + 'static {
-    type Reader: Reader;
+    type StreamReader: StreamReader;
 
-    fn words(&self) -> &'static Words;
+    fn wire_info(&self) -> &'static WireInfo;
 
     /// The body of a request.
     fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>>;
 
     /// A new reader for one attempt.
-    fn reader(&self) -> Self::Reader;
+    fn reader(&self) -> Self::StreamReader;
 
     /// Learns from a rejection that names a field which can be omitted or expressed differently. Returns true if the
     /// request should be sent again at once.
@@ -40,11 +40,11 @@ pub(crate) trait Wire: Send + Sync + 'static {
     }
 
     /// Stores what the provider requires back with the next request and the port does not carry.
-    fn keep(&self, _reply: &Reply, _keepsake: Value) {}
+    fn store_provider_state(&self, _reply: &Reply, _keepsake: Value) {}
 }
 
 /// Parses one stream.
-pub(crate) trait Reader: Send {
+pub(crate) trait StreamReader: Send {
     /// Processes the data of one event, and reports new content to `on_delta`.
     fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure>;
 
@@ -62,16 +62,16 @@ pub(crate) trait Reader: Send {
     }
 
     /// The reply, if it ended successfully.
-    fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure>;
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure>;
 }
 
 /// A reply that ended successfully.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedReply {
     pub(crate) reply: Reply,
-    pub(crate) counted: Counted,
+    pub(crate) counted: TokenCounts,
     /// For [`Wire::store_provider_state`].
-    pub(crate) keepsake: Option<Value>,
+    pub(crate) provider_state: Option<Value>,
 }
 
 /// The failure for a frame that does not parse.

@@ -7,7 +7,7 @@
 
 mod client;
 mod endpoint;
-mod pulse;
+mod keepalive;
 mod server;
 mod web;
 
@@ -23,6 +23,6 @@ pub use server::{
 pub use web::WebLimits;
 
 /// Althing's name and version, as sent to MCP peers.
-fn own_name() -> rmcp::model::Implementation {
+fn implementation_info() -> rmcp::model::Implementation {
     rmcp::model::Implementation::new("althing", env!("CARGO_PKG_VERSION")).with_title("Althing")
 }

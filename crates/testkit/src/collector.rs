@@ -27,11 +27,11 @@ pub enum CollectorReply {
 #[derive(Debug)]
 pub struct Collector {
     address: SocketAddr,
-    state: Arc<Signal<State>>,
+    state: Arc<Signal<CollectorState>>,
 }
 
 #[derive(Debug)]
-struct State {
+struct CollectorState {
     answer: CollectorReply,
     requests: Vec<Export>,
 }
@@ -53,7 +53,7 @@ impl Collector {
     pub fn start(answer: CollectorReply) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("the port just bound");
-        let state = Arc::new(Signal::new(State { answer, requests: Vec::new() }));
+        let state = Arc::new(Signal::new(CollectorState { answer, requests: Vec::new() }));
         let shared = state.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -82,8 +82,8 @@ impl Collector {
     /// Waits until this many requests have arrived; panics after `limit`.
     #[track_caller]
     pub fn wait_for_requests(&self, n: usize, limit: Duration) -> Vec<Export> {
-        let look = |state: &State| (state.requests.len() >= n).then(|| state.requests.clone());
-        let found = self.state.wait_for_blocking(limit, look);
+        let enough = |state: &CollectorState| (state.requests.len() >= n).then(|| state.requests.clone());
+        let found = self.state.wait_for_blocking(limit, enough);
         found.unwrap_or_else(|| panic!("{n} requests did not come: {:#?}", self.requests()))
     }
 
@@ -95,7 +95,7 @@ impl Collector {
     }
 }
 
-fn serve(mut stream: &TcpStream, state: &Signal<State>) -> Option<()> {
+fn serve(mut stream: &TcpStream, state: &Signal<CollectorState>) -> Option<()> {
     let mut bytes = Vec::new();
     let (head, length) = loop {
         let mut buffer = [0; 4096];
@@ -185,7 +185,7 @@ pub fn read_export(request: &Export) -> Vec<CollectedSpan> {
 /// Parses the JSON of an `ExportTraceServiceRequest` strictly.
 #[track_caller]
 pub fn read_spans(body: &Value) -> Vec<CollectedSpan> {
-    let mut told = Vec::new();
+    let mut spans = Vec::new();
     for resource_spans in list(only(body, &["resourceSpans"]), "resourceSpans") {
         let resource_spans = only(resource_spans, &["resource", "scopeSpans", "schemaUrl"]);
         let resource =
@@ -193,10 +193,10 @@ pub fn read_spans(body: &Value) -> Vec<CollectedSpan> {
         for scope_spans in list(resource_spans, "scopeSpans") {
             let scope_spans = only(scope_spans, &["scope", "spans", "schemaUrl"]);
             only(&scope_spans["scope"], &["name", "version", "attributes"]);
-            told.extend(list(scope_spans, "spans").iter().map(|span| read_span(span, &resource)));
+            spans.extend(list(scope_spans, "spans").iter().map(|span| read_span(span, &resource)));
         }
     }
-    told
+    spans
 }
 
 fn read_span(span: &Value, resource: &BTreeMap<String, Value>) -> CollectedSpan {

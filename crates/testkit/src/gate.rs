@@ -12,12 +12,12 @@ use crate::signal::Signal;
 /// needs one permit, and the end of the stream (finish reason, usage, end marker) one more.
 #[derive(Debug, Clone, Default)]
 pub struct Gate {
-    inner: Arc<Signal<State>>,
+    inner: Arc<Signal<GateState>>,
     before_headers: bool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct GateState {
     permits: usize,
     open: bool,
     /// Streams currently waiting for a permit.
@@ -86,7 +86,7 @@ impl Gate {
     /// Takes one permit, waiting if necessary. Cancel-safe.
     pub(crate) async fn pass(&self) {
         // A guard counts the waiting, because the client may disconnect, which drops the future here.
-        let _waiting = Waiting::new(&self.inner);
+        let _waiting = WaitingGuard::new(&self.inner);
         loop {
             self.inner.wait(|state| (state.open || state.permits > 0).then_some(())).await;
             let taken = self.inner.update(|state| {
@@ -107,20 +107,20 @@ impl Gate {
     }
 }
 
-fn enough(n: usize) -> impl FnMut(&State) -> Option<()> {
+fn enough(n: usize) -> impl FnMut(&GateState) -> Option<()> {
     move |state| (state.sent >= n).then_some(())
 }
 
-struct Waiting<'a>(&'a Signal<State>);
+struct WaitingGuard<'a>(&'a Signal<GateState>);
 
-impl<'a> Waiting<'a> {
-    fn new(signal: &'a Signal<State>) -> Self {
+impl<'a> WaitingGuard<'a> {
+    fn new(signal: &'a Signal<GateState>) -> Self {
         signal.update(|state| state.waiting += 1);
         Self(signal)
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for WaitingGuard<'_> {
     fn drop(&mut self) {
         self.0.update(|state| state.waiting -= 1);
     }

@@ -19,7 +19,7 @@ pub(crate) enum Step {
     /// One chunk of a chunked body, which a gate counts.
     Chunk(Bytes),
     /// One chunk of a chunked body, which gates ignore.
-    Aside(Bytes),
+    UngatedChunk(Bytes),
     /// Writes out the buffer, so that the next bytes are sent separately.
     Flush,
     Pause(Duration),
@@ -81,7 +81,7 @@ impl Plan {
 
     pub(crate) fn frame(self, frame: Frame) -> Self {
         self.step(match frame.part {
-            Part::Frame | Part::Tail => Step::Aside(frame.bytes),
+            Part::Frame | Part::Tail => Step::UngatedChunk(frame.bytes),
             Part::Reasoning | Part::Text | Part::Tool | Part::End => Step::Chunk(frame.bytes),
         })
     }
@@ -109,7 +109,7 @@ impl Plan {
         for step in &self.steps {
             match step {
                 Step::Send(bytes) => out.put_slice(bytes),
-                Step::Chunk(bytes) | Step::Aside(bytes) => put_chunk(&mut out, bytes),
+                Step::Chunk(bytes) | Step::UngatedChunk(bytes) => put_chunk(&mut out, bytes),
                 _ => {}
             }
         }

@@ -36,10 +36,10 @@ impl Parliament {
 
     fn with_chatter(self, mut reply: Reply) -> Reply {
         if self.chatter > 0 {
-            let point = std::mem::take(&mut reply.text);
-            let spoken = self.chatter.saturating_sub(point.len());
-            reply.text = (0..spoken).map(|i| format!("word {i} of the reply; ")).collect();
-            reply.text.extend(point);
+            let content = std::mem::take(&mut reply.text);
+            let extra = self.chatter.saturating_sub(content.len());
+            reply.text = (0..extra).map(|i| format!("word {i} of the reply; ")).collect();
+            reply.text.extend(content);
         }
         reply
     }

@@ -12,14 +12,14 @@ use crate::wire::{Wire, bare, model_in};
 /// One received request. Clones share the body.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
-    pub(crate) call: Arc<Call>,
+    pub(crate) call: Arc<RequestData>,
     pub(crate) outcome: RequestOutcome,
     pub(crate) ended: Option<Instant>,
 }
 
 /// The parts of a request that never change after it has been read.
 #[derive(Debug)]
-pub(crate) struct Call {
+pub(crate) struct RequestData {
     pub(crate) seq: usize,
     pub(crate) nth_of_model: usize,
     pub(crate) connection: usize,

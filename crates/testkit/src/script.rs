@@ -174,12 +174,12 @@ impl Script {
     /// The plan for a request.
     pub(crate) fn plan(&self, request: &RecordedRequest, wire: Wire, context: &Context) -> Plan {
         let action = self.find(request).unwrap_or(&Action::Usual);
-        self.carry_out(action, request, wire, context)
+        self.build_plan(action, request, wire, context)
     }
 
-    fn carry_out(&self, action: &Action, request: &RecordedRequest, wire: Wire, context: &Context) -> Plan {
+    fn build_plan(&self, action: &Action, request: &RecordedRequest, wire: Wire, context: &Context) -> Plan {
         match action {
-            Action::Usual => self.carry_out(&self.usual(request), request, wire, context),
+            Action::Usual => self.build_plan(&self.usual(request), request, wire, context),
             Action::Reply(reply) => Plan::reply(wire, reply, context, request.wants_stream()),
             Action::Fault(fault, moment) => {
                 fault::plan(*fault, *moment, self.usual_reply(request), wire, context)
@@ -187,11 +187,11 @@ impl Script {
             Action::FaultIn(fault, moment, reply) => {
                 fault::plan(*fault, *moment, reply.clone(), wire, context)
             }
-            Action::Gated(inner, gate) => self.carry_out(inner, request, wire, context).gated(gate),
-            Action::After(delay, inner) => self.carry_out(inner, request, wire, context).after(*delay),
+            Action::Gated(inner, gate) => self.build_plan(inner, request, wire, context).gated(gate),
+            Action::After(delay, inner) => self.build_plan(inner, request, wire, context).after(*delay),
             Action::Hang => Plan::default().step(Step::Stall),
             Action::Raw(bytes) => Plan::default().send(bytes.clone()).step(Step::Close),
-            Action::With(decide) => self.carry_out(&decide(request), request, wire, context),
+            Action::With(decide) => self.build_plan(&decide(request), request, wire, context),
         }
     }
 

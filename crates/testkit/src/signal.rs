@@ -24,8 +24,8 @@ impl<T> Signal<T> {
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn read<R>(&self, look: impl FnOnce(&T) -> R) -> R {
-        look(&self.lock())
+    pub(crate) fn read<R>(&self, check: impl FnOnce(&T) -> R) -> R {
+        check(&self.lock())
     }
 
     pub(crate) fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
@@ -35,13 +35,13 @@ impl<T> Signal<T> {
         out
     }
 
-    /// Waits until `look` returns a value.
-    pub(crate) async fn wait<R>(&self, mut look: impl FnMut(&T) -> Option<R>) -> R {
+    /// Waits until `check` returns a value.
+    pub(crate) async fn wait<R>(&self, mut check: impl FnMut(&T) -> Option<R>) -> R {
         loop {
             let mut changed = std::pin::pin!(self.tasks.notified());
             // Registered before checking, so that a change between the check and the await is not missed.
             changed.as_mut().enable();
-            if let Some(found) = self.read(&mut look) {
+            if let Some(found) = self.read(&mut check) {
                 return found;
             }
             changed.await;
@@ -49,20 +49,20 @@ impl<T> Signal<T> {
     }
 
     /// [`wait`](Self::wait) with a time limit.
-    pub(crate) async fn wait_for<R>(&self, limit: Duration, look: impl FnMut(&T) -> Option<R>) -> Option<R> {
-        tokio::time::timeout(limit, self.wait(look)).await.ok()
+    pub(crate) async fn wait_for<R>(&self, limit: Duration, check: impl FnMut(&T) -> Option<R>) -> Option<R> {
+        tokio::time::timeout(limit, self.wait(check)).await.ok()
     }
 
     /// [`wait_for`](Self::wait_for) for a thread without a runtime.
     pub(crate) fn wait_for_blocking<R>(
         &self,
         limit: Duration,
-        mut look: impl FnMut(&T) -> Option<R>,
+        mut check: impl FnMut(&T) -> Option<R>,
     ) -> Option<R> {
         let end = Instant::now() + limit;
         let mut guard = self.lock();
         loop {
-            if let Some(found) = look(&guard) {
+            if let Some(found) = check(&guard) {
                 return Some(found);
             }
             let left = end.checked_duration_since(Instant::now())?;

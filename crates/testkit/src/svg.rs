@@ -7,22 +7,22 @@ const CELL: (u32, u32) = (840, 1800);
 /// Margin around the screen, in hundredths.
 const MARGIN: u32 = 1200;
 /// The default foreground color.
-const INK: &str = "#d7dae0";
+const FOREGROUND: &str = "#d7dae0";
 /// The default background color.
-const PAPER: &str = "#1d1f24";
+const BACKGROUND: &str = "#1d1f24";
 /// The first sixteen colors.
-const COLOURS: [&str; 16] = [
+const COLORS: [&str; 16] = [
     "#3b3f46", "#e06c75", "#98c379", "#e5c07b", "#61afef", "#c678dd", "#56b6c2", "#d7dae0", "#7f848e",
     "#f0838c", "#b5e08f", "#f2d399", "#82c4ff", "#dd9af0", "#7fd4de", "#ffffff",
 ];
 
 /// Adjacent characters with the same style.
-struct Piece {
+struct TextRun {
     column: u16,
     columns: u16,
     text: String,
-    ink: String,
-    paper: Option<String>,
+    foreground: String,
+    background: Option<String>,
     bold: bool,
     dim: bool,
     underline: bool,
@@ -37,13 +37,13 @@ pub fn picture(screen: &vt100::Screen) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {w} {h}\" width=\"{w}\" height=\"{h}\" \
          font-family=\"'DejaVu Sans Mono',Menlo,Consolas,monospace\" font-size=\"14\">\n\
-         <rect width=\"{w}\" height=\"{h}\" rx=\"8\" fill=\"{PAPER}\"/>\n",
+         <rect width=\"{w}\" height=\"{h}\" rx=\"8\" fill=\"{BACKGROUND}\"/>\n",
         w = number(wide),
         h = number(high)
     );
     for row in 0..rows {
-        for piece in pieces(screen, row, columns) {
-            draw(&mut svg, row, &piece);
+        for run in runs(screen, row, columns) {
+            draw(&mut svg, row, &run);
         }
     }
     svg.push_str("</svg>\n");
@@ -51,72 +51,77 @@ pub fn picture(screen: &vt100::Screen) -> String {
 }
 
 /// A row, split where its style changes; blanks without a background are omitted.
-fn pieces(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<Piece> {
-    let mut pieces: Vec<Piece> = Vec::new();
+fn runs(screen: &vt100::Screen, row: u16, columns: u16) -> Vec<TextRun> {
+    let mut runs: Vec<TextRun> = Vec::new();
     for column in 0..columns {
         let Some(cell) = screen.cell(row, column).filter(|cell| !cell.is_wide_continuation()) else {
             continue;
         };
-        let (mut ink, mut paper) = (colour(cell.fgcolor()), colour(cell.bgcolor()));
+        let (mut foreground, mut background) = (css_color(cell.fgcolor()), css_color(cell.bgcolor()));
         if cell.inverse() {
-            (ink, paper) = (paper.or_else(|| Some(PAPER.into())), ink.or_else(|| Some(INK.into())));
+            (foreground, background) = (
+                background.or_else(|| Some(BACKGROUND.into())),
+                foreground.or_else(|| Some(FOREGROUND.into())),
+            );
         }
         let text = if cell.has_contents() { cell.contents() } else { " " };
-        let piece = Piece {
+        let run = TextRun {
             column,
             columns: if cell.is_wide() { 2 } else { 1 },
             text: text.to_owned(),
-            ink: ink.unwrap_or_else(|| INK.into()),
-            paper,
+            foreground: foreground.unwrap_or_else(|| FOREGROUND.into()),
+            background,
             bold: cell.bold(),
             dim: cell.dim(),
             underline: cell.underline(),
         };
-        match pieces.last_mut() {
-            Some(last) if last.goes_on_with(&piece) => {
-                last.columns += piece.columns;
-                last.text.push_str(&piece.text);
+        match runs.last_mut() {
+            Some(last) if last.has_same_style(&run) => {
+                last.columns += run.columns;
+                last.text.push_str(&run.text);
             }
-            _ => pieces.push(piece),
+            _ => runs.push(run),
         }
     }
-    pieces.retain(|piece| piece.paper.is_some() || !piece.text.trim().is_empty());
-    pieces
+    runs.retain(|run| run.background.is_some() || !run.text.trim().is_empty());
+    runs
 }
 
-impl Piece {
-    fn goes_on_with(&self, next: &Self) -> bool {
-        let look =
-            |piece: &Self| (piece.ink.clone(), piece.paper.clone(), piece.bold, piece.dim, piece.underline);
-        self.column + self.columns == next.column && look(self) == look(next)
+impl TextRun {
+    fn has_same_style(&self, next: &Self) -> bool {
+        let style =
+            |run: &Self| (run.foreground.clone(), run.background.clone(), run.bold, run.dim, run.underline);
+        self.column + self.columns == next.column && style(self) == style(next)
     }
 }
 
-fn draw(svg: &mut String, row: u16, piece: &Piece) {
-    let x = MARGIN + u32::from(piece.column) * CELL.0;
+fn draw(svg: &mut String, row: u16, run: &TextRun) {
+    let x = MARGIN + u32::from(run.column) * CELL.0;
     let y = MARGIN + u32::from(row) * CELL.1;
-    let wide = u32::from(piece.columns) * CELL.0;
-    if let Some(paper) = &piece.paper {
+    let wide = u32::from(run.columns) * CELL.0;
+    if let Some(background) = &run.background {
         let (x, y, wide, high) = (number(x), number(y), number(wide), number(CELL.1));
-        let _ =
-            writeln!(svg, "<rect x=\"{x}\" y=\"{y}\" width=\"{wide}\" height=\"{high}\" fill=\"{paper}\"/>");
+        let _ = writeln!(
+            svg,
+            "<rect x=\"{x}\" y=\"{y}\" width=\"{wide}\" height=\"{high}\" fill=\"{background}\"/>"
+        );
     }
-    if piece.text.trim().is_empty() {
+    if run.text.trim().is_empty() {
         return;
     }
-    let mut look = format!("fill=\"{}\"", piece.ink);
+    let mut style = format!("fill=\"{}\"", run.foreground);
     for (on, attribute) in [
-        (piece.bold, " font-weight=\"bold\""),
-        (piece.dim, " opacity=\"0.6\""),
-        (piece.underline, " text-decoration=\"underline\""),
+        (run.bold, " font-weight=\"bold\""),
+        (run.dim, " opacity=\"0.6\""),
+        (run.underline, " text-decoration=\"underline\""),
     ] {
         if on {
-            look.push_str(attribute);
+            style.push_str(attribute);
         }
     }
     // Leading and trailing blanks only shift the text; blanks between words must be kept.
     let blanks = |text: &str| u32::try_from(text.len()).unwrap_or_default() * CELL.0;
-    let (left, text) = piece.text.split_at(piece.text.len() - piece.text.trim_start_matches(' ').len());
+    let (left, text) = run.text.split_at(run.text.len() - run.text.trim_start_matches(' ').len());
     let (text, right) = text.split_at(text.trim_end_matches(' ').len());
     let (x, wide) = (x + blanks(left), wide - blanks(left) - blanks(right));
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace(' ', "\u{a0}");
@@ -124,7 +129,7 @@ fn draw(svg: &mut String, row: u16, piece: &Piece) {
     let (x, baseline, wide) = (number(x), number(y + CELL.1 * 3 / 4), number(wide));
     let _ = writeln!(
         svg,
-        "<text x=\"{x}\" y=\"{baseline}\" textLength=\"{wide}\" lengthAdjust=\"spacingAndGlyphs\" {look}>{text}</text>"
+        "<text x=\"{x}\" y=\"{baseline}\" textLength=\"{wide}\" lengthAdjust=\"spacingAndGlyphs\" {style}>{text}</text>"
     );
 }
 
@@ -135,10 +140,10 @@ fn number(hundredths: u32) -> String {
 }
 
 /// A color in CSS; None for the terminal's default.
-fn colour(colour: vt100::Color) -> Option<String> {
-    match colour {
+fn css_color(css_color: vt100::Color) -> Option<String> {
+    match css_color {
         vt100::Color::Default => None,
-        vt100::Color::Idx(index @ 0..16) => Some(COLOURS[usize::from(index)].to_owned()),
+        vt100::Color::Idx(index @ 0..16) => Some(COLORS[usize::from(index)].to_owned()),
         vt100::Color::Idx(index @ 16..232) => {
             let level = |step: u8| if step == 0 { 0 } else { 55 + 40 * step };
             let index = index - 16;
@@ -170,8 +175,8 @@ mod tests {
             "x=\"12\" y=\"25.5\" textLength=\"42\"",
             "fill=\"#98c379\">green</text>",
             "font-weight=\"bold\">&lt;b&gt;&amp;</text>",
-            &format!("fill=\"{INK}\"/>"),
-            &format!("fill=\"{PAPER}\">back</text>"),
+            &format!("fill=\"{FOREGROUND}\"/>"),
+            &format!("fill=\"{BACKGROUND}\">back</text>"),
         ] {
             assert!(svg.contains(part), "{part}:\n{svg}");
         }

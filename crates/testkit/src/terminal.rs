@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::process::Althing;
 
 /// What the terminal has received.
-struct Seen {
+struct TerminalState {
     parser: vt100::Parser,
     /// Every received byte, to check for what must not be among them.
     raw: Vec<u8>,
@@ -23,7 +23,7 @@ struct Seen {
 /// The escape sequences that begin and end a synchronized update.
 const FRAME: [&[u8]; 2] = [b"\x1b[?2026h", b"\x1b[?2026l"];
 
-impl Seen {
+impl TerminalState {
     fn take(&mut self, bytes: &[u8]) {
         self.parser.process(bytes);
         // A sequence may be split anywhere.
@@ -43,7 +43,7 @@ pub struct Terminal {
     child: Box<dyn Child + Send + Sync>,
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
-    seen: Arc<(Mutex<Seen>, Condvar)>,
+    seen: Arc<(Mutex<TerminalState>, Condvar)>,
     _root: Arc<TempDir>,
 }
 
@@ -72,7 +72,7 @@ impl Althing {
         drop(pair.slave);
         let mut reader = pair.master.try_clone_reader().expect("a reader");
         let writer = pair.master.take_writer().expect("a writer");
-        let seen = Seen {
+        let seen = TerminalState {
             parser: vt100::Parser::new(nonzero(rows), nonzero(cols), 0),
             raw: Vec::new(),
             drawing: false,

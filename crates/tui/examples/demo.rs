@@ -53,7 +53,7 @@ impl Engine for Scripted {
         script.now = now;
         match op {
             Op::SendMessage { text, modes, .. } => {
-                script.says_with(&text, modes);
+                script.user_sends_with(&text, modes);
                 script.turn(9);
                 self.flush(&mut script);
                 let sender = self.sender.clone();
@@ -143,13 +143,13 @@ fn main() -> std::io::Result<()> {
         }
         "approval" => {
             script.chat(true);
-            script.says("Build phase 1");
+            script.user_sends("Build phase 1");
             script.turn(1);
             script.approval();
         }
         "plan" => {
             script.chat(true);
-            script.says("Plan it");
+            script.user_sends("Plan it");
             script.plan_approval();
         }
         "vote" => {
@@ -167,7 +167,7 @@ fn main() -> std::io::Result<()> {
         "long" => {
             script.chat(true);
             for n in 0..10_000 {
-                script.says(&format!("message {n}"));
+                script.user_sends(&format!("message {n}"));
                 script.replies(1, &"one line of an answer\n".repeat(9));
             }
         }

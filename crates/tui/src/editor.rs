@@ -17,7 +17,7 @@ pub struct Editor {
 
 /// Text wrapped to a width.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Laid {
+pub struct WrappedText {
     /// The rows as displayed.
     pub rows: Vec<String>,
     /// The cursor's row and column.
@@ -147,13 +147,13 @@ impl Editor {
 
     /// Moves the cursor up or down by rows at this width. Returns false at the edge.
     pub fn vertical(&mut self, rows: isize, width: usize) -> bool {
-        let laid = self.lay(width);
-        let (row, column) = laid.cursor;
-        let Some(target) = row.checked_add_signed(rows).filter(|target| *target < laid.rows.len()) else {
+        let wrapped = self.wrap(width);
+        let (row, column) = wrapped.cursor;
+        let Some(target) = row.checked_add_signed(rows).filter(|target| *target < wrapped.rows.len()) else {
             return false;
         };
-        let start = laid.starts.get(target).copied().unwrap_or_default();
-        let end = laid.starts.get(target + 1).copied().unwrap_or(self.text.len());
+        let start = wrapped.starts.get(target).copied().unwrap_or_default();
+        let end = wrapped.starts.get(target + 1).copied().unwrap_or(self.text.len());
         let mut at = start;
         let mut used = 0;
         for letter in self.text.get(start..end).unwrap_or_default().graphemes(true) {
@@ -169,7 +169,7 @@ impl Editor {
     }
 
     /// Wraps the text to a width.
-    pub fn lay(&self, width: usize) -> Laid {
+    pub fn wrap(&self, width: usize) -> WrappedText {
         let width = width.max(2);
         let mut rows = vec![String::new()];
         let mut starts = vec![0];
@@ -208,7 +208,7 @@ impl Editor {
             }
             cursor = (rows.len() - 1, used);
         }
-        Laid { rows, cursor, starts }
+        WrappedText { rows, cursor, starts }
     }
 }
 
@@ -255,9 +255,9 @@ mod tests {
     #[test]
     fn long_lines_fold_and_the_cursor_moves_by_rows() {
         let mut editor = Editor::with("abcdef\nxy");
-        let laid = editor.lay(4);
-        assert_eq!(laid.rows, ["abcd", "ef", "xy"]);
-        assert_eq!(laid.cursor, (2, 2));
+        let wrapped = editor.wrap(4);
+        assert_eq!(wrapped.rows, ["abcd", "ef", "xy"]);
+        assert_eq!(wrapped.cursor, (2, 2));
         assert!(editor.vertical(-1, 4) && editor.vertical(-1, 4));
         assert_eq!(editor.before(), "ab");
         assert!(!editor.vertical(-1, 4), "the top row is the edge");

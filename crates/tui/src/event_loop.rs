@@ -3,9 +3,9 @@
 //! At most sixty frames per second, none if nothing changed, and no wake-up when idle.
 
 use crate::app::{App, Effect};
-use crate::outside::{TuiExit, TuiHost, TuiOptions};
+use crate::host::{TuiExit, TuiHost, TuiOptions};
 use crate::plain;
-use crate::terminal::{TerminalGuard, broken, clipboard, panicked};
+use crate::terminal::{TerminalGuard, clipboard, panic_error, panicked};
 use althing_protocol::{Engine, FeedItem, Interest, JournalError, Origin, Seq, Submission};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
@@ -21,10 +21,10 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 /// Minimum time between two frames that respond to keys.
-const FRAME: Duration = Duration::from_micros(16_667);
+const KEY_FRAME: Duration = Duration::from_micros(16_667);
 /// Minimum time before a frame that does not respond to a key. Twice as long, so that a key can be answered at once
 /// while agents stream, with at most 60 frames per second in total.
-const UNASKED: Duration = Duration::from_micros(33_334);
+const UNPROMPTED_FRAME: Duration = Duration::from_micros(33_334);
 
 /// How often clocks on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
@@ -32,49 +32,49 @@ const TICK: Duration = Duration::from_secs(1);
 /// Limit on items folded between two frames, so that a long history does not delay keys.
 const MOST_AT_ONCE: usize = 4096;
 
-type Fed = Result<FeedItem, JournalError>;
+type FeedResult = Result<FeedItem, JournalError>;
 
 /// Shows a session until the user leaves it or it is stopped.
 pub async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,
-    outside: Arc<dyn TuiHost>,
+    host: Arc<dyn TuiHost>,
 ) -> io::Result<TuiExit> {
     if options.plain {
-        return plain::run(engine, options, outside).await;
+        return plain::run(engine, options, host).await;
     }
-    let guard = TerminalGuard::take()?;
+    let guard = TerminalGuard::acquire()?;
     let terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-    let app = App::new(options, Arc::clone(&outside));
-    let mut screen = Loop {
+    let app = App::new(options, Arc::clone(&host));
+    let mut screen = EventLoop {
         engine,
-        outside,
+        host,
         app,
         guard,
         terminal,
-        keys: Keys::listen(),
+        keys: KeyReader::listen(),
         dirty: true,
-        drawn: None,
+        last_frame: None,
         pressed: false,
-        answered: None,
+        last_key_frame: None,
         signals: Signals::listen()?,
     };
     let result = screen.run().await;
-    screen.guard.lend();
+    screen.guard.release();
     result
 }
 
 /// Reads the feed in a separate task, because reading is not cancel-safe.
 pub(crate) fn follow(
     engine: &Arc<dyn Engine>,
-    outside: &Arc<dyn TuiHost>,
-) -> (mpsc::Receiver<Fed>, tokio::task::JoinHandle<()>) {
+    host: &Arc<dyn TuiHost>,
+) -> (mpsc::Receiver<FeedResult>, tokio::task::JoinHandle<()>) {
     let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
     let mut stream = engine.subscribe(Seq(0), Interest::Everything);
-    let outside = Arc::clone(outside);
+    let host = Arc::clone(host);
     let pump = tokio::spawn(async move {
         while let Some(item) = stream.next().await {
-            outside.failpoint("feed");
+            host.failpoint("feed");
             if sender.send(item).await.is_err() {
                 break;
             }
@@ -91,7 +91,7 @@ pub(crate) struct Signals {
     stop: Signal,
 }
 
-pub(crate) enum Signalled {
+pub(crate) enum SignalAction {
     End,
     Stop,
 }
@@ -106,23 +106,23 @@ impl Signals {
         })
     }
 
-    pub(crate) async fn next(&mut self) -> Signalled {
+    pub(crate) async fn next(&mut self) -> SignalAction {
         tokio::select! {
-            _ = self.term.recv() => Signalled::End,
-            _ = self.hup.recv() => Signalled::End,
-            _ = self.int.recv() => Signalled::End,
-            _ = self.stop.recv() => Signalled::Stop,
+            _ = self.term.recv() => SignalAction::End,
+            _ = self.hup.recv() => SignalAction::End,
+            _ = self.int.recv() => SignalAction::End,
+            _ = self.stop.recv() => SignalAction::Stop,
         }
     }
 }
 
 /// Reads terminal events in a separate task, because crossterm's stream must always be polled from the same task.
-struct Keys {
+struct KeyReader {
     receiver: mpsc::Receiver<io::Result<TerminalEvent>>,
     pump: tokio::task::JoinHandle<()>,
 }
 
-impl Keys {
+impl KeyReader {
     fn listen() -> Self {
         let (sender, receiver) = mpsc::channel(MOST_AT_ONCE);
         let pump = tokio::spawn(async move {
@@ -143,76 +143,76 @@ impl Keys {
     }
 }
 
-impl Drop for Keys {
+impl Drop for KeyReader {
     fn drop(&mut self) {
         self.pump.abort();
     }
 }
 
-struct Loop {
+struct EventLoop {
     engine: Arc<dyn Engine>,
-    outside: Arc<dyn TuiHost>,
+    host: Arc<dyn TuiHost>,
     app: App,
     guard: TerminalGuard,
     terminal: Terminal<CrosstermBackend<io::Stdout>>,
-    keys: Keys,
+    keys: KeyReader,
     dirty: bool,
-    drawn: Option<Instant>,
+    last_frame: Option<Instant>,
     /// Whether a key was pressed since the last frame that responded to one, and when that frame was drawn.
     pressed: bool,
-    answered: Option<Instant>,
+    last_key_frame: Option<Instant>,
     signals: Signals,
 }
 
-enum Woken {
+enum WakeReason {
     Key(Option<io::Result<TerminalEvent>>),
-    Feed(Option<Fed>),
+    Feed(Option<FeedResult>),
     Frame,
     Tick,
     /// An action of the screen is due.
     Due,
-    Signal(Signalled),
+    Signal(SignalAction),
 }
 
-impl Loop {
+impl EventLoop {
     async fn run(&mut self) -> io::Result<TuiExit> {
-        let (mut feed, pump) = follow(&self.engine, &self.outside);
+        let (mut feed, pump) = follow(&self.engine, &self.host);
         let mut live = true;
         let first = self.app.take_effects();
-        if let Some(exit) = self.carry_out(first).await? {
+        if let Some(exit) = self.execute(first).await? {
             return Ok(exit);
         }
         let result = loop {
-            if !self.guard.is_taken() {
-                break Err(broken());
+            if !self.guard.is_owned() {
+                break Err(panic_error());
             }
             if self.dirty && self.due() <= Instant::now() {
                 self.draw()?;
             }
             let woken = self.wait(&mut feed, live).await;
             let effects = match woken {
-                Woken::Key(None) => break Ok(TuiExit::Stopped),
-                Woken::Key(Some(event)) => self.on_keys(&event?),
-                Woken::Feed(None) => {
+                WakeReason::Key(None) => break Ok(TuiExit::Stopped),
+                WakeReason::Key(Some(event)) => self.on_keys(&event?),
+                WakeReason::Feed(None) => {
                     live = false;
                     self.dirty = true;
                     self.app.sync();
                     Vec::new()
                 }
-                Woken::Feed(Some(item)) => self.on_feed(item, &mut feed),
-                Woken::Frame => Vec::new(),
-                Woken::Tick => {
+                WakeReason::Feed(Some(item)) => self.on_feed(item, &mut feed),
+                WakeReason::Frame => Vec::new(),
+                WakeReason::Tick => {
                     self.dirty = true;
                     Vec::new()
                 }
-                Woken::Due => {
+                WakeReason::Due => {
                     self.dirty = true;
-                    self.app.wake(self.outside.now())
+                    self.app.wake(self.host.now())
                 }
-                Woken::Signal(Signalled::End) => break Ok(TuiExit::Stopped),
-                Woken::Signal(Signalled::Stop) => vec![Effect::Suspend],
+                WakeReason::Signal(SignalAction::End) => break Ok(TuiExit::Stopped),
+                WakeReason::Signal(SignalAction::Stop) => vec![Effect::Suspend],
             };
-            if let Some(exit) = self.carry_out(effects).await? {
+            if let Some(exit) = self.execute(effects).await? {
                 break Ok(exit);
             }
         };
@@ -220,59 +220,59 @@ impl Loop {
         result
     }
 
-    async fn wait(&mut self, feed: &mut mpsc::Receiver<Fed>, live: bool) -> Woken {
+    async fn wait(&mut self, feed: &mut mpsc::Receiver<FeedResult>, live: bool) -> WakeReason {
         let ticking = self.app.is_ticking() && !self.app.options.replay;
         let (due, dirty) = (self.due(), self.dirty);
-        let wake = self.app.due().map(|due| due.since(self.outside.now()).duration());
+        let wake = self.app.due().map(|due| due.since(self.host.now()).duration());
         tokio::select! {
             biased;
-            event = self.keys.receiver.recv() => Woken::Key(event),
-            signal = self.signals.next() => Woken::Signal(signal),
-            () = panicked() => Woken::Frame,
-            () = tokio::time::sleep_until(due), if dirty => Woken::Frame,
-            () = tokio::time::sleep(wake.unwrap_or_default()), if wake.is_some() => Woken::Due,
-            item = feed.recv(), if live => Woken::Feed(item),
-            () = tokio::time::sleep(TICK), if ticking => Woken::Tick,
+            event = self.keys.receiver.recv() => WakeReason::Key(event),
+            signal = self.signals.next() => WakeReason::Signal(signal),
+            () = panicked() => WakeReason::Frame,
+            () = tokio::time::sleep_until(due), if dirty => WakeReason::Frame,
+            () = tokio::time::sleep(wake.unwrap_or_default()), if wake.is_some() => WakeReason::Due,
+            item = feed.recv(), if live => WakeReason::Feed(item),
+            () = tokio::time::sleep(TICK), if ticking => WakeReason::Tick,
         }
     }
 
     /// The earliest time of the next frame.
     fn due(&self) -> Instant {
         let (last, pause) = match (self.pressed, self.app.attached_task()) {
-            (true, _) => (self.answered, FRAME),
+            (true, _) => (self.last_key_frame, KEY_FRAME),
             // An attached program responds to the keys, and its output arrives through the feed.
-            (false, Some(_)) => (self.drawn, FRAME),
-            (false, None) => (self.drawn, UNASKED),
+            (false, Some(_)) => (self.last_frame, KEY_FRAME),
+            (false, None) => (self.last_frame, UNPROMPTED_FRAME),
         };
         last.map_or_else(Instant::now, |last| last + pause)
     }
 
     fn draw(&mut self) -> io::Result<()> {
-        let now = if self.app.options.replay { self.app.model.at } else { self.outside.now() };
+        let now = if self.app.options.replay { self.app.model.at } else { self.host.now() };
         self.app.tick(now);
         if let Some(task) = self.app.attached_task().cloned() {
             self.app.show_attached(self.engine.screen(&task));
         }
-        let (app, outside) = (&mut self.app, &self.outside);
+        let (app, host) = (&mut self.app, &self.host);
         queue!(io::stdout(), BeginSynchronizedUpdate)?;
         self.terminal.draw(|frame| {
-            outside.failpoint("view");
+            host.failpoint("view");
             if let Some(position) = app.draw(frame.buffer_mut()) {
                 frame.set_cursor_position(position);
             }
         })?;
         execute!(io::stdout(), EndSynchronizedUpdate)?;
-        self.drawn = Some(Instant::now());
+        self.last_frame = Some(Instant::now());
         if std::mem::take(&mut self.pressed) {
-            self.answered = self.drawn;
+            self.last_key_frame = self.last_frame;
         }
         self.dirty = false;
         Ok(())
     }
 
     fn on_keys(&mut self, first: &TerminalEvent) -> Vec<Effect> {
-        self.outside.failpoint("keys");
-        let now = self.outside.now();
+        self.host.failpoint("keys");
+        let now = self.host.now();
         let mut effects = self.app.handle(first, now);
         // Handle all available keys before the next frame.
         while effects.is_empty() {
@@ -284,11 +284,11 @@ impl Loop {
         effects
     }
 
-    fn on_feed(&mut self, first: Fed, feed: &mut mpsc::Receiver<Fed>) -> Vec<Effect> {
+    fn on_feed(&mut self, first: FeedResult, feed: &mut mpsc::Receiver<FeedResult>) -> Vec<Effect> {
         let mut next = Some(first);
         let mut count = 0;
         while let Some(item) = next {
-            self.outside.failpoint("update");
+            self.host.failpoint("update");
             match item {
                 Ok(item) => self.app.apply(&item),
                 Err(error) => self.app.notify(error.to_string()),
@@ -301,7 +301,7 @@ impl Loop {
         self.app.take_effects()
     }
 
-    async fn carry_out(&mut self, effects: Vec<Effect>) -> io::Result<Option<TuiExit>> {
+    async fn execute(&mut self, effects: Vec<Effect>) -> io::Result<Option<TuiExit>> {
         for effect in effects {
             match effect {
                 Effect::Submit(op) => {
@@ -316,26 +316,28 @@ impl Loop {
                 }
                 Effect::EditInput => {
                     let text = self.app.input.text().to_owned();
-                    let edited = self.lent(move |outside| outside.edit(&text)).await?;
+                    let edited = self.with_terminal_released(move |host| host.edit(&text)).await?;
                     self.app.edited(edited);
                 }
                 Effect::EditPlan(plan) => {
-                    if let Err(reason) = self.lent(move |outside| outside.edit_plan(&plan)).await? {
+                    if let Err(reason) =
+                        self.with_terminal_released(move |host| host.edit_plan(&plan)).await?
+                    {
                         self.app.notify(reason);
                     }
                 }
                 Effect::Page(text) => {
-                    if let Err(reason) = self.lent(move |outside| outside.page(&text)).await? {
+                    if let Err(reason) = self.with_terminal_released(move |host| host.page(&text)).await? {
                         self.app.notify(reason);
                     }
                 }
-                Effect::WriteConfig => match self.aside(|outside| outside.write_config()).await? {
+                Effect::WriteConfig => match self.run_blocking(|host| host.write_config()).await? {
                     Ok(_) if self.app.welcome.is_some() => return Ok(Some(TuiExit::Reload)),
                     Ok(path) => self.app.notify(format!("wrote {path}: the next session uses it")),
                     Err(reason) => self.app.notify(reason),
                 },
                 Effect::Undo(run) => {
-                    let done = self.aside(move |outside| outside.undo(run.as_ref())).await?;
+                    let done = self.run_blocking(move |host| host.undo(run.as_ref())).await?;
                     self.app.notify(done.unwrap_or_else(|reason| reason));
                 }
                 Effect::Bell => {
@@ -344,7 +346,7 @@ impl Loop {
                     out.flush()?;
                 }
                 Effect::Suspend => self.suspend().await?,
-                Effect::Redraw => self.start_over()?,
+                Effect::Redraw => self.clear_and_redraw()?,
                 Effect::Leave(exit) => return Ok(Some(exit)),
             }
             self.dirty = true;
@@ -353,43 +355,43 @@ impl Loop {
     }
 
     /// Hands the terminal over to another program while it runs.
-    async fn lent<T: Send + 'static>(
+    async fn with_terminal_released<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
     ) -> io::Result<T> {
         self.keys.stop().await;
-        self.guard.lend();
-        let done = self.aside(work).await;
-        self.guard.retake()?;
-        self.keys = Keys::listen();
-        self.start_over()?;
+        self.guard.release();
+        let done = self.run_blocking(work).await;
+        self.guard.reacquire()?;
+        self.keys = KeyReader::listen();
+        self.clear_and_redraw()?;
         done
     }
 
     /// Runs blocking work on a separate thread.
-    async fn aside<T: Send + 'static>(
+    async fn run_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&dyn TuiHost) -> T + Send + 'static,
     ) -> io::Result<T> {
-        let outside = Arc::clone(&self.outside);
-        tokio::task::spawn_blocking(move || work(&*outside)).await.map_err(io::Error::other)
+        let host = Arc::clone(&self.host);
+        tokio::task::spawn_blocking(move || work(&*host)).await.map_err(io::Error::other)
     }
 
     /// Suspends the process as Ctrl+Z does, and restores the screen afterwards.
     async fn suspend(&mut self) -> io::Result<()> {
         self.keys.stop().await;
-        self.guard.lend();
+        self.guard.release();
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP)?;
-        self.guard.retake()?;
-        self.keys = Keys::listen();
-        self.start_over()
+        self.guard.reacquire()?;
+        self.keys = KeyReader::listen();
+        self.clear_and_redraw()
     }
 
     /// Clears the screen and redraws. The terminal is not queried, because its response would mix with the keys.
-    fn start_over(&mut self) -> io::Result<()> {
+    fn clear_and_redraw(&mut self) -> io::Result<()> {
         execute!(io::stdout(), Clear(ClearType::All))?;
         self.terminal = Terminal::new(CrosstermBackend::new(io::stdout()))?;
-        (self.drawn, self.answered, self.dirty) = (None, None, true);
+        (self.last_frame, self.last_key_frame, self.dirty) = (None, None, true);
         Ok(())
     }
 }

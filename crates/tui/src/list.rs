@@ -14,10 +14,10 @@ use std::collections::HashMap;
 const MOST_LINES: usize = 4_000;
 
 /// Identifies a list, as part of the cache key.
-pub type Space = u64;
+pub type ListId = u64;
 
 /// The items of a list.
-pub trait Items {
+pub trait ListItems {
     fn len(&self) -> usize;
 
     /// Changes whenever the item looks different at the same width. None lays it out for every frame.
@@ -32,7 +32,7 @@ pub trait Items {
     }
 }
 
-struct Held {
+struct CachedLayout {
     version: Option<u64>,
     width: usize,
     lines: Vec<Line>,
@@ -44,13 +44,13 @@ struct Held {
 /// The cache of layouts.
 #[derive(Default)]
 pub struct Layouts {
-    held: HashMap<(Space, usize), Held>,
+    cached: HashMap<(ListId, usize), CachedLayout>,
     frame: u64,
 }
 
 impl std::fmt::Debug for Layouts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Layouts").field("items", &self.held.len()).finish_non_exhaustive()
+        f.debug_struct("Layouts").field("items", &self.cached.len()).finish_non_exhaustive()
     }
 }
 
@@ -58,49 +58,50 @@ impl Layouts {
     /// Starts a new frame.
     pub fn begin(&mut self) {
         self.frame += 1;
-        let lines: usize = self.held.values().map(|held| held.lines.len()).sum();
+        let lines: usize = self.cached.values().map(|cached| cached.lines.len()).sum();
         if lines > MOST_LINES {
             let last = self.frame - 1;
-            self.held.retain(|_, held| held.frame >= last);
+            self.cached.retain(|_, cached| cached.frame >= last);
         }
     }
 
-    fn lines(&mut self, space: Space, items: &dyn Items, at: usize, width: usize) -> &[Line] {
+    fn lines(&mut self, list_id: ListId, items: &dyn ListItems, at: usize, width: usize) -> &[Line] {
         let frame = self.frame;
-        let fresh = || Held { version: None, width, lines: Vec::new(), settled: (0, 0), frame: 0 };
-        let held = self.held.entry((space, at)).or_insert_with(fresh);
+        let fresh = || CachedLayout { version: None, width, lines: Vec::new(), settled: (0, 0), frame: 0 };
+        let cached = self.cached.entry((list_id, at)).or_insert_with(fresh);
         if let Some((text, head)) = items.grows(at) {
-            if held.frame != frame {
-                held.grow(text, head, width);
+            if cached.frame != frame {
+                cached.grow(text, head, width);
             }
         } else {
             let version = items.version(at);
-            let stale =
-                held.width != width || held.version != version || (version.is_none() && held.frame != frame);
-            if stale || held.lines.is_empty() {
-                held.lines = items.layout(at, width);
-                held.version = version;
-                held.settled = (0, 0);
+            let stale = cached.width != width
+                || cached.version != version
+                || (version.is_none() && cached.frame != frame);
+            if stale || cached.lines.is_empty() {
+                cached.lines = items.layout(at, width);
+                cached.version = version;
+                cached.settled = (0, 0);
             }
         }
-        held.width = width;
-        held.frame = frame;
-        &held.lines
+        cached.width = width;
+        cached.frame = frame;
+        &cached.lines
     }
 }
 
-impl Held {
+impl CachedLayout {
     /// Lays out the new part of a growing text: only its last block can change.
     fn grow(&mut self, text: &str, head: Line, width: usize) {
-        let (done, laid) = self.settled;
+        let (done, wrapped) = self.settled;
         // Start over if nothing is laid out yet, or the width or the text changed.
-        if laid == 0 || self.width != width || done > text.len() {
+        if wrapped == 0 || self.width != width || done > text.len() {
             self.lines = vec![Line::default(), head];
             self.settled = (0, 2);
             self.version = None;
         }
         self.lines.truncate(self.settled.1);
-        while let Some(length) = text.get(self.settled.0..).and_then(markdown::settled) {
+        while let Some(length) = text.get(self.settled.0..).and_then(markdown::first_block_len) {
             let end = self.settled.0 + length;
             self.block(text.get(self.settled.0..end).unwrap_or_default(), width);
             self.settled = (end, self.lines.len());
@@ -163,26 +164,26 @@ impl Scroll {
 }
 
 /// Screen rows and the items in them.
-pub type Placed = Vec<(u16, usize)>;
+pub type RowItems = Vec<(u16, usize)>;
 
 /// Draws a list. Returns which item is in which row.
 pub fn draw(
     canvas: &mut Canvas<'_>,
     area: Rect,
-    space: Space,
-    items: &dyn Items,
+    list_id: ListId,
+    items: &dyn ListItems,
     scroll: &mut Scroll,
     layouts: &mut Layouts,
-) -> Placed {
+) -> RowItems {
     let mut placed = Vec::new();
     if area.height == 0 || area.width == 0 || items.len() == 0 {
         return placed;
     }
-    let view = View { space, items, width: area.width.into(), height: area.height.into() };
+    let view = Viewport { list_id, items, width: area.width.into(), height: area.height.into() };
     let (mut item, mut line) = view.settle(scroll, layouts);
     let mut y = area.top();
     while y < area.bottom() && item < items.len() {
-        let lines = layouts.lines(space, items, item, view.width);
+        let lines = layouts.lines(list_id, items, item, view.width);
         let marked = scroll.selected == Some(item);
         for shown in lines.iter().skip(line) {
             if y >= area.bottom() {
@@ -208,16 +209,16 @@ pub fn draw(
     placed
 }
 
-struct View<'a> {
-    space: Space,
-    items: &'a dyn Items,
+struct Viewport<'a> {
+    list_id: ListId,
+    items: &'a dyn ListItems,
     width: usize,
     height: usize,
 }
 
-impl View<'_> {
+impl Viewport<'_> {
     fn tall(&self, layouts: &mut Layouts, item: usize) -> usize {
-        layouts.lines(self.space, self.items, item, self.width).len()
+        layouts.lines(self.list_id, self.items, item, self.width).len()
     }
 
     /// Applies pending scrolling. Returns the first visible item and line.

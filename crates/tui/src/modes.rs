@@ -145,7 +145,7 @@ impl TuiModeState {
     /// Updates the state from the session.
     pub fn follow(&mut self, model: &SessionView) {
         self.interactive_mode = match model.kind {
-            Some(SessionKind::Chat) if !model.team.is_empty() => model.interlocutor.is_some(),
+            Some(SessionKind::Chat) if !model.team.is_empty() => model.chat_agent.is_some(),
             Some(SessionKind::Run | SessionKind::Workflow) => false,
             _ => self.interactive_mode,
         };

@@ -82,7 +82,7 @@ impl<'a> Canvas<'a> {
         let area = area.intersection(self.buffer.area);
         for y in area.top()..area.bottom() {
             for x in area.left()..area.right() {
-                self.halve_left(x, y);
+                self.clear_left_half(x, y);
                 if let Some(cell) = self.buffer.cell_mut(Position { x, y }) {
                     cell.reset();
                 }
@@ -152,7 +152,7 @@ impl<'a> Canvas<'a> {
                 continue;
             }
             let shown = if self.ascii && !safe.is_ascii() { ascii(&safe, wide.into()) } else { &*safe };
-            self.halve_left(at, y);
+            self.clear_left_half(at, y);
             if let Some(cell) = self.buffer.cell_mut(Position { x: at, y }) {
                 cell.set_symbol(shown).set_style(style);
             }
@@ -179,7 +179,7 @@ impl<'a> Canvas<'a> {
     }
 
     /// Replaces a wide character whose right half is about to be overwritten with a space.
-    fn halve_left(&mut self, x: u16, y: u16) {
+    fn clear_left_half(&mut self, x: u16, y: u16) {
         if x == 0 {
             return;
         }

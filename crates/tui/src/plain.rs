@@ -4,7 +4,7 @@
 
 use crate::app::{App, Effect, Modal};
 use crate::event_loop::{Signals, follow};
-use crate::outside::{TuiExit, TuiHost, TuiOptions};
+use crate::host::{TuiExit, TuiHost, TuiOptions};
 use althing_protocol::{Engine, Origin, Submission};
 use althing_text::sanitize;
 use althing_view::conversation::{Audience, ConversationLines, answer};
@@ -17,11 +17,11 @@ use tokio::sync::mpsc;
 pub(crate) async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,
-    outside: Arc<dyn TuiHost>,
+    host: Arc<dyn TuiHost>,
 ) -> io::Result<TuiExit> {
     let mut lines = ConversationLines::new(Audience::Person);
-    let (mut feed, pump) = follow(&engine, &outside);
-    let mut app = App::new(options, outside);
+    let (mut feed, pump) = follow(&engine, &host);
+    let mut app = App::new(options, host);
     let (sender, mut typed) = mpsc::unbounded_channel();
     // A separate thread, because reading from a terminal cannot be cancelled.
     std::thread::spawn(move || {
@@ -43,7 +43,7 @@ pub(crate) async fn run(
     let mut effects = app.take_effects();
     let mut live = true;
     let exit = loop {
-        if let Some(exit) = carry_out(&engine, &mut app, std::mem::take(&mut effects))? {
+        if let Some(exit) = execute(&engine, &mut app, std::mem::take(&mut effects))? {
             break exit;
         }
         tokio::select! {
@@ -109,7 +109,7 @@ fn take_line(app: &mut App, line: &str) -> io::Result<Vec<Effect>> {
     Ok(app.take_effects())
 }
 
-fn carry_out(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io::Result<Option<TuiExit>> {
+fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io::Result<Option<TuiExit>> {
     for effect in effects {
         match effect {
             Effect::Submit(op) => {
@@ -117,8 +117,8 @@ fn carry_out(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> i
                     print("The session has ended: nothing more can be asked of it.")?;
                 }
             }
-            Effect::Undo(run) => print(&app.outside.undo(run.as_ref()).unwrap_or_else(|reason| reason))?,
-            Effect::WriteConfig => print(&app.outside.write_config().unwrap_or_else(|reason| reason))?,
+            Effect::Undo(run) => print(&app.host.undo(run.as_ref()).unwrap_or_else(|reason| reason))?,
+            Effect::WriteConfig => print(&app.host.write_config().unwrap_or_else(|reason| reason))?,
             Effect::Leave(exit) => return Ok(Some(exit)),
             Effect::Copy(_)
             | Effect::EditInput

@@ -33,26 +33,26 @@ pub struct TerminalGuard {
 
 impl TerminalGuard {
     /// Takes over the terminal: raw mode, alternate screen, mouse capture, bracketed paste.
-    pub fn take() -> io::Result<Self> {
+    pub fn acquire() -> io::Result<Self> {
         HOOK.call_once(|| {
             let before = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |info| {
                 BROKEN.store(true, Ordering::SeqCst);
                 // Restore the terminal first, so that the message is readable.
-                give_back();
+                restore_terminal();
                 PANICKED.notify_one();
                 before(info);
             }));
         });
         let guard = Self { _private: () };
-        guard.retake()?;
+        guard.reacquire()?;
         Ok(guard)
     }
 
     /// Takes over the terminal again, unless a panic occurred meanwhile.
-    pub fn retake(&self) -> io::Result<()> {
+    pub fn reacquire(&self) -> io::Result<()> {
         if BROKEN.load(Ordering::SeqCst) {
-            return Err(broken());
+            return Err(panic_error());
         }
         TAKEN.store(true, Ordering::SeqCst);
         terminal::enable_raw_mode()?;
@@ -66,29 +66,29 @@ impl TerminalGuard {
     }
 
     /// Restores the terminal temporarily.
-    pub fn lend(&self) {
-        give_back();
+    pub fn release(&self) {
+        restore_terminal();
     }
 
     /// Whether we still own the terminal: a panic on any thread restores it.
-    pub fn is_taken(&self) -> bool {
+    pub fn is_owned(&self) -> bool {
         TAKEN.load(Ordering::SeqCst) && !BROKEN.load(Ordering::SeqCst)
     }
 }
 
 /// The error with which the screen ends after a panic.
-pub fn broken() -> io::Error {
+pub fn panic_error() -> io::Error {
     io::Error::other("a part of Althing failed; the session can be resumed")
 }
 
 impl Drop for TerminalGuard {
     fn drop(&mut self) {
-        give_back();
+        restore_terminal();
     }
 }
 
 /// Restores the terminal if we own it. Each step is tried, even if others fail.
-pub fn give_back() {
+pub fn restore_terminal() {
     if !TAKEN.swap(false, Ordering::SeqCst) {
         return;
     }

@@ -2,7 +2,7 @@
 //! how an input line answers a question.
 
 use crate::labels;
-use crate::session::{Body, Question, RunView, SessionView, TaskKind};
+use crate::session::{EntryBody, Question, RunView, SessionView, TaskKind};
 use althing_protocol::{Decision, InteractionId, InteractionKind, LaunchRun, Op, TaskId, TaskStatus};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,19 +60,19 @@ impl ConversationLines {
             lines.extend(self.entry(&entry.body, session));
         }
         self.entries = session.entries.len();
-        for run in session.runs.values().filter(|run| !run.errand) {
-            if self.is_news(&run.id, run.standing()) {
+        for run in session.runs.values().filter(|run| !run.is_subagent_run) {
+            if self.is_new_status(&run.id, run.status_label()) {
                 self.run(run, &mut lines);
             }
         }
         for task in session.tasks.iter().filter(|task| matches!(task.kind, TaskKind::Program { .. })) {
-            if self.is_news(&task.id, task.standing()) && task.status != TaskStatus::Pending {
+            if self.is_new_status(&task.id, task.status_label()) && task.status != TaskStatus::Pending {
                 let why = task.why.as_ref().filter(|_| task.status == TaskStatus::Failed);
                 let why = why.map(|why| format!(". {why}")).unwrap_or_default();
                 lines.push(ConversationLine::Progress(format!(
                     "Task {}: {}{why}",
                     task.name,
-                    task.standing()
+                    task.status_label()
                 )));
             }
         }
@@ -84,28 +84,30 @@ impl ConversationLines {
         lines
     }
 
-    fn is_news(&mut self, task: &TaskId, status: &'static str) -> bool {
+    fn is_new_status(&mut self, task: &TaskId, status: &'static str) -> bool {
         self.statuses.insert(task.clone(), status) != Some(status)
     }
 
-    fn entry(&self, body: &Body, session: &SessionView) -> Option<ConversationLine> {
+    fn entry(&self, body: &EntryBody, session: &SessionView) -> Option<ConversationLine> {
         let script = self.reader == Audience::Script;
         Some(match body {
-            Body::Agent { text } if script => ConversationLine::Reply(text.trim_end().to_owned()),
-            Body::Agent { text } => ConversationLine::Reply(format!("Althing: {text}")),
-            Body::Final(run) if script => {
+            EntryBody::Agent { text } if script => ConversationLine::Reply(text.trim_end().to_owned()),
+            EntryBody::Agent { text } => ConversationLine::Reply(format!("Althing: {text}")),
+            EntryBody::Final(run) if script => {
                 let answer = session.result(run)?.final_answer.as_ref()?;
                 ConversationLine::Reply(answer.trim_end().to_owned())
             }
-            Body::Notice { level, text } => {
+            EntryBody::Notice { level, text } => {
                 let line = format!("{}: {text}", labels::notice_level(*level));
                 ConversationLine::Notice(if script { line } else { capitalized(&line) })
             }
-            Body::Compacted { .. } if !script => {
+            EntryBody::Compacted { .. } if !script => {
                 ConversationLine::Progress("Note: the older conversation was summed up.".into())
             }
-            Body::User { text, .. } if !script => ConversationLine::Progress(format!("You: {text}")),
-            Body::Tool { name, .. } if !script => ConversationLine::Progress(format!("Althing uses {name}.")),
+            EntryBody::User { text, .. } if !script => ConversationLine::Progress(format!("You: {text}")),
+            EntryBody::Tool { name, .. } if !script => {
+                ConversationLine::Progress(format!("Althing uses {name}."))
+            }
             _ => return None,
         })
     }
@@ -114,7 +116,7 @@ impl ConversationLines {
         let task = run.task.lines().next().unwrap_or_default();
         let summary = run.result.as_ref().map(|result| format!("  {}", labels::run_summary(result)));
         let summary = summary.unwrap_or_default();
-        lines.push(ConversationLine::Progress(format!("Run: {task}  {}{summary}", run.standing())));
+        lines.push(ConversationLine::Progress(format!("Run: {task}  {}{summary}", run.status_label())));
         let Some(result) = run.result.as_ref().filter(|_| self.reader == Audience::Person) else { return };
         if let Some(answer) = &result.final_answer {
             lines.push(ConversationLine::Reply(format!("Final answer: {answer}")));

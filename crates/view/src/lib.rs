@@ -8,6 +8,6 @@ mod session;
 
 pub use lines::ProgressLines;
 pub use session::{
-    Body, Entry, Growing, MemberView, Moment, Question, RunView, SessionView, TaskKind, TaskView, What,
-    Worker,
+    ConversationEntry, EntryBody, MemberView, Question, RunView, SessionView, StreamingText, TaskKind,
+    TaskView, TimelineEntry, TimelineEvent, Worker,
 };

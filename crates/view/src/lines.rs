@@ -18,7 +18,7 @@ pub struct ProgressLines {
 
 impl Default for ProgressLines {
     fn default() -> Self {
-        Self { session: SessionView::brief() }
+        Self { session: SessionView::without_transcript() }
     }
 }
 
@@ -44,14 +44,14 @@ impl ProgressLines {
     pub fn describe(&mut self, item: &FeedItem) -> Option<(String, String)> {
         self.session.apply(item);
         let (who, what) = match item {
-            FeedItem::Event(event) => self.event(event),
-            FeedItem::Progress(progress) => self.passing(progress),
+            FeedItem::Event(event) => self.describe_event(event),
+            FeedItem::Progress(progress) => self.describe_progress(progress),
         }?;
         let short: String = what.chars().take(LINE_CHARS).collect();
         Some((sanitize::line(&who).into_owned(), sanitize::line(&short).into_owned()))
     }
 
-    fn event(&self, event: &Event) -> Option<(String, String)> {
+    fn describe_event(&self, event: &Event) -> Option<(String, String)> {
         let agent = event.task.as_ref().and_then(|task| self.session.worker(task)).map(|worker| worker.name);
         // Runs of a workflow are shown under their task names.
         let run = || match event.task.as_ref().and_then(|task| task.as_str().split_once('.')) {
@@ -93,7 +93,7 @@ impl ProgressLines {
         })
     }
 
-    fn passing(&self, progress: &Progress) -> Option<(String, String)> {
+    fn describe_progress(&self, progress: &Progress) -> Option<(String, String)> {
         match progress {
             Progress::Delta { task, kind: DeltaKind::Retry, text, .. } => {
                 Some((self.session.worker(task)?.name, text.clone()))

@@ -10,7 +10,7 @@ pub(crate) use request::{KNOWN, OPENROUTER, SENT};
 
 use crate::BuildError;
 use crate::providers::{Api, Provider};
-use crate::wire::{Wire, Words, address, headers, with_path};
+use crate::wire::{Wire, WireInfo, address, headers, with_path};
 use althing_protocol::{BackendConfig, ModelRequest};
 use read::ChatReader;
 use request::{Body, Dialect, Params};
@@ -18,8 +18,8 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use std::sync::{Mutex, PoisonError};
 
-static WORDS: Words =
-    Words { path: "/chat/completions", base: "/v1", api: "an OpenAI-compatible chat-completions API" };
+static INFO: WireInfo =
+    WireInfo { path: "/chat/completions", base: "/v1", api: "an OpenAI-compatible chat-completions API" };
 
 /// Azure's API version if the config names none: the last one that is not a preview.
 const AZURE_VERSION: &str = "2024-10-21";
@@ -39,7 +39,7 @@ impl Chat {
     ) -> Result<(Self, Url, HeaderMap), BuildError> {
         let url = match provider.api {
             Api::AzureChat => azure_url(config)?,
-            _ => with_path(address(config)?, WORDS.path),
+            _ => with_path(address(config)?, INFO.path),
         };
         let wire = Self {
             params: Params::new(&config.params, provider),
@@ -55,7 +55,7 @@ fn azure_url(config: &BackendConfig) -> Result<Url, BuildError> {
     let mut url = address(config)?;
     let path = url.path().trim_end_matches('/').to_owned();
     if path.ends_with("/openai/v1") || path.ends_with("/openai/v1/chat/completions") {
-        return Ok(with_path(url, WORDS.path));
+        return Ok(with_path(url, INFO.path));
     }
     if !path.contains("/deployments/") {
         let base = path.strip_suffix("/openai").unwrap_or(&path).to_owned();
@@ -66,14 +66,14 @@ fn azure_url(config: &BackendConfig) -> Result<Url, BuildError> {
         let version = config.params.get("api_version").and_then(serde_json::Value::as_str);
         url.query_pairs_mut().append_pair("api-version", version.unwrap_or(AZURE_VERSION));
     }
-    Ok(with_path(url, WORDS.path))
+    Ok(with_path(url, INFO.path))
 }
 
 impl Wire for Chat {
-    type Reader = ChatReader;
+    type StreamReader = ChatReader;
 
-    fn words(&self) -> &'static Words {
-        &WORDS
+    fn wire_info(&self) -> &'static WireInfo {
+        &INFO
     }
 
     fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {

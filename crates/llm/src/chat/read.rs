@@ -2,28 +2,28 @@
 
 use super::frame::{Choice, Frame, Piece, UsageFrame};
 use crate::calls::Fragment;
-use crate::draft::{Draft, Ended, Finish};
+use crate::draft::{Draft, FinishReason, StreamEnd};
 use crate::error::Failure;
-use crate::prices::Counted;
-use crate::refusal::in_stream;
-use crate::shortcut::Shortcut;
+use crate::fast_path::FastPath;
+use crate::prices::TokenCounts;
+use crate::refusal::stream_error;
 use crate::text::Text;
-use crate::wire::{Finished, Reader, unreadable};
+use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::DeltaSink;
 
 /// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
     draft: Draft,
-    shortcut: Shortcut,
+    fast_path: FastPath,
 }
 
-impl Reader for ChatReader {
+impl StreamReader for ChatReader {
     fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         if self.draft.done {
             return Ok(());
         }
-        if let Some(more) = self.shortcut.text(data) {
+        if let Some(more) = self.fast_path.text(data) {
             return self.draft.text(more, on_delta);
         }
         let data = data.trim_ascii();
@@ -36,7 +36,7 @@ impl Reader for ChatReader {
         }
         let frame: Frame<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
         if let Some(text) = only_text(&frame) {
-            self.shortcut.learn(data, text);
+            self.fast_path.learn(data, text);
         }
         self.frame(frame, on_delta)
     }
@@ -45,16 +45,16 @@ impl Reader for ChatReader {
         &self.draft
     }
 
-    fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure> {
         let (reply, counted) = self.draft.end(ended, input_estimate)?;
-        Ok(Finished { reply, counted, keepsake: None })
+        Ok(FinishedReply { reply, counted, provider_state: None })
     }
 }
 
 impl ChatReader {
     fn frame(&mut self, frame: Frame<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         if let Some(error) = frame.error {
-            return Err(in_stream(error.get()));
+            return Err(stream_error(error.get()));
         }
         if let Some(usage) = frame.usage {
             self.draft.counted = Some(counted(&usage));
@@ -68,10 +68,10 @@ impl ChatReader {
             }
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
                 self.draft.finish(match reason.as_str() {
-                    "length" => Finish::Length,
+                    "length" => FinishReason::Length,
                     // A reply cut off by a content filter is incomplete.
-                    "content_filter" => Finish::Withheld("content_filter".to_owned()),
-                    _ => Finish::Good,
+                    "content_filter" => FinishReason::Withheld("content_filter".to_owned()),
+                    _ => FinishReason::Good,
                 });
             }
         }
@@ -101,19 +101,19 @@ impl ChatReader {
     }
 }
 
-fn counted(usage: &UsageFrame) -> Counted {
+fn counted(usage: &UsageFrame) -> TokenCounts {
     let cached = usage
         .prompt_tokens_details
         .and_then(|details| details.cached_tokens)
         .or(usage.prompt_cache_hit_tokens)
         .or(usage.cached_tokens);
     let reasoning = usage.completion_tokens_details.and_then(|details| details.reasoning_tokens);
-    Counted {
+    TokenCounts {
         input: usage.prompt_tokens.unwrap_or(0),
         output: usage.completion_tokens.unwrap_or(0),
         cached: cached.unwrap_or(0),
         reasoning: reasoning.unwrap_or(0),
-        ..Counted::default()
+        ..TokenCounts::default()
     }
 }
 

@@ -60,7 +60,7 @@ const WEB_PLUGIN: &[&str] = &["engine", "max_results", "search_prompt"];
 const ONLY_WITH_TOOLS: &[&str] = &["parallel_tool_calls", "tool_choice"];
 
 /// Fields written by this module; `extra_body` cannot change them.
-const OURS: &[&str] = &["model", "messages", "tools", "stream", "stream_options", "n"];
+const RESERVED: &[&str] = &["model", "messages", "tools", "stream", "stream_options", "n"];
 
 /// How a provider differs from the default format, learned from its rejections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,7 +122,7 @@ impl Params {
         }
         insert_new(&mut sent, "verbosity", params.get("text").and_then(|text| text.get("verbosity")));
         if let Some(Value::Object(extra)) = params.get("extra_body") {
-            for (key, value) in extra.iter().filter(|(key, _)| !OURS.contains(&key.as_str())) {
+            for (key, value) in extra.iter().filter(|(key, _)| !RESERVED.contains(&key.as_str())) {
                 sent.insert(key.clone(), value.clone());
             }
         }

@@ -11,10 +11,10 @@ mod schema;
 pub(crate) use request::KNOWN;
 
 use crate::BuildError;
-use crate::keepsake::Keepsakes;
-use crate::params::LeftOut;
+use crate::params::UnsupportedFields;
+use crate::provider_state::ProviderStates;
 use crate::providers::Provider;
-use crate::wire::{Wire, Words, address, headers};
+use crate::wire::{Wire, WireInfo, address, headers};
 use althing_protocol::{BackendConfig, ModelRequest, Reply};
 use read::GeminiReader;
 use request::Params;
@@ -22,13 +22,13 @@ use reqwest::Url;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
 
-static WORDS: Words = Words { path: "/models/", base: "/v1beta", api: "a Gemini API" };
+static INFO: WireInfo = WireInfo { path: "/models/", base: "/v1beta", api: "a Gemini API" };
 
 /// The wire format with one agent's parameters.
 pub(crate) struct Gemini {
     params: Params,
-    kept: Keepsakes,
-    left_out: LeftOut,
+    states: ProviderStates,
+    unsupported: UnsupportedFields,
 }
 
 /// How Google words the rejection of a field that a request can omit.
@@ -44,8 +44,11 @@ impl Gemini {
         config: &BackendConfig,
         provider: &'static Provider,
     ) -> Result<(Self, Url, HeaderMap), BuildError> {
-        let wire =
-            Self { params: Params::new(config), kept: Keepsakes::default(), left_out: LeftOut::default() };
+        let wire = Self {
+            params: Params::new(config),
+            states: ProviderStates::default(),
+            unsupported: UnsupportedFields::default(),
+        };
         Ok((wire, url(config)?, headers(config, provider.key_header, &[])?))
     }
 }
@@ -64,15 +67,15 @@ fn url(config: &BackendConfig) -> Result<Url, BuildError> {
 }
 
 impl Wire for Gemini {
-    type Reader = GeminiReader;
+    type StreamReader = GeminiReader;
 
-    fn words(&self) -> &'static Words {
-        &WORDS
+    fn wire_info(&self) -> &'static WireInfo {
+        &INFO
     }
 
     fn body(&self, _model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
-        let mut body = self.params.body(request, &self.kept);
-        self.left_out.strip(&mut body);
+        let mut body = self.params.body(request, &self.states);
+        self.unsupported.strip(&mut body);
         serde_json::to_vec(&body)
     }
 
@@ -85,10 +88,10 @@ impl Wire for Gemini {
         let named = |(word, ways, _): &&(&str, &[&str], &'static str)| {
             said.contains(word) && ways.iter().any(|way| said.contains(way))
         };
-        REFUSALS.iter().filter(named).any(|(_, _, field)| self.left_out.leave_out(field))
+        REFUSALS.iter().filter(named).any(|(_, _, field)| self.unsupported.add(field))
     }
 
-    fn keep(&self, reply: &Reply, keepsake: Value) {
-        self.kept.keep(&reply.tool_calls, keepsake);
+    fn store_provider_state(&self, reply: &Reply, provider_state: Value) {
+        self.states.store(&reply.tool_calls, provider_state);
     }
 }

@@ -2,13 +2,13 @@
 //! they arrived with.
 
 use crate::calls::Fragment;
-use crate::draft::{Draft, Ended, Finish};
+use crate::draft::{Draft, FinishReason, StreamEnd};
 use crate::error::Failure;
 use crate::limits::EVENT_BYTES;
-use crate::prices::Counted;
-use crate::refusal::in_stream;
+use crate::prices::TokenCounts;
+use crate::refusal::stream_error;
 use crate::text::Text;
-use crate::wire::{Finished, Reader, unreadable};
+use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::DeltaSink;
 use serde::Deserialize;
 use serde_json::Value;
@@ -102,7 +102,7 @@ pub(crate) struct GeminiReader {
     bytes: usize,
 }
 
-impl Reader for GeminiReader {
+impl StreamReader for GeminiReader {
     fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         let data = data.trim_ascii();
         if data.is_empty() {
@@ -110,13 +110,13 @@ impl Reader for GeminiReader {
         }
         let frame: Frame<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
         if let Some(error) = frame.error {
-            return Err(in_stream(error.get()));
+            return Err(stream_error(error.get()));
         }
         if let Some(usage) = frame.usage_metadata {
             self.draft.counted = Some(counted(usage));
         }
         if let Some(reason) = frame.prompt_feedback.and_then(|feedback| feedback.block_reason) {
-            self.draft.finish(Finish::Withheld(format!("prompt blocked: {}", reason.as_str())));
+            self.draft.finish(FinishReason::Withheld(format!("prompt blocked: {}", reason.as_str())));
         }
         for candidate in frame.candidates.unwrap_or_default() {
             if candidate.index.unwrap_or(0) != 0 {
@@ -137,10 +137,10 @@ impl Reader for GeminiReader {
         &self.draft
     }
 
-    fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure> {
         let keep = self.calls > 0 && self.bytes <= EVENT_BYTES;
         let (reply, counted) = self.draft.end(ended, input_estimate)?;
-        Ok(Finished { reply, counted, keepsake: keep.then_some(Value::Array(self.parts)) })
+        Ok(FinishedReply { reply, counted, provider_state: keep.then_some(Value::Array(self.parts)) })
     }
 }
 
@@ -209,19 +209,19 @@ impl GeminiReader {
     }
 }
 
-fn finish(reason: &str) -> Finish {
+fn finish(reason: &str) -> FinishReason {
     match reason {
-        "STOP" | "FINISH_REASON_UNSPECIFIED" => Finish::Good,
-        "MAX_TOKENS" => Finish::Length,
+        "STOP" | "FINISH_REASON_UNSPECIFIED" => FinishReason::Good,
+        "MAX_TOKENS" => FinishReason::Length,
         "SAFETY" | "RECITATION" | "LANGUAGE" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII"
-        | "IMAGE_SAFETY" => Finish::Withheld(reason.to_owned()),
-        other => Finish::Garbled(other.to_owned()),
+        | "IMAGE_SAFETY" => FinishReason::Withheld(reason.to_owned()),
+        other => FinishReason::Garbled(other.to_owned()),
     }
 }
 
-fn counted(usage: UsageFrame) -> Counted {
+fn counted(usage: UsageFrame) -> TokenCounts {
     let thoughts = usage.thoughts.unwrap_or(0);
-    Counted {
+    TokenCounts {
         input: usage.prompt.unwrap_or(0) + usage.tools.unwrap_or(0),
         cached: usage.cached.unwrap_or(0),
         output: usage.candidates.unwrap_or(0) + thoughts,

@@ -2,8 +2,8 @@
 
 use super::schema;
 use crate::history::arguments_object;
-use crate::keepsake::Keepsakes;
 use crate::params::{Choice, Section, put};
+use crate::provider_state::ProviderStates;
 use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec};
 use serde_json::{Map, Value, json};
 use std::collections::HashMap;
@@ -53,7 +53,7 @@ const EFFORT_BUDGETS: &[(&str, i64)] = &[
 ];
 
 /// Fields written by this module; `extra_body` cannot change them.
-const OURS: &[&str] = &["contents", "systemInstruction", "tools"];
+const RESERVED: &[&str] = &["contents", "systemInstruction", "tools"];
 
 /// Google's placeholder for a thought signature that is no longer available.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
@@ -67,14 +67,15 @@ pub(crate) struct Params {
     hosted: Vec<Value>,
     /// Gemini 3 or later: signs its thoughts, has thinking levels instead of budgets, and accepts provider tools
     /// together with ours.
-    third: bool,
+    is_gen3: bool,
 }
 
 impl Params {
     /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Self {
         let section = Section(&config.params);
-        let third = major_version(config.model.as_deref().unwrap_or_default()).is_none_or(|major| major >= 3);
+        let is_gen3 =
+            major_version(config.model.as_deref().unwrap_or_default()).is_none_or(|major| major >= 3);
         let mut generation = Map::new();
         for (ours, theirs) in SENT {
             generation.extend(section.get(ours).map(|value| ((*theirs).to_owned(), value.clone())));
@@ -84,7 +85,7 @@ impl Params {
         };
         add("maxOutputTokens", section.output_limit().cloned());
         add("stopSequences", section.stops());
-        add("thinkingConfig", thinking(section, third));
+        add("thinkingConfig", thinking(section, is_gen3));
         if let Some((_, schema)) = section.reply_schema() {
             add("responseMimeType", Some(json!("application/json")));
             add("responseJsonSchema", Some(schema.clone()));
@@ -95,7 +96,7 @@ impl Params {
         if !generation.is_empty() {
             always.insert("generationConfig".to_owned(), Value::Object(generation));
         }
-        section.add_extra(&mut always, OURS);
+        section.add_extra(&mut always, RESERVED);
         let calling = section.tool_choice().map(|choice| match choice {
             Choice::Auto => json!({"mode": "AUTO"}),
             Choice::None => json!({"mode": "NONE"}),
@@ -109,16 +110,16 @@ impl Params {
         if section.is_on("enable_code_execution") {
             hosted.push(json!({"codeExecution": {}}));
         }
-        Self { always, calling, hosted, third }
+        Self { always, calling, hosted, is_gen3 }
     }
 
     /// The request body.
-    pub(crate) fn body(&self, request: &ModelRequest, kept: &Keepsakes) -> Map<String, Value> {
+    pub(crate) fn body(&self, request: &ModelRequest, states: &ProviderStates) -> Map<String, Value> {
         let mut body = self.always.clone();
         if !request.system.trim().is_empty() {
             body.insert("systemInstruction".to_owned(), json!({"parts": [{"text": &*request.system}]}));
         }
-        body.insert("contents".to_owned(), Value::Array(self.contents(request, kept)));
+        body.insert("contents".to_owned(), Value::Array(self.contents(request, states)));
         let mut tools = Vec::new();
         if !request.tools.is_empty() {
             let functions: Vec<Value> = request.tools.iter().map(function).collect();
@@ -126,7 +127,7 @@ impl Params {
         }
         // Before Gemini 3, provider tools and function declarations exclude each other, and the run needs ours.
         let both = !self.hosted.is_empty() && !request.tools.is_empty();
-        if !both || self.third {
+        if !both || self.is_gen3 {
             tools.extend(self.hosted.iter().cloned());
         }
         if !tools.is_empty() {
@@ -135,7 +136,7 @@ impl Params {
         let mut config = Map::new();
         let calling = self.calling.clone().filter(|_| !request.tools.is_empty());
         config.extend(calling.map(|calling| ("functionCallingConfig".to_owned(), calling)));
-        if both && self.third {
+        if both && self.is_gen3 {
             config.insert("includeServerSideToolInvocations".to_owned(), json!(true));
         }
         if !config.is_empty() {
@@ -145,7 +146,7 @@ impl Params {
     }
 
     /// The conversation in turns: consecutive messages of one side form one turn.
-    fn contents(&self, request: &ModelRequest, kept: &Keepsakes) -> Vec<Value> {
+    fn contents(&self, request: &ModelRequest, states: &ProviderStates) -> Vec<Value> {
         let mut names: HashMap<&str, &str> = HashMap::new();
         let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
         for message in &request.messages {
@@ -153,13 +154,13 @@ impl Params {
                 Message::User(text) => ("user", vec![json!({"text": text})]),
                 Message::Assistant { text, tool_calls } => {
                     names.extend(tool_calls.iter().map(|call| (call.id.as_str(), call.name.as_str())));
-                    ("model", self.model_parts(text, tool_calls, kept))
+                    ("model", self.model_parts(text, tool_calls, states))
                 }
                 Message::Tool { call, content, is_error } => {
                     let name = names.get(call.as_str()).copied().unwrap_or("unknown");
                     let key = if *is_error { "error" } else { "output" };
                     let mut response = json!({"name": name, "response": {key: content}});
-                    if let Some(id) = theirs(call) {
+                    if let Some(id) = provider_id(call) {
                         put(&mut response, "id", json!(id));
                     }
                     ("user", vec![json!({"functionResponse": response})])
@@ -174,8 +175,8 @@ impl Params {
         turns.into_iter().map(|(role, parts)| json!({"role": role, "parts": parts})).collect()
     }
 
-    fn model_parts(&self, text: &str, calls: &[ToolCall], kept: &Keepsakes) -> Vec<Value> {
-        if let Some(Value::Array(parts)) = kept.of(calls) {
+    fn model_parts(&self, text: &str, calls: &[ToolCall], states: &ProviderStates) -> Vec<Value> {
+        if let Some(Value::Array(parts)) = states.find(calls) {
             return parts;
         }
         let mut parts = Vec::new();
@@ -184,11 +185,11 @@ impl Params {
         }
         for (n, call) in calls.iter().enumerate() {
             let mut function = json!({"name": call.name, "args": arguments_object(&call.arguments)});
-            if let Some(id) = theirs(&call.id) {
+            if let Some(id) = provider_id(&call.id) {
                 put(&mut function, "id", json!(id));
             }
             let mut part = json!({"functionCall": function});
-            if self.third && n == 0 {
+            if self.is_gen3 && n == 0 {
                 put(&mut part, "thoughtSignature", json!(NO_SIGNATURE));
             }
             parts.push(part);
@@ -198,7 +199,7 @@ impl Params {
 }
 
 /// The id if it came from the provider. Ids that we assigned mean nothing to the provider.
-fn theirs(id: &str) -> Option<&str> {
+fn provider_id(id: &str) -> Option<&str> {
     (!id.starts_with(super::read::OUR_ID)).then_some(id)
 }
 
@@ -210,7 +211,7 @@ fn function(tool: &ToolSpec) -> Value {
     function
 }
 
-fn thinking(section: Section<'_>, third: bool) -> Option<Value> {
+fn thinking(section: Section<'_>, is_gen3: bool) -> Option<Value> {
     let effort = section.effort();
     let budget = section.thinking_budget();
     let off = section.get("enable_thinking").is_some_and(|value| *value == false);
@@ -221,7 +222,7 @@ fn thinking(section: Section<'_>, third: bool) -> Option<Value> {
     }
     let shown = summary != Some("none") && !off && effort != Some("none");
     let mut config = json!({"includeThoughts": shown});
-    if third && budget.is_none() {
+    if is_gen3 && budget.is_none() {
         let level = match (effort, off) {
             (_, true) | (Some("none" | "minimal"), _) => Some("MINIMAL"),
             (Some("low"), _) => Some("LOW"),
@@ -253,7 +254,7 @@ mod tests {
 
     #[test]
     fn each_generation_is_told_to_think_in_its_own_words() {
-        let say = |third, params: &Value| thinking(Section(params.as_object().unwrap()), third);
+        let say = |is_gen3, params: &Value| thinking(Section(params.as_object().unwrap()), is_gen3);
         let effort = json!({"reasoning": {"effort": "low"}});
         assert_eq!(say(true, &effort), Some(json!({"includeThoughts": true, "thinkingLevel": "LOW"})));
         assert_eq!(say(false, &effort), Some(json!({"includeThoughts": true, "thinkingBudget": 1024})));

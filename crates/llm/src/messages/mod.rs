@@ -11,10 +11,10 @@ mod request;
 pub(crate) use request::KNOWN;
 
 use crate::BuildError;
-use crate::keepsake::Keepsakes;
-use crate::params::{LeftOut, Section};
+use crate::params::{Section, UnsupportedFields};
+use crate::provider_state::ProviderStates;
 use crate::providers::Provider;
-use crate::wire::{Wire, Words, address, headers, with_path};
+use crate::wire::{Wire, WireInfo, address, headers, with_path};
 use althing_protocol::{BackendConfig, ModelRequest, Reply};
 use model::Thinking;
 use read::MessagesReader;
@@ -24,7 +24,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 use std::sync::{Mutex, PoisonError};
 
-static WORDS: Words = Words { path: "/v1/messages", base: ".com", api: "an Anthropic Messages API" };
+static INFO: WireInfo = WireInfo { path: "/v1/messages", base: ".com", api: "an Anthropic Messages API" };
 
 /// The API version that is requested.
 const VERSION: &str = "2023-06-01";
@@ -38,8 +38,8 @@ const OPTIONAL: &[&str] =
 /// The wire format with one agent's parameters.
 pub(crate) struct Messages {
     params: Params,
-    left_out: LeftOut,
-    kept: Keepsakes,
+    unsupported: UnsupportedFields,
+    states: ProviderStates,
     /// As configured, until a rejection shows what the model accepts.
     thinking: Mutex<Thinking>,
 }
@@ -52,10 +52,15 @@ impl Messages {
     ) -> Result<(Self, Url, HeaderMap), BuildError> {
         let params = Params::new(config)?;
         let thinking = Mutex::new(params.thinking);
-        let wire = Self { params, left_out: LeftOut::default(), kept: Keepsakes::default(), thinking };
+        let wire = Self {
+            params,
+            unsupported: UnsupportedFields::default(),
+            states: ProviderStates::default(),
+            thinking,
+        };
         let url = address(config)?;
         // `base_url` may or may not include the version.
-        let tail = if url.path().trim_end_matches('/').ends_with("/v1") { "/messages" } else { WORDS.path };
+        let tail = if url.path().trim_end_matches('/').ends_with("/v1") { "/messages" } else { INFO.path };
         let own = own_headers(Section(&config.params))?;
         Ok((wire, with_path(url, tail), headers(config, provider.key_header, &own)?))
     }
@@ -76,16 +81,16 @@ fn own_headers(section: Section<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, B
 }
 
 impl Wire for Messages {
-    type Reader = MessagesReader;
+    type StreamReader = MessagesReader;
 
-    fn words(&self) -> &'static Words {
-        &WORDS
+    fn wire_info(&self) -> &'static WireInfo {
+        &INFO
     }
 
     fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
         let thinking = *self.thinking.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut body = self.params.body(model, request, thinking, &self.kept);
-        self.left_out.strip(&mut body);
+        let mut body = self.params.body(model, request, thinking, &self.states);
+        self.unsupported.strip(&mut body);
         serde_json::to_vec(&body)
     }
 
@@ -99,10 +104,10 @@ impl Wire for Messages {
             *thinking = other;
             return true;
         }
-        self.left_out.learn(refusal, OPTIONAL)
+        self.unsupported.learn(refusal, OPTIONAL)
     }
 
-    fn keep(&self, reply: &Reply, keepsake: Value) {
-        self.kept.keep(&reply.tool_calls, keepsake);
+    fn store_provider_state(&self, reply: &Reply, provider_state: Value) {
+        self.states.store(&reply.tool_calls, provider_state);
     }
 }

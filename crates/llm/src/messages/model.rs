@@ -19,15 +19,15 @@ const EFFORT_BUDGETS: &[(&str, u64)] = &[
 /// The smallest budget that the API accepts.
 const LEAST_BUDGET: u64 = 1024;
 /// The default budget when thinking is enabled.
-const USUAL_BUDGET: u64 = 10_000;
+const DEFAULT_BUDGET: u64 = 10_000;
 /// The default output limit for models that could write more.
-const USUAL_OUTPUT: u64 = 32_000;
+const DEFAULT_OUTPUT: u64 = 32_000;
 
 /// How thinking is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinking {
     /// Omitted: the model's default.
-    Unsaid,
+    Unset,
     Off,
     /// As much as the model chooses. `shown` requests summaries, which newer models omit by default.
     Adaptive {
@@ -41,7 +41,7 @@ impl Thinking {
     /// The request field, if one is sent.
     pub(crate) fn field(self) -> Option<Value> {
         match self {
-            Self::Unsaid => None,
+            Self::Unset => None,
             Self::Off => Some(json!({"type": "disabled"})),
             Self::Adaptive { shown: false } => Some(json!({"type": "adaptive"})),
             Self::Adaptive { shown: true } => Some(json!({"type": "adaptive", "display": "summarized"})),
@@ -61,9 +61,11 @@ impl Thinking {
             && (said.contains("not supported") || said.contains("does not support"));
         match self {
             Self::Budget(_) if refused && said.contains("adaptive") => Some(Self::Adaptive { shown: true }),
-            Self::Adaptive { .. } if refused && said.contains("adaptive") => Some(Self::Budget(USUAL_BUDGET)),
-            Self::Off | Self::Budget(_) if refused => Some(Self::Unsaid),
-            Self::Unsaid | Self::Off | Self::Adaptive { .. } | Self::Budget(_) => None,
+            Self::Adaptive { .. } if refused && said.contains("adaptive") => {
+                Some(Self::Budget(DEFAULT_BUDGET))
+            }
+            Self::Off | Self::Budget(_) if refused => Some(Self::Unset),
+            Self::Unset | Self::Off | Self::Adaptive { .. } | Self::Budget(_) => None,
         }
     }
 }
@@ -77,7 +79,7 @@ pub(crate) struct Claude {
 
 impl Claude {
     /// Parses a name such as `claude-opus-4-5-20251101` or `claude-3-7-sonnet`.
-    pub(crate) fn named(name: &str) -> Self {
+    pub(crate) fn from_name(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let mut numbers = name
             .split(['-', '.', '@', '/', '_'])
@@ -92,16 +94,16 @@ impl Claude {
         self.version >= (4, 6)
     }
 
-    fn takes_budgets(self) -> bool {
+    fn accepts_budgets(self) -> bool {
         (3, 7) <= self.version && self.version < (4, 7)
     }
 
-    fn takes_effort(self) -> bool {
+    fn accepts_effort(self) -> bool {
         self.version >= if self.opus { (4, 5) } else { (4, 6) }
     }
 
     /// Whether it accepts `temperature`, `top_p` and `top_k`.
-    pub(crate) fn samples(self) -> bool {
+    pub(crate) fn accepts_sampling(self) -> bool {
         self.version < (4, 7)
     }
 
@@ -119,15 +121,15 @@ impl Claude {
     /// The default output limit, which must leave room after thinking.
     pub(crate) fn output_limit(self, thinking: Thinking) -> u64 {
         let wanted = match thinking {
-            Thinking::Budget(tokens) => USUAL_OUTPUT.max(tokens + 8192),
-            Thinking::Unsaid | Thinking::Off | Thinking::Adaptive { .. } => USUAL_OUTPUT,
+            Thinking::Budget(tokens) => DEFAULT_OUTPUT.max(tokens + 8192),
+            Thinking::Unset | Thinking::Off | Thinking::Adaptive { .. } => DEFAULT_OUTPUT,
         };
         wanted.min(self.longest_output())
     }
 
     /// The value of `output_config.effort`, if the model accepts one.
     pub(crate) fn effort(self, section: Section<'_>) -> Option<&'static str> {
-        if !self.takes_effort() {
+        if !self.accepts_effort() {
             return None;
         }
         match section.effort()? {
@@ -157,21 +159,21 @@ impl Claude {
         let budget = section.thinking_budget().and_then(|tokens| u64::try_from(tokens).ok());
         if switch == Some("disabled") || flag == Some(false) || effort == Some("none") || budget == Some(0) {
             // Older models do not think by default, so nothing needs to be sent.
-            return if self.version >= (5, 0) { Thinking::Off } else { Thinking::Unsaid };
+            return if self.version >= (5, 0) { Thinking::Off } else { Thinking::Unset };
         }
         if switch.is_none() && flag.is_none() && effort.is_none() && budget.is_none() {
-            return Thinking::Unsaid;
+            return Thinking::Unset;
         }
-        if self.is_adaptive() && (budget.is_none() || !self.takes_budgets()) {
+        if self.is_adaptive() && (budget.is_none() || !self.accepts_budgets()) {
             // Newer models omit their thoughts unless asked for summaries.
             return Thinking::Adaptive { shown: self.version >= (4, 7) };
         }
-        if !self.takes_budgets() {
-            return Thinking::Unsaid;
+        if !self.accepts_budgets() {
+            return Thinking::Unset;
         }
         let by_effort =
             EFFORT_BUDGETS.iter().find(|(word, _)| Some(*word) == effort).map(|(_, tokens)| *tokens);
-        Thinking::Budget(budget.or(by_effort).unwrap_or(USUAL_BUDGET).max(LEAST_BUDGET))
+        Thinking::Budget(budget.or(by_effort).unwrap_or(DEFAULT_BUDGET).max(LEAST_BUDGET))
     }
 }
 
@@ -185,7 +187,7 @@ mod tests {
     use super::*;
 
     fn thinking(model: &str, params: &Value) -> Thinking {
-        Claude::named(model).thinking(Section(params.as_object().unwrap()))
+        Claude::from_name(model).thinking(Section(params.as_object().unwrap()))
     }
 
     #[test]
@@ -199,7 +201,7 @@ mod tests {
             ("anthropic/claude-opus-4.6", (4, 6)),
             ("claude-mythos-preview", (u32::MAX, 0)),
         ] {
-            assert_eq!(Claude::named(name).version, version, "{name}");
+            assert_eq!(Claude::from_name(name).version, version, "{name}");
         }
     }
 
@@ -212,18 +214,18 @@ mod tests {
         assert_eq!(thinking("claude-opus-5", &effort), Thinking::Adaptive { shown: true });
         assert_eq!(thinking("claude-sonnet-4-6", &budget), Thinking::Budget(2000));
         assert_eq!(thinking("claude-opus-4-8", &budget), Thinking::Adaptive { shown: true });
-        assert_eq!(thinking("claude-3-5-haiku-latest", &effort), Thinking::Unsaid);
+        assert_eq!(thinking("claude-3-5-haiku-latest", &effort), Thinking::Unset);
         assert_eq!(thinking("claude-opus-5", &json!({"reasoning": {"effort": "none"}})), Thinking::Off);
-        assert_eq!(thinking("claude-opus-5", &json!({})), Thinking::Unsaid);
+        assert_eq!(thinking("claude-opus-5", &json!({})), Thinking::Unset);
         assert_eq!(thinking("claude-haiku-4-5", &json!({"thinking_budget": 5})), Thinking::Budget(1024));
     }
 
     #[test]
     fn the_output_limit_is_the_models_own_and_leaves_room_behind_the_thoughts() {
-        let limit = |name, thinking| Claude::named(name).output_limit(thinking);
-        assert_eq!(limit("claude-3-haiku-20240307", Thinking::Unsaid), 4096);
-        assert_eq!(limit("claude-3-5-sonnet-latest", Thinking::Unsaid), 8192);
-        assert_eq!(limit("claude-sonnet-4-5", Thinking::Unsaid), 32_000);
+        let limit = |name, thinking| Claude::from_name(name).output_limit(thinking);
+        assert_eq!(limit("claude-3-haiku-20240307", Thinking::Unset), 4096);
+        assert_eq!(limit("claude-3-5-sonnet-latest", Thinking::Unset), 8192);
+        assert_eq!(limit("claude-sonnet-4-5", Thinking::Unset), 32_000);
         assert_eq!(limit("claude-sonnet-4-5", Thinking::Budget(32_000)), 40_192);
     }
 
@@ -233,7 +235,7 @@ mod tests {
             "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\"";
         assert_eq!(Thinking::Budget(2000).learn(said), Some(Thinking::Adaptive { shown: true }));
         let said = "adaptive thinking is not supported on this model";
-        assert_eq!(Thinking::Adaptive { shown: true }.learn(said), Some(Thinking::Budget(USUAL_BUDGET)));
+        assert_eq!(Thinking::Adaptive { shown: true }.learn(said), Some(Thinking::Budget(DEFAULT_BUDGET)));
         assert_eq!(Thinking::Budget(2000).learn("max_tokens is too large"), None);
     }
 }

@@ -1,13 +1,13 @@
 //! Parses the events of a Messages stream. Unknown event types are ignored.
 
 use crate::calls::Fragment;
-use crate::draft::{Draft, Ended, Finish};
+use crate::draft::{Draft, FinishReason, StreamEnd};
 use crate::error::Failure;
-use crate::prices::Counted;
-use crate::refusal::in_stream;
-use crate::shortcut::Shortcut;
+use crate::fast_path::FastPath;
+use crate::prices::TokenCounts;
+use crate::refusal::stream_error;
 use crate::text::Text;
-use crate::wire::{Finished, Reader, unreadable};
+use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::DeltaSink;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -90,7 +90,7 @@ struct UsageFrame {
 
 /// A content block that is being streamed.
 #[derive(Debug)]
-enum Open {
+enum OpenBlock {
     /// Text and other blocks that need no state.
     Other,
     Thinking {
@@ -107,8 +107,8 @@ enum Open {
 #[derive(Debug, Default)]
 pub(crate) struct MessagesReader {
     draft: Draft,
-    shortcut: Shortcut,
-    open: Vec<(u32, Open)>,
+    fast_path: FastPath,
+    open: Vec<(u32, OpenBlock)>,
     /// Thoughts to send back.
     thoughts: Vec<Value>,
     /// Whether the provider ran its own tools between the thoughts; the thoughts cannot be sent back without those
@@ -117,12 +117,12 @@ pub(crate) struct MessagesReader {
     usage: UsageFrame,
 }
 
-impl Reader for MessagesReader {
+impl StreamReader for MessagesReader {
     fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         if self.draft.done {
             return Ok(());
         }
-        if let Some(more) = self.shortcut.text(data) {
+        if let Some(more) = self.fast_path.text(data) {
             return self.draft.text(more, on_delta);
         }
         let data = data.trim_ascii();
@@ -131,7 +131,7 @@ impl Reader for MessagesReader {
         }
         let event: Event<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
         if let Some(text) = only_text(&event) {
-            self.shortcut.learn(data, text);
+            self.fast_path.learn(data, text);
         }
         self.take(event, data, on_delta)
     }
@@ -140,10 +140,10 @@ impl Reader for MessagesReader {
         &self.draft
     }
 
-    fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure> {
         let keep = !self.thoughts.is_empty() && !self.hosted_tools;
         let (reply, counted) = self.draft.end(ended, input_estimate)?;
-        Ok(Finished { reply, counted, keepsake: keep.then_some(Value::Array(self.thoughts)) })
+        Ok(FinishedReply { reply, counted, provider_state: keep.then_some(Value::Array(self.thoughts)) })
     }
 }
 
@@ -172,8 +172,10 @@ impl MessagesReader {
                 let message: Whole<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
                 self.whole(&message, on_delta)?;
             }
-            _ if event.error.is_some() => return Err(in_stream(event.error.map_or("null", RawValue::get))),
-            "error" => return Err(in_stream("null")),
+            _ if event.error.is_some() => {
+                return Err(stream_error(event.error.map_or("null", RawValue::get)));
+            }
+            "error" => return Err(stream_error("null")),
             _ => {}
         }
         Ok(())
@@ -197,26 +199,26 @@ impl MessagesReader {
         let open = match block.kind.as_str() {
             "text" => {
                 self.draft.text(&text(&block.text), on_delta)?;
-                Open::Other
+                OpenBlock::Other
             }
             "thinking" => {
                 let thinking = text(&block.thinking);
                 self.draft.reasoning(&thinking, on_delta)?;
-                Open::Thinking { text: thinking, signature: text(&block.signature) }
+                OpenBlock::Thinking { text: thinking, signature: text(&block.signature) }
             }
             "redacted_thinking" => {
                 self.thoughts.push(json!({"type": "redacted_thinking", "data": text(&block.data)}));
-                Open::Other
+                OpenBlock::Other
             }
             "tool_use" => {
                 let (id, name) = (text(&block.id), text(&block.name));
                 let fragment = Fragment { index: Some(index), id: &id, name: &name, arguments: "" };
                 self.draft.call(fragment, on_delta)?;
-                Open::Call { input: block.input.map_or("", RawValue::get).to_owned(), began: false }
+                OpenBlock::Call { input: block.input.map_or("", RawValue::get).to_owned(), began: false }
             }
             _ => {
                 self.hosted_tools = true;
-                Open::Other
+                OpenBlock::Other
             }
         };
         self.open.retain(|(known, _)| *known != index);
@@ -230,15 +232,15 @@ impl MessagesReader {
         }
         let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
         match (open, piece) {
-            (Some(Open::Thinking { text, .. }), Piece { thinking: Some(more), .. }) => {
+            (Some(OpenBlock::Thinking { text, .. }), Piece { thinking: Some(more), .. }) => {
                 // The limit on reasoning bounds this copy as well.
                 self.draft.reasoning(more.as_str(), on_delta)?;
                 text.push_str(more.as_str());
             }
-            (Some(Open::Thinking { signature, .. }), Piece { signature: Some(more), .. }) => {
+            (Some(OpenBlock::Thinking { signature, .. }), Piece { signature: Some(more), .. }) => {
                 signature.push_str(more.as_str());
             }
-            (Some(Open::Call { began, .. }), Piece { partial_json: Some(more), .. }) => {
+            (Some(OpenBlock::Call { began, .. }), Piece { partial_json: Some(more), .. }) => {
                 *began |= !more.as_str().is_empty();
                 let arguments = more.as_str();
                 self.draft
@@ -252,15 +254,15 @@ impl MessagesReader {
     fn stop(&mut self, index: u32, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return Ok(()) };
         match self.open.swap_remove(at).1 {
-            Open::Thinking { text, signature } => {
+            OpenBlock::Thinking { text, signature } => {
                 self.thoughts.push(json!({"type": "thinking", "thinking": text, "signature": signature}));
             }
             // Some servers send the whole input when the block starts.
-            Open::Call { input, began: false } => {
+            OpenBlock::Call { input, began: false } => {
                 let fragment = Fragment { index: Some(index), arguments: &input, ..Fragment::default() };
                 self.draft.call(fragment, on_delta)?;
             }
-            Open::Call { .. } | Open::Other => {}
+            OpenBlock::Call { .. } | OpenBlock::Other => {}
         }
         Ok(())
     }
@@ -268,11 +270,11 @@ impl MessagesReader {
     fn finish(&mut self, reason: Option<&Text<'_>>) {
         let Some(reason) = reason.map(Text::as_str).filter(|reason| !reason.is_empty()) else { return };
         self.draft.finish(match reason {
-            "max_tokens" | "model_context_window_exceeded" => Finish::Length,
-            "refusal" => Finish::Withheld("refusal".to_owned()),
+            "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
+            "refusal" => FinishReason::Withheld("refusal".to_owned()),
             // The provider's own tools reached their limit; the text so far is the whole reply.
-            "pause_turn" => Finish::Garbled("pause_turn".to_owned()),
-            _ => Finish::Good,
+            "pause_turn" => FinishReason::Garbled("pause_turn".to_owned()),
+            _ => FinishReason::Good,
         });
     }
 
@@ -287,7 +289,7 @@ impl MessagesReader {
             all.output = new.output.or(all.output);
         }
         let (read, written) = (all.read.unwrap_or(0), all.written.unwrap_or(0));
-        self.draft.counted = Some(Counted {
+        self.draft.counted = Some(TokenCounts {
             input: all.fresh.unwrap_or(0) + read + written,
             cached: read,
             cache_written: written,

@@ -3,8 +3,8 @@
 use super::model::{Claude, Thinking};
 use crate::BuildError;
 use crate::history::arguments_object;
-use crate::keepsake::Keepsakes;
 use crate::params::{Choice, Section, put};
+use crate::provider_state::ProviderStates;
 use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -34,7 +34,7 @@ pub(crate) const KNOWN: &[&str] = &[
 ];
 
 /// Fields written by this module; `extra_body` cannot change them.
-const OURS: &[&str] = &["model", "messages", "system", "tools", "stream"];
+const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
 
 /// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
@@ -53,7 +53,7 @@ impl Params {
     /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Result<Self, BuildError> {
         let section = Section(&config.params);
-        let claude = Claude::named(config.model.as_deref().unwrap_or_default());
+        let claude = Claude::from_name(config.model.as_deref().unwrap_or_default());
         let thinking = claude.thinking(section);
         let limit = section.output_limit().and_then(Value::as_u64);
         if let (Thinking::Budget(budget), Some(limit)) = (thinking, limit)
@@ -76,10 +76,10 @@ impl Params {
             section.reply_schema().map(|(_, schema)| json!({"type": "json_schema", "schema": schema}));
         output.extend(format.map(|format| ("format".to_owned(), format)));
         add("output_config", (!output.is_empty()).then_some(Value::Object(output)));
-        section.add_extra(&mut always, OURS);
+        section.add_extra(&mut always, RESERVED);
         Ok(Self {
             always,
-            unless_thinking: if claude.samples() { sampling(section) } else { Map::new() },
+            unless_thinking: if claude.accepts_sampling() { sampling(section) } else { Map::new() },
             tool_choice: tool_choice(section),
             hosted: hosted(section),
             thinking,
@@ -92,10 +92,10 @@ impl Params {
         model: &str,
         request: &ModelRequest,
         thinking: Thinking,
-        kept: &Keepsakes,
+        states: &ProviderStates,
     ) -> Map<String, Value> {
         let thinking = match thinking {
-            Thinking::Budget(_) if must_open_with_lost_thoughts(request, kept) => Thinking::Unsaid,
+            Thinking::Budget(_) if must_open_with_lost_thoughts(request, states) => Thinking::Unset,
             thinking => thinking,
         };
         let mut body = Map::from_iter([("model".to_owned(), json!(model))]);
@@ -104,7 +104,7 @@ impl Params {
             let system = json!([{"type": "text", "text": &*request.system, "cache_control": cache_mark()}]);
             body.insert("system".to_owned(), system);
         }
-        body.insert("messages".to_owned(), Value::Array(messages(request, kept)));
+        body.insert("messages".to_owned(), Value::Array(messages(request, states)));
         let tools: Vec<Value> = request.tools.iter().map(tool).chain(self.hosted.iter().cloned()).collect();
         if !tools.is_empty() {
             body.insert("tools".to_owned(), Value::Array(tools));
@@ -182,12 +182,12 @@ fn tool(tool: &ToolSpec) -> Value {
 }
 
 /// The conversation in turns: consecutive messages of one side form one turn, with tool results before the user's text.
-fn messages(request: &ModelRequest, kept: &Keepsakes) -> Vec<Value> {
+fn messages(request: &ModelRequest, states: &ProviderStates) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
         let (role, blocks) = match message {
             Message::User(text) => ("user", text_block(text).into_iter().collect()),
-            Message::Assistant { text, tool_calls } => ("assistant", assistant(text, tool_calls, kept)),
+            Message::Assistant { text, tool_calls } => ("assistant", assistant(text, tool_calls, states)),
             Message::Tool { call, content, is_error } => {
                 let mut result =
                     json!({"type": "tool_result", "tool_use_id": fit_id(call), "content": content});
@@ -220,8 +220,8 @@ fn text_block(text: &str) -> Option<Value> {
     (!text.trim().is_empty()).then(|| json!({"type": "text", "text": text}))
 }
 
-fn assistant(text: &str, calls: &[ToolCall], kept: &Keepsakes) -> Vec<Value> {
-    let mut blocks = match kept.of(calls) {
+fn assistant(text: &str, calls: &[ToolCall], states: &ProviderStates) -> Vec<Value> {
+    let mut blocks = match states.find(calls) {
         Some(Value::Array(thoughts)) => thoughts,
         _ => Vec::new(),
     };
@@ -244,13 +244,15 @@ fn fit_id(id: &str) -> Cow<'_, str> {
 
 /// Whether the request answers tool calls whose thoughts are no longer available: with a thinking budget, the API
 /// requires them.
-fn must_open_with_lost_thoughts(request: &ModelRequest, kept: &Keepsakes) -> bool {
+fn must_open_with_lost_thoughts(request: &ModelRequest, states: &ProviderStates) -> bool {
     let mut answers_calls = false;
     for message in request.messages.iter().rev() {
         match message {
             Message::Tool { .. } => answers_calls = true,
             Message::User(_) => {}
-            Message::Assistant { tool_calls, .. } => return answers_calls && kept.of(tool_calls).is_none(),
+            Message::Assistant { tool_calls, .. } => {
+                return answers_calls && states.find(tool_calls).is_none();
+            }
         }
     }
     false

@@ -2,7 +2,7 @@
 //! that the task does not make.
 
 use super::LABEL;
-use super::scene::{Scene, Shown};
+use super::prompt_input::{PromptInput, ShownAnswer};
 use super::task::Task;
 use serde_json::json;
 use std::fmt::Write;
@@ -181,11 +181,11 @@ fn write_section(text: &mut String, title: &str, points: &[&str]) {
 }
 
 /// The agent's own answer, extended with points that only the others have.
-pub(super) fn refined(own: &Shown<'_>, scene: &Scene<'_>) -> String {
+pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &PromptInput<'_>) -> String {
     let mut text = labelled();
     text.push_str(unlabelled(own.text));
     text.push_str("\n\nAdded after reading the other answers:\n");
-    let added = missing_points(own, scene);
+    let added = missing_points(own, prompt_input);
     if added.is_empty() {
         text.push_str("- nothing was missing; the points above stand\n");
     }
@@ -197,11 +197,11 @@ pub(super) fn refined(own: &Shown<'_>, scene: &Scene<'_>) -> String {
 }
 
 /// The final answer: the presenter's own or the best one, with points from the others.
-pub(super) fn presentation(scene: &Scene<'_>) -> Option<String> {
-    let base = scene.own.or_else(|| best(scene))?;
+pub(super) fn presentation(prompt_input: &PromptInput<'_>) -> Option<String> {
+    let base = prompt_input.own.or_else(|| best(prompt_input))?;
     let mut text = labelled();
     text.push_str(unlabelled(base.text));
-    let more: Vec<&str> = missing_points(&base, scene)
+    let more: Vec<&str> = missing_points(&base, prompt_input)
         .into_iter()
         .filter(|point| !base.text.contains(*point))
         .take(3)
@@ -217,14 +217,15 @@ pub(super) fn presentation(scene: &Scene<'_>) -> Option<String> {
 }
 
 /// The answer to vote for: the most revised, then the longest, then the first.
-pub(super) fn best<'a>(scene: &Scene<'a>) -> Option<Shown<'a>> {
-    let key = |shown: &Shown<'_>| (shown.version, shown.text.lines().count(), std::cmp::Reverse(shown.agent));
-    scene.answers.iter().max_by_key(|shown| key(shown)).copied()
+pub(super) fn best<'a>(prompt_input: &PromptInput<'a>) -> Option<ShownAnswer<'a>> {
+    let key =
+        |shown: &ShownAnswer<'_>| (shown.version, shown.text.lines().count(), std::cmp::Reverse(shown.agent));
+    prompt_input.answers.iter().max_by_key(|shown| key(shown)).copied()
 }
 
 /// The first points of each other answer that this one lacks.
-fn missing_points<'a>(own: &Shown<'_>, scene: &Scene<'a>) -> Vec<&'a str> {
-    let others = scene.answers.iter().filter(|shown| shown.agent != own.agent);
+fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &PromptInput<'a>) -> Vec<&'a str> {
+    let others = prompt_input.answers.iter().filter(|shown| shown.agent != own.agent);
     let points = others.flat_map(|shown| {
         let points = shown.text.lines().filter_map(|line| line.strip_prefix("- "));
         points.filter(|point| !own.text.contains(*point)).take(2)

@@ -3,19 +3,19 @@
 //! It plays every role of a run from the request alone, so that the whole product can be tried and tested anywhere. The
 //! same request always gets the same reply. The first line of every text for people says that it is not an AI.
 
-mod act;
 mod compose;
-mod scene;
+mod decide;
+mod prompt_input;
 mod task;
 
 use crate::BuildError;
 use crate::limits::whole_number;
-use act::Act;
 use althing_protocol::{
     Backend, BackendConfig, BackendError, BackendInfo, BoxFuture, Delta, DeltaSink, Message, ModelRequest,
     Reply, ToolCall, Usage,
 };
 use althing_text::estimate_tokens;
+use decide::Action;
 use std::time::Duration;
 
 /// The config's `backend.type` for it.
@@ -42,9 +42,9 @@ impl OfflineBackend {
     }
 
     async fn run(&self, request: &ModelRequest, on_delta: DeltaSink<'_>) -> Reply {
-        let (text, tool) = match act::decide(&self.info.model, request) {
-            Act::Say(text) => (text, None),
-            Act::Call { remark, tool, arguments } => (remark, Some((tool, arguments.to_string()))),
+        let (text, tool) = match decide::decide(&self.info.model, request) {
+            Action::Say(text) => (text, None),
+            Action::Call { remark, tool, arguments } => (remark, Some((tool, arguments.to_string()))),
         };
         for chunk in chunks(&text) {
             on_delta(Delta::Text(chunk));

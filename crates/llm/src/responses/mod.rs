@@ -9,16 +9,16 @@ mod request;
 pub(crate) use request::KNOWN;
 
 use crate::BuildError;
-use crate::params::LeftOut;
+use crate::params::UnsupportedFields;
 use crate::providers::Provider;
-use crate::wire::{Wire, Words, address, headers, with_path};
+use crate::wire::{Wire, WireInfo, address, headers, with_path};
 use althing_protocol::{BackendConfig, ModelRequest};
 use read::ResponsesReader;
 use request::Params;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 
-static WORDS: Words = Words { path: "/responses", base: "/v1", api: "an OpenAI Responses API" };
+static INFO: WireInfo = WireInfo { path: "/responses", base: "/v1", api: "an OpenAI Responses API" };
 
 /// Fields that not every model accepts and that a request can omit.
 const OPTIONAL: &[&str] = &[
@@ -35,7 +35,7 @@ const OPTIONAL: &[&str] = &[
 /// The wire format with one agent's parameters.
 pub(crate) struct Responses {
     params: Params,
-    left_out: LeftOut,
+    unsupported: UnsupportedFields,
 }
 
 impl Responses {
@@ -44,22 +44,22 @@ impl Responses {
         config: &BackendConfig,
         provider: &'static Provider,
     ) -> Result<(Self, Url, HeaderMap), BuildError> {
-        let wire = Self { params: Params::new(config), left_out: LeftOut::default() };
-        let url = with_path(address(config)?, WORDS.path);
+        let wire = Self { params: Params::new(config), unsupported: UnsupportedFields::default() };
+        let url = with_path(address(config)?, INFO.path);
         Ok((wire, url, headers(config, provider.key_header, &[])?))
     }
 }
 
 impl Wire for Responses {
-    type Reader = ResponsesReader;
+    type StreamReader = ResponsesReader;
 
-    fn words(&self) -> &'static Words {
-        &WORDS
+    fn wire_info(&self) -> &'static WireInfo {
+        &INFO
     }
 
     fn body(&self, model: &str, request: &ModelRequest) -> serde_json::Result<Vec<u8>> {
         let mut body = self.params.body(model, request);
-        self.left_out.strip(&mut body);
+        self.unsupported.strip(&mut body);
         serde_json::to_vec(&body)
     }
 
@@ -68,6 +68,6 @@ impl Wire for Responses {
     }
 
     fn learn(&self, refusal: &str) -> bool {
-        self.left_out.learn(refusal, OPTIONAL)
+        self.unsupported.learn(refusal, OPTIONAL)
     }
 }

@@ -1,12 +1,12 @@
 //! Parses the events of a Responses stream. Unknown event types are ignored.
 
 use crate::calls::Fragment;
-use crate::draft::{Draft, Ended, Finish};
+use crate::draft::{Draft, FinishReason, StreamEnd};
 use crate::error::Failure;
-use crate::prices::Counted;
-use crate::refusal::in_stream;
+use crate::prices::TokenCounts;
+use crate::refusal::stream_error;
 use crate::text::Text;
-use crate::wire::{Finished, Reader, unreadable};
+use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::DeltaSink;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -112,7 +112,7 @@ pub(crate) struct ResponsesReader {
     begun: HashSet<u32>,
 }
 
-impl Reader for ResponsesReader {
+impl StreamReader for ResponsesReader {
     fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         let data = data.trim_ascii();
         if self.draft.done || data.is_empty() {
@@ -135,9 +135,9 @@ impl Reader for ResponsesReader {
         &self.draft
     }
 
-    fn end(self, ended: Ended, input_estimate: u64) -> Result<Finished, Failure> {
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure> {
         let (reply, counted) = self.draft.end(ended, input_estimate)?;
-        Ok(Finished { reply, counted, keepsake: None })
+        Ok(FinishedReply { reply, counted, provider_state: None })
     }
 }
 
@@ -158,7 +158,7 @@ impl ResponsesReader {
                 self.draft.reasoning("\n\n", on_delta)
             }
             "response.output_item.added" => match event.item {
-                Some(raw) if kind_of(raw)? == Some(ItemIs::Call) => {
+                Some(raw) if kind_of(raw)? == Some(ItemType::Call) => {
                     self.call(index, &parsed(raw)?, false, on_delta)
                 }
                 _ => Ok(()),
@@ -173,12 +173,12 @@ impl ResponsesReader {
             "response.completed" | "response.incomplete" | "response.failed" | "response.cancelled" => {
                 match event.response {
                     Some(response) => self.ended(&response, on_delta),
-                    None => Err(in_stream(event.error.map_or("null", RawValue::get))),
+                    None => Err(stream_error(event.error.map_or("null", RawValue::get))),
                 }
             }
             // The error's fields are in the event itself or, from some servers, in a nested object.
-            "error" if event.error.is_none() => Err(in_stream(&String::from_utf8_lossy(data))),
-            "error" | "" => event.error.map_or(Ok(()), |error| Err(in_stream(error.get()))),
+            "error" if event.error.is_none() => Err(stream_error(&String::from_utf8_lossy(data))),
+            "error" | "" => event.error.map_or(Ok(()), |error| Err(stream_error(error.get()))),
             _ => Ok(()),
         }
     }
@@ -208,9 +208,9 @@ impl ResponsesReader {
         let Some(kind) = kind_of(raw)?.filter(|_| self.begun.insert(index)) else { return Ok(()) };
         let item: Item<'_> = parsed(raw)?;
         match kind {
-            ItemIs::Call => self.call(index, &item, true, on_delta),
-            ItemIs::Message => self.draft.text(item.content.as_ref().map_or("", Text::as_str), on_delta),
-            ItemIs::Reasoning => {
+            ItemType::Call => self.call(index, &item, true, on_delta),
+            ItemType::Message => self.draft.text(item.content.as_ref().map_or("", Text::as_str), on_delta),
+            ItemType::Reasoning => {
                 self.draft.reasoning(item.summary.as_ref().map_or("", Text::as_str), on_delta)
             }
         }
@@ -220,16 +220,16 @@ impl ResponsesReader {
         self.draft.counted = response.usage.map(counted).or(self.draft.counted);
         let status = response.status.as_ref().map_or("", Text::as_str);
         if status == "failed" || status == "cancelled" || response.error.is_some() {
-            return Err(in_stream(response.error.map_or("null", RawValue::get)));
+            return Err(stream_error(response.error.map_or("null", RawValue::get)));
         }
         for (index, item) in response.output.iter().flatten().enumerate() {
             self.item(u32::try_from(index).unwrap_or(u32::MAX), item, on_delta)?;
         }
         let reason = response.incomplete_details.as_ref().and_then(|details| details.reason.as_ref());
         self.draft.finish(match (status, reason.map(Text::as_str)) {
-            (_, Some("content_filter")) => Finish::Withheld("content_filter".to_owned()),
-            ("incomplete", _) => Finish::Length,
-            _ => Finish::Good,
+            (_, Some("content_filter")) => FinishReason::Withheld("content_filter".to_owned()),
+            ("incomplete", _) => FinishReason::Length,
+            _ => FinishReason::Good,
         });
         self.draft.done = true;
         Ok(())
@@ -238,18 +238,18 @@ impl ResponsesReader {
 
 /// The item types that make up a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ItemIs {
+enum ItemType {
     Call,
     Message,
     Reasoning,
 }
 
-fn kind_of(raw: &RawValue) -> Result<Option<ItemIs>, Failure> {
+fn kind_of(raw: &RawValue) -> Result<Option<ItemType>, Failure> {
     let ItemKind { kind } = parsed(raw)?;
     Ok(match kind.as_ref().map_or("", Text::as_str) {
-        "function_call" => Some(ItemIs::Call),
-        "message" => Some(ItemIs::Message),
-        "reasoning" => Some(ItemIs::Reasoning),
+        "function_call" => Some(ItemType::Call),
+        "message" => Some(ItemType::Message),
+        "reasoning" => Some(ItemType::Reasoning),
         _ => None,
     })
 }
@@ -262,8 +262,8 @@ fn text(raw: Option<&RawValue>) -> Result<Text<'_>, Failure> {
     raw.map_or(Ok(Text(Cow::Borrowed(""))), parsed)
 }
 
-fn counted(usage: UsageFrame) -> Counted {
-    Counted {
+fn counted(usage: UsageFrame) -> TokenCounts {
+    TokenCounts {
         input: usage.input_tokens.unwrap_or(0),
         output: usage.output_tokens.unwrap_or(0),
         cached: usage.input_tokens_details.and_then(|details| details.cached_tokens).unwrap_or(0),

@@ -45,7 +45,7 @@ const SENT: &[&str] = &[
 ];
 
 /// Fields written by this module; `extra_body` cannot change them.
-const OURS: &[&str] = &["model", "instructions", "input", "tools", "stream"];
+const RESERVED: &[&str] = &["model", "instructions", "input", "tools", "stream"];
 
 /// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
@@ -83,7 +83,7 @@ impl Params {
         with_tools.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));
         let parallel = section.get("parallel_tool_calls").cloned();
         with_tools.extend(parallel.map(|value| ("parallel_tool_calls".to_owned(), value)));
-        section.add_extra(&mut always, OURS);
+        section.add_extra(&mut always, RESERVED);
         Self { always, with_tools, hosted: hosted(section), system_in_input: config.kind == "grok" }
     }
 

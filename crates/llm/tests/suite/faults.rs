@@ -41,7 +41,7 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
 }
 
 /// All tables run concurrently on few processors; with more at once, slow cases would be mistaken for silence.
-static PLACES: Semaphore = Semaphore::const_new(64);
+static SLOTS: Semaphore = Semaphore::const_new(64);
 
 /// Runs all cases, a few at a time, and returns all failures.
 async fn complaints(
@@ -55,8 +55,8 @@ async fn complaints(
         let http = http.clone();
         running.spawn(async move {
             // Nearly all cases only wait; an endless stream keeps a processor busy.
-            let places = if case.fault == Fault::EndlessStream { 20 } else { 1 };
-            let _places = PLACES.acquire_many(places).await;
+            let slots = if case.fault == Fault::EndlessStream { 20 } else { 1 };
+            let _places = SLOTS.acquire_many(slots).await;
             let (called, requests) = run(kind, case, always, http).await;
             judge(case, &called, requests)
                 .err()

@@ -21,7 +21,7 @@ use tokio_rustls::rustls::{ServerConfig, crypto};
 const CHILD: &str = "suite::network::one_call_in_a_process_of_its_own";
 
 /// What the child reports to its parent, between other output lines.
-fn told(outcome: &str) -> String {
+fn reported(outcome: &str) -> String {
     format!("<<{outcome}>>")
 }
 
@@ -33,7 +33,7 @@ async fn one_call_in_a_process_of_its_own() {
     let section = config(&url, json!({"max_retries": 0, "connect_timeout_seconds": 5}));
     let called = call(&*backend(&section, &http, &PriceTable::default()).unwrap(), &request("hi")).await;
     let outcome = called.result.map_or_else(|error| error.to_string(), |reply| reply.text);
-    println!("{}", told(&outcome));
+    println!("{}", reported(&outcome));
 }
 
 /// Makes the call with these variables and no other proxy variables.

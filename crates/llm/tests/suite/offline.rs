@@ -44,11 +44,11 @@ fn task(task: &str) -> String {
 }
 
 /// The answers as member `member_index` sees them: its own last.
-fn shown(answers: &[(usize, usize, String)], seat: usize, mark: &str) -> String {
-    let own = answers.iter().filter(|(agent, ..)| *agent == seat);
+fn shown(answers: &[(usize, usize, String)], member_index: usize, mark: &str) -> String {
+    let own = answers.iter().filter(|(agent, ..)| *agent == member_index);
     let listed: String = answers
         .iter()
-        .filter(|(agent, ..)| *agent != seat)
+        .filter(|(agent, ..)| *agent != member_index)
         .chain(own)
         .map(|(agent, version, text)| {
             format!("<agent{agent}.{version}>\n{text}\n<end of agent{agent}.{version}>\n")
@@ -67,12 +67,12 @@ fn argument(called: &Called, tool: &str, name: &str) -> Option<String> {
 async fn three_agents_answer_differently_one_refines_once_and_all_vote_for_the_same() {
     let agents = ["offline-a", "offline-b", "offline-c"].map(agent);
     let mut answers = Vec::new();
-    for (seat, agent) in agents.iter().enumerate() {
+    for (member_index, agent) in agents.iter().enumerate() {
         let called = call(&**agent, &asked(task(TASK), vec![new_answer()])).await;
         let content = argument(&called, "new_answer", "content").unwrap();
         assert!(content.starts_with(LABEL), "{content}");
         assert!(content.contains("cache HTTP responses"), "{content}");
-        answers.push((seat + 1, 1, content));
+        answers.push((member_index + 1, 1, content));
     }
     assert!(answers[0].2 != answers[1].2 && answers[1].2 != answers[2].2 && answers[0].2 != answers[2].2);
     let tools = || vec![new_answer(), vote(&["agent1", "agent2", "agent3"])];
@@ -81,13 +81,14 @@ async fn three_agents_answer_differently_one_refines_once_and_all_vote_for_the_s
         rounds += 1;
         assert!(rounds <= 3, "it goes on for ever");
         let (before, mut targets) = (answers.clone(), Vec::new());
-        for (seat, agent) in agents.iter().enumerate() {
-            let called = call(&**agent, &asked(shown(&before, seat + 1, "CURRENT ANSWERS"), tools())).await;
+        for (member_index, agent) in agents.iter().enumerate() {
+            let called =
+                call(&**agent, &asked(shown(&before, member_index + 1, "CURRENT ANSWERS"), tools())).await;
             match argument(&called, "new_answer", "content") {
                 Some(content) => {
                     assert_eq!(content.matches(LABEL).count(), 1, "{content}");
-                    assert!(content != answers[seat].2);
-                    answers[seat] = (seat + 1, answers[seat].1 + 1, content);
+                    assert!(content != answers[member_index].2);
+                    answers[member_index] = (member_index + 1, answers[member_index].1 + 1, content);
                 }
                 None => targets.extend(argument(&called, "vote", "agent_id")),
             }

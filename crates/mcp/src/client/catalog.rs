@@ -1,13 +1,13 @@
 //! All tools of an agent's servers by the names they are offered under, and the lookup from a name to its tool.
 
 use super::names;
-use super::shelf::{ServerTool, ToolInfo};
+use super::tool_set::{ServerTool, ToolInfo};
 use althing_protocol::ToolSpec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A tool and the server it belongs to.
-pub(crate) struct Entry {
+pub(crate) struct CatalogEntry {
     /// Index into the agent's servers.
     pub(crate) server: usize,
     pub(crate) spec: ToolSpec,
@@ -17,7 +17,7 @@ pub(crate) struct Entry {
 /// The tools offered at one time.
 #[derive(Default)]
 pub(crate) struct Catalog {
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<CatalogEntry>,
     by_name: HashMap<String, usize>,
 }
 
@@ -40,18 +40,18 @@ impl Catalog {
         catalog
     }
 
-    pub(crate) fn find(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn find(&self, name: &str) -> Option<&CatalogEntry> {
         self.by_name.get(name).and_then(|index| self.entries.get(*index))
     }
 }
 
-fn entry(server: usize, server_name: &str, tool: &ServerTool, offered: String) -> Entry {
+fn entry(server: usize, server_name: &str, tool: &ServerTool, offered: String) -> CatalogEntry {
     let description = if tool.description.is_empty() {
         format!("Tool of the MCP server {server_name}.")
     } else {
         tool.description.clone()
     };
-    Entry {
+    CatalogEntry {
         server,
         spec: ToolSpec { name: offered.clone(), description, parameters: tool.parameters.clone() },
         info: ToolInfo {

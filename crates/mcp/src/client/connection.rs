@@ -1,15 +1,15 @@
 //! One connection to one server: its calls, and how it ended. It never restarts the server; `server` decides that.
 
-use super::fate::Fate;
-use super::handshake::{self, Client, Open};
+use super::exit_reason::ExitReason;
+use super::handshake::{self, Client, OpenConnection};
 use super::host::Shared;
 use super::limits;
 use super::listing::{self, Refresher};
 use super::log::ServerLog;
 use super::notice::{NoticeKind, StartError};
-use super::shelf::Shelf;
 use super::spec::ServerSpec;
-use super::supervise::Supervised;
+use super::supervise::SupervisedProcess;
+use super::tool_set::ServerToolSet;
 use althing_text::truncate_chars;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, CancelledNotification, CancelledNotificationParam, ClientRequest,
@@ -30,14 +30,14 @@ pub(crate) struct Connection {
     /// Ends the connection when dropped; taken out to close it in order.
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
     /// The process of a stdio server.
-    process: Option<Supervised>,
-    fate: Arc<Fate>,
+    process: Option<SupervisedProcess>,
+    exit_reason: Arc<ExitReason>,
     log: Arc<ServerLog>,
     /// Lists the tools again when they change.
     refresher: AbortHandle,
     since: Instant,
     /// Whether the end of the connection has been reported.
-    told: AtomicBool,
+    end_reported: AtomicBool,
 }
 
 impl Connection {
@@ -45,49 +45,55 @@ impl Connection {
     pub(crate) async fn start(
         shared: &Arc<Shared>,
         spec: &Arc<ServerSpec>,
-        shelf: &Arc<Shelf>,
+        tool_set: &Arc<ServerToolSet>,
     ) -> Result<Self, StartError> {
         let log = ServerLog::new(&spec.name, shared.options.stderr.clone());
-        match timeout(spec.start_timeout, Self::start_with(shared, spec, shelf, &log)).await {
+        match timeout(spec.start_timeout, Self::start_with(shared, spec, tool_set, &log)).await {
             Ok(started) => started,
-            Err(_) => Err(StartError::Timeout { limit: spec.start_timeout, said: log.last() }),
+            Err(_) => Err(StartError::Timeout { limit: spec.start_timeout, stderr_tail: log.last() }),
         }
     }
 
     async fn start_with(
         shared: &Arc<Shared>,
         spec: &Arc<ServerSpec>,
-        shelf: &Arc<Shelf>,
+        tool_set: &Arc<ServerToolSet>,
         log: &Arc<ServerLog>,
     ) -> Result<Self, StartError> {
         let changed = Arc::new(Notify::new());
-        let Open { service, process, fate, left_out } = handshake::open(shared, spec, log, &changed).await?;
+        let OpenConnection { service, process, exit_reason, skipped_tools } =
+            handshake::open(shared, spec, log, &changed).await?;
         let peer = service.peer().clone();
-        let (tools, notices) = match listing::list(&peer, spec, &left_out).await {
+        let (tools, notices) = match listing::list(&peer, spec, &skipped_tools).await {
             Ok(listed) => listed,
             Err(_) if peer.is_transport_closed() => {
-                let how = handshake::ending(&fate, process.as_ref()).await;
-                return Err(StartError::Ended { how, said: log.last() });
+                let how = handshake::ending(&exit_reason, process.as_ref()).await;
+                return Err(StartError::Ended { how, stderr_tail: log.last() });
             }
             Err(reason) => return Err(StartError::ListTools { reason }),
         };
-        shelf.replace(tools);
+        tool_set.replace(tools);
         let say = {
             let (shared, server) = (shared.clone(), spec.name.clone());
             move |kind: NoticeKind| shared.notice(&server, kind)
         };
         notices.into_iter().for_each(&say);
-        let refresher =
-            Refresher { peer: peer.clone(), spec: spec.clone(), shelf: shelf.clone(), left_out, changed };
+        let refresher = Refresher {
+            peer: peer.clone(),
+            spec: spec.clone(),
+            tool_set: tool_set.clone(),
+            skipped_tools,
+            changed,
+        };
         Ok(Self {
             peer,
             service: Mutex::new(Some(service)),
             process,
-            fate,
+            exit_reason,
             log: log.clone(),
             refresher: tokio::spawn(refresher.run(say)).abort_handle(),
             since: Instant::now(),
-            told: AtomicBool::new(false),
+            end_reported: AtomicBool::new(false),
         })
     }
 
@@ -98,13 +104,13 @@ impl Connection {
 
     /// Whether a failed exchange means that the server is gone. True for a pipe; a single HTTP request may fail on its
     /// own.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_gone_on_failure(&self) -> bool {
         self.process.is_some() || !self.is_up()
     }
 
     /// Why an exchange failed on a connection that is still open, if known.
-    pub(crate) fn take_trouble(&self) -> Option<String> {
-        self.fate.take()
+    pub(crate) fn take_failure(&self) -> Option<String> {
+        self.exit_reason.take()
     }
 
     /// Time since it was started.
@@ -137,24 +143,24 @@ impl Connection {
             .with_max_total_timeout(total.max(silence));
         let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let handle = self.peer.send_request_with_option(request, options).await?;
-        let mut unanswered = Unanswered { call: Some((self.peer.clone(), handle.id.clone())) };
+        let mut cancel_on_drop = CancelOnDrop { call: Some((self.peer.clone(), handle.id.clone())) };
         let answer = handle.await_response().await;
-        unanswered.call = None;
+        cancel_on_drop.call = None;
         answer
     }
 
     /// How the connection ended, phrased to follow the server's name. Waits briefly until this is known.
     pub(crate) async fn ending(&self) -> String {
-        handshake::ending(&self.fate, self.process.as_ref()).await
+        handshake::ending(&self.exit_reason, self.process.as_ref()).await
     }
 
-    pub(crate) fn last_said(&self) -> Vec<String> {
+    pub(crate) fn stderr_tail(&self) -> Vec<String> {
         self.log.last()
     }
 
     /// Marks the end as reported. True for the first caller only, so that the end is reported once.
-    pub(crate) fn is_first_to_tell(&self) -> bool {
-        !self.told.swap(true, Ordering::Relaxed)
+    pub(crate) fn mark_end_reported(&self) -> bool {
+        !self.end_reported.swap(true, Ordering::Relaxed)
     }
 
     /// Closes the connection and waits until the server has ended, each step within the grace period.
@@ -177,11 +183,11 @@ impl Drop for Connection {
 }
 
 /// Cancels a call at the server when dropped before the response arrives.
-struct Unanswered {
+struct CancelOnDrop {
     call: Option<(Peer<RoleClient>, RequestId)>,
 }
 
-impl Drop for Unanswered {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         let (Some((peer, id)), Ok(runtime)) = (self.call.take(), tokio::runtime::Handle::try_current())
         else {

@@ -4,18 +4,18 @@
 //! of them exit or hang when they receive `server/discover` first. A server that answers `initialize` with an error
 //! gets a fresh connection and `server/discover`.
 
-use super::admit::LeftOut;
-use super::fate::Fate;
+use super::bounded_http::BoundedHttp;
+use super::exit_reason::ExitReason;
 use super::host::Shared;
 use super::http;
 use super::limits;
 use super::log::ServerLog;
 use super::notice::{StartError, quote};
-use super::post::BoundedHttp;
+use super::sanitize::SkippedTools;
 use super::spawn::SpawnRequest;
 use super::spec::{ServerSpec, ServerTransport};
 use super::stdio::StdioTransport;
-use super::supervise::Supervised;
+use super::supervise::SupervisedProcess;
 use althing_protocol::{Secret, is_passed_to_programs};
 use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, ProtocolVersion};
 use rmcp::service::{ClientInitializeError, ClientLifecycleMode, NotificationContext, RunningService};
@@ -31,12 +31,12 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// A connection after the handshake.
-pub(crate) struct Open {
+pub(crate) struct OpenConnection {
     pub(crate) service: RunningService<RoleClient, Client>,
     /// The process of a stdio server.
-    pub(crate) process: Option<Supervised>,
-    pub(crate) fate: Arc<Fate>,
-    pub(crate) left_out: Arc<LeftOut>,
+    pub(crate) process: Option<SupervisedProcess>,
+    pub(crate) exit_reason: Arc<ExitReason>,
+    pub(crate) skipped_tools: Arc<SkippedTools>,
 }
 
 /// Our side of the connection. It offers servers no capabilities: no sampling, no roots, no elicitation.
@@ -58,13 +58,13 @@ impl ClientHandler for Client {
 }
 
 /// Why an attempt failed.
-enum Refusal {
+enum HandshakeFailure {
     /// The server answered with an error; it may support only `server/discover`.
     Answered(StartError),
     Failed(StartError),
 }
 
-impl From<StartError> for Refusal {
+impl From<StartError> for HandshakeFailure {
     fn from(error: StartError) -> Self {
         Self::Failed(error)
     }
@@ -76,12 +76,12 @@ pub(crate) async fn open(
     spec: &ServerSpec,
     log: &Arc<ServerLog>,
     changed: &Arc<Notify>,
-) -> Result<Open, StartError> {
+) -> Result<OpenConnection, StartError> {
     let discover = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::LATEST] };
     match attempt(shared, spec, log, changed, ClientLifecycleMode::Initialize).await {
         Ok(open) => Ok(open),
-        Err(Refusal::Failed(error)) => Err(error),
-        Err(Refusal::Answered(error)) => {
+        Err(HandshakeFailure::Failed(error)) => Err(error),
+        Err(HandshakeFailure::Answered(error)) => {
             attempt(shared, spec, log, changed, discover).await.map_err(|_| error)
         }
     }
@@ -93,18 +93,18 @@ async fn attempt(
     log: &Arc<ServerLog>,
     changed: &Arc<Notify>,
     mode: ClientLifecycleMode,
-) -> Result<Open, Refusal> {
+) -> Result<OpenConnection, HandshakeFailure> {
     let client = Client { changed: changed.clone() };
     match &spec.transport {
         ServerTransport::Stdio { command, args, env, cwd } => {
-            let launch = launch(shared, command, args, env, cwd.as_ref());
-            stdio(shared, &launch, log, client, mode).await
+            let request = spawn_request(shared, command, args, env, cwd.as_ref());
+            open_stdio(shared, &request, log, client, mode).await
         }
-        ServerTransport::Http { url, headers } => over_http(shared, url, headers, client, mode).await,
+        ServerTransport::Http { url, headers } => open_http(shared, url, headers, client, mode).await,
     }
 }
 
-fn launch(
+fn spawn_request(
     shared: &Shared,
     command: &str,
     args: &[String],
@@ -121,39 +121,39 @@ fn launch(
     SpawnRequest { program: command.to_owned(), args: args.to_vec(), env, cwd: cwd.cloned() }
 }
 
-async fn stdio(
+async fn open_stdio(
     shared: &Shared,
-    launch: &SpawnRequest,
+    request: &SpawnRequest,
     log: &Arc<ServerLog>,
     client: Client,
     mode: ClientLifecycleMode,
-) -> Result<Open, Refusal> {
-    let child = shared.options.spawner.spawn(launch).await.map_err(|error| not_run(launch, &error))?;
-    let life = CancellationToken::new();
-    let (fate, left_out) = (Arc::<Fate>::default(), Arc::<LeftOut>::default());
+) -> Result<OpenConnection, HandshakeFailure> {
+    let child = shared.options.spawner.spawn(request).await.map_err(|error| spawn_error(request, &error))?;
+    let shutdown = CancellationToken::new();
+    let (exit_reason, skipped_tools) = (Arc::<ExitReason>::default(), Arc::<SkippedTools>::default());
     let grace = shared.options.grace;
-    let process = Supervised::start(child.process, life.clone(), grace);
+    let process = SupervisedProcess::start(child.process, shutdown.clone(), grace);
     // Shutdown has three steps of one grace period each; wait one more.
-    tokio::spawn(log.clone().drain(child.stderr, life.clone(), grace * 4));
-    let notes = (fate.clone(), log.clone(), left_out.clone());
-    let transport = StdioTransport::new(child.stdin, child.stdout, life, notes);
+    tokio::spawn(log.clone().drain(child.stderr, shutdown.clone(), grace * 4));
+    let notes = (exit_reason.clone(), log.clone(), skipped_tools.clone());
+    let transport = StdioTransport::new(child.stdin, child.stdout, shutdown, notes);
     match client.serve_with_lifecycle(transport, mode).await {
-        Ok(service) => Ok(Open { service, process: Some(process), fate, left_out }),
+        Ok(service) => Ok(OpenConnection { service, process: Some(process), exit_reason, skipped_tools }),
         Err(ClientInitializeError::JsonRpcError(error)) => {
             let reason = quote(&format!("error {}: {}", error.code.0, error.message));
-            Err(Refusal::Answered(StartError::Handshake { reason }))
+            Err(HandshakeFailure::Answered(StartError::Handshake { reason }))
         }
         Err(ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. }) => {
-            let how = ending(&fate, Some(&process)).await;
-            Err(StartError::Ended { how, said: log.last() }.into())
+            let how = ending(&exit_reason, Some(&process)).await;
+            Err(StartError::Ended { how, stderr_tail: log.last() }.into())
         }
         Err(error) => Err(StartError::Handshake { reason: quote(&error.to_string()) }.into()),
     }
 }
 
-fn not_run(launch: &SpawnRequest, error: &io::Error) -> StartError {
-    let program = quote(&launch.program);
-    let cwd_is_there = launch.cwd.as_ref().is_none_or(|cwd| cwd.is_dir());
+fn spawn_error(request: &SpawnRequest, error: &io::Error) -> StartError {
+    let program = quote(&request.program);
+    let cwd_is_there = request.cwd.as_ref().is_none_or(|cwd| cwd.is_dir());
     if error.kind() == io::ErrorKind::NotFound && cwd_is_there {
         StartError::NotFound { program }
     } else {
@@ -162,31 +162,39 @@ fn not_run(launch: &SpawnRequest, error: &io::Error) -> StartError {
     }
 }
 
-async fn over_http(
+async fn open_http(
     shared: &Shared,
     url: &str,
     headers: &[(String, Secret)],
     client: Client,
     mode: ClientLifecycleMode,
-) -> Result<Open, Refusal> {
+) -> Result<OpenConnection, HandshakeFailure> {
     let url = http::address(url)?;
     let origin = http::origin(&url);
-    let (fate, left_out) = (Arc::<Fate>::default(), Arc::<LeftOut>::default());
-    let http_client = BoundedHttp { client: shared.http()?, left_out: left_out.clone(), fate: fate.clone() };
+    let (exit_reason, skipped_tools) = (Arc::<ExitReason>::default(), Arc::<SkippedTools>::default());
+    let http_client = BoundedHttp {
+        client: shared.http()?,
+        skipped_tools: skipped_tools.clone(),
+        exit_reason: exit_reason.clone(),
+    };
     let config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
         .custom_headers(http::headers(headers)?)
         .max_sse_event_size(limits::FRAME);
     let transport = StreamableHttpClientTransport::with_client(http_client, config);
     match client.serve_with_lifecycle(transport, mode).await {
-        Ok(service) => Ok(Open { service, process: None, fate, left_out }),
+        Ok(service) => Ok(OpenConnection { service, process: None, exit_reason, skipped_tools }),
         Err(error) if error.is_authorization_required() => Err(StartError::Unauthorized { origin }.into()),
         Err(ClientInitializeError::JsonRpcError(error)) => {
             let reason = quote(&format!("error {}: {}", error.code.0, error.message));
-            Err(Refusal::Answered(StartError::Handshake { reason }))
+            Err(HandshakeFailure::Answered(StartError::Handshake { reason }))
         }
         Err(ClientInitializeError::TransportError { error, .. }) => {
             let told = StartError::Http { origin, reason: http::causes(error.error.as_ref()) };
-            Err(if is_client_error(error.error.as_ref()) { Refusal::Answered(told) } else { told.into() })
+            Err(if is_client_error(error.error.as_ref()) {
+                HandshakeFailure::Answered(told)
+            } else {
+                told.into()
+            })
         }
         Err(error) => Err(StartError::Http { origin, reason: http::causes(&error) }.into()),
     }
@@ -201,12 +209,12 @@ fn is_client_error(error: &(dyn std::error::Error + 'static)) -> bool {
 }
 
 /// How a connection ended, phrased to follow the server's name.
-pub(crate) async fn ending(fate: &Fate, process: Option<&Supervised>) -> String {
-    if let Some(how) = fate.known() {
+pub(crate) async fn ending(exit_reason: &ExitReason, process: Option<&SupervisedProcess>) -> String {
+    if let Some(how) = exit_reason.get() {
         return how;
     }
     if let Some(process) = process
-        && let Ok(how) = timeout(limits::FATE, process.ended()).await
+        && let Ok(how) = timeout(limits::EXIT_STATUS_WAIT, process.ended()).await
     {
         return how;
     }

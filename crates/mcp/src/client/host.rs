@@ -7,10 +7,10 @@ use super::http;
 use super::limits;
 use super::notice::{NoticeKind, ServerNotice, StartError, quote};
 use super::options::ClientOptions;
-use super::output::Output;
+use super::output::ResultStore;
 use super::server::Server;
-use super::shelf::ToolInfo;
 use super::spec::ServerSpec;
+use super::tool_set::ToolInfo;
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use futures_util::future::join_all;
 use rmcp::model::JsonObject;
@@ -69,7 +69,7 @@ pub struct ServerState {
 pub struct McpServers {
     shared: Arc<Shared>,
     servers: Vec<Server>,
-    output: Output,
+    output: ResultStore,
     /// Counts changes to any server's tools.
     changes: Arc<AtomicU64>,
     /// The catalog, and the change count it was built at.
@@ -79,7 +79,7 @@ pub struct McpServers {
 impl McpServers {
     /// Starts all servers in parallel. A server that does not start within its limit is left out, with a notice.
     pub async fn start(specs: Vec<ServerSpec>, options: ClientOptions) -> Self {
-        let output = Output::new(options.output_dir.clone(), options.masks.clone());
+        let output = ResultStore::new(options.output_dir.clone(), options.masks.clone());
         let shared = Arc::new(Shared { options, notices: Mutex::default(), http: OnceLock::new() });
         let changes = Arc::new(AtomicU64::new(0));
         let mut names = HashSet::new();
@@ -114,7 +114,7 @@ impl McpServers {
                 name: server.spec.name.clone(),
                 up: connection.as_ref().is_some_and(|connection| connection.is_up()),
                 protocol: connection.as_ref().and_then(|connection| connection.protocol()),
-                tools: server.shelf.tools().len(),
+                tools: server.tool_set.tools().len(),
                 instructions: connection.and_then(|connection| connection.instructions()),
             }
         };
@@ -135,8 +135,11 @@ impl McpServers {
         let changes = self.changes.load(Ordering::Acquire);
         let mut cached = self.catalog.lock().unwrap_or_else(PoisonError::into_inner);
         if cached.0 != changes {
-            let tools: Vec<_> =
-                self.servers.iter().map(|server| (server.spec.name.as_str(), server.shelf.tools())).collect();
+            let tools: Vec<_> = self
+                .servers
+                .iter()
+                .map(|server| (server.spec.name.as_str(), server.tool_set.tools()))
+                .collect();
             *cached = (changes, Arc::new(Catalog::new(&tools)));
         }
         cached.1.clone()
@@ -148,14 +151,14 @@ impl McpServers {
             .find(&call.name)
             .and_then(|entry| self.servers.get(entry.server).map(|server| (server, entry)));
         let Some((server, entry)) = found else {
-            return told(format!("there is no tool {} (any more)", quote(&call.name)));
+            return failed_outcome(format!("there is no tool {} (any more)", quote(&call.name)));
         };
         let arguments = match arguments(&call.arguments) {
             Ok(arguments) => arguments,
-            Err(reason) => return told(reason),
+            Err(reason) => return failed_outcome(reason),
         };
         let rendered = server.call(&entry.info.tool, arguments).await;
-        let content = self.output.fit(rendered.text, &entry.info.name).await;
+        let content = self.output.shorten(rendered.text, &entry.info.name).await;
         ToolOutcome { content, is_error: rendered.is_error }
     }
 }
@@ -170,7 +173,7 @@ impl ToolHost for McpServers {
     }
 }
 
-fn told(reason: String) -> ToolOutcome {
+fn failed_outcome(reason: String) -> ToolOutcome {
     ToolOutcome { content: reason, is_error: true }
 }
 

@@ -16,7 +16,7 @@ pub(crate) const REFRESH_PAUSE: Duration = Duration::from_millis(250);
 /// Grace period for each shutdown step: stdin closed, then TERM, then KILL.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for the exit status of a server whose output has ended.
-pub(crate) const FATE: Duration = Duration::from_secs(1);
+pub(crate) const EXIT_STATUS_WAIT: Duration = Duration::from_secs(1);
 /// How often a dead server is restarted.
 pub(crate) const RESTARTS: u32 = 3;
 /// The wait before the second restart; it doubles with each further restart.

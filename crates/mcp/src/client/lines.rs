@@ -5,13 +5,13 @@ use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 /// One line without its line ending.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum RawLine {
     Whole(Vec<u8>),
     /// The beginning of a line that exceeds the limit. The rest follows unless [`LineReader::skip`] is called.
     Cut(Vec<u8>),
 }
 
-pub(crate) struct Lines<R> {
+pub(crate) struct LineReader<R> {
     reader: BufReader<R>,
     /// The bytes of the next line read so far. Stored in `self` so that dropping the future loses nothing.
     partial: Vec<u8>,
@@ -19,7 +19,7 @@ pub(crate) struct Lines<R> {
     skipping: bool,
 }
 
-impl<R: AsyncRead + Unpin> Lines<R> {
+impl<R: AsyncRead + Unpin> LineReader<R> {
     pub(crate) fn new(reader: R, limit: usize) -> Self {
         Self { reader: BufReader::new(reader), partial: Vec::new(), limit, skipping: false }
     }
@@ -30,7 +30,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
     }
 
     /// The next line; None at the end of the stream. An unterminated last line counts as a line.
-    pub(crate) async fn next(&mut self) -> io::Result<Option<Line>> {
+    pub(crate) async fn next(&mut self) -> io::Result<Option<RawLine>> {
         loop {
             if self.reader.buffer().is_empty() {
                 // A flooding stream is always ready, so yield to let other tasks run between its reads.
@@ -39,7 +39,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
             let chunk = self.reader.fill_buf().await?;
             if chunk.is_empty() {
                 let rest = std::mem::take(&mut self.partial);
-                return Ok((!rest.is_empty()).then_some(Line::Whole(rest)));
+                return Ok((!rest.is_empty()).then_some(RawLine::Whole(rest)));
             }
             let end = chunk.iter().position(|byte| *byte == b'\n');
             let piece = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
@@ -48,7 +48,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 if piece.len() > room {
                     self.partial.extend_from_slice(piece.get(..room).unwrap_or_default());
                     self.reader.consume(room);
-                    return Ok(Some(Line::Cut(std::mem::take(&mut self.partial))));
+                    return Ok(Some(RawLine::Cut(std::mem::take(&mut self.partial))));
                 }
                 self.partial.extend_from_slice(piece);
             }
@@ -62,7 +62,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
                 if line.last() == Some(&b'\r') {
                     line.pop();
                 }
-                return Ok(Some(Line::Whole(line)));
+                return Ok(Some(RawLine::Whole(line)));
             }
         }
     }
@@ -93,11 +93,11 @@ mod tests {
         }
     }
 
-    async fn all(text: &[u8], limit: usize) -> Vec<Line> {
-        let mut lines = Lines::new(text, limit);
+    async fn all(text: &[u8], limit: usize) -> Vec<RawLine> {
+        let mut lines = LineReader::new(text, limit);
         let mut out = Vec::new();
         while let Some(line) = lines.next().await.unwrap() {
-            if matches!(line, Line::Cut(_)) {
+            if matches!(line, RawLine::Cut(_)) {
                 lines.skip();
             }
             out.push(line);
@@ -105,8 +105,8 @@ mod tests {
         out
     }
 
-    fn whole(text: &str) -> Line {
-        Line::Whole(text.as_bytes().to_vec())
+    fn whole(text: &str) -> RawLine {
+        RawLine::Whole(text.as_bytes().to_vec())
     }
 
     #[tokio::test]
@@ -117,7 +117,7 @@ mod tests {
     #[tokio::test]
     async fn a_flood_lets_other_tasks_run_between_its_reads() {
         let reads = AtomicUsize::new(0);
-        let mut lines = Lines::new(Flood { reads: &reads }, 10);
+        let mut lines = LineReader::new(Flood { reads: &reads }, 10);
         lines.skip();
         let mut turns = 0;
         tokio::select! {
@@ -136,6 +136,6 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_over_the_limit_is_cut_and_the_next_one_is_whole() {
-        assert_eq!(all(b"abcdef\ngh\n", 3).await, [Line::Cut(b"abc".to_vec()), whole("gh")]);
+        assert_eq!(all(b"abcdef\ngh\n", 3).await, [RawLine::Cut(b"abc".to_vec()), whole("gh")]);
     }
 }

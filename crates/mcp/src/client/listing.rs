@@ -1,10 +1,10 @@
 //! Lists a server's tools page by page, and again when the server announces a change.
 
-use super::admit::LeftOut;
 use super::limits;
 use super::notice::{NoticeKind, quote};
-use super::shelf::{Chooser, ServerTool, Shelf};
+use super::sanitize::SkippedTools;
 use super::spec::ServerSpec;
+use super::tool_set::{ServerTool, ServerToolSet, ToolFilter};
 use rmcp::model::{
     ClientRequest, ErrorCode, ListToolsRequest, PaginatedRequestParams, ServerResult, SubscriptionFilter,
 };
@@ -18,9 +18,9 @@ use tokio::time::{sleep, timeout};
 pub(crate) async fn list(
     peer: &Peer<RoleClient>,
     spec: &ServerSpec,
-    left_out: &LeftOut,
+    skipped_tools: &SkippedTools,
 ) -> Result<(Vec<ServerTool>, Vec<NoticeKind>), String> {
-    let mut chooser = Chooser::new(spec);
+    let mut filter = ToolFilter::new(spec);
     let mut cursor: Option<String> = None;
     for _ in 0..limits::TOOL_PAGES {
         let params = cursor.take().map(|cursor| PaginatedRequestParams::default().with_cursor(Some(cursor)));
@@ -32,24 +32,24 @@ pub(crate) async fn list(
             Err(ServiceError::McpError(error)) if error.code == ErrorCode::METHOD_NOT_FOUND => break,
             Err(error) => return Err(quote(&error.to_string())),
         };
-        for (tool, reason) in left_out.take() {
-            chooser.leave_out(tool, reason);
+        for (tool, reason) in skipped_tools.take() {
+            filter.skip(tool, reason);
         }
-        chooser.page(page.tools);
+        filter.add_page(page.tools);
         cursor = page.next_cursor.filter(|cursor| !cursor.is_empty());
-        if cursor.is_none() || chooser.is_full() {
+        if cursor.is_none() || filter.is_full() {
             break;
         }
     }
-    Ok(chooser.finish())
+    Ok(filter.finish())
 }
 
 /// Refreshes the tool list when it changes.
 pub(crate) struct Refresher {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) spec: Arc<ServerSpec>,
-    pub(crate) shelf: Arc<Shelf>,
-    pub(crate) left_out: Arc<LeftOut>,
+    pub(crate) tool_set: Arc<ServerToolSet>,
+    pub(crate) skipped_tools: Arc<SkippedTools>,
     pub(crate) changed: Arc<Notify>,
 }
 
@@ -64,16 +64,17 @@ impl Refresher {
         }
         loop {
             self.change(&mut subscription).await;
-            let listed = match timeout(limits::REFRESH, list(&self.peer, &self.spec, &self.left_out)).await {
-                Ok(listed) => listed,
-                Err(_) => Err("it did not answer in time".to_owned()),
-            };
+            let listed =
+                match timeout(limits::REFRESH, list(&self.peer, &self.spec, &self.skipped_tools)).await {
+                    Ok(listed) => listed,
+                    Err(_) => Err("it did not answer in time".to_owned()),
+                };
             if self.peer.is_transport_closed() {
                 return;
             }
             match listed {
                 Ok((tools, notices)) => {
-                    self.shelf.replace(tools);
+                    self.tool_set.replace(tools);
                     notices.into_iter().for_each(&say);
                 }
                 Err(reason) => say(NoticeKind::RefreshFailed { reason }),

@@ -4,7 +4,7 @@
 //! log.
 
 use super::limits;
-use super::lines::{Line, Lines};
+use super::lines::{LineReader, RawLine};
 use super::notice::quote;
 use super::options::StderrSink;
 use std::collections::VecDeque;
@@ -18,11 +18,11 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct ServerLog {
     server: String,
     sink: Option<StderrSink>,
-    state: Mutex<State>,
+    state: Mutex<LogState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LogState {
     /// Bytes passed to the sink so far.
     written: usize,
     /// The last lines, quoted when the server dies.
@@ -71,11 +71,11 @@ impl ServerLog {
     pub(crate) async fn drain(
         self: Arc<Self>,
         stream: impl AsyncRead + Unpin,
-        life: CancellationToken,
+        shutdown: CancellationToken,
         after: Duration,
     ) {
         let over = async {
-            life.cancelled().await;
+            shutdown.cancelled().await;
             sleep(after).await;
         };
         tokio::select! {
@@ -85,11 +85,11 @@ impl ServerLog {
     }
 
     async fn read(&self, stream: impl AsyncRead + Unpin) {
-        let mut lines = Lines::new(stream, limits::LOG_LINE);
+        let mut lines = LineReader::new(stream, limits::LOG_LINE);
         loop {
             match lines.next().await {
-                Ok(Some(Line::Whole(line))) => self.line(&line, RestDropped::No),
-                Ok(Some(Line::Cut(line))) => {
+                Ok(Some(RawLine::Whole(line))) => self.line(&line, RestDropped::No),
+                Ok(Some(RawLine::Cut(line))) => {
                     lines.skip();
                     self.line(&line, RestDropped::Yes);
                 }

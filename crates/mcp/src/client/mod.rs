@@ -3,10 +3,10 @@
 //! Servers are not trusted: everything they send is bounded and checked. When a server dies, the agent is told; the run
 //! goes on.
 
-mod admit;
+mod bounded_http;
 mod catalog;
 mod connection;
-mod fate;
+mod exit_reason;
 mod handshake;
 mod host;
 mod http;
@@ -18,18 +18,18 @@ mod names;
 mod notice;
 mod options;
 mod output;
-mod post;
 mod render;
+mod sanitize;
 mod server;
-mod shelf;
 mod spawn;
 mod spec;
 mod stdio;
 mod supervise;
+mod tool_set;
 
 pub use host::{McpServers, ServerState};
 pub use notice::{NoticeKind, ServerNotice, StartError};
 pub use options::ClientOptions;
-pub use shelf::ToolInfo;
 pub use spawn::{ServerProcess, SpawnRequest, SpawnedProcess, Spawner};
 pub use spec::{ServerSpec, ServerTransport};
+pub use tool_set::ToolInfo;

@@ -113,10 +113,10 @@ pub enum StartError {
     NotFound { program: String },
     #[error("the program `{program}` could not be run: {reason}")]
     Spawn { program: String, reason: String },
-    #[error("it was not ready within {} s{}", limit.as_secs_f32(), said_last(said))]
-    Timeout { limit: Duration, said: Vec<String> },
-    #[error("it {how} before it was ready{}", said_last(said))]
-    Ended { how: String, said: Vec<String> },
+    #[error("it was not ready within {} s{}", limit.as_secs_f32(), quote_stderr(stderr_tail))]
+    Timeout { limit: Duration, stderr_tail: Vec<String> },
+    #[error("it {how} before it was ready{}", quote_stderr(stderr_tail))]
+    Ended { how: String, stderr_tail: Vec<String> },
     /// The server answered the handshake with an error or with an invalid message.
     #[error("it refused the MCP handshake: {reason}")]
     Handshake { reason: String },
@@ -164,8 +164,12 @@ impl StartError {
     }
 }
 
-fn said_last(said: &[String]) -> String {
-    if said.is_empty() { String::new() } else { format!("; it last said: {}", said.join(" / ")) }
+fn quote_stderr(stderr_tail: &[String]) -> String {
+    if stderr_tail.is_empty() {
+        String::new()
+    } else {
+        format!("; it last said: {}", stderr_tail.join(" / "))
+    }
 }
 
 /// A server's text for use in our messages: printable, on one line, shortened.

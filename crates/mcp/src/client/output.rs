@@ -19,24 +19,24 @@ const TRIES: u32 = 1000;
 
 /// Stores results that are too long for the model.
 #[derive(Debug)]
-pub(crate) struct Output {
+pub(crate) struct ResultStore {
     dir: Option<PathBuf>,
     masks: Option<Arc<dyn Masks>>,
     next: AtomicU64,
 }
 
-impl Output {
+impl ResultStore {
     pub(crate) fn new(dir: Option<PathBuf>, masks: Option<Arc<dyn Masks>>) -> Self {
         Self { dir, masks, next: AtomicU64::new(1) }
     }
 
     /// The text as the model should see it. `tool` becomes part of the file name, so it must be safe for that.
-    pub(crate) async fn fit(&self, text: String, tool: &str) -> String {
+    pub(crate) async fn shorten(&self, text: String, tool: &str) -> String {
         if text.len() <= limits::RESULT {
             return text;
         }
         let mut note = format!(" of {} bytes are left out here", text.len());
-        match self.keep(&text, tool).await {
+        match self.store(&text, tool).await {
             Some(Ok(path)) => {
                 let _ = write!(note, "; the whole result is in {}", path.display());
             }
@@ -48,7 +48,7 @@ impl Output {
         cut(&text, &note)
     }
 
-    async fn keep(&self, text: &str, tool: &str) -> Option<io::Result<PathBuf>> {
+    async fn store(&self, text: &str, tool: &str) -> Option<io::Result<PathBuf>> {
         let dir = self.dir.as_ref()?;
         let bytes = self.masked(text);
         for _ in 0..TRIES {
@@ -92,13 +92,13 @@ mod tests {
     #[tokio::test]
     async fn a_short_result_is_left_alone() {
         let text = "x".repeat(limits::RESULT);
-        assert_eq!(Output::new(None, None).fit(text.clone(), "t").await, text);
+        assert_eq!(ResultStore::new(None, None).shorten(text.clone(), "t").await, text);
     }
 
     #[tokio::test]
     async fn a_long_result_keeps_its_head_and_tail_and_says_what_is_missing() {
         let text = format!("begin{}end", "ä".repeat(limits::RESULT));
-        let cut = Output::new(None, None).fit(text, "t").await;
+        let cut = ResultStore::new(None, None).shorten(text, "t").await;
         assert!(cut.len() < limits::RESULT + 200);
         assert!(cut.starts_with("begin") && cut.ends_with("end"));
         assert!(cut.contains("bytes are left out here …]"));
@@ -110,7 +110,7 @@ mod tests {
         let other = dir.path().join("t-1.txt");
         tokio::fs::write(&other, "mine").await.unwrap();
         let text = "y".repeat(limits::RESULT + 1);
-        let cut = Output::new(Some(dir.path().to_owned()), None).fit(text.clone(), "t").await;
+        let cut = ResultStore::new(Some(dir.path().to_owned()), None).shorten(text.clone(), "t").await;
         let kept = dir.path().join("t-2.txt");
         assert!(cut.contains(&format!("the whole result is in {}", kept.display())), "{cut}");
         assert_eq!(tokio::fs::read_to_string(kept).await.unwrap(), text);

@@ -6,8 +6,8 @@ use super::http;
 use super::limits;
 use super::notice::{NoticeKind, StartError, quote};
 use super::render::{self, Rendered};
-use super::shelf::Shelf;
 use super::spec::ServerSpec;
+use super::tool_set::ServerToolSet;
 use rmcp::ServiceError;
 use rmcp::model::JsonObject;
 use std::sync::atomic::AtomicU64;
@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 
 pub(crate) struct Server {
     pub(crate) spec: Arc<ServerSpec>,
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) tool_set: Arc<ServerToolSet>,
     shared: Arc<Shared>,
     current: RwLock<Option<Arc<Connection>>>,
     /// Held during a restart, so that waiting calls share it.
@@ -30,7 +30,7 @@ struct Restarts {
     used: u32,
     /// When the last restart was attempted.
     last: Option<Instant>,
-    given_up_told: bool,
+    given_up_reported: bool,
 }
 
 impl Server {
@@ -40,10 +40,10 @@ impl Server {
         spec: ServerSpec,
         changes: Arc<AtomicU64>,
     ) -> Result<Self, StartError> {
-        let (spec, shelf) = (Arc::new(spec), Shelf::new(changes));
-        let connection = Connection::start(&shared, &spec, &shelf).await?;
+        let (spec, tool_set) = (Arc::new(spec), ServerToolSet::new(changes));
+        let connection = Connection::start(&shared, &spec, &tool_set).await?;
         let current = RwLock::new(Some(Arc::new(connection)));
-        Ok(Self { spec, shelf, shared, current, restarts: Mutex::default() })
+        Ok(Self { spec, tool_set, shared, current, restarts: Mutex::default() })
     }
 
     /// The current connection, open or not.
@@ -85,16 +85,16 @@ impl Server {
                  is not known.",
                 timeout.as_secs_f32()
             ),
-            ServiceError::TransportSend(error) if !connection.is_over() => format!(
+            ServiceError::TransportSend(error) if !connection.is_gone_on_failure() => format!(
                 "the call of MCP server {name} failed: {}. Whether it took effect is not known.",
                 http::causes(error.error.as_ref())
             ),
-            ServiceError::TransportClosed if !connection.is_over() => {
-                let how = connection.take_trouble().unwrap_or_else(|| "broke its answer off".to_owned());
+            ServiceError::TransportClosed if !connection.is_gone_on_failure() => {
+                let how = connection.take_failure().unwrap_or_else(|| "broke its answer off".to_owned());
                 format!("MCP server {name} {how}. Whether the call took effect is not known.")
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {
-                let how = self.tell_end(connection).await;
+                let how = self.report_end(connection).await;
                 format!(
                     "MCP server {name} {how} during the call. Whether the call took effect is not known, so it was \
                      not repeated. The server is started again with the next call."
@@ -108,13 +108,13 @@ impl Server {
     }
 
     /// How the server ended. The notice is issued once.
-    async fn tell_end(&self, connection: &Connection) -> String {
+    async fn report_end(&self, connection: &Connection) -> String {
         let mut how = connection.ending().await;
-        let said = connection.last_said();
+        let said = connection.stderr_tail();
         if !said.is_empty() {
             how = format!("{how} (it last said: {})", said.join(" / "));
         }
-        if connection.is_first_to_tell() {
+        if connection.mark_end_reported() {
             self.shared.notice(&self.spec.name, NoticeKind::Died { how: how.clone() });
         }
         how
@@ -132,14 +132,14 @@ impl Server {
         }
         let name = quote(&self.spec.name);
         let how = match &dead {
-            Some(connection) => self.tell_end(connection).await,
+            Some(connection) => self.report_end(connection).await,
             None => return Err(format!("MCP server {name} is closed")),
         };
         if dead.is_some_and(|connection| connection.age() >= self.shared.options.restarts_forgiven_after) {
             *restarts = Restarts::default();
         }
         if restarts.used >= self.shared.options.max_restarts {
-            if !std::mem::replace(&mut restarts.given_up_told, true) {
+            if !std::mem::replace(&mut restarts.given_up_reported, true) {
                 self.shared.notice(&self.spec.name, NoticeKind::GivenUp { restarts: restarts.used });
             }
             return Err(format!(
@@ -162,7 +162,7 @@ impl Server {
         }
         restarts.used += 1;
         restarts.last = Some(Instant::now());
-        match Connection::start(&self.shared, &self.spec, &self.shelf).await {
+        match Connection::start(&self.shared, &self.spec, &self.tool_set).await {
             Ok(connection) => {
                 let connection = Arc::new(connection);
                 self.put(Some(connection.clone()));

@@ -55,5 +55,5 @@ pub trait ServerProcess: Send {
 
 pub trait Spawner: Send + Sync {
     /// Starts a process. [`io::ErrorKind::NotFound`] means that there is no such program.
-    fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>>;
+    fn spawn<'a>(&'a self, request: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>>;
 }

@@ -3,11 +3,11 @@
 //! Replaces the transport of `rmcp`, because a server may print lines that are not messages, print without end, or not
 //! read its input.
 
-use super::admit::{self, LeftOut};
-use super::fate::Fate;
+use super::exit_reason::ExitReason;
 use super::limits;
-use super::lines::{Line, Lines};
+use super::lines::{LineReader, RawLine};
 use super::log::{RestDropped, ServerLog};
+use super::sanitize::{self, SkippedTools};
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
@@ -20,17 +20,17 @@ use tokio_util::sync::CancellationToken;
 
 /// The transport to one child process.
 pub(crate) struct StdioTransport {
-    lines: Lines<Box<dyn AsyncRead + Send + Unpin>>,
+    lines: LineReader<Box<dyn AsyncRead + Send + Unpin>>,
     /// Queue of the writing task: a message is written completely or not at all, even if its sender is dropped.
     outbox: mpsc::Sender<Vec<u8>>,
     /// Messages of a batch that were not delivered yet.
     waiting: VecDeque<ServerJsonRpcMessage>,
     /// Bytes of non-MCP output since the last message.
     noise: usize,
-    life: CancellationToken,
-    fate: Arc<Fate>,
+    shutdown: CancellationToken,
+    exit_reason: Arc<ExitReason>,
     log: Arc<ServerLog>,
-    left_out: Arc<LeftOut>,
+    skipped_tools: Arc<SkippedTools>,
 }
 
 impl StdioTransport {
@@ -38,21 +38,21 @@ impl StdioTransport {
     pub(crate) fn new(
         stdin: Box<dyn AsyncWrite + Send + Unpin>,
         stdout: Box<dyn AsyncRead + Send + Unpin>,
-        life: CancellationToken,
-        notes: (Arc<Fate>, Arc<ServerLog>, Arc<LeftOut>),
+        shutdown: CancellationToken,
+        notes: (Arc<ExitReason>, Arc<ServerLog>, Arc<SkippedTools>),
     ) -> Self {
         let (outbox, inbox) = mpsc::channel(limits::OUTBOX);
-        tokio::spawn(write(stdin, inbox, life.clone()));
-        let (fate, log, left_out) = notes;
+        tokio::spawn(write(stdin, inbox, shutdown.clone()));
+        let (exit_reason, log, skipped_tools) = notes;
         Self {
-            lines: Lines::new(stdout, limits::FRAME),
+            lines: LineReader::new(stdout, limits::FRAME),
             outbox,
             waiting: VecDeque::new(),
             noise: 0,
-            life,
-            fate,
+            shutdown,
+            exit_reason,
             log,
-            left_out,
+            skipped_tools,
         }
     }
 
@@ -61,7 +61,7 @@ impl StdioTransport {
         if line.iter().all(u8::is_ascii_whitespace) {
             return true;
         }
-        if let Some(messages) = admit::messages(line, &self.left_out) {
+        if let Some(messages) = sanitize::messages(line, &self.skipped_tools) {
             self.noise = 0;
             self.waiting.extend(messages);
             return true;
@@ -69,7 +69,7 @@ impl StdioTransport {
         self.log.line(line, RestDropped::No);
         self.noise = self.noise.saturating_add(line.len() + 1);
         if self.noise > limits::NOISE {
-            self.fate.say("was stopped: it prints to its stdout what is not MCP, without end");
+            self.exit_reason.set("was stopped: it prints to its stdout what is not MCP, without end");
             return false;
         }
         true
@@ -97,16 +97,16 @@ impl Transport<RoleClient> for StdioTransport {
             let line = tokio::select! {
                 biased;
                 line = self.lines.next() => line,
-                () = self.life.cancelled() => return None,
+                () = self.shutdown.cancelled() => return None,
             };
             match line {
-                Ok(Some(Line::Whole(line))) => {
+                Ok(Some(RawLine::Whole(line))) => {
                     if !self.take(&line) {
                         return None;
                     }
                 }
-                Ok(Some(Line::Cut(_))) => {
-                    self.fate.say(format!(
+                Ok(Some(RawLine::Cut(_))) => {
+                    self.exit_reason.set(format!(
                         "was stopped: it sent a message of more than {} MiB",
                         limits::FRAME / (1024 * 1024)
                     ));
@@ -118,7 +118,7 @@ impl Transport<RoleClient> for StdioTransport {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        self.life.cancel();
+        self.shutdown.cancel();
         Ok(())
     }
 }
@@ -127,7 +127,7 @@ impl Drop for StdioTransport {
     /// An aborted handshake drops the transport without closing it, possibly while the writing task is blocked on a
     /// full pipe.
     fn drop(&mut self) {
-        self.life.cancel();
+        self.shutdown.cancel();
     }
 }
 
@@ -136,7 +136,7 @@ impl Drop for StdioTransport {
 async fn write(
     mut stdin: Box<dyn AsyncWrite + Send + Unpin>,
     mut inbox: mpsc::Receiver<Vec<u8>>,
-    life: CancellationToken,
+    shutdown: CancellationToken,
 ) {
     let all = async {
         while let Some(line) = inbox.recv().await {
@@ -146,7 +146,7 @@ async fn write(
         }
     };
     tokio::select! {
-        () = all => life.cancel(),
-        () = life.cancelled() => {}
+        () = all => shutdown.cancel(),
+        () = shutdown.cancelled() => {}
     }
 }

@@ -8,22 +8,26 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// Handle to a supervised process, which is stopped when `shutdown` is cancelled.
-pub(crate) struct Supervised {
+pub(crate) struct SupervisedProcess {
     ended: watch::Receiver<Option<String>>,
 }
 
-impl Supervised {
+impl SupervisedProcess {
     /// Takes over the process. The task outlives this handle, so that the process can end gracefully. If the runtime
     /// ends first, the task is dropped with the process, which kills it.
-    pub(crate) fn start(process: Box<dyn ServerProcess>, life: CancellationToken, grace: Duration) -> Self {
+    pub(crate) fn start(
+        process: Box<dyn ServerProcess>,
+        shutdown: CancellationToken,
+        grace: Duration,
+    ) -> Self {
         let (say, ended) = watch::channel(None);
         tokio::spawn(async move {
-            let how = see_to_end(process, &life, grace).await;
+            let how = wait_or_stop(process, &shutdown, grace).await;
             say.send_replace(Some(how));
             // Its pipes close when it ends, unless a descendant that left its process group holds them open. Leave a
             // moment to read the remaining output, then stop reading.
-            sleep(limits::FATE).await;
-            life.cancel();
+            sleep(limits::EXIT_STATUS_WAIT).await;
+            shutdown.cancel();
         });
         Self { ended }
     }
@@ -38,25 +42,25 @@ impl Supervised {
     }
 }
 
-async fn see_to_end(
+async fn wait_or_stop(
     mut process: Box<dyn ServerProcess>,
-    life: &CancellationToken,
+    shutdown: &CancellationToken,
     grace: Duration,
 ) -> String {
     let by_itself = tokio::select! {
         how = process.wait() => Some(how),
-        () = life.cancelled() => None,
+        () = shutdown.cancelled() => None,
     };
     let how = match by_itself {
         Some(how) => how,
-        None => end(process.as_mut(), grace).await,
+        None => stop(process.as_mut(), grace).await,
     };
     // Children that it left behind still hold its pipes open.
     process.kill();
     how
 }
 
-async fn end(process: &mut dyn ServerProcess, grace: Duration) -> String {
+async fn stop(process: &mut dyn ServerProcess, grace: Duration) -> String {
     if let Ok(how) = timeout(grace, process.wait()).await {
         return how;
     }

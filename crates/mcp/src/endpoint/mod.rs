@@ -5,7 +5,7 @@
 
 mod tools;
 
-use crate::web::{Listener, Service, Site, Token, WebLimits};
+use crate::web::{Listener, Router, Service, Token, WebLimits};
 use althing_protocol::{BoxFuture, Endpoint, EndpointHandler, Endpoints, Secret, ToolSpec};
 use rmcp::transport::StreamableHttpService;
 use rmcp::transport::streamable_http_server::StreamableHttpServerConfig;
@@ -22,7 +22,7 @@ pub(crate) use tools::offer;
 /// Opens endpoints. Listens on a free port from the first endpoint on; dropping it closes everything.
 pub struct AgentEndpoints {
     limits: WebLimits,
-    doors: Arc<Doors>,
+    routes: Arc<Routes>,
     /// An async lock, so that concurrent first callers bind only once.
     listener: tokio::sync::Mutex<Option<Listener>>,
 }
@@ -30,7 +30,7 @@ pub struct AgentEndpoints {
 impl AgentEndpoints {
     /// Creates the service. Nothing listens yet.
     pub fn new(limits: WebLimits) -> Self {
-        Self { limits, doors: Arc::default(), listener: tokio::sync::Mutex::new(None) }
+        Self { limits, routes: Arc::default(), listener: tokio::sync::Mutex::new(None) }
     }
 
     async fn address(&self) -> Result<SocketAddr, String> {
@@ -38,9 +38,9 @@ impl AgentEndpoints {
         if let Some(listener) = listener.as_ref().filter(|listener| listener.is_up()) {
             return Ok(listener.address());
         }
-        let doors = self.doors.clone();
+        let routes = self.routes.clone();
         let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let bound = Listener::bind(anywhere, self.limits, |_| doors).await?;
+        let bound = Listener::bind(anywhere, self.limits, |_| routes).await?;
         Ok(listener.insert(bound).address())
     }
 
@@ -50,7 +50,7 @@ impl AgentEndpoints {
         calls: Arc<dyn EndpointHandler>,
     ) -> Result<OpenEndpoint, String> {
         let address = self.address().await?;
-        let (path, token) = (format!("/agent/{}", Token::fresh()?.reveal()), Token::fresh()?);
+        let (path, token) = (format!("/agent/{}", Token::generate()?.reveal()), Token::generate()?);
         let (listed, end) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         let tools = Tools::new(specs, calls, listed.clone(), end.clone(), self.limits.keep_alive);
         let config = StreamableHttpServerConfig::default()
@@ -66,10 +66,10 @@ impl AgentEndpoints {
             Arc::<NeverSessionManager>::default(),
             config,
         );
-        let door = Door { token: Token::of(token.reveal()), service: Arc::new(service) };
-        self.doors.all().insert(path.clone(), door);
+        let route = Route { token: Token::digest(token.reveal()), service: Arc::new(service) };
+        self.routes.all().insert(path.clone(), route);
         let url = format!("http://{address}{path}");
-        Ok(OpenEndpoint { url, path, token, listed, doors: self.doors.clone(), _end: end.drop_guard() })
+        Ok(OpenEndpoint { url, path, token, listed, routes: self.routes.clone(), _end: end.drop_guard() })
     }
 }
 
@@ -94,25 +94,25 @@ impl Endpoints for AgentEndpoints {
 
 /// The open endpoints by path.
 #[derive(Default)]
-struct Doors {
+struct Routes {
     // Never held across an await.
-    open: Mutex<HashMap<String, Door>>,
+    open: Mutex<HashMap<String, Route>>,
 }
 
-struct Door {
+struct Route {
     token: Token,
     service: Arc<dyn Service>,
 }
 
-impl Doors {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Door>> {
+impl Routes {
+    fn all(&self) -> MutexGuard<'_, HashMap<String, Route>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Site for Doors {
+impl Router for Routes {
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>> {
-        self.all().get(path).filter(|door| door.token == *token).map(|door| door.service.clone())
+        self.all().get(path).filter(|route| route.token == *token).map(|route| route.service.clone())
     }
 }
 
@@ -121,7 +121,7 @@ struct OpenEndpoint {
     path: String,
     token: Secret,
     listed: Arc<AtomicBool>,
-    doors: Arc<Doors>,
+    routes: Arc<Routes>,
     /// Cancels running calls when dropped.
     _end: DropGuard,
 }
@@ -142,6 +142,6 @@ impl Endpoint for OpenEndpoint {
 
 impl Drop for OpenEndpoint {
     fn drop(&mut self) {
-        self.doors.all().remove(&self.path);
+        self.routes.all().remove(&self.path);
     }
 }

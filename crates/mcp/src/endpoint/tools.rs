@@ -1,6 +1,6 @@
 //! Serves an endpoint's tool list and tool calls.
 
-use crate::pulse;
+use crate::keepalive;
 use althing_protocol::{EndpointHandler, ToolCall, ToolOutcome, ToolSpec};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
@@ -24,7 +24,7 @@ pub(super) struct Tools {
     end: CancellationToken,
     /// Number of calls so far, from which call ids are made.
     count: Arc<AtomicU64>,
-    pulse: Duration,
+    keepalive: Duration,
 }
 
 impl Tools {
@@ -33,10 +33,10 @@ impl Tools {
         calls: Arc<dyn EndpointHandler>,
         listed: Arc<AtomicBool>,
         end: CancellationToken,
-        pulse: Duration,
+        keepalive: Duration,
     ) -> Self {
         let offered = specs.into_iter().map(offer).collect();
-        Self { offered, calls, listed, end, count: Arc::default(), pulse }
+        Self { offered, calls, listed, end, count: Arc::default(), keepalive }
     }
 
     async fn outcome(&self, request: CallToolRequestParams) -> ToolOutcome {
@@ -64,7 +64,7 @@ pub(crate) fn offer(spec: ToolSpec) -> Tool {
 impl ServerHandler for Tools {
     fn get_info(&self) -> ServerConfig {
         ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
-            .with_server_info(crate::own_name())
+            .with_server_info(crate::implementation_info())
     }
 
     async fn list_tools(
@@ -86,7 +86,7 @@ impl ServerHandler for Tools {
             biased;
             () = self.end.cancelled() => Err(gone("this agent's endpoint was closed")),
             () = context.ct.cancelled() => Err(gone("the call was cancelled")),
-            outcome = pulse::during(&context, self.pulse, self.outcome(request)) => {
+            outcome = keepalive::while_waiting(&context, self.keepalive, self.outcome(request)) => {
                 let content = vec![ContentBlock::text(outcome.content)];
                 let result = if outcome.is_error {
                     CallToolResult::error(content)

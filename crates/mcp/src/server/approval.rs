@@ -64,7 +64,7 @@ impl Approvals {
             Err(reason) => return Approval::Denied(reason),
         };
         match context.peer.create_elicitation(question).await {
-            Ok(answer) => judged(&answer),
+            Ok(answer) => approval_of(&answer),
             Err(error) => Approval::Denied(format!("the approval could not be asked for: {error}")),
         }
     }
@@ -81,14 +81,14 @@ impl Approvals {
                 answer.and_then(|answer| serde_json::from_value::<ElicitResult>(answer.clone()).ok());
             return answer.map_or_else(
                 || Approval::Denied("the approval came without an answer".to_owned()),
-                |answer| judged(&answer),
+                |answer| approval_of(&answer),
             );
         }
         let question = match question(launch) {
             Ok(question) => question,
             Err(reason) => return Approval::Denied(reason),
         };
-        let state = match crate::web::Token::fresh() {
+        let state = match crate::web::Token::generate() {
             Ok(state) => state.reveal().to_owned(),
             Err(reason) => return Approval::Denied(reason),
         };
@@ -102,7 +102,7 @@ impl Approvals {
     }
 }
 
-fn judged(answer: &ElicitResult) -> Approval {
+fn approval_of(answer: &ElicitResult) -> Approval {
     match answer.action {
         ElicitationAction::Accept => Approval::Given,
         ElicitationAction::Decline => Approval::Denied("the user declined the run".to_owned()),

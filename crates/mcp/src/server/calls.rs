@@ -3,7 +3,7 @@
 use super::Server;
 use super::approval::Approval;
 use super::arguments;
-use super::follow::{Teller, Waited, follow};
+use super::follow::{ProgressReporter, WaitOutcome, follow};
 use super::runs::{RunFeed, RunOutcome, RunSummary};
 use super::{tasks, tools};
 use althing_protocol::{Decision, InteractionId, LaunchRun, RunStatus};
@@ -90,7 +90,7 @@ impl Server {
         };
         if self.options.require_approval {
             let asking = self.approvals.ask(&launch, &request, &context);
-            match crate::pulse::during(&context, self.options.pulse, asking).await {
+            match crate::keepalive::while_waiting(&context, self.options.keepalive, asking).await {
                 Approval::Given => {}
                 Approval::Denied(reason) => return Ok(failed(format!("not started: {reason}")).into()),
                 Approval::Ask(question) => return Ok((*question).into()),
@@ -125,11 +125,11 @@ impl Server {
         at_most: Duration,
         context: &RequestContext<RoleServer>,
     ) -> CallToolResult {
-        let mut teller = Teller::new(context);
-        match follow(feed, at_most, self.options.pulse, &mut teller).await {
-            Waited::Ended(outcome) => ended(&outcome),
-            Waited::StillRunning => running(run),
-            Waited::Question(interaction) => {
+        let mut reporter = ProgressReporter::new(context);
+        match follow(feed, at_most, self.options.keepalive, &mut reporter).await {
+            WaitOutcome::Ended(outcome) => ended(&outcome),
+            WaitOutcome::StillRunning => running(run),
+            WaitOutcome::Question(interaction) => {
                 let asks = json!({"run_id": run, "status": "running", "interactions": [*interaction]});
                 let mut told = CallToolResult::structured(asks);
                 told.content.push(ContentBlock::text(

@@ -8,7 +8,7 @@ use rmcp::service::RequestContext;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-pub(super) enum Waited {
+pub(super) enum WaitOutcome {
     Ended(Box<RunOutcome>),
     /// The run cannot continue without an answer.
     Question(Box<Interaction>),
@@ -16,7 +16,7 @@ pub(super) enum Waited {
 }
 
 /// Sends progress notifications, if the client asked for them.
-pub(super) struct Teller<'a> {
+pub(super) struct ProgressReporter<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,
     told: f64,
@@ -24,7 +24,7 @@ pub(super) struct Teller<'a> {
     last: String,
 }
 
-impl<'a> Teller<'a> {
+impl<'a> ProgressReporter<'a> {
     pub(super) fn new(context: &'a RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
         Self { context, token, told: 0.0, last: "the run is under way".to_owned() }
@@ -32,10 +32,10 @@ impl<'a> Teller<'a> {
 
     async fn line(&mut self, line: String) {
         self.last = line;
-        self.again().await;
+        self.repeat().await;
     }
 
-    async fn again(&mut self) {
+    async fn repeat(&mut self) {
         let Some(token) = self.token.clone() else { return };
         self.told += 1.0;
         let told = ProgressNotificationParam::new(token, self.told).with_message(self.last.clone());
@@ -48,30 +48,30 @@ impl<'a> Teller<'a> {
 pub(super) async fn follow(
     feed: &mut dyn RunFeed,
     at_most: Duration,
-    pulse: Duration,
-    teller: &mut Teller<'_>,
-) -> Waited {
+    keepalive: Duration,
+    reporter: &mut ProgressReporter<'_>,
+) -> WaitOutcome {
     let deadline = Instant::now() + at_most;
     loop {
         let news = tokio::select! {
             biased;
             news = feed.next() => news,
-            () = sleep_until(deadline) => return Waited::StillRunning,
-            () = sleep(pulse) => {
-                teller.again().await;
+            () = sleep_until(deadline) => return WaitOutcome::StillRunning,
+            () = sleep(keepalive) => {
+                reporter.repeat().await;
                 continue;
             }
         };
         match news {
-            RunUpdate::Line(line) => teller.line(line).await,
+            RunUpdate::Line(line) => reporter.line(line).await,
             // A question without a countdown would wait forever.
             RunUpdate::Question(interaction) if interaction.countdown.is_none() => {
-                return Waited::Question(interaction);
+                return WaitOutcome::Question(interaction);
             }
             RunUpdate::Question(_) => {
-                teller.line("the run asks a person, and goes on by itself".to_owned()).await
+                reporter.line("the run asks a person, and goes on by itself".to_owned()).await
             }
-            RunUpdate::Ended(result) => return Waited::Ended(result),
+            RunUpdate::Ended(result) => return WaitOutcome::Ended(result),
         }
     }
 }

@@ -30,7 +30,7 @@ impl ServerHandler for Handler {
             .enable_tasks()
             .build();
         ServerConfig::new(capabilities)
-            .with_server_info(crate::own_name())
+            .with_server_info(crate::implementation_info())
             .with_instructions(self.0.options.guidance.clone())
     }
 
@@ -39,7 +39,9 @@ impl ServerHandler for Handler {
         _request: Option<PaginatedRequestParams>,
         _context: Context,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(self.0.tools.iter().map(super::tools::Offered::tool).collect()))
+        Ok(ListToolsResult::with_all_items(
+            self.0.tools.iter().map(super::tools::ToolDefinition::tool).collect(),
+        ))
     }
 
     async fn call_tool(

@@ -15,7 +15,7 @@ mod tools;
 
 pub use runs::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
 
-use crate::web::{Listener, Service, Site, Token, WebLimits};
+use crate::web::{Listener, Router, Service, Token, WebLimits};
 use althing_protocol::Secret;
 use approval::Approvals;
 use handler::Handler;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tools::Offered;
+use tools::ToolDefinition;
 
 /// The path for HTTP clients.
 const PATH: &str = "/mcp";
@@ -48,7 +48,7 @@ pub struct ServeOptions {
     /// Whether a person must approve every run.
     pub require_approval: bool,
     /// Interval of keepalive progress notifications.
-    pub pulse: Duration,
+    pub keepalive: Duration,
 }
 
 impl ServeOptions {
@@ -58,7 +58,7 @@ impl ServeOptions {
             guidance: guidance.into(),
             wait: Duration::from_secs(45),
             require_approval: false,
-            pulse: Duration::from_secs(15),
+            keepalive: Duration::from_secs(15),
         }
     }
 }
@@ -67,7 +67,7 @@ impl ServeOptions {
 struct Server {
     runs: Arc<dyn RunService>,
     options: ServeOptions,
-    tools: Vec<Offered>,
+    tools: Vec<ToolDefinition>,
     approvals: Approvals,
     tasks: TaskManager,
 }
@@ -112,14 +112,14 @@ impl McpServer {
                 return Err("the token is too short: at least 16 characters are needed".to_owned());
             }
             Some(token) => token,
-            None => Token::fresh()?,
+            None => Token::generate()?,
         };
         let end = CancellationToken::new();
-        let door = |address: SocketAddr| -> Arc<dyn Site> {
+        let route = |address: SocketAddr| -> Arc<dyn Router> {
             let service = self.over_http(address, &limits, end.clone());
-            Arc::new(Door { token: Token::of(token.reveal()), service })
+            Arc::new(Route { token: Token::digest(token.reveal()), service })
         };
-        let listener = Listener::bind(address, limits, door).await?;
+        let listener = Listener::bind(address, limits, route).await?;
         let url = format!("http://{}{PATH}", listener.address());
         Ok(McpListener { url, token, _listener: listener, _end: end.drop_guard() })
     }
@@ -159,12 +159,12 @@ impl McpListener {
     }
 }
 
-struct Door {
+struct Route {
     token: Token,
     service: Arc<dyn Service>,
 }
 
-impl Site for Door {
+impl Router for Route {
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>> {
         (path == PATH && *token == self.token).then(|| self.service.clone())
     }

@@ -14,23 +14,23 @@ const LISTED: usize = 20;
 
 /// A parsed resource URI.
 #[derive(Debug, PartialEq, Eq)]
-enum Named<'a> {
+enum ResourceUri<'a> {
     Runs,
     Result(&'a str),
     File(&'a str, RunDir, &'a str),
 }
 
-fn named(uri: &str) -> Option<Named<'_>> {
+fn parse_uri(uri: &str) -> Option<ResourceUri<'_>> {
     let rest = uri.strip_prefix(RUNS)?;
     if rest.is_empty() {
-        return Some(Named::Runs);
+        return Some(ResourceUri::Runs);
     }
     let (run, rest) = rest.strip_prefix('/')?.split_once('/')?;
     let (what, path) = rest.split_once('/').unwrap_or((rest, ""));
     match what {
-        "result" if path.is_empty() => Some(Named::Result(run)),
-        "log" => Some(Named::File(run, RunDir::Log, path)),
-        "workspace" => Some(Named::File(run, RunDir::Workspace, path)),
+        "result" if path.is_empty() => Some(ResourceUri::Result(run)),
+        "log" => Some(ResourceUri::File(run, RunDir::Log, path)),
+        "workspace" => Some(ResourceUri::File(run, RunDir::Workspace, path)),
         _ => None,
     }
 }
@@ -73,13 +73,13 @@ impl Server {
         let missing = |reason: String| ErrorData::resource_not_found(reason, Some(json!({"uri": uri})));
         let json =
             |value: &Value| ResourceContents::text(value.to_string(), uri).with_mime_type("application/json");
-        let contents = match named(uri) {
+        let contents = match parse_uri(uri) {
             None => return Err(missing(format!("`{uri}` names nothing here; `{RUNS}` lists the runs"))),
-            Some(Named::Runs) => {
+            Some(ResourceUri::Runs) => {
                 let runs: Vec<Value> = self.runs.list(LISTED).await.iter().map(in_brief).collect();
                 json(&json!({"runs": runs}))
             }
-            Some(Named::Result(run)) => match self.runs.result(run).await {
+            Some(ResourceUri::Result(run)) => match self.runs.result(run).await {
                 Some(result) => json(&serde_json::to_value(result).map_err(|error| {
                     ErrorData::internal_error(format!("the result cannot be written as JSON: {error}"), None)
                 })?),
@@ -88,7 +88,7 @@ impl Server {
                 }
                 None => return Err(missing(self.unknown(run).await)),
             },
-            Some(Named::File(run, place, path)) => match self.runs.file(run, place, path).await {
+            Some(ResourceUri::File(run, place, path)) => match self.runs.file(run, place, path).await {
                 Ok(RunFile::Text(text)) => ResourceContents::text(text, uri).with_mime_type("text/plain"),
                 Ok(RunFile::Directory(paths)) => json(&json!({"files": paths})),
                 Err(reason) => return Err(missing(reason)),
@@ -105,12 +105,12 @@ mod tests {
     #[test]
     fn addresses_name_runs_and_what_they_keep() {
         let cases = [
-            ("althing://runs", Some(Named::Runs)),
-            ("althing://runs/s1.r1/result", Some(Named::Result("s1.r1"))),
-            ("althing://runs/s1.r1/log", Some(Named::File("s1.r1", RunDir::Log, ""))),
+            ("althing://runs", Some(ResourceUri::Runs)),
+            ("althing://runs/s1.r1/result", Some(ResourceUri::Result("s1.r1"))),
+            ("althing://runs/s1.r1/log", Some(ResourceUri::File("s1.r1", RunDir::Log, ""))),
             (
                 "althing://runs/s1.r1/workspace/a/b.txt",
-                Some(Named::File("s1.r1", RunDir::Workspace, "a/b.txt")),
+                Some(ResourceUri::File("s1.r1", RunDir::Workspace, "a/b.txt")),
             ),
             ("althing://runs/s1.r1", None),
             ("althing://runs/s1.r1/secrets", None),
@@ -118,7 +118,7 @@ mod tests {
             ("file:///etc/passwd", None),
         ];
         for (uri, wanted) in cases {
-            assert_eq!(named(uri), wanted, "{uri}");
+            assert_eq!(parse_uri(uri), wanted, "{uri}");
         }
     }
 }

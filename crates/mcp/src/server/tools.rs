@@ -14,16 +14,16 @@ pub(super) const CANCEL: &str = "cancel_run";
 pub(super) const ANSWER: &str = "answer_interaction";
 
 /// A tool definition.
-pub(super) struct Offered {
+pub(super) struct ToolDefinition {
     pub(super) spec: ToolSpec,
     reads_only: bool,
 }
 
 /// All tools, in the order in which clients see them.
-pub(super) fn all(runs: &dyn RunService) -> Vec<Offered> {
+pub(super) fn all(runs: &dyn RunService) -> Vec<ToolDefinition> {
     let launch = ToolSpec { name: LAUNCH.to_owned(), ..runs.launch_tool() };
     vec![
-        Offered { spec: launch, reads_only: false },
+        ToolDefinition { spec: launch, reads_only: false },
         reading(
             STATUS,
             "Says how a run is doing: its status, its newest progress, and what it asks.",
@@ -46,11 +46,11 @@ pub(super) fn all(runs: &dyn RunService) -> Vec<Offered> {
             &json!({"type": "object", "additionalProperties": false, "properties": {
                 "limit": {"type": "integer", "minimum": 1, "description": "How many at most; 20 by default."}}}),
         ),
-        Offered {
+        ToolDefinition {
             spec: spec(CANCEL, "Stops a run. What it has until then becomes its result.", run_only()),
             reads_only: false,
         },
-        Offered {
+        ToolDefinition {
             spec: spec(
                 ANSWER,
                 "Answers a question that a run has open; `run_status` shows its `interactions` with their ids.",
@@ -65,8 +65,8 @@ fn spec(name: &str, description: &str, parameters: Value) -> ToolSpec {
     ToolSpec { name: name.to_owned(), description: description.to_owned(), parameters }
 }
 
-fn reading(name: &str, description: &str, parameters: &Value) -> Offered {
-    Offered { spec: spec(name, description, parameters.clone()), reads_only: true }
+fn reading(name: &str, description: &str, parameters: &Value) -> ToolDefinition {
+    ToolDefinition { spec: spec(name, description, parameters.clone()), reads_only: true }
 }
 
 fn run_only() -> Value {
@@ -104,7 +104,7 @@ fn decision() -> Value {
     with_run(&others, &["interaction_id", "decision"])
 }
 
-impl Offered {
+impl ToolDefinition {
     /// The definition in MCP's format.
     pub(super) fn tool(&self) -> Tool {
         let hints = ToolAnnotations::new().read_only(self.reads_only);

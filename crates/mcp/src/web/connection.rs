@@ -4,7 +4,7 @@
 //! its next request into a connection that is being closed.
 
 use super::limits::LINGER;
-use super::{Answer, Site, WebLimits, early, gate};
+use super::{Answer, Router, WebLimits, early, gate};
 use bytes::Bytes;
 use futures_util::future::poll_fn;
 use http::header::{ACCEPT, HeaderValue, WWW_AUTHENTICATE};
@@ -24,31 +24,31 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 /// What every connection of a listener shares.
-pub(super) struct Host {
+pub(super) struct ConnectionContext {
     pub(super) address: SocketAddr,
     pub(super) limits: WebLimits,
-    pub(super) site: Arc<dyn Site>,
+    pub(super) router: Arc<dyn Router>,
 }
 
 /// The state of a connection until its request is admitted.
 #[derive(Clone, Default)]
-pub(super) struct Stranger {
+pub(super) struct PendingConnection {
     /// The request head has arrived; from now on the body limit applies.
-    head: CancellationToken,
+    head_received: CancellationToken,
     /// The request was admitted, or the connection has ended.
     pub(super) admitted: CancellationToken,
     /// Cancelled to close the connection because there are too many unauthenticated ones.
-    pub(super) out: CancellationToken,
+    pub(super) evicted: CancellationToken,
 }
 
 /// Serves a connection to its end.
-pub(super) async fn serve(stream: TcpStream, host: Arc<Host>, stranger: Stranger) {
-    let limit = host.limits.head;
+pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pending: PendingConnection) {
+    let limit = context.limits.head;
     let service = service_fn({
-        let stranger = stranger.clone();
+        let pending = pending.clone();
         move |request| {
-            let (host, stranger) = (host.clone(), stranger.clone());
-            Box::pin(async move { Ok::<_, Infallible>(respond(request, &host, &stranger).await) })
+            let (context, pending) = (context.clone(), pending.clone());
+            Box::pin(async move { Ok::<_, Infallible>(respond(request, &context, &pending).await) })
         }
     });
     let mut connection = http1::Builder::new()
@@ -60,7 +60,7 @@ pub(super) async fn serve(stream: TcpStream, host: Arc<Host>, stranger: Stranger
     let in_time = tokio::select! {
         biased;
         _ = poll_fn(|cx| connection.poll_without_shutdown(cx)) => true,
-        () = too_late(&stranger, limit) => false,
+        () = too_late(&pending, limit) => false,
     };
     let mut stream = connection.into_parts().io.into_inner();
     if !in_time {
@@ -77,31 +77,35 @@ pub(super) async fn serve(stream: TcpStream, host: Arc<Host>, stranger: Stranger
 }
 
 /// Resolves when the connection has to be closed: its head took too long, or it was evicted.
-async fn too_late(stranger: &Stranger, limit: Duration) {
+async fn too_late(pending: &PendingConnection, limit: Duration) {
     tokio::select! {
         biased;
-        () = stranger.admitted.cancelled() => std::future::pending().await,
-        () = stranger.out.cancelled() => {}
+        () = pending.admitted.cancelled() => std::future::pending().await,
+        () = pending.evicted.cancelled() => {}
         () = async {
-            if timeout(limit, stranger.head.cancelled()).await.is_ok() {
+            if timeout(limit, pending.head_received.cancelled()).await.is_ok() {
                 std::future::pending::<()>().await;
             }
         } => {}
     }
 }
 
-async fn respond(request: Request<Incoming>, host: &Host, stranger: &Stranger) -> Answer {
-    stranger.head.cancel();
+async fn respond(
+    request: Request<Incoming>,
+    context: &ConnectionContext,
+    pending: &PendingConnection,
+) -> Answer {
+    pending.head_received.cancel();
     let (parts, body) = request.into_parts();
-    let token = match gate::check(&parts, host.address) {
+    let token = match gate::check(&parts, context.address) {
         Ok(token) => token,
         Err(status) => return refusal(status),
     };
-    let Some(service) = host.site.find(parts.uri.path(), &token) else {
+    let Some(service) = context.router.find(parts.uri.path(), &token) else {
         return refusal(StatusCode::UNAUTHORIZED);
     };
-    let body = Limited::new(body, host.limits.body_bytes).collect();
-    let body: Bytes = match timeout(host.limits.body, body).await {
+    let body = Limited::new(body, context.limits.body_bytes).collect();
+    let body: Bytes = match timeout(context.limits.body, body).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
             return refusal(StatusCode::PAYLOAD_TOO_LARGE);
@@ -109,7 +113,7 @@ async fn respond(request: Request<Incoming>, host: &Host, stranger: &Stranger) -
         Ok(Err(_)) => return refusal(StatusCode::BAD_REQUEST),
         Err(_) => return refusal(StatusCode::REQUEST_TIMEOUT),
     };
-    stranger.admitted.cancel();
+    pending.admitted.cancel();
     let reads_events = parts.method == Method::POST
         && parts
             .headers
@@ -117,7 +121,7 @@ async fn respond(request: Request<Incoming>, host: &Host, stranger: &Stranger) -
             .and_then(|accept| accept.to_str().ok())
             .is_some_and(|accept| accept.contains("text/event-stream"));
     let answer = service.answer(Request::from_parts(parts, Full::new(body)));
-    if reads_events { early::answer(answer, &host.limits).await } else { answer.await }
+    if reads_events { early::answer(answer, &context.limits).await } else { answer.await }
 }
 
 fn refusal(status: StatusCode) -> Answer {

@@ -20,15 +20,15 @@ type Part = Result<Frame<Bytes>, Infallible>;
 
 /// Returns the answer if it arrives soon, else an event stream that will carry it. Only for clients that accept event
 /// streams.
-pub(super) async fn answer(mut coming: BoxFuture<'static, Answer>, limits: &WebLimits) -> Answer {
-    match timeout(limits.first_byte, &mut coming).await {
+pub(super) async fn answer(mut pending: BoxFuture<'static, Answer>, limits: &WebLimits) -> Answer {
+    match timeout(limits.first_byte, &mut pending).await {
         Ok(answer) => answer,
-        Err(_) => begun(coming, limits.keep_alive),
+        Err(_) => event_stream(pending, limits.keep_alive),
     }
 }
 
-fn begun(coming: BoxFuture<'static, Answer>, keep_alive: Duration) -> Answer {
-    let stream = stream::once(future::ready(Ok(nothing()))).chain(rest(coming, keep_alive));
+fn event_stream(pending: BoxFuture<'static, Answer>, keep_alive: Duration) -> Answer {
+    let stream = stream::once(future::ready(Ok(nothing()))).chain(rest(pending, keep_alive));
     let mut response = Response::new(StreamBody::new(stream).boxed_unsync());
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -41,36 +41,36 @@ fn nothing() -> Frame<Bytes> {
     Frame::data(Bytes::from_static(b":\n\n"))
 }
 
-enum Stage {
+enum StreamState {
     Waiting(BoxFuture<'static, Answer>),
     Passing(UnsyncBoxBody<Bytes, Infallible>),
     Over,
 }
 
-fn rest(coming: BoxFuture<'static, Answer>, keep_alive: Duration) -> impl Stream<Item = Part> {
-    stream::unfold(Stage::Waiting(coming), move |stage| async move {
+fn rest(pending: BoxFuture<'static, Answer>, keep_alive: Duration) -> impl Stream<Item = Part> {
+    stream::unfold(StreamState::Waiting(pending), move |stage| async move {
         match stage {
-            Stage::Waiting(mut coming) => match timeout(keep_alive, &mut coming).await {
+            StreamState::Waiting(mut pending) => match timeout(keep_alive, &mut pending).await {
                 Ok(answer) if has_type(&answer, "text/event-stream") => pass(answer.into_body()).await,
                 Ok(answer) if has_type(&answer, "application/json") => {
                     let Ok(whole) = answer.into_body().collect().await;
                     let json = String::from_utf8_lossy(&whole.to_bytes()).replace(['\r', '\n'], " ");
-                    Some((Ok(Frame::data(format!("data: {json}\n\n").into())), Stage::Over))
+                    Some((Ok(Frame::data(format!("data: {json}\n\n").into())), StreamState::Over))
                 }
                 // This response does not fit an event stream; ending the stream tells the client that there is no
                 // answer.
                 Ok(_) => None,
-                Err(_) => Some((Ok(nothing()), Stage::Waiting(coming))),
+                Err(_) => Some((Ok(nothing()), StreamState::Waiting(pending))),
             },
-            Stage::Passing(body) => pass(body).await,
-            Stage::Over => None,
+            StreamState::Passing(body) => pass(body).await,
+            StreamState::Over => None,
         }
     })
 }
 
-async fn pass(mut body: UnsyncBoxBody<Bytes, Infallible>) -> Option<(Part, Stage)> {
+async fn pass(mut body: UnsyncBoxBody<Bytes, Infallible>) -> Option<(Part, StreamState)> {
     let part = body.frame().await?;
-    Some((part, Stage::Passing(body)))
+    Some((part, StreamState::Passing(body)))
 }
 
 fn has_type(answer: &Answer, wanted: &str) -> bool {

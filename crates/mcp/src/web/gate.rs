@@ -16,12 +16,12 @@ pub(crate) struct Token([u8; 32]);
 
 impl Token {
     /// Hashes a token as sent by a client.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn digest(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
     /// A new random token of 256 bits, as text.
-    pub(crate) fn fresh() -> Result<Secret, String> {
+    pub(crate) fn generate() -> Result<Secret, String> {
         let mut bits = [0u8; 32];
         // rustls' provider is the secure random source that the dependency tree already contains on every platform.
         rustls::crypto::ring::default_provider()
@@ -51,7 +51,7 @@ pub(super) fn check(parts: &Parts, address: SocketAddr) -> Result<Token, StatusC
     }
     let credentials = only(&parts.headers, &AUTHORIZATION).ok_or(StatusCode::UNAUTHORIZED)?;
     match credentials.split_once(' ') {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Token::of(token.trim())),
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Token::digest(token.trim())),
         _ => Err(StatusCode::UNAUTHORIZED),
     }
 }
@@ -89,7 +89,7 @@ mod tests {
     fn who_names_us_and_brings_a_token_is_let_in() {
         for host in ["127.0.0.1:4000", "localhost:4000", "LocalHost:4000"] {
             let token = checked(&[("host", host), ("authorization", "bearer abc")], "/mcp");
-            assert!(token == Ok(Token::of("abc")), "{host}");
+            assert!(token == Ok(Token::digest("abc")), "{host}");
         }
         let own =
             [("host", "127.0.0.1:4000"), ("origin", "http://localhost:4000"), ("authorization", "Bearer a")];
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn tokens_are_long_and_never_the_same() {
-        let (one, two) = (Token::fresh().unwrap(), Token::fresh().unwrap());
+        let (one, two) = (Token::generate().unwrap(), Token::generate().unwrap());
         assert!(one != two && one.reveal().len() == 64);
     }
 }

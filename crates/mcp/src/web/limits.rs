@@ -13,7 +13,7 @@ pub struct WebLimits {
     /// Limit on open connections; further ones wait.
     pub connections: usize,
     /// Limit on connections without an admitted request. Beyond it, the oldest is closed.
-    pub strangers: usize,
+    pub unauthenticated: usize,
     /// How long to wait for an answer before starting an event stream, so that the client does not time out.
     pub first_byte: Duration,
     /// Interval of keepalive comments on a silent stream.
@@ -27,7 +27,7 @@ impl Default for WebLimits {
             body: Duration::from_secs(30),
             body_bytes: 4 * 1024 * 1024,
             connections: 512,
-            strangers: 128,
+            unauthenticated: 128,
             first_byte: Duration::from_secs(1),
             keep_alive: Duration::from_secs(15),
         }

@@ -1,8 +1,8 @@
 //! The listening socket: accepts connections up to a limit, and closes them all when it is dropped.
 
-use super::connection::{self, Host, Stranger};
+use super::connection::{self, ConnectionContext, PendingConnection};
 use super::limits::ACCEPT_PAUSE;
-use super::{Site, WebLimits};
+use super::{Router, WebLimits};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ impl Listener {
     pub(crate) async fn bind(
         address: SocketAddr,
         limits: WebLimits,
-        make: impl FnOnce(SocketAddr) -> Arc<dyn Site>,
+        make: impl FnOnce(SocketAddr) -> Arc<dyn Router>,
     ) -> Result<Self, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
@@ -36,8 +36,8 @@ impl Listener {
         };
         let (listener, address) =
             bound.await.map_err(|error: std::io::Error| format!("cannot listen on {address}: {error}"))?;
-        let host = Arc::new(Host { address, limits, site: make(address) });
-        Ok(Self { address, accepting: tokio::spawn(accept(listener, host)) })
+        let context = Arc::new(ConnectionContext { address, limits, router: make(address) });
+        Ok(Self { address, accepting: tokio::spawn(accept(listener, context)) })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -56,13 +56,13 @@ impl Drop for Listener {
     }
 }
 
-async fn accept(listener: TcpListener, host: Arc<Host>) {
+async fn accept(listener: TcpListener, context: Arc<ConnectionContext>) {
     // Dropping this future drops the set, which aborts every connection.
     let mut connections = JoinSet::new();
-    let mut strangers: VecDeque<Stranger> = VecDeque::new();
+    let mut unauthenticated: VecDeque<PendingConnection> = VecDeque::new();
     loop {
         while connections.try_join_next().is_some() {}
-        if connections.len() >= host.limits.connections {
+        if connections.len() >= context.limits.connections {
             connections.join_next().await;
             continue;
         }
@@ -72,20 +72,20 @@ async fn accept(listener: TcpListener, host: Arc<Host>) {
         };
         // Disable Nagle's algorithm: a small response must not wait for an acknowledgement.
         let _ = stream.set_nodelay(true);
-        strangers.retain(|stranger| !stranger.admitted.is_cancelled());
-        while strangers.len() >= host.limits.strangers {
+        unauthenticated.retain(|pending| !pending.admitted.is_cancelled());
+        while unauthenticated.len() >= context.limits.unauthenticated {
             // Evict the oldest: a well-behaved client has long sent its request.
-            if let Some(oldest) = strangers.pop_front() {
-                oldest.out.cancel();
+            if let Some(oldest) = unauthenticated.pop_front() {
+                oldest.evicted.cancel();
             }
         }
-        let stranger = Stranger::default();
-        strangers.push_back(stranger.clone());
-        let host = host.clone();
+        let pending = PendingConnection::default();
+        unauthenticated.push_back(pending.clone());
+        let context = context.clone();
         connections.spawn(async move {
-            connection::serve(stream, host, stranger.clone()).await;
+            connection::serve(stream, context, pending.clone()).await;
             // The connection has ended, so it no longer counts as unauthenticated.
-            stranger.admitted.cancel();
+            pending.admitted.cancel();
         });
     }
 }

@@ -29,7 +29,7 @@ use std::sync::Arc;
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// Maps requests to services.
-pub(crate) trait Site: Send + Sync + 'static {
+pub(crate) trait Router: Send + Sync + 'static {
     /// The service for this path and token; None if there is none, for whatever reason.
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>>;
 }

@@ -15,7 +15,7 @@ pub fn tight() -> WebLimits {
     WebLimits {
         head: Duration::from_millis(300),
         body: Duration::from_millis(300),
-        strangers: 16,
+        unauthenticated: 16,
         ..WebLimits::default()
     }
 }

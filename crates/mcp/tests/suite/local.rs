@@ -14,19 +14,19 @@ use tokio::process::{Child, Command};
 pub struct LocalSpawner;
 
 impl Spawner for LocalSpawner {
-    fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>> {
+    fn spawn<'a>(&'a self, request: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>> {
         Box::pin(async move {
-            let mut command = Command::new(&launch.program);
+            let mut command = Command::new(&request.program);
             command
-                .args(&launch.args)
+                .args(&request.args)
                 .env_clear()
-                .envs(launch.env.iter().map(|(name, value)| (name, value)))
+                .envs(request.env.iter().map(|(name, value)| (name, value)))
                 .stdin(Stdio::piped())
                 .stdout(Stdio::piped())
                 .stderr(Stdio::piped())
                 .process_group(0)
                 .kill_on_drop(true);
-            if let Some(cwd) = &launch.cwd {
+            if let Some(cwd) = &request.cwd {
                 command.current_dir(cwd);
             }
             let mut child = command.spawn()?;

@@ -89,7 +89,7 @@ async fn progress_is_told_while_a_run_is_under_way() {
 
 #[tokio::test]
 async fn a_silent_run_still_shows_that_the_call_is_alive() {
-    let options = ServeOptions { pulse: Duration::from_millis(20), ..patient() };
+    let options = ServeOptions { keepalive: Duration::from_millis(20), ..patient() };
     let (mut pipe, _, _) = Pipe::earlier(options, json!({})).await;
     let call = json!({"name": "launch_run", "arguments": {"task": "hold"}, "_meta": {"progressToken": "t"}});
     pipe.ask("tools/call", call).await;

@@ -24,9 +24,11 @@ async fn a_server_that_cannot_start_is_left_out_with_the_reason_and_a_hint_and_t
     let mut told = host.notices();
     told.sort_by(|a, b| a.server.cmp(&b.server));
     assert_eq!(told.len(), 2, "{told:?}");
-    let NoticeKind::NotStarted(StartError::Ended { how, said }) = &told[0].kind else { panic!("{told:?}") };
+    let NoticeKind::NotStarted(StartError::Ended { how, stderr_tail }) = &told[0].kind else {
+        panic!("{told:?}")
+    };
     assert_eq!(how, "exited with status 7");
-    assert_eq!(said.last().unwrap(), "I cannot start: no module named luck");
+    assert_eq!(stderr_tail.last().unwrap(), "I cannot start: no module named luck");
     assert!(told[0].to_string().contains("no module named luck"));
     let missing = StartError::NotFound { program: "no-such-program-anywhere".to_owned() };
     assert_eq!(told[1].kind, NoticeKind::NotStarted(missing));

@@ -42,24 +42,24 @@ fn main() {
     } else {
         std::io::stdin().read_to_string(&mut script).unwrap();
     }
-    diary(&format!("start {} {}", std::process::id(), args.join(" ")));
+    journal(&format!("start {} {}", std::process::id(), args.join(" ")));
     let like = after("--like").map_or("", String::as_str);
     let session = after("--session-id").or_else(|| after("--resume")).cloned();
-    let mut speaker = Speaker { like: like.to_owned(), said: String::new() };
-    speaker.begin(&session.unwrap_or_else(|| "fake-conversation".to_owned()));
+    let mut output = OutputFormat { like: like.to_owned(), said: String::new() };
+    output.begin(&session.unwrap_or_else(|| "fake-conversation".to_owned()));
     for line in script.lines() {
-        diary(line);
+        journal(line);
         let (step, rest) = line.split_once(' ').unwrap_or((line, ""));
-        act(step, rest, &mut speaker);
+        execute_step(step, rest, &mut output);
     }
-    speaker.end();
-    diary("end");
+    output.end();
+    journal("end");
 }
 
-fn act(step: &str, rest: &str, speaker: &mut Speaker) {
+fn execute_step(step: &str, rest: &str, output: &mut OutputFormat) {
     let number = || rest.parse::<u64>().expect("a number");
     match step {
-        "say" => speaker.say(rest),
+        "say" => output.say(rest),
         "complain" => eprintln!("{rest}"),
         "write" => {
             print!("{rest}");
@@ -95,7 +95,7 @@ fn act(step: &str, rest: &str, speaker: &mut Speaker) {
             println!("read: {}", line.trim_end());
         }
         "exit" => {
-            diary("exit");
+            journal("exit");
             std::process::exit(i32::try_from(number()).unwrap());
         }
         "kill" => {
@@ -136,7 +136,7 @@ fn flood(piece: &str, bytes: u64) {
     out.flush().unwrap();
 }
 
-fn diary(line: &str) {
+fn journal(line: &str) {
     if let Some(path) = std::env::var_os("FAKE_AGENT_DIARY") {
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         // One write, so that lines of several agents never interleave.
@@ -145,12 +145,12 @@ fn diary(line: &str) {
 }
 
 /// Prints messages in the output format of a CLI agent.
-struct Speaker {
+struct OutputFormat {
     like: String,
     said: String,
 }
 
-impl Speaker {
+impl OutputFormat {
     fn begin(&self, session: &str) {
         match self.like.as_str() {
             "claude" => {

@@ -24,39 +24,39 @@ const ENDLESS_PACE: Duration = Duration::from_millis(1);
 
 /// The plan of a faulty response.
 pub(crate) fn plan(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, context: &Context) -> Plan {
-    let spoilt = Spoilt::new(fault, moment, reply, wire, context);
+    let faulty = FaultyReply::new(fault, moment, reply, wire, context);
     match fault {
-        Fault::RateLimited(after) => spoilt.status(429, after),
-        Fault::Status(code) => spoilt.status(code, RetryAfter::Absent),
-        Fault::Refused => spoilt.sent().step(Step::Refuse(Fault::REFUSED_FOR)),
-        Fault::Reset => spoilt.sent().step(Step::Reset),
-        Fault::HeaderStall => spoilt.sent().step(Step::Stall),
-        Fault::IdleStall => spoilt.streamed().step(Step::Stall),
-        Fault::Dribble(pause) => spoilt.dribble(pause),
-        Fault::CutEnded => spoilt.streamed().end(),
-        Fault::CutAbrupt => spoilt.sent().step(Step::Close),
+        Fault::RateLimited(after) => faulty.status(429, after),
+        Fault::Status(code) => faulty.status(code, RetryAfter::Absent),
+        Fault::Refused => faulty.sent().step(Step::Refuse(Fault::REFUSED_FOR)),
+        Fault::Reset => faulty.sent().step(Step::Reset),
+        Fault::HeaderStall => faulty.sent().step(Step::Stall),
+        Fault::IdleStall => faulty.streamed().step(Step::Stall),
+        Fault::Dribble(pause) => faulty.dribble(pause),
+        Fault::CutEnded => faulty.streamed().end(),
+        Fault::CutAbrupt => faulty.sent().step(Step::Close),
         Fault::MalformedJson => {
             let broken = wire.malformed_frame(context);
-            spoilt.streamed().frame(broken).frames(spoilt.rest().to_vec()).end()
+            faulty.streamed().frame(broken).frames(faulty.rest().to_vec()).end()
         }
-        Fault::ErrorInStream => spoilt.error_in_stream(500),
-        Fault::WrongContentType => spoilt.page(),
-        Fault::EndlessStream => spoilt.endless(),
-        Fault::Comments => spoilt.comments(),
-        Fault::Utf8Split => spoilt.split(&utf8_cuts(&spoilt.body())),
+        Fault::ErrorInStream => faulty.error_in_stream(500),
+        Fault::WrongContentType => faulty.page(),
+        Fault::EndlessStream => faulty.endless(),
+        Fault::Comments => faulty.comments(),
+        Fault::Utf8Split => faulty.split(&utf8_cuts(&faulty.body())),
         Fault::OddSplits(size) => {
-            let cuts: Vec<usize> = (0..spoilt.body().len()).step_by(size.max(1)).skip(1).collect();
-            spoilt.split(&cuts)
+            let cuts: Vec<usize> = (0..faulty.body().len()).step_by(size.max(1)).skip(1).collect();
+            faulty.split(&cuts)
         }
-        Fault::CrlfLines => spoilt.crlf(),
+        Fault::CrlfLines => faulty.crlf(),
         Fault::BadArguments(_) | Fault::EmptyReply | Fault::RepeatedIds | Fault::MissingUsage => {
-            Plan::default().head(context).frames(spoilt.frames).end()
+            Plan::default().head(context).frames(faulty.frames).end()
         }
     }
 }
 
 /// A reply in frames, and where the fault occurs.
-struct Spoilt<'a> {
+struct FaultyReply<'a> {
     moment: FaultMoment,
     wire: Wire,
     context: &'a Context,
@@ -65,9 +65,9 @@ struct Spoilt<'a> {
     cut: usize,
 }
 
-impl<'a> Spoilt<'a> {
+impl<'a> FaultyReply<'a> {
     fn new(fault: Fault, moment: FaultMoment, reply: Reply, wire: Wire, context: &'a Context) -> Self {
-        let frames = wire.frames(&reshaped(fault, reply), context);
+        let frames = wire.frames(&with_content_fault(fault, reply), context);
         let cut = cut(&frames, moment);
         Self { moment, wire, context, frames, cut }
     }
@@ -114,7 +114,7 @@ impl<'a> Spoilt<'a> {
         match self.moment {
             FaultMoment::BeforeHeaders => Plan::document(200, "text/html; charset=utf-8", &[], PAGE),
             FaultMoment::MidStream | FaultMoment::AfterToolCall => {
-                self.streamed().step(Step::Aside(PAGE.into())).end()
+                self.streamed().step(Step::UngatedChunk(PAGE.into())).end()
             }
         }
     }
@@ -133,7 +133,7 @@ impl<'a> Spoilt<'a> {
     }
 
     fn comments(&self) -> Plan {
-        let ping = Step::Aside(Bytes::from_static(PING));
+        let ping = Step::UngatedChunk(Bytes::from_static(PING));
         let plan = self
             .rest()
             .iter()
@@ -172,7 +172,7 @@ impl<'a> Spoilt<'a> {
 }
 
 /// Applies the faults that change the reply itself rather than how it is sent.
-fn reshaped(fault: Fault, mut reply: Reply) -> Reply {
+fn with_content_fault(fault: Fault, mut reply: Reply) -> Reply {
     // Otherwise half of the content could be all of it.
     if reply.text.len() == 1 && reply.reasoning.is_empty() {
         reply = reply.chunks(2);

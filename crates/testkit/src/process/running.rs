@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use tempfile::TempDir;
 
-use crate::signal::Signal as Watched;
+use crate::signal::Signal as Waitable;
 
 /// A process and its output. Dropping it kills it and its process group.
 #[derive(Debug)]
 pub struct RunningProcess {
     name: String,
     pid: Pid,
-    seen: Arc<Watched<Seen>>,
+    output: Arc<Waitable<ProcessOutput>>,
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     started: Instant,
     /// Keeps the directories alive.
@@ -25,14 +25,14 @@ pub struct RunningProcess {
 }
 
 #[derive(Debug, Default)]
-struct Seen {
-    stdout: Stream,
-    stderr: Stream,
+struct ProcessOutput {
+    stdout: CapturedStream,
+    stderr: CapturedStream,
     ended: Option<(ExitStatus, Instant)>,
 }
 
 #[derive(Debug, Default)]
-struct Stream {
+struct CapturedStream {
     bytes: Vec<u8>,
     lines: Vec<String>,
     closed: bool,
@@ -74,14 +74,14 @@ impl RunningProcess {
         let started = Instant::now();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start `{name}`: {error}"));
         let pid = Pid::from_child(&child);
-        let seen: Arc<Watched<Seen>> = Arc::default();
+        let output: Arc<Waitable<ProcessOutput>> = Arc::default();
         let stdout = child.stdout.take().expect("stdout is piped");
         let stderr = child.stderr.take().expect("stderr is piped");
-        collect(stdout, Arc::clone(&seen), |seen| &mut seen.stdout);
-        collect(stderr, Arc::clone(&seen), |seen| &mut seen.stderr);
+        collect(stdout, Arc::clone(&output), |output| &mut output.stdout);
+        collect(stderr, Arc::clone(&output), |output| &mut output.stderr);
         let stdin = Arc::new(Mutex::new(child.stdin.take()));
-        reap(child, pid, Arc::clone(&seen));
-        Self { name: name.to_owned(), pid, seen, stdin, started, _root: root }
+        reap(child, pid, Arc::clone(&output));
+        Self { name: name.to_owned(), pid, output, stdin, started, _root: root }
     }
 
     pub fn id(&self) -> u32 {
@@ -91,28 +91,28 @@ impl RunningProcess {
     /// Waits for a line of stdout and returns it; panics with both outputs after `limit`, or if stdout ends first.
     #[track_caller]
     pub fn wait_for_stdout(&self, matches: impl Fn(&str) -> bool, limit: Duration) -> String {
-        self.wait_for_line("stdout", |seen| &seen.stdout, matches, limit)
+        self.wait_for_line("stdout", |output| &output.stdout, matches, limit)
     }
 
     /// [`wait_for_stdout`](Self::wait_for_stdout) for stderr.
     #[track_caller]
     pub fn wait_for_stderr(&self, matches: impl Fn(&str) -> bool, limit: Duration) -> String {
-        self.wait_for_line("stderr", |seen| &seen.stderr, matches, limit)
+        self.wait_for_line("stderr", |output| &output.stderr, matches, limit)
     }
 
     #[track_caller]
     fn wait_for_line(
         &self,
         what: &str,
-        stream: impl Fn(&Seen) -> &Stream,
+        stream: impl Fn(&ProcessOutput) -> &CapturedStream,
         matches: impl Fn(&str) -> bool,
         limit: Duration,
     ) -> String {
-        let mut looked = 0;
-        let found = self.seen.wait_for_blocking(limit, |seen| {
-            let stream = stream(seen);
-            let line = stream.lines[looked..].iter().find(|line| matches(line));
-            looked = stream.lines.len();
+        let mut checked = 0;
+        let found = self.output.wait_for_blocking(limit, |output| {
+            let stream = stream(output);
+            let line = stream.lines[checked..].iter().find(|line| matches(line));
+            checked = stream.lines.len();
             match line {
                 Some(line) => Some(Some(line.clone())),
                 None => stream.closed.then_some(None),
@@ -128,25 +128,25 @@ impl RunningProcess {
     /// Sends a signal to the process itself; does nothing if it has ended.
     pub fn signal(&self, signal: Signal) {
         // Under the lock that the reaper takes, so that the process id cannot have been reused.
-        self.seen.read(|seen| {
-            if seen.ended.is_none() {
+        self.output.read(|output| {
+            if output.ended.is_none() {
                 let _ = kill_process(self.pid, signal);
             }
         });
     }
 
     pub fn is_running(&self) -> bool {
-        self.seen.read(|seen| seen.ended.is_none())
+        self.output.read(|output| output.ended.is_none())
     }
 
     /// Its stdout so far.
     pub fn stdout(&self) -> String {
-        self.seen.read(|seen| text(&seen.stdout))
+        self.output.read(|output| text(&output.stdout))
     }
 
     /// Its stderr so far.
     pub fn stderr(&self) -> String {
-        self.seen.read(|seen| text(&seen.stderr))
+        self.output.read(|output| text(&output.stderr))
     }
 
     /// Writes to a stdin opened with [`open_stdin`](super::Althing::open_stdin).
@@ -177,9 +177,9 @@ impl RunningProcess {
     /// Its descendants live until `self` is dropped, so that a test can look for orphans.
     #[track_caller]
     pub fn wait(&self, limit: Duration) -> Output {
-        let ended = self.seen.wait_for_blocking(limit, |seen| {
-            let drained = seen.stdout.closed && seen.stderr.closed;
-            seen.ended.filter(|_| drained)
+        let ended = self.output.wait_for_blocking(limit, |output| {
+            let drained = output.stdout.closed && output.stderr.closed;
+            output.ended.filter(|_| drained)
         });
         let Some((status, at)) = ended else {
             let why = if self.is_running() {
@@ -209,44 +209,44 @@ impl Drop for RunningProcess {
         // Also if the leader has ended: the group may outlive it, which keeps its id from being reused.
         let _ = kill_process_group(self.pid, Signal::KILL);
         self.close_stdin();
-        self.seen.wait_for_blocking(Duration::from_secs(5), |seen| seen.ended);
+        self.output.wait_for_blocking(Duration::from_secs(5), |output| output.ended);
     }
 }
 
 fn collect(
     pipe: impl Read + Send + 'static,
-    seen: Arc<Watched<Seen>>,
-    stream: impl Fn(&mut Seen) -> &mut Stream + Send + 'static,
+    output: Arc<Waitable<ProcessOutput>>,
+    stream: impl Fn(&mut ProcessOutput) -> &mut CapturedStream + Send + 'static,
 ) {
     thread::spawn(move || {
         let mut pipe = BufReader::new(pipe);
         let mut line = Vec::new();
         while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
-            seen.update(|seen| {
-                let stream = stream(seen);
+            output.update(|output| {
+                let stream = stream(output);
                 stream.bytes.extend_from_slice(&line);
                 let text = String::from_utf8_lossy(&line);
                 stream.lines.push(text.trim_end_matches(['\r', '\n']).to_owned());
             });
             line.clear();
         }
-        seen.update(|seen| stream(seen).closed = true);
+        output.update(|output| stream(output).closed = true);
     });
 }
 
 /// Waits for the exit without reaping, then reaps under the lock that `signal` takes.
-fn reap(mut child: Child, pid: Pid, seen: Arc<Watched<Seen>>) {
+fn reap(mut child: Child, pid: Pid, output: Arc<Waitable<ProcessOutput>>) {
     thread::spawn(move || {
         let wait = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), wait) {}
         let at = Instant::now();
-        seen.update(|seen| {
+        output.update(|output| {
             let status = child.wait().expect("our own child can be waited for");
-            seen.ended = Some((status, at));
+            output.ended = Some((status, at));
         });
     });
 }
 
-fn text(stream: &Stream) -> String {
+fn text(stream: &CapturedStream) -> String {
     String::from_utf8_lossy(&stream.bytes).into_owned()
 }

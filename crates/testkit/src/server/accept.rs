@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::JoinSet;
 
 use super::connection;
-use super::state::State;
+use super::state::ServerState;
 
 /// Length of the accept queue.
 const WAITING: u32 = 1024;
@@ -31,7 +31,7 @@ pub(super) fn listen(held: TcpSocket) -> TcpListener {
     held.listen(WAITING).expect("a held port can be listened on")
 }
 
-pub(super) async fn run(listener: TcpListener, state: Arc<State>) {
+pub(super) async fn run(listener: TcpListener, state: Arc<ServerState>) {
     let address = listener.local_addr().expect("a listener has an address");
     let mut listener = Some(listener);
     let mut held = None;
@@ -44,19 +44,19 @@ pub(super) async fn run(listener: TcpListener, state: Arc<State>) {
                         tasks.spawn(serve(stream, Arc::clone(&state)));
                     }
                 }
-                () = state.door.wait(|door| (door.holds > 0).then_some(())) => {
+                () = state.port.wait(|port| (port.holds > 0).then_some(())) => {
                     held = Some(hold(address, false));
                     listener = None;
-                    state.door.update(|door| door.listening = false);
+                    state.port.update(|port| port.listening = false);
                 }
                 // Finished tasks are collected continuously, so that they do not accumulate in a long benchmark.
                 Some(_) = tasks.join_next() => {}
             }
         } else {
             tokio::select! {
-                () = state.door.wait(|door| (door.holds == 0).then_some(())) => {
+                () = state.port.wait(|port| (port.holds == 0).then_some(())) => {
                     listener = Some(listen(held.take().unwrap_or_else(|| hold(address, false))));
-                    state.door.update(|door| door.listening = true);
+                    state.port.update(|port| port.listening = true);
                 }
                 Some(_) = tasks.join_next() => {}
             }
@@ -64,7 +64,7 @@ pub(super) async fn run(listener: TcpListener, state: Arc<State>) {
     }
 }
 
-async fn serve(stream: TcpStream, state: Arc<State>) {
+async fn serve(stream: TcpStream, state: Arc<ServerState>) {
     let number = state.connections.update(|count| {
         count.total += 1;
         count.open += 1;

@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::time::sleep;
 
 use super::request::{self, Request};
-use super::state::State;
+use super::state::ServerState;
 use crate::plan::{Plan, Step, put_chunk};
 use crate::recorded::RequestOutcome;
 use crate::wire::{Context, Wire, bare};
@@ -18,7 +18,7 @@ use crate::wire::{Context, Wire, bare};
 struct HungUp;
 
 /// What happens to the connection after a plan.
-enum After {
+enum AfterPlan {
     KeepAlive,
     Closed,
     Reset,
@@ -34,34 +34,34 @@ struct Connection {
     outbox: BytesMut,
 }
 
-pub(super) async fn serve(stream: TcpStream, number: usize, state: &State) {
+pub(super) async fn serve(stream: TcpStream, number: usize, state: &ServerState) {
     let _ = stream.set_nodelay(true);
     let mut connection =
         Connection { stream, inbox: BytesMut::with_capacity(16 << 10), outbox: BytesMut::new() };
     while let Some(request) = request::read(&mut connection.stream, &mut connection.inbox).await {
         let close = request.wants_close();
         let (plan, seq) = respond(request, number, state);
-        let after = connection.carry_out(plan).await;
+        let after = connection.execute(plan).await;
         let outcome = match after {
-            Ok(After::KeepAlive) => RequestOutcome::Served,
-            Ok(After::Closed | After::Reset | After::Refused(_)) => RequestOutcome::BrokenOff,
+            Ok(AfterPlan::KeepAlive) => RequestOutcome::Served,
+            Ok(AfterPlan::Closed | AfterPlan::Reset | AfterPlan::Refused(_)) => RequestOutcome::BrokenOff,
             Err(HungUp) => RequestOutcome::HungUp,
         };
         if let Some(seq) = seq {
             state.ended(seq, outcome);
         }
         match after {
-            Ok(After::KeepAlive) if !close => {}
-            Ok(After::KeepAlive | After::Closed) => {
+            Ok(AfterPlan::KeepAlive) if !close => {}
+            Ok(AfterPlan::KeepAlive | AfterPlan::Closed) => {
                 let _ = connection.stream.shutdown().await;
                 return;
             }
-            Ok(After::Reset) => return reset(connection.stream),
-            Ok(After::Refused(pause)) => {
-                state.shut_door().await;
+            Ok(AfterPlan::Reset) => return reset(connection.stream),
+            Ok(AfterPlan::Refused(pause)) => {
+                state.close_port().await;
                 reset(connection.stream);
                 sleep(pause).await;
-                state.open_door().await;
+                state.open_port().await;
                 return;
             }
             Err(HungUp) => return,
@@ -70,9 +70,9 @@ pub(super) async fn serve(stream: TcpStream, number: usize, state: &State) {
 }
 
 /// The plan for a request, and its index if it is a model call.
-fn respond(request: Request, connection: usize, state: &State) -> (Plan, Option<usize>) {
+fn respond(request: Request, connection: usize, state: &ServerState) -> (Plan, Option<usize>) {
     let Some(wire) = Wire::at(&request.method, &request.path) else {
-        let plan = aside(&request, &state.options.models);
+        let plan = other_response(&request, &state.options.models);
         state.record_other(request, connection);
         return (plan, None);
     };
@@ -94,7 +94,7 @@ fn respond(request: Request, connection: usize, state: &State) -> (Plan, Option<
 }
 
 /// Requests that are not model calls: model lists, token counts, availability checks.
-fn aside(request: &Request, models: &[String]) -> Plan {
+fn other_response(request: &Request, models: &[String]) -> Plan {
     let path = bare(&request.path);
     let json = |value: Value| Plan::document(200, "application/json", &[], &value.to_string());
     // Four bytes per token, as clients estimate it.
@@ -125,11 +125,11 @@ fn model_list(names: &[String]) -> Value {
 }
 
 impl Connection {
-    async fn carry_out(&mut self, plan: Plan) -> Result<After, HungUp> {
+    async fn execute(&mut self, plan: Plan) -> Result<AfterPlan, HungUp> {
         for step in plan.steps {
             match step {
                 Step::Send(bytes) => self.outbox.extend_from_slice(&bytes),
-                Step::Chunk(bytes) | Step::Aside(bytes) => put_chunk(&mut self.outbox, &bytes),
+                Step::Chunk(bytes) | Step::UngatedChunk(bytes) => put_chunk(&mut self.outbox, &bytes),
                 Step::Flush => self.flush().await?,
                 Step::Pause(pause) => self.wait(sleep(pause)).await?,
                 Step::Pass(gate) => self.wait(gate.pass()).await?,
@@ -145,15 +145,15 @@ impl Connection {
                 }
                 Step::Stall => self.wait(std::future::pending()).await?,
                 Step::Repeat(bytes, pause) => self.repeat(&bytes, pause).await?,
-                Step::Close => return self.last(After::Closed).await,
-                Step::Reset => return self.last(After::Reset).await,
-                Step::Refuse(pause) => return self.last(After::Refused(pause)).await,
+                Step::Close => return self.flush_then(AfterPlan::Closed).await,
+                Step::Reset => return self.flush_then(AfterPlan::Reset).await,
+                Step::Refuse(pause) => return self.flush_then(AfterPlan::Refused(pause)).await,
             }
         }
-        self.last(After::KeepAlive).await
+        self.flush_then(AfterPlan::KeepAlive).await
     }
 
-    async fn last(&mut self, after: After) -> Result<After, HungUp> {
+    async fn flush_then(&mut self, after: AfterPlan) -> Result<AfterPlan, HungUp> {
         self.flush().await?;
         Ok(after)
     }

@@ -16,19 +16,19 @@ use tokio::sync::oneshot;
 
 use crate::recorded::RecordedRequest;
 use crate::script::Script;
-use state::State;
+use state::ServerState;
 
 /// A running fake model server; it stops and closes its connections when dropped.
 #[derive(Debug)]
 pub struct FakeModel {
     address: SocketAddr,
-    state: Arc<State>,
-    host: Host,
+    state: Arc<ServerState>,
+    host: ServerHost,
 }
 
 /// What the server runs on.
 #[derive(Debug)]
-enum Host {
+enum ServerHost {
     Task(tokio::task::JoinHandle<()>),
     /// Dropping the sender tells the thread to stop.
     Thread(Option<(oneshot::Sender<()>, JoinHandle<()>)>),
@@ -68,8 +68,8 @@ impl FakeModel {
     )]
     pub async fn start_with(options: FakeModelOptions, script: impl Into<Script>) -> Self {
         let (listener, address) = listen(options.port);
-        let state = Arc::new(State::new(script.into(), options));
-        let host = Host::Task(tokio::spawn(accept::run(listener, Arc::clone(&state))));
+        let state = Arc::new(ServerState::new(script.into(), options));
+        let host = ServerHost::Task(tokio::spawn(accept::run(listener, Arc::clone(&state))));
         Self { address, state, host }
     }
 
@@ -81,9 +81,9 @@ impl FakeModel {
     /// [`start_on_thread`](Self::start_on_thread) with options.
     pub fn start_on_thread_with(options: FakeModelOptions, script: impl Into<Script>) -> Self {
         let port = options.port;
-        let state = Arc::new(State::new(script.into(), options));
+        let state = Arc::new(ServerState::new(script.into(), options));
         let (stop, stopped) = oneshot::channel::<()>();
-        let (tell, told) = std::sync::mpsc::channel();
+        let (start_signal, started) = std::sync::mpsc::channel();
         let shared = Arc::clone(&state);
         let thread = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
@@ -92,15 +92,15 @@ impl FakeModel {
                 .expect("a runtime for the fake model server");
             runtime.block_on(async move {
                 let (listener, address) = listen(port);
-                tell.send(address).expect("the starter waits for the address");
+                start_signal.send(address).expect("the starter waits for the address");
                 tokio::select! {
                     () = accept::run(listener, shared) => {}
                     _ = stopped => {}
                 }
             });
         });
-        let address = told.recv().expect("the fake model server did not start");
-        Self { address, state, host: Host::Thread(Some((stop, thread))) }
+        let address = started.recv().expect("the fake model server did not start");
+        Self { address, state, host: ServerHost::Thread(Some((stop, thread))) }
     }
 
     /// `http://127.0.0.1:PORT/v1`.
@@ -192,20 +192,20 @@ impl FakeModel {
     /// Stops listening: new connections are refused until [`listen_again`](Self::listen_again). Open ones stay; those
     /// not yet accepted are reset.
     pub async fn refuse(&self) {
-        self.state.shut_door().await;
+        self.state.close_port().await;
     }
 
     /// Listens on the same port again.
     pub async fn listen_again(&self) {
-        self.state.open_door().await;
+        self.state.open_port().await;
     }
 }
 
 impl Drop for FakeModel {
     fn drop(&mut self) {
         match &mut self.host {
-            Host::Task(task) => task.abort(),
-            Host::Thread(running) => {
+            ServerHost::Task(task) => task.abort(),
+            ServerHost::Thread(running) => {
                 if let Some((stop, thread)) = running.take() {
                     drop(stop);
                     // Its panic was already printed, and a second panic here would abort the test.

@@ -7,19 +7,19 @@ use std::time::Instant;
 
 use super::FakeModelOptions;
 use super::request::Request;
-use crate::recorded::{Call, RecordedRequest, RequestOutcome};
+use crate::recorded::{RecordedRequest, RequestData, RequestOutcome};
 use crate::script::Script;
 use crate::signal::Signal;
 use crate::wire::model_in;
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(super) struct ServerState {
     pub(super) script: Script,
     pub(super) options: FakeModelOptions,
     pub(super) calls: Signal<Vec<RecordedRequest>>,
     pub(super) others: Signal<Vec<RecordedRequest>>,
     pub(super) connections: Signal<Connections>,
-    pub(super) door: Signal<Door>,
+    pub(super) port: Signal<PortState>,
     numbers: Mutex<Numbers>,
     count: AtomicUsize,
 }
@@ -33,7 +33,7 @@ pub(super) struct Connections {
 
 /// Whether the server listens. Several faults may keep the port closed at once.
 #[derive(Debug, Default)]
-pub(super) struct Door {
+pub(super) struct PortState {
     pub(super) holds: usize,
     pub(super) listening: bool,
 }
@@ -45,7 +45,7 @@ struct Numbers {
     by_model: HashMap<String, usize>,
 }
 
-impl State {
+impl ServerState {
     pub(super) fn new(script: Script, options: FakeModelOptions) -> Self {
         Self {
             script,
@@ -53,7 +53,7 @@ impl State {
             calls: Signal::default(),
             others: Signal::default(),
             connections: Signal::default(),
-            door: Signal::new(Door { holds: 0, listening: true }),
+            port: Signal::new(PortState { holds: 0, listening: true }),
             numbers: Mutex::default(),
             count: AtomicUsize::new(0),
         }
@@ -103,21 +103,21 @@ impl State {
     }
 
     /// Returns once the port refuses connections.
-    pub(super) async fn shut_door(&self) {
-        self.door.update(|door| door.holds += 1);
-        self.door.wait(|door| (!door.listening || door.holds == 0).then_some(())).await;
+    pub(super) async fn close_port(&self) {
+        self.port.update(|port| port.holds += 1);
+        self.port.wait(|port| (!port.listening || port.holds == 0).then_some(())).await;
     }
 
     /// Releases one hold. If it was the last, returns once the port listens again.
-    pub(super) async fn open_door(&self) {
-        self.door.update(|door| door.holds = door.holds.saturating_sub(1));
-        self.door.wait(|door| (door.listening || door.holds > 0).then_some(())).await;
+    pub(super) async fn open_port(&self) {
+        self.port.update(|port| port.holds = port.holds.saturating_sub(1));
+        self.port.wait(|port| (port.listening || port.holds > 0).then_some(())).await;
     }
 }
 
 fn recorded(request: Request, connection: usize, seq: usize, nth_of_model: usize) -> RecordedRequest {
     RecordedRequest {
-        call: Arc::new(Call {
+        call: Arc::new(RequestData {
             seq,
             nth_of_model,
             connection,

@@ -2,8 +2,8 @@
 //!
 //! One key press answers: Enter takes the default, Esc leaves.
 
-use super::{App, Effect, Field, Modal, Picker, Reader, approval};
-use crate::outside::TuiExit;
+use super::{App, Effect, Field, Modal, Picker, TextReader, approval};
+use crate::host::TuiExit;
 use crate::theme::Theme;
 use althing_protocol::Decision;
 use althing_view::MemberView;
@@ -12,7 +12,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 impl App {
     /// Handles a key while a modal is open.
     pub(crate) fn modal_key(&mut self, key: KeyEvent) {
-        if super::guard::is_chord(key) && !self.box_is_written() {
+        if super::guard::is_chord(key) && !self.box_field_has_focus() {
             return;
         }
         match &self.modal {
@@ -31,11 +31,11 @@ impl App {
                 KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
                 _ => {}
             },
-            Some(Modal::Confirm(deed)) => match key.code {
+            Some(Modal::Confirm(action)) => match key.code {
                 KeyCode::Char('y') => {
-                    let deed = deed.clone();
+                    let action = action.clone();
                     self.modal = None;
-                    self.carry_out(deed);
+                    self.execute(action);
                 }
                 // Neither Enter nor repeating the same key confirms.
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char(_) => self.modal = None,
@@ -45,12 +45,12 @@ impl App {
             Some(Modal::Problems | Modal::Cost | Modal::Agents | Modal::Help) => match key.code {
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char('q') => {
                     self.modal = None;
-                    self.told = 0;
+                    self.info_scroll = 0;
                 }
-                KeyCode::Down => self.told += 1,
-                KeyCode::Up => self.told = self.told.saturating_sub(1),
-                KeyCode::PageDown => self.told += 10,
-                KeyCode::PageUp => self.told = self.told.saturating_sub(10),
+                KeyCode::Down => self.info_scroll += 1,
+                KeyCode::Up => self.info_scroll = self.info_scroll.saturating_sub(1),
+                KeyCode::PageDown => self.info_scroll += 10,
+                KeyCode::PageUp => self.info_scroll = self.info_scroll.saturating_sub(10),
                 _ => {}
             },
             None => {}
@@ -76,7 +76,7 @@ impl App {
                     };
                     *field = next;
                 }
-                _ => super::keys::edit(editor, key, 60),
+                _ => super::keys::apply_editor_key(editor, key, 60),
             }
             return;
         }
@@ -95,8 +95,8 @@ impl App {
                 editor.set(&edited.task);
             }
             KeyCode::Char('m') => approval::next_mode(proposal, edited, &self.model.team),
-            KeyCode::Left => approval::neighbour(proposal, edited, &self.model.team, -1),
-            KeyCode::Right => approval::neighbour(proposal, edited, &self.model.team, 1),
+            KeyCode::Left => approval::select_neighbor(proposal, edited, &self.model.team, -1),
+            KeyCode::Right => approval::select_neighbor(proposal, edited, &self.model.team, 1),
             KeyCode::Char('r') => {
                 edited.refinement = Some(!edited.refinement.unwrap_or(proposal.modes.refinement));
             }
@@ -125,8 +125,8 @@ impl App {
                 self.answer(Decision::Approve { digest: None, edited: None, instructions });
             }
             (Field::Instructions | Field::Changes, KeyCode::Esc | KeyCode::Tab) => *field = Field::Buttons,
-            (Field::Instructions, _) => super::keys::edit(instructions, key, 60),
-            (Field::Changes, _) => super::keys::edit(changes, key, 60),
+            (Field::Instructions, _) => super::keys::apply_editor_key(instructions, key, 60),
+            (Field::Changes, _) => super::keys::apply_editor_key(changes, key, 60),
             (_, KeyCode::Char('a')) => self.answer(approve()),
             (_, KeyCode::Tab | KeyCode::Char('i')) => *field = Field::Instructions,
             (_, KeyCode::Char('c')) => *field = Field::Changes,
@@ -163,7 +163,7 @@ impl App {
                     answers.find(|(other, _)| *other == label).map(|(_, text)| text.to_owned())
                 });
                 self.modal = None;
-                self.read(Reader::markdown(&title, &whole.unwrap_or(preview)));
+                self.open_reader(TextReader::markdown(&title, &whole.unwrap_or(preview)));
             }
             KeyCode::Esc => self.modal = None,
             _ => {}

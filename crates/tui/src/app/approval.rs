@@ -4,7 +4,7 @@
 use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, Proposal};
 
 /// The agents to choose from: the proposed ones, or the whole team if a single agent was proposed.
-pub fn pool<'a>(proposal: &'a Proposal, team: &'a [Member]) -> &'a [Member] {
+pub fn candidates<'a>(proposal: &'a Proposal, team: &'a [Member]) -> &'a [Member] {
     if proposal.members.len() < 2 && team.len() > 1 { team } else { &proposal.members }
 }
 
@@ -15,7 +15,7 @@ pub fn is_single(proposal: &Proposal, edited: &LaunchRun) -> bool {
 
 /// The currently selected agents.
 pub fn members<'a>(proposal: &'a Proposal, edited: &LaunchRun, team: &'a [Member]) -> Vec<&'a Member> {
-    let everyone = || pool(proposal, team).iter();
+    let everyone = || candidates(proposal, team).iter();
     match &edited.agents {
         Some(ids) => everyone().filter(|member| ids.contains(&member.id)).collect(),
         None if edited.agent_mode.is_none() => proposal.members.iter().collect(),
@@ -26,41 +26,41 @@ pub fn members<'a>(proposal: &'a Proposal, edited: &LaunchRun, team: &'a [Member
 
 /// `m`: all agents, then each agent alone in turn, then all agents again.
 pub fn next_mode(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member]) {
-    let everyone = pool(proposal, team);
+    let everyone = candidates(proposal, team);
     if everyone.len() < 2 {
         return;
     }
     let next = if is_single(proposal, edited) {
-        place(proposal, edited, team).and_then(|at| everyone.get(at + 1))
+        selected_index(proposal, edited, team).and_then(|at| everyone.get(at + 1))
     } else {
         everyone.first()
     };
     match next.map(|member| member.id.clone()) {
-        Some(id) => alone(proposal, edited, id),
-        None => together(proposal, edited),
+        Some(id) => set_single(proposal, edited, id),
+        None => set_multi(proposal, edited),
     }
 }
 
 /// Selects the previous or next agent in single-agent mode, wrapping around; does nothing in multi-agent mode.
-pub fn neighbour(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member], step: isize) {
-    let everyone = pool(proposal, team);
+pub fn select_neighbor(proposal: &Proposal, edited: &mut LaunchRun, team: &[Member], step: isize) {
+    let everyone = candidates(proposal, team);
     if !is_single(proposal, edited) || everyone.is_empty() {
         return;
     }
-    let at = place(proposal, edited, team).unwrap_or_default();
+    let at = selected_index(proposal, edited, team).unwrap_or_default();
     let next = (at + everyone.len()).saturating_add_signed(step) % everyone.len();
     if let Some(id) = everyone.get(next).map(|member| member.id.clone()) {
-        alone(proposal, edited, id);
+        set_single(proposal, edited, id);
     }
 }
 
 /// The index of the single agent among those to choose from.
-fn place(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> Option<usize> {
+fn selected_index(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> Option<usize> {
     let chosen = members(proposal, edited, team).first().map(|member| member.id.clone())?;
-    pool(proposal, team).iter().position(|member| member.id == chosen)
+    candidates(proposal, team).iter().position(|member| member.id == chosen)
 }
 
-fn alone(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
+fn set_single(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
     edited.agent_mode = Some(AgentMode::Single);
     // System prompts for agents that do not take part would be rejected.
     edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
@@ -68,7 +68,7 @@ fn alone(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
     edited.agents = Some(vec![agent]);
 }
 
-fn together(proposal: &Proposal, edited: &mut LaunchRun) {
+fn set_multi(proposal: &Proposal, edited: &mut LaunchRun) {
     edited.agent_mode = Some(AgentMode::Multi);
     edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
     // If a single agent was proposed, multi-agent mode means the whole team.

@@ -1,8 +1,8 @@
 //! Slash commands.
 
-use super::{App, Effect, Modal, ModeWord, Picker};
+use super::{App, Effect, Modal, ModeToggle, Picker};
+use crate::host::TuiExit;
 use crate::modes::PlanMode;
-use crate::outside::TuiExit;
 use crate::theme::Theme;
 use althing_protocol::{AgentMode, ChatState, Op, TaskId};
 use althing_text::nearest;
@@ -54,26 +54,24 @@ impl App {
             "tasks" => self.toggle_tasks(),
             "run" => self.open_newest_run(),
             "cancel" => self.cancel_live(),
-            "plan" => self.toggle_mode(ModeWord::Plan),
-            "multi" if self.modes.agent_mode == AgentMode::Single => self.toggle_mode(ModeWord::Agents),
+            "plan" => self.toggle_mode(ModeToggle::Plan),
+            "multi" if self.modes.agent_mode == AgentMode::Single => self.toggle_mode(ModeToggle::Agents),
             "single" => self.single(argument),
-            "refine" if !self.modes.refinement => self.toggle_mode(ModeWord::Refine),
-            "quick" if self.modes.refinement => self.toggle_mode(ModeWord::Refine),
+            "refine" if !self.modes.refinement => self.toggle_mode(ModeToggle::Refine),
+            "quick" if self.modes.refinement => self.toggle_mode(ModeToggle::Refine),
             "multi" | "refine" | "quick" => {}
             "override" => self.open_override(),
             "pin" => self.pin_newest(),
             "compact" => self.submit(Op::Compact),
-            "copy" => match self.newest_words() {
+            "copy" => match self.newest_text() {
                 Some(text) => self.copy(text),
                 None => self.toast = Some("there is nothing to copy yet".into()),
             },
             "cost" => self.modal = Some(Modal::Cost),
             "sessions" => {
-                self.pick(self.outside.sessions().map(Picker::Sessions), "there is no other session here")
+                self.pick(self.host.sessions().map(Picker::Sessions), "there is no other session here")
             }
-            "projects" => {
-                self.pick(self.outside.projects().map(Picker::Projects), "there is no project here")
-            }
+            "projects" => self.pick(self.host.projects().map(Picker::Projects), "there is no project here"),
             "new" => self.leave(TuiExit::NewSession),
             "config" => self.effects.push(Effect::WriteConfig),
             "undo" => self.effects.push(Effect::Undo(None)),
@@ -107,10 +105,10 @@ impl App {
         let team = self.team_ids();
         if name.is_empty() {
             if self.modes.agent_mode == AgentMode::Multi {
-                self.toggle_mode(ModeWord::Agents);
+                self.toggle_mode(ModeToggle::Agents);
             }
-        } else if let Some(seat) = team.iter().position(|id| id.as_str() == name) {
-            self.choose_agent(seat);
+        } else if let Some(member_index) = team.iter().position(|id| id.as_str() == name) {
+            self.choose_agent(member_index);
         } else {
             let names: Vec<&str> = team.iter().map(althing_protocol::AgentId::as_str).collect();
             self.toast = Some(format!("no agent {name}: there are {}", names.join(", ")));
@@ -119,7 +117,7 @@ impl App {
 
     fn pin_newest(&mut self) {
         let spoken = self.model.entries.iter().rev().find(|entry| {
-            matches!(entry.body, althing_view::Body::User { .. } | althing_view::Body::Agent { .. })
+            matches!(entry.body, althing_view::EntryBody::User { .. } | althing_view::EntryBody::Agent { .. })
         });
         match spoken.map(|entry| entry.seq) {
             Some(seq) => {

@@ -18,7 +18,7 @@ const BRIEFLY_MS: u64 = 500;
 
 /// A pending letter: either a shortcut of the box or the start of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct PendingLetter {
     letter: char,
     question: InteractionId,
     /// When it acts.
@@ -44,7 +44,7 @@ impl App {
     }
 
     /// Whether a text field of the box has the focus.
-    pub(crate) fn box_is_written(&self) -> bool {
+    pub(crate) fn box_field_has_focus(&self) -> bool {
         match &self.modal {
             Some(Modal::Run { field, .. } | Modal::Plan { field, .. }) => *field != Field::Buttons,
             _ => false,
@@ -52,57 +52,59 @@ impl App {
     }
 
     /// Whether the input receives keys although a box is open.
-    pub(crate) fn writes_under_box(&self) -> bool {
-        self.is_guarded() && !self.box_is_written() && self.writes() && !self.input.is_empty()
+    pub(crate) fn input_has_focus_under_box(&self) -> bool {
+        self.is_guarded() && !self.box_field_has_focus() && self.input_has_focus() && !self.input.is_empty()
     }
 
     /// A note in the box when keys do not act as its buttons say.
     pub(crate) fn box_note(&self) -> Option<&'static str> {
-        match &self.held {
-            Some(Held { letter: 'a', .. }) => Some("approving, or type on"),
-            Some(Held { answers: true, .. }) => Some("cancelling, or type on"),
-            _ if self.writes_under_box() => Some("enter sends your message"),
+        match &self.pending_letter {
+            Some(PendingLetter { letter: 'a', .. }) => Some("approving, or type on"),
+            Some(PendingLetter { answers: true, .. }) => Some("cancelling, or type on"),
+            _ if self.input_has_focus_under_box() => Some("enter sends your message"),
             _ => None,
         }
     }
 
     /// When the pending letter acts.
     pub fn due(&self) -> Option<Timestamp> {
-        self.held.as_ref().map(|held| held.due)
+        self.pending_letter.as_ref().map(|pending_letter| pending_letter.due)
     }
 
     /// Acts on the pending letter if its time has come.
-    pub(crate) fn settle_held(&mut self) {
-        if let Some(held) = self.held.take_if(|held| held.due <= self.now) {
-            self.act(&held);
+    pub(crate) fn act_on_due_letter(&mut self) {
+        if let Some(pending_letter) =
+            self.pending_letter.take_if(|pending_letter| pending_letter.due <= self.now)
+        {
+            self.apply_letter(&pending_letter);
         }
     }
 
     /// Applies the letter to its box, or types it if the box is gone.
-    fn act(&mut self, held: &Held) {
-        if self.modal.as_ref().and_then(Modal::question) == Some(&held.question) {
-            self.modal_key(press(held.letter));
+    fn apply_letter(&mut self, pending_letter: &PendingLetter) {
+        if self.modal.as_ref().and_then(Modal::question) == Some(&pending_letter.question) {
+            self.modal_key(press(pending_letter.letter));
         } else {
-            self.write_under(press(held.letter));
+            self.type_into_input(press(pending_letter.letter));
         }
     }
 
     /// Types the pending letter into the input.
-    pub(crate) fn keep_held(&mut self) {
-        if let Some(held) = self.held.take() {
-            self.write_under(press(held.letter));
+    pub(crate) fn type_pending_letter(&mut self) {
+        if let Some(pending_letter) = self.pending_letter.take() {
+            self.type_into_input(press(pending_letter.letter));
         }
     }
 
-    fn write_under(&mut self, key: KeyEvent) {
-        if self.writes() {
-            self.typed = self.now;
-            self.talk_key(key);
+    fn type_into_input(&mut self, key: KeyEvent) {
+        if self.input_has_focus() {
+            self.last_typed = self.now;
+            self.conversation_key(key);
         }
     }
 
     /// How long a letter shortcut waits, and whether it answers; None if it is not a shortcut of this box.
-    fn wait_of(&self, letter: char) -> Option<(u64, bool)> {
+    fn shortcut_delay(&self, letter: char) -> Option<(u64, bool)> {
         match (&self.modal, letter) {
             (Some(Modal::Run { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),
             (Some(Modal::Run { .. }), 'e' | 'm' | 'r') => Some((BRIEFLY_MS, false)),
@@ -114,35 +116,37 @@ impl App {
 
     /// Handles a key while a box that opened by itself is open.
     pub(crate) fn guarded_key(&mut self, key: KeyEvent) {
-        if self.box_is_written() {
+        if self.box_field_has_focus() {
             return self.modal_key(key);
         }
         let letter = match key.code {
             KeyCode::Char(letter) if !is_chord(key) => Some(letter),
             _ => None,
         };
-        let recently = self.now.since(self.typed).0 < keys::TYPING_PAUSE_MS;
+        let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
         // Without an input below the box, letters are shortcuts of the box, except right after a key for the screen
         // below.
-        if !self.writes() {
+        if !self.input_has_focus() {
             if letter.is_none() || !recently {
                 self.modal_key(key);
             }
             return;
         }
-        if let Some(held) = self.held.take() {
+        if let Some(pending_letter) = self.pending_letter.take() {
             match (letter, key.code) {
                 // Repeating the same letter presses the shortcut again.
-                (Some(next), _) if next == held.letter && !held.answers => self.act(&held),
-                (Some(_), _) => self.write_under(press(held.letter)),
+                (Some(next), _) if next == pending_letter.letter && !pending_letter.answers => {
+                    self.apply_letter(&pending_letter)
+                }
+                (Some(_), _) => self.type_into_input(press(pending_letter.letter)),
                 (None, KeyCode::Backspace | KeyCode::Esc) => {
                     if key.code == KeyCode::Backspace {
                         return;
                     }
                 }
                 (None, _) => {
-                    self.act(&held);
-                    if held.answers || !self.is_guarded() || self.box_is_written() {
+                    self.apply_letter(&pending_letter);
+                    if pending_letter.answers || !self.is_guarded() || self.box_field_has_focus() {
                         return;
                     }
                 }
@@ -150,7 +154,7 @@ impl App {
         }
         if self.input.is_empty() {
             return match letter {
-                Some(letter) => self.hold(letter),
+                Some(letter) => self.hold_letter(letter),
                 None => self.modal_key(key),
             };
         }
@@ -158,18 +162,18 @@ impl App {
             KeyCode::Esc if self.completion.is_none() && !recently => self.modal_key(key),
             KeyCode::Tab if self.completion.is_none() => self.modal_key(key),
             KeyCode::BackTab => {}
-            _ => self.write_under(key),
+            _ => self.type_into_input(key),
         }
     }
 
-    fn hold(&mut self, letter: char) {
+    fn hold_letter(&mut self, letter: char) {
         let question = self.modal.as_ref().and_then(Modal::question).cloned();
-        match (self.wait_of(letter), question) {
+        match (self.shortcut_delay(letter), question) {
             (Some((wait, answers)), Some(question)) => {
                 let due = Timestamp(self.now.0 + wait);
-                self.held = Some(Held { letter, question, due, answers });
+                self.pending_letter = Some(PendingLetter { letter, question, due, answers });
             }
-            _ => self.write_under(press(letter)),
+            _ => self.type_into_input(press(letter)),
         }
     }
 }

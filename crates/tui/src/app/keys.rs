@@ -1,10 +1,10 @@
 //! Key bindings by screen.
 
 use super::answer::wants_newline;
-use super::screen::{diff_answers, moment_text};
-use super::{App, Deed, Effect, Modal, Reader, Screen};
+use super::screen::{diff_answers, timeline_text};
+use super::{App, Effect, GuardedAction, Modal, Screen, TextReader};
 use crate::editor::{Editor, Motion};
-use crate::outside::TuiExit;
+use crate::host::TuiExit;
 use althing_protocol::{ChatState, Op, TaskId};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
@@ -29,7 +29,7 @@ pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
 pub(crate) const TYPING_PAUSE_MS: u64 = 1000;
 
 /// Applies a key to an editor.
-pub(crate) fn edit(editor: &mut Editor, key: KeyEvent, width: usize) {
+pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize) {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     let alt = key.modifiers.contains(KeyModifiers::ALT);
     let motion = match key.code {
@@ -93,7 +93,7 @@ impl App {
         if self.modal.is_some() {
             return self.modal_key(key);
         }
-        self.typed = self.now;
+        self.last_typed = self.now;
         if self.welcome.is_some() && self.input.is_empty() && self.welcome_key(key) {
             return;
         }
@@ -108,19 +108,19 @@ impl App {
             return;
         }
         match self.screens.last() {
-            Some(Screen::Run(_)) if self.writes() => self.beside_key(key),
+            Some(Screen::Run(_)) if self.input_has_focus() => self.split_input_key(key),
             Some(Screen::Run(_)) => self.run_screen_key(key),
-            Some(Screen::Reader(_)) => self.reader_key(key),
+            Some(Screen::TextReader(_)) => self.reader_key(key),
             Some(Screen::Tasks(_)) => self.tasks_key(key),
             Some(Screen::Task(..)) => self.task_key(key),
-            Some(Screen::Talk | Screen::Attached(_)) | None => self.talk_key(key),
+            Some(Screen::Conversation | Screen::Attached(_)) | None => self.conversation_key(key),
         }
     }
 
     /// Ctrl+C: clears the input, then cancels what runs, then leaves.
     fn interrupt(&mut self) {
-        self.keep_held();
-        if !self.input.is_empty() && (self.modal.is_none() || self.writes_under_box()) {
+        self.type_pending_letter();
+        if !self.input.is_empty() && (self.modal.is_none() || self.input_has_focus_under_box()) {
             self.input.take();
             self.completion = None;
             return;
@@ -180,7 +180,7 @@ impl App {
 
     fn reader_key(&mut self, key: KeyEvent) {
         let page = self.page();
-        let Some(Screen::Reader(reader)) = self.screens.last_mut() else { return };
+        let Some(Screen::TextReader(reader)) = self.screens.last_mut() else { return };
         if reader.typing {
             match key.code {
                 KeyCode::Char(c) => reader.search.get_or_insert_default().push(c),
@@ -225,11 +225,11 @@ impl App {
     }
 
     /// Handles a key of the input while a run is shown beside it.
-    fn beside_key(&mut self, key: KeyEvent) {
+    fn split_input_key(&mut self, key: KeyEvent) {
         match key.code {
             KeyCode::Esc if self.completion.is_none() => self.back(),
             KeyCode::Tab if self.completion.is_none() => self.run_has_keys = true,
-            _ => self.talk_key(key),
+            _ => self.conversation_key(key),
         }
     }
 
@@ -243,7 +243,7 @@ impl App {
             }
             KeyCode::Enter => {
                 screen.typing = false;
-                self.find_moment(1);
+                self.find_timeline_entry(1);
             }
             KeyCode::Esc => (screen.typing, screen.search) = (false, None),
             _ => {}
@@ -255,7 +255,7 @@ impl App {
         let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(run) = self.model.runs.get(&screen.id) else { return };
         let tabs = run.agents.len() + usize::from(run.result.is_some());
-        let moments = run.agents.get(screen.tab).map_or(0, |agent| agent.timeline.len());
+        let entries = run.agents.get(screen.tab).map_or(0, |agent| agent.timeline.len());
         if screen.typing {
             return self.search_key(key);
         }
@@ -278,7 +278,7 @@ impl App {
             KeyCode::Char('f') if run.result.is_some() => screen.tab = run.agents.len(),
             KeyCode::Up | KeyCode::Down if tab < run.agents.len() => {
                 let Some(scroll) = screen.scroll() else { return };
-                let last = moments.saturating_sub(1);
+                let last = entries.saturating_sub(1);
                 let next = match (scroll.selected, key.code) {
                     (None, _) => last,
                     (Some(at), KeyCode::Up) => at.saturating_sub(1),
@@ -297,19 +297,19 @@ impl App {
                 screen.scroll().into_iter().for_each(super::super::list::Scroll::go_end)
             }
             KeyCode::Char('/') => (screen.typing, screen.search) = (true, Some(String::new())),
-            KeyCode::Char('n') => self.find_moment(1),
-            KeyCode::Char('N') => self.find_moment(-1),
+            KeyCode::Char('n') => self.find_timeline_entry(1),
+            KeyCode::Char('N') => self.find_timeline_entry(-1),
             KeyCode::Char('d') => {
                 let reader = self.model.runs.get(&id).and_then(|run| diff_answers(run, tab));
                 match reader {
-                    Some(reader) => self.read(reader),
+                    Some(reader) => self.open_reader(reader),
                     None => self.run_diff(&id),
                 }
             }
-            KeyCode::Char('x') if run.is_live() => self.ask_first(Deed::Cancel(id)),
-            KeyCode::Char('u') if run.result.is_some() => self.ask_first(Deed::Undo(id)),
+            KeyCode::Char('x') if run.is_live() => self.confirm(GuardedAction::Cancel(id)),
+            KeyCode::Char('u') if run.result.is_some() => self.confirm(GuardedAction::Undo(id)),
             KeyCode::Char('a') => self.open_question(),
-            KeyCode::Enter => self.open_moment(),
+            KeyCode::Enter => self.open_timeline_entry(),
             KeyCode::Char('c') => {
                 if let Some((_, text)) = self.shown_text() {
                     self.copy(text);
@@ -335,12 +335,12 @@ impl App {
 
     /// Shows the diff of the files that a run wrote.
     pub(crate) fn run_diff(&mut self, id: &TaskId) {
-        match self.outside.diff(id) {
+        match self.host.diff(id) {
             Ok(diff) if diff.is_empty() => self.toast = Some("there is nothing to compare".into()),
             Ok(diff) => {
-                let mut reader = Reader::plain("changes", &diff);
+                let mut reader = TextReader::plain("changes", &diff);
                 reader.text = super::ReaderText::Diff(reader.parts().to_vec());
-                self.read(reader);
+                self.open_reader(reader);
             }
             Err(reason) => self.toast = Some(reason),
         }
@@ -355,23 +355,23 @@ impl App {
             return Some(("final answer".into(), answer));
         };
         let selected = screen.scrolls.get(screen.tab)?.selected;
-        let moment = selected.map_or(agent.timeline.last(), |at| agent.timeline.get(at))?;
-        Some(moment_text(moment))
+        let entry = selected.map_or(agent.timeline.last(), |at| agent.timeline.get(at))?;
+        Some(timeline_text(entry))
     }
 
-    pub(crate) fn open_moment(&mut self) {
+    pub(crate) fn open_timeline_entry(&mut self) {
         if let Some((title, text)) = self.shown_text() {
             let reader = match title.as_str() {
-                "text" | "final answer" => Reader::markdown(&title, &text),
-                label if label.starts_with("agent") => Reader::markdown(&title, &text),
-                _ => Reader::plain(&title, &text),
+                "text" | "final answer" => TextReader::markdown(&title, &text),
+                label if label.starts_with("agent") => TextReader::markdown(&title, &text),
+                _ => TextReader::plain(&title, &text),
             };
-            self.read(reader);
+            self.open_reader(reader);
         }
     }
 
     /// Selects the next timeline entry that contains the search text.
-    fn find_moment(&mut self, step: isize) {
+    fn find_timeline_entry(&mut self, step: isize) {
         let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(agent) = self.model.runs.get(&screen.id).and_then(|run| run.agents.get(screen.tab)) else {
             return;
@@ -381,10 +381,10 @@ impl App {
         let Some(scroll) = screen.scroll() else { return };
         let start = scroll.selected.unwrap_or(count.saturating_sub(1));
         let holds = |at: usize| {
-            let (title, text) = agent.timeline.get(at).map(moment_text).unwrap_or_default();
+            let (title, text) = agent.timeline.get(at).map(timeline_text).unwrap_or_default();
             title.to_lowercase().contains(&wanted) || text.to_lowercase().contains(&wanted)
         };
-        let found = (1..=count).map(|n| around(start, n, count, step)).find(|at| holds(*at));
+        let found = (1..=count).map(|n| wrapping_index(start, n, count, step)).find(|at| holds(*at));
         match found {
             Some(at) if !wanted.is_empty() => scroll.select(at),
             _ => self.toast = Some(format!("not found: {wanted}")),
@@ -392,7 +392,7 @@ impl App {
     }
 
     /// Handles a key in the conversation.
-    pub(crate) fn talk_key(&mut self, key: KeyEvent) {
+    pub(crate) fn conversation_key(&mut self, key: KeyEvent) {
         if self.browsing {
             return self.browse_key(key);
         }
@@ -404,7 +404,7 @@ impl App {
 }
 
 /// Scrolls to the next part that contains the search text.
-fn find(reader: &mut Reader, step: isize) {
+fn find(reader: &mut TextReader, step: isize) {
     let wanted = reader.search.clone().unwrap_or_default().to_lowercase();
     let count = reader.parts().len();
     if wanted.is_empty() || count == 0 {
@@ -413,7 +413,7 @@ fn find(reader: &mut Reader, step: isize) {
     // The first search includes the current part; later ones start after it.
     let (start, first) = reader.scroll.selected.map_or((0, 0), |at| (at, step.unsigned_abs()));
     let found = (first..first + count)
-        .map(|n| around(start, n, count, step))
+        .map(|n| wrapping_index(start, n, count, step))
         .find(|at| reader.parts().get(*at).is_some_and(|part| part.to_lowercase().contains(&wanted)));
     match found {
         Some(at) => reader.scroll.select(at),
@@ -422,7 +422,7 @@ fn find(reader: &mut Reader, step: isize) {
 }
 
 /// The index `n` steps from a start, forwards or backwards, wrapping around.
-fn around(start: usize, n: usize, count: usize, step: isize) -> usize {
+fn wrapping_index(start: usize, n: usize, count: usize, step: isize) -> usize {
     let count = count.max(1);
     if step < 0 { (start + count - n % count) % count } else { (start + n) % count }
 }

@@ -5,23 +5,23 @@
 mod answer;
 pub(crate) mod approval;
 mod command;
+mod conversation;
 mod guard;
 mod keys;
 mod modal;
 mod mouse;
 mod screen;
-mod talk;
 mod tasks;
 
 pub use command::COMMANDS;
 pub(crate) use keys::WELCOME_CHOICES;
-pub use modal::{Deed, Field, Modal, Picker};
-pub use screen::{Reader, ReaderText, RunScreen, Screen};
+pub use modal::{Field, GuardedAction, Modal, Picker};
+pub use screen::{ReaderText, RunScreen, Screen, TextReader};
 
 use crate::editor::Editor;
+use crate::host::{TuiExit, TuiHost, TuiOptions, Welcome};
 use crate::list::{Layouts, Scroll};
 use crate::modes::TuiModeState;
-use crate::outside::{TuiExit, TuiHost, TuiOptions, Welcome};
 use crate::paint::Canvas;
 use crate::theme::Theme;
 use crate::view;
@@ -64,7 +64,7 @@ pub enum Effect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A word of the mode bar.
-    Mode(ModeWord),
+    Mode(ModeToggle),
     /// An agent's tab, in the conversation or in a run.
     Tab(usize),
     /// An entry of the list.
@@ -83,7 +83,7 @@ pub enum Target {
 
 /// A word of the mode bar.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModeWord {
+pub enum ModeToggle {
     Plan,
     /// Single or multi.
     Agents,
@@ -133,7 +133,7 @@ pub struct App {
     pub(crate) welcome_choice: usize,
     /// Cached layouts of what is in view.
     pub layouts: Layouts,
-    pub(crate) outside: Arc<dyn TuiHost>,
+    pub(crate) host: Arc<dyn TuiHost>,
     /// The clickable areas of the last frame.
     pub(crate) targets: Vec<(Rect, Target)>,
     pub(crate) history: Vec<String>,
@@ -141,15 +141,15 @@ pub struct App {
     /// Whether Ctrl+C was the last key; a second Ctrl+C leaves.
     pub(crate) leaving: bool,
     /// When a key last went to the input or another screen rather than to a box.
-    pub(crate) typed: Timestamp,
+    pub(crate) last_typed: Timestamp,
     /// A letter that is either a shortcut of the open box or the start of a message.
-    pub(crate) held: Option<guard::Held>,
+    pub(crate) pending_letter: Option<guard::PendingLetter>,
     /// Questions that the user dismissed or answered.
     pub(crate) dismissed: Vec<InteractionId>,
     /// The box that was answered last, as it was then; a rejected answer opens it again.
     pub(crate) answered: Option<Modal>,
     /// Number of waiting tasks when the bell last rang.
-    pub(crate) rung: usize,
+    pub(crate) waiting_at_bell: usize,
     /// The attached program's screen.
     pub(crate) attached: Option<althing_protocol::Screen>,
     /// Whether the user toggled a mode or sent a message.
@@ -157,7 +157,7 @@ pub struct App {
     /// The modes last taken over from the log.
     adopted: ModeChoice,
     /// The scroll position of an information modal.
-    pub(crate) told: usize,
+    pub(crate) info_scroll: usize,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -169,19 +169,19 @@ impl std::fmt::Debug for App {
 
 impl App {
     /// An empty screen.
-    pub fn new(options: TuiOptions, outside: Arc<dyn TuiHost>) -> Self {
+    pub fn new(options: TuiOptions, host: Arc<dyn TuiHost>) -> Self {
         let modes = TuiModeState::new(options.interactive, &options.modes);
         let mut model = SessionView::default();
         model.team.clone_from(&options.team);
         model.project.clone_from(&options.project);
         model.pending_plan.clone_from(&options.plan);
         for note in &options.notes {
-            model.note(note);
+            model.add_note(note);
         }
         let mut app = Self {
             modes,
             theme: options.theme,
-            screens: vec![if options.workflow { Screen::Tasks(0) } else { Screen::Talk }],
+            screens: vec![if options.workflow { Screen::Tasks(0) } else { Screen::Conversation }],
             modal: None,
             input: Editor::default(),
             completion: None,
@@ -189,26 +189,26 @@ impl App {
             browsing: false,
             run_has_keys: false,
             toast: None,
-            now: outside.now(),
+            now: host.now(),
             size: Rect::default(),
             welcome: options.welcome.clone(),
             welcome_choice: 0,
             layouts: Layouts::default(),
             targets: Vec::new(),
-            history: outside.history(),
+            history: host.history(),
             recalled: None,
             leaving: false,
-            typed: Timestamp(0),
-            held: None,
+            last_typed: Timestamp(0),
+            pending_letter: None,
             dismissed: Vec::new(),
             answered: None,
-            rung: 0,
+            waiting_at_bell: 0,
             attached: None,
-            told: 0,
+            info_scroll: 0,
             touched: false,
             adopted: ModeChoice::default(),
             effects: Vec::new(),
-            outside,
+            host,
             model,
             options,
         };
@@ -217,7 +217,7 @@ impl App {
         }
         if let Some(message) = app.options.first_message.take() {
             app.welcome = None;
-            app.say(&message);
+            app.send_message(&message);
         }
         app
     }
@@ -243,10 +243,10 @@ impl App {
         self.reopen_refused();
         self.sync_modal();
         let waiting = self.model.waiting();
-        if waiting > self.rung && self.options.bell {
+        if waiting > self.waiting_at_bell && self.options.bell {
             self.effects.push(Effect::Bell);
         }
-        self.rung = waiting;
+        self.waiting_at_bell = waiting;
         // A task that has ended has no terminal any more.
         if let Some(Screen::Attached(id)) = self.screens.last()
             && self.model.task(id).is_none_or(|task| task.status.is_final())
@@ -259,7 +259,7 @@ impl App {
     /// Handles a key, click, paste or resize.
     pub fn handle(&mut self, event: &TerminalEvent, now: Timestamp) -> Vec<Effect> {
         self.now = now;
-        self.settle_held();
+        self.act_on_due_letter();
         match event {
             TerminalEvent::Key(key) if key.kind != crossterm::event::KeyEventKind::Release => {
                 self.on_key(*key)
@@ -285,7 +285,7 @@ impl App {
     /// Performs actions that are due (see `due`).
     pub fn wake(&mut self, now: Timestamp) -> Vec<Effect> {
         self.now = now;
-        self.settle_held();
+        self.act_on_due_letter();
         self.sync_modal();
         self.take_effects()
     }
@@ -298,7 +298,7 @@ impl App {
     /// Whether something on the screen changes with time alone.
     pub fn is_ticking(&self) -> bool {
         self.model.live_run().is_some()
-            || self.model.tasks.iter().any(althing_view::TaskView::is_program_at_work)
+            || self.model.tasks.iter().any(althing_view::TaskView::is_running_program)
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
     }
 
@@ -310,11 +310,11 @@ impl App {
     }
 
     /// Whether the input receives the keys. It is shown exactly then, so that typed letters are always visible.
-    pub(crate) fn writes(&self) -> bool {
+    pub(crate) fn input_has_focus(&self) -> bool {
         match self.screens.last() {
-            Some(Screen::Talk) | None => !self.browsing,
+            Some(Screen::Conversation) | None => !self.browsing,
             Some(Screen::Run(_)) => self.is_split() && !self.run_has_keys,
-            Some(Screen::Reader(_) | Screen::Tasks(_) | Screen::Task(..) | Screen::Attached(_)) => false,
+            Some(Screen::TextReader(_) | Screen::Tasks(_) | Screen::Task(..) | Screen::Attached(_)) => false,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{App, Effect, Screen};
 use crate::editor::Editor;
-use crate::outside::{ProjectEntry, SessionEntry};
+use crate::host::{ProjectEntry, SessionEntry};
 use crate::theme::Theme;
 use althing_protocol::{
     Ask, Candidate, Decision, InteractionId, InteractionKind, LaunchRun, Op, PlanRef, Proposal, TaskId,
@@ -24,7 +24,7 @@ pub enum Field {
 
 /// An irreversible action that requires confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum GuardedAction {
     /// Cancel a run or a program.
     Cancel(TaskId),
     /// Restore the files that a run changed.
@@ -105,7 +105,7 @@ pub enum Modal {
         budget: u64,
     },
     /// Confirmation of an irreversible action.
-    Confirm(Deed),
+    Confirm(GuardedAction),
     /// A picker.
     Pick { picker: Picker, chosen: usize },
     /// Problems of the config.
@@ -204,18 +204,20 @@ impl App {
     }
 
     /// Asks for confirmation.
-    pub(crate) fn ask_first(&mut self, deed: Deed) {
-        self.modal = Some(Modal::Confirm(deed));
+    pub(crate) fn confirm(&mut self, action: GuardedAction) {
+        self.modal = Some(Modal::Confirm(action));
     }
 
     /// Executes a confirmed action.
-    pub(crate) fn carry_out(&mut self, deed: Deed) {
-        match deed {
-            Deed::Cancel(task) if self.model.task(&task).is_some_and(|task| task.status.is_final()) => {
+    pub(crate) fn execute(&mut self, action: GuardedAction) {
+        match action {
+            GuardedAction::Cancel(task)
+                if self.model.task(&task).is_some_and(|task| task.status.is_final()) =>
+            {
                 self.toast = Some("it has ended already".into());
             }
-            Deed::Cancel(task) => self.submit(Op::Cancel { task }),
-            Deed::Undo(run) => self.effects.push(Effect::Undo(Some(run))),
+            GuardedAction::Cancel(task) => self.submit(Op::Cancel { task }),
+            GuardedAction::Undo(run) => self.effects.push(Effect::Undo(Some(run))),
         }
     }
 

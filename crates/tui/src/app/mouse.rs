@@ -31,7 +31,7 @@ impl App {
                 let hit = self.targets.iter().rev().find(|(area, _)| area.contains(at));
                 if let Some(target) = hit.map(|(_, target)| target.clone()) {
                     self.toast = None;
-                    self.held = None;
+                    self.pending_letter = None;
                     self.click(&target);
                 }
             }
@@ -50,10 +50,10 @@ impl App {
                     scroll.by(lines);
                 }
             }
-            Some(Screen::Reader(reader)) => reader.scroll.by(lines),
+            Some(Screen::TextReader(reader)) => reader.scroll.by(lines),
             Some(Screen::Task(_, scroll)) => scroll.by(lines),
             Some(Screen::Tasks(chosen)) => *chosen = chosen.saturating_add_signed(lines.signum()),
-            Some(Screen::Talk | Screen::Attached(_)) | None => self.scroll.by(lines),
+            Some(Screen::Conversation | Screen::Attached(_)) | None => self.scroll.by(lines),
         }
     }
 
@@ -62,9 +62,9 @@ impl App {
         let press = |code: KeyCode| KeyEvent::new(code, KeyModifiers::NONE);
         match target {
             Target::Mode(word) => self.toggle_mode(*word),
-            Target::Tab(seat) => match self.screens.last() {
-                Some(Screen::Run(_)) => self.choose_tab(*seat),
-                _ => self.choose_agent(*seat),
+            Target::Tab(member_index) => match self.screens.last() {
+                Some(Screen::Run(_)) => self.choose_tab(*member_index),
+                _ => self.choose_agent(*member_index),
             },
             Target::Item(at) => self.click_item(*at),
             Target::Key(key) => {
@@ -109,7 +109,7 @@ impl App {
             Some(Screen::Run(screen)) => {
                 if let Some(scroll) = screen.scroll() {
                     scroll.select(at);
-                    self.open_moment();
+                    self.open_timeline_entry();
                 }
             }
             Some(Screen::Tasks(chosen)) => {
@@ -118,7 +118,7 @@ impl App {
                     self.open_task(&id);
                 }
             }
-            Some(Screen::Talk) => self.open_entry(at),
+            Some(Screen::Conversation) => self.open_entry(at),
             _ => {}
         }
     }

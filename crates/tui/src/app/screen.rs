@@ -4,14 +4,14 @@ use super::{App, Effect};
 use crate::line;
 use crate::list::Scroll;
 use althing_protocol::{AgentId, Op, TaskId, TaskStatus};
-use althing_view::{Moment, RunView, What};
+use althing_view::{RunView, TimelineEntry, TimelineEvent};
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Screen {
-    Talk,
+    Conversation,
     Run(RunScreen),
     /// A text.
-    Reader(Reader),
+    TextReader(TextReader),
     /// The tasks panel, with the selected row.
     Tasks(usize),
     /// The work of a program without a terminal.
@@ -65,7 +65,7 @@ pub enum ReaderText {
 
 /// A text screen.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Reader {
+pub struct TextReader {
     pub title: String,
     pub text: ReaderText,
     pub scroll: Scroll,
@@ -75,7 +75,7 @@ pub struct Reader {
     pub typing: bool,
 }
 
-impl Reader {
+impl TextReader {
     fn new(title: &str, text: ReaderText) -> Self {
         Self { title: title.to_owned(), text, scroll: Scroll::top(), search: None, typing: false }
     }
@@ -85,7 +85,7 @@ impl Reader {
         let mut blocks = Vec::new();
         let mut rest = text;
         while !rest.is_empty() {
-            let length = crate::markdown::settled(rest).unwrap_or(rest.len());
+            let length = crate::markdown::first_block_len(rest).unwrap_or(rest.len());
             let (block, later) = rest.split_at_checked(length).unwrap_or((rest, ""));
             blocks.push(block.to_owned());
             rest = later;
@@ -140,12 +140,12 @@ impl Reader {
 }
 
 /// The title and full text of a timeline entry.
-pub fn moment_text(moment: &Moment) -> (String, String) {
-    match &moment.what {
-        What::Began(what) => ("began".into(), (*what).to_owned()),
-        What::Reasoning(text) => ("reasoning".into(), text.clone()),
-        What::Text(text) => ("text".into(), text.clone()),
-        What::Tool { name, arguments, result, .. } => {
+pub fn timeline_text(entry: &TimelineEntry) -> (String, String) {
+    match &entry.event {
+        TimelineEvent::Began(what) => ("began".into(), (*what).to_owned()),
+        TimelineEvent::Reasoning(text) => ("reasoning".into(), text.clone()),
+        TimelineEvent::Text(text) => ("text".into(), text.clone()),
+        TimelineEvent::Tool { name, arguments, result, .. } => {
             let result = match result {
                 Some((text, _, true)) => format!("failed:\n\n{text}"),
                 Some((text, _, false)) => text.clone(),
@@ -153,23 +153,23 @@ pub fn moment_text(moment: &Moment) -> (String, String) {
             };
             (name.clone(), format!("{}\n\n{result}", pretty(arguments)))
         }
-        What::Answer { label, content } => (label.to_string(), content.clone()),
-        What::Update(labels) => {
+        TimelineEvent::Answer { label, content } => (label.to_string(), content.clone()),
+        TimelineEvent::Update(labels) => {
             let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
             ("update".into(), labels.join(", "))
         }
-        What::Told(text) => ("told".into(), text.clone()),
-        What::Plan(text) => ("plan".into(), text.clone()),
-        What::Vote { target, reason, stale } => {
+        TimelineEvent::Note(text) => ("told".into(), text.clone()),
+        TimelineEvent::Plan(text) => ("plan".into(), text.clone()),
+        TimelineEvent::Vote { target, reason, stale } => {
             let stale = if *stale { " (not counted: newer answers had arrived)" } else { "" };
             ("vote".into(), format!("for {target}{stale}\n\n{reason}"))
         }
-        What::Files(writes) => {
+        TimelineEvent::Files(writes) => {
             let lines: Vec<String> = writes.iter().map(althing_view::labels::file_write).collect();
             ("files".into(), lines.join("\n"))
         }
-        What::Presented(text) => ("final answer".into(), text.clone()),
-        What::Ended(text) => ("ended".into(), text.clone()),
+        TimelineEvent::Presented(text) => ("final answer".into(), text.clone()),
+        TimelineEvent::Ended(text) => ("ended".into(), text.clone()),
     }
 }
 
@@ -193,9 +193,9 @@ impl App {
         let mut screen = RunScreen::open(run);
         // In single-agent mode, show the selected agent's tab.
         if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent)
-            && let Some(seat) = run.agents.iter().position(|other| other.member.id == *agent)
+            && let Some(member_index) = run.agents.iter().position(|other| other.member.id == *agent)
         {
-            screen.tab = seat;
+            screen.tab = member_index;
         }
         self.screens.push(Screen::Run(screen));
     }
@@ -220,8 +220,8 @@ impl App {
     }
 
     /// Opens a text screen.
-    pub(crate) fn read(&mut self, reader: Reader) {
-        self.screens.push(Screen::Reader(reader));
+    pub(crate) fn open_reader(&mut self, reader: TextReader) {
+        self.screens.push(Screen::TextReader(reader));
     }
 
     /// Closes the top screen.
@@ -240,14 +240,14 @@ impl App {
 }
 
 /// The difference between an agent's last two answers or, if it has only one, between that and another agent's.
-pub fn diff_answers(run: &RunView, seat: usize) -> Option<Reader> {
-    let agent = run.agents.get(seat)?;
+pub fn diff_answers(run: &RunView, member_index: usize) -> Option<TextReader> {
+    let agent = run.agents.get(member_index)?;
     let mut own = agent.answers().rev();
     let (label, newest) = own.next()?;
     if let Some((before, text)) = own.next() {
-        return Some(Reader::diff(&format!("{before} to {label}"), text, newest));
+        return Some(TextReader::diff(&format!("{before} to {label}"), text, newest));
     }
-    let others = run.agents.iter().enumerate().filter(|(other, _)| *other != seat);
+    let others = run.agents.iter().enumerate().filter(|(other, _)| *other != member_index);
     let (other, text) = others.filter_map(|(_, agent)| agent.answers().next_back()).next_back()?;
-    Some(Reader::diff(&format!("{other} to {label}"), text, newest))
+    Some(TextReader::diff(&format!("{other} to {label}"), text, newest))
 }

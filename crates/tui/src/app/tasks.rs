@@ -2,9 +2,9 @@
 //!
 //! For a workflow, the panel is the lowest screen: there is none to go back to.
 
-use super::{App, Deed, Effect, Modal, Screen};
+use super::{App, Effect, GuardedAction, Modal, Screen};
 use crate::attach;
-use crate::outside::TuiExit;
+use crate::host::TuiExit;
 use althing_protocol::{InteractionKind, Op, TaskId, TaskStatus};
 use althing_view::TaskKind;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -91,7 +91,7 @@ impl App {
         match status {
             Some(TaskStatus::Pending) => self.toast = Some("it has not begun yet".into()),
             Some(status) if status.is_final() => self.toast = Some("it has ended already".into()),
-            _ => self.ask_first(Deed::Cancel(task)),
+            _ => self.confirm(GuardedAction::Cancel(task)),
         }
     }
 

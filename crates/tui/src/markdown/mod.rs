@@ -17,7 +17,7 @@ pub fn lines(text: &str, width: usize) -> Vec<Line> {
     let mut out = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
-        let length = settled(rest).unwrap_or(rest.len());
+        let length = first_block_len(rest).unwrap_or(rest.len());
         let (now, later) = rest.split_at_checked(length).unwrap_or((rest, ""));
         block(now, width, &mut out);
         rest = later;
@@ -27,7 +27,7 @@ pub fn lines(text: &str, width: usize) -> Vec<Line> {
 
 /// The length of the first block, whose layout does not change however the text continues. None if no block is
 /// complete.
-pub fn settled(text: &str) -> Option<usize> {
+pub fn first_block_len(text: &str) -> Option<usize> {
     let mut at = 0;
     let mut fence: Option<&str> = None;
     let mut blank = false;
@@ -104,17 +104,17 @@ impl Renderer {
             Event::Start(tag) => self.start(tag),
             Event::End(tag) => self.end(tag),
             Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
-            Event::Code(text) => self.say(Tone::Code, &text),
-            Event::InlineMath(text) | Event::DisplayMath(text) => self.say(Tone::Code, &text),
-            Event::FootnoteReference(text) => self.say(Tone::Dim, &format!("[{text}]")),
-            Event::SoftBreak | Event::HardBreak => self.say(Tone::Plain, "\n"),
+            Event::Code(text) => self.push_text(Tone::Code, &text),
+            Event::InlineMath(text) | Event::DisplayMath(text) => self.push_text(Tone::Code, &text),
+            Event::FootnoteReference(text) => self.push_text(Tone::Dim, &format!("[{text}]")),
+            Event::SoftBreak | Event::HardBreak => self.push_text(Tone::Plain, "\n"),
             Event::Rule => {
                 self.flush();
                 self.gap();
                 let rule = "─".repeat(self.room());
                 self.emit(Line::of(Tone::Dim, &rule));
             }
-            Event::TaskListMarker(done) => self.say(Tone::Plain, if done { "[x] " } else { "[ ] " }),
+            Event::TaskListMarker(done) => self.push_text(Tone::Plain, if done { "[x] " } else { "[ ] " }),
         }
     }
 
@@ -122,7 +122,7 @@ impl Renderer {
         self.tones.last().copied().unwrap_or_default()
     }
 
-    fn say(&mut self, tone: Tone, text: &str) {
+    fn push_text(&mut self, tone: Tone, text: &str) {
         if let Some(cell) =
             self.table.as_mut().and_then(|table| table.rows.last_mut()).and_then(|row| row.last_mut())
         {
@@ -136,7 +136,7 @@ impl Renderer {
         if let Some((_, code)) = &mut self.code {
             code.push_str(text);
         } else {
-            self.say(self.tone(), text);
+            self.push_text(self.tone(), text);
         }
     }
 
@@ -247,7 +247,7 @@ impl Renderer {
                 let url = self.links.pop().unwrap_or_default();
                 let said = self.inline.iter().any(|(_, text)| *text == url);
                 if !url.is_empty() && !said {
-                    self.say(Tone::Dim, &format!(" ({url})"));
+                    self.push_text(Tone::Dim, &format!(" ({url})"));
                 }
             }
             _ => {}

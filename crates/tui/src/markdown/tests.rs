@@ -56,7 +56,7 @@ fn a_streaming_text_never_changes_above_its_last_block() {
     let mut out = Vec::new();
     for end in 0..=SAMPLE.len() {
         let grown = &SAMPLE[..end];
-        while let Some(length) = settled(&grown[done..]) {
+        while let Some(length) = first_block_len(&grown[done..]) {
             block(&SAMPLE[done..done + length], 60, &mut out);
             done += length;
         }
@@ -79,12 +79,12 @@ proptest! {
         let mut out = Vec::new();
         let mut done = 0;
         for (end, _) in text.char_indices() {
-            while let Some(length) = settled(&text[done..end]) {
+            while let Some(length) = first_block_len(&text[done..end]) {
                 block(&text[done..done + length], 40, &mut out);
                 done += length;
             }
         }
-        while let Some(length) = settled(&text[done..]) {
+        while let Some(length) = first_block_len(&text[done..]) {
             block(&text[done..done + length], 40, &mut out);
             done += length;
         }

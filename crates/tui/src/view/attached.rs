@@ -36,7 +36,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
             canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "Waiting for the program's screen…");
         }
     }
-    let adapter = app.model.task(id).map_or("", |task| task.part.member.backend.as_str());
+    let adapter = app.model.task(id).map_or("", |task| task.work.member.backend.as_str());
     let name = app.model.task(id).map_or(id.as_str(), |task| task.name.as_str());
     let text = format!(" attached to {} ({adapter}) · ^] detach", line::cut(name, 40));
     let bar = Rect { y: area.bottom() - 1, height: 1, ..area };

@@ -1,7 +1,7 @@
 //! The context bar at the top, the tabs of the team, and the mode bar above the input.
 
 use super::count;
-use crate::app::{App, ModeWord, Target};
+use crate::app::{App, ModeToggle, Target};
 use crate::line;
 use crate::modes::PlanMode;
 use crate::paint::Canvas;
@@ -67,7 +67,7 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         && let TaskKind::Workflow(stages) = &workflow.kind
     {
         pieces.push((Tone::Dim, format!("stage {} of {}", stage + 1, stages.len()), 3));
-        pieces.push((Tone::Dim, super::tasks::lasted(workflow, app.now), 5));
+        pieces.push((Tone::Dim, super::tasks::elapsed_time(workflow, app.now), 5));
     }
     if waiting > 0 {
         let word = if waiting == 1 { "1 waits for you".into() } else { format!("{waiting} wait for you") };
@@ -113,7 +113,7 @@ pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let locked = app.model.is_busy();
     let chosen = app.modes.selected_agent.clone();
     let mut x = area.x + 1;
-    for (seat, member) in app.model.team.iter().enumerate() {
+    for (member_index, member) in app.model.team.iter().enumerate() {
         let active = chosen.as_ref() == Some(&member.id);
         let tone = match (active, locked) {
             (true, false) => Tone::AccentBold,
@@ -121,9 +121,9 @@ pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
             (false, _) => Tone::Dim,
         };
         let mark = if active { " works" } else { "" };
-        let text = format!("{} {}{mark}", seat + 1, line::cut(member.id.as_str(), 20));
+        let text = format!("{} {}{mark}", member_index + 1, line::cut(member.id.as_str(), 20));
         let used = canvas.text(x, area.y, area.right().saturating_sub(x), tone, &text);
-        app.targets.push((Rect::new(x, area.y, used, 1), Target::Tab(seat)));
+        app.targets.push((Rect::new(x, area.y, used, 1), Target::Tab(member_index)));
         x = x.saturating_add(used + 3);
         if x >= area.right() {
             break;
@@ -145,11 +145,11 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     let single = modes.agent_mode == AgentMode::Single;
     let planning = modes.plan_mode == PlanMode::Plan;
     let words = [
-        (ModeWord::Plan, if planning { "Plan on" } else { "Plan" }, planning),
-        (ModeWord::Agents, labels::agent_mode(single), true),
-        (ModeWord::Refine, if modes.refinement { "Refine" } else { "Refine off" }, modes.refinement),
+        (ModeToggle::Plan, if planning { "Plan on" } else { "Plan" }, planning),
+        (ModeToggle::Agents, labels::agent_mode(single), true),
+        (ModeToggle::Refine, if modes.refinement { "Refine" } else { "Refine off" }, modes.refinement),
         (
-            ModeWord::Interactive,
+            ModeToggle::Interactive,
             if modes.interactive_mode { "Interactive" } else { "Interactive off" },
             modes.interactive_mode,
         ),
@@ -163,7 +163,7 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
         }
         let tone = match (locked, active, word) {
             (true, _, _) | (false, false, _) => Tone::Dim,
-            (false, true, ModeWord::Plan) => Tone::AccentBold,
+            (false, true, ModeToggle::Plan) => Tone::AccentBold,
             (false, true, _) => Tone::Bold,
         };
         // On a narrow screen one letter stands for each mode; upper case means on.

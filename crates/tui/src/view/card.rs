@@ -27,16 +27,16 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
         Some(RunStatus::Partial | RunStatus::Cancelled) => Tone::Warn,
         None => Tone::Accent,
     };
-    lines.push(spread(&left, &Line::of(tone, &format!("{} ", run.standing())), width));
+    lines.push(spread(&left, &Line::of(tone, &format!("{} ", run.status_label())), width));
     if width < NARROW {
         return;
     }
-    lines.push(Line::of(Tone::Dim, &line::cut(&format!("   {}", facts(run, now)), width)));
+    lines.push(Line::of(Tone::Dim, &line::cut(&format!("   {}", details(run, now)), width)));
     if live {
         let names = run.agents.iter().map(|agent| line::width(agent.member.id.as_str())).max();
         let names = names.unwrap_or_default().clamp(4, 16);
         for agent in &run.agents {
-            let waits = agent.waits.is_some();
+            let waits = agent.waiting_for.is_some();
             let asked = run_question(model, run, agent.member.id.as_str());
             let activity = match (&asked, waits) {
                 (Some(question), _) => format!("waits for you: {question}"),
@@ -58,8 +58,8 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
 
 /// The question of an agent, on one line.
 fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<String> {
-    let seat = run.agents.iter().position(|other| other.member.id.as_str() == agent)?;
-    let question = model.question_of(&run.id.work(seat as u32 + 1))?;
+    let member_index = run.agents.iter().position(|other| other.member.id.as_str() == agent)?;
+    let question = model.question_of(&run.id.work(member_index as u32 + 1))?;
     match &question.interaction.kind {
         althing_protocol::InteractionKind::Program(ask) => Some(line::first_line(&ask.text).to_owned()),
         _ => None,
@@ -67,37 +67,37 @@ fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<Strin
 }
 
 /// `3 agents · 2 rounds · 4m12s` and further details.
-pub fn facts(run: &RunView, now: Timestamp) -> String {
-    let mut facts = vec![count(run.agents.len(), "agent")];
+pub fn details(run: &RunView, now: Timestamp) -> String {
+    let mut details = vec![count(run.agents.len(), "agent")];
     let rounds = run.rounds();
     if run.is_live() {
-        facts.push(format!("round {}", rounds.max(1)));
+        details.push(format!("round {}", rounds.max(1)));
     } else {
-        facts.push(count(rounds as usize, "round"));
+        details.push(count(rounds as usize, "round"));
     }
-    facts.push(elapsed(run, now));
+    details.push(elapsed(run, now));
     let cost = run.usage().cost_usd;
     if cost > 0.0 {
-        facts.push(money(cost));
+        details.push(money(cost));
     }
     if let (Some(vote), false) = (&run.vote, run.is_live()) {
         let all: u32 = vote.votes.values().sum();
         let own = vote.votes.get(&vote.winner).copied().unwrap_or_default();
         if all > 0 {
-            facts.push(format!("winner {}, {own} of {all} votes", vote.winner));
+            details.push(format!("winner {}, {own} of {all} votes", vote.winner));
         }
     }
     if let Some(result) = &run.result {
         let written =
             result.context_path_writes.iter().filter(|write| write.change != FileChange::Deleted).count();
         if written > 0 {
-            facts.push(format!("{} written", count(written, "file")));
+            details.push(format!("{} written", count(written, "file")));
         }
         if let Some(error) = &result.error {
-            facts.push(line::first_line(error).to_owned());
+            details.push(line::first_line(error).to_owned());
         }
     }
-    facts.join(" · ")
+    details.join(" · ")
 }
 
 /// The elapsed time of a run.
@@ -202,11 +202,11 @@ pub fn program(task: &TaskView, model: &SessionView, now: Timestamp, width: usiz
         TaskStatus::Running => Tone::Accent,
     };
     let mut name = format!("Task: {}", task.name);
-    if !task.part.member.backend.is_empty() {
-        name = format!("{name} ({})", task.part.member.backend);
+    if !task.work.member.backend.is_empty() {
+        name = format!("{name} ({})", task.work.member.backend);
     }
     let left = Line::of(Tone::Accent, " ▸ ").with(Tone::Bold, &name);
-    lines.push(spread(&left, &Line::of(tone, &format!("{} ", task.standing())), width));
+    lines.push(spread(&left, &Line::of(tone, &format!("{} ", task.status_label())), width));
     if width < NARROW {
         return;
     }

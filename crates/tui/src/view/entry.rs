@@ -2,21 +2,21 @@
 
 use super::card;
 use crate::line::{self, Line};
-use crate::list::Items;
+use crate::list::ListItems;
 use crate::markdown;
 use crate::theme::Tone;
 use althing_protocol::{ChatState, NoticeLevel, TaskStatus, Timestamp};
-use althing_view::{Body, Entry, SessionView, labels};
+use althing_view::{ConversationEntry, EntryBody, SessionView, labels};
 
 /// The conversation as a list.
-pub struct Talk<'a> {
+pub struct ConversationList<'a> {
     pub model: &'a SessionView,
     pub now: Timestamp,
 }
 
-impl Talk<'_> {
+impl ConversationList<'_> {
     /// Whether the chat agent is working, so that its streaming text or activity is shown at the end.
-    fn is_talking(&self) -> bool {
+    fn is_replying(&self) -> bool {
         let busy = match self.model.state {
             ChatState::Chatting
             | ChatState::ProcessingResults
@@ -24,17 +24,17 @@ impl Talk<'_> {
             | ChatState::ProcessingCancelled => true,
             ChatState::Idle | ChatState::AwaitingApproval | ChatState::Running => false,
         };
-        !self.model.growing.is_empty() || (busy && self.model.interlocutor.is_some())
+        !self.model.streaming.is_empty() || (busy && self.model.chat_agent.is_some())
     }
 
     /// Whether a queued message has to wait; otherwise its turn starts at once, and no note is shown.
-    fn waits(&self) -> bool {
+    fn has_to_wait(&self) -> bool {
         self.model.state != ChatState::Idle || self.model.live_run().is_some()
     }
 
     fn head(&self, pinned: bool) -> Line {
         let mut head = Line::of(Tone::Accent, " ● ").with(Tone::Bold, "Althing");
-        if self.model.interlocutor.as_ref().is_some_and(|member| member.offline) {
+        if self.model.chat_agent.as_ref().is_some_and(|member| member.offline) {
             head.push(Tone::Dim, " (offline, not an AI)");
         }
         if pinned {
@@ -44,9 +44,9 @@ impl Talk<'_> {
     }
 }
 
-impl Items for Talk<'_> {
+impl ListItems for ConversationList<'_> {
     fn len(&self) -> usize {
-        self.model.entries.len() + usize::from(self.is_talking())
+        self.model.entries.len() + usize::from(self.is_replying())
     }
 
     fn version(&self, at: usize) -> Option<u64> {
@@ -54,18 +54,18 @@ impl Items for Talk<'_> {
         let pinned = u64::from(entry.pinned);
         let mut call_id = "";
         let looks = match &entry.body {
-            Body::User { queued, .. } => 2 + pinned + 4 * u64::from(*queued && self.waits()),
-            Body::Agent { .. } | Body::Notice { .. } | Body::Compacted { .. } => 2 + pinned,
-            Body::Tool { result, call, .. } => {
+            EntryBody::User { queued, .. } => 2 + pinned + 4 * u64::from(*queued && self.has_to_wait()),
+            EntryBody::Agent { .. } | EntryBody::Notice { .. } | EntryBody::Compacted { .. } => 2 + pinned,
+            EntryBody::Tool { result, call, .. } => {
                 call_id = call;
                 2 + u64::from(result.is_some())
             }
-            Body::Run(id) => self.model.runs.get(id).filter(|run| !run.is_live()).map(|_| 1)?,
-            Body::Final(_) => 1,
-            Body::Program(_) => return None,
+            EntryBody::Run(id) => self.model.runs.get(id).filter(|run| !run.is_live()).map(|_| 1)?,
+            EntryBody::Final(_) => 1,
+            EntryBody::Program(_) => return None,
         };
         // Removing a queued message shifts all later entries, so the version also identifies the entry.
-        Some(super::space(&[&entry.seq.to_string(), &looks.to_string(), call_id]))
+        Some(super::list_id(&[&entry.seq.to_string(), &looks.to_string(), call_id]))
     }
 
     fn layout(&self, at: usize, width: usize) -> Vec<Line> {
@@ -73,30 +73,30 @@ impl Items for Talk<'_> {
         if let Some(entry) = self.model.entries.get(at) {
             self.entry(entry, width, &mut lines)
         } else {
-            let activity = self.model.growing.activity().unwrap_or_else(|| "thinking".into());
+            let activity = self.model.streaming.activity().unwrap_or_else(|| "thinking".into());
             lines.push(self.head(false).with(Tone::Dim, &format!("  {activity}…")));
         }
         lines
     }
 
     fn grows(&self, at: usize) -> Option<(&str, Line)> {
-        let text = &self.model.growing.text;
+        let text = &self.model.streaming.text;
         (at == self.model.entries.len() && !text.is_empty()).then(|| (text.as_str(), self.head(false)))
     }
 }
 
-impl Talk<'_> {
-    fn entry(&self, entry: &Entry, width: usize, lines: &mut Vec<Line>) {
+impl ConversationList<'_> {
+    fn entry(&self, entry: &ConversationEntry, width: usize, lines: &mut Vec<Line>) {
         match &entry.body {
-            Body::User { text, queued, .. } => {
-                user(text, *queued && self.waits(), entry.pinned, width, lines)
+            EntryBody::User { text, queued, .. } => {
+                user(text, *queued && self.has_to_wait(), entry.pinned, width, lines)
             }
-            Body::Agent { text } => {
+            EntryBody::Agent { text } => {
                 lines.push(self.head(entry.pinned));
                 let words = markdown::lines(text, width.saturating_sub(3));
                 lines.extend(words.into_iter().map(|line| line.indented(3)));
             }
-            Body::Tool { name, arguments, result, .. } => {
+            EntryBody::Tool { name, arguments, result, .. } => {
                 let mut line = Line::of(Tone::Dim, " ▸ ").with(Tone::Plain, name);
                 let about = line::first_line(arguments).to_owned();
                 let state = match result {
@@ -111,22 +111,22 @@ impl Talk<'_> {
                     width,
                 ));
             }
-            Body::Run(id) => {
+            EntryBody::Run(id) => {
                 if let Some(run) = self.model.runs.get(id) {
                     card::run(run, self.model, self.now, width, lines);
                 }
             }
-            Body::Final(id) => {
+            EntryBody::Final(id) => {
                 if let Some(run) = self.model.runs.get(id) {
                     card::final_answer(run, width, lines);
                 }
             }
-            Body::Program(id) => {
+            EntryBody::Program(id) => {
                 if let Some(task) = self.model.task(id) {
                     card::program(task, self.model, self.now, width, lines);
                 }
             }
-            Body::Notice { level, text } => {
+            EntryBody::Notice { level, text } => {
                 let tone = match level {
                     NoticeLevel::Info => Tone::Dim,
                     NoticeLevel::Warning => Tone::Warn,
@@ -137,7 +137,7 @@ impl Talk<'_> {
                     line::wrap(&[(tone, word), (Tone::Plain, &format!(": {text}"))], width.saturating_sub(4));
                 lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
             }
-            Body::Compacted { tokens, .. } => {
+            EntryBody::Compacted { tokens, .. } => {
                 let text =
                     format!("   the older conversation was summed up: {} to {} tokens", tokens.0, tokens.1);
                 lines.push(Line::of(Tone::Dim, &line::cut(&text, width)));

@@ -15,12 +15,12 @@ const MOST_OFFERS: usize = 8;
 
 /// The height of the input, in rows.
 pub fn rows(app: &App, area: Rect) -> u16 {
-    if !app.writes() {
+    if !app.input_has_focus() {
         return 1;
     }
     let width = usize::from(area.width.saturating_sub(4));
     let most = MOST_ROWS.min(area.height / 3).max(1);
-    u16::try_from(app.input.lay(width).rows.len()).unwrap_or(most).clamp(1, most)
+    u16::try_from(app.input.wrap(width).rows.len()).unwrap_or(most).clamp(1, most)
 }
 
 /// Draws the input.
@@ -28,7 +28,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let width = usize::from(area.width.saturating_sub(4));
     app.targets.push((area, Target::Input));
     // An input without the focus is drawn differently.
-    if !app.writes() {
+    if !app.input_has_focus() {
         let key = if app.is_split() { "tab" } else { "esc" };
         let draft = if app.input.is_empty() { "" } else { " · what you wrote is kept" };
         let words = format!("{key} to write a message{draft}");
@@ -44,10 +44,10 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         canvas.text(area.x + 3, area.y, area.width.saturating_sub(4), Tone::Dim, words);
         canvas.set_cursor(area.x + 3, area.y);
     } else {
-        let laid = app.input.lay(width);
-        let (row, column) = laid.cursor;
+        let wrapped = app.input.wrap(width);
+        let (row, column) = wrapped.cursor;
         let first = (row + 1).saturating_sub(area.height.into());
-        for (n, text) in laid.rows.iter().skip(first).take(area.height.into()).enumerate() {
+        for (n, text) in wrapped.rows.iter().skip(first).take(area.height.into()).enumerate() {
             canvas.text(area.x + 3, area.y + n as u16, area.width.saturating_sub(3), Tone::Plain, text);
         }
         canvas.set_cursor(area.x + 3 + column as u16, area.y + (row - first) as u16);

@@ -3,6 +3,7 @@
 mod attached;
 mod bars;
 mod card;
+mod conversation;
 mod entry;
 mod input;
 mod modal;
@@ -10,7 +11,6 @@ mod picker;
 mod question;
 mod reader;
 mod run;
-mod talk;
 mod tasks;
 mod timeline;
 mod welcome;
@@ -27,7 +27,7 @@ use ratatui::layout::Rect;
 pub(crate) const WIDE: u16 = 150;
 
 /// The width of the conversation beside a run.
-pub(crate) fn beside(width: u16) -> u16 {
+pub(crate) fn split_width(width: u16) -> u16 {
     width * 2 / 5
 }
 
@@ -41,14 +41,14 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         canvas.text(area.x, area.y, area.width, Tone::Plain, "Althing: make the window larger");
         return;
     }
-    let top = app.screens.last().cloned().unwrap_or(Screen::Talk);
+    let top = app.screens.last().cloned().unwrap_or(Screen::Conversation);
     match top {
-        Screen::Talk => talk::draw(app, canvas, area),
+        Screen::Conversation => conversation::draw(app, canvas, area),
         Screen::Run(screen) => {
             let split = app.is_split();
-            let left = if split { beside(area.width) } else { 0 };
+            let left = if split { split_width(area.width) } else { 0 };
             if split {
-                talk::draw(app, canvas, Rect { width: left, ..area });
+                conversation::draw(app, canvas, Rect { width: left, ..area });
                 // Only the input of the conversation can be clicked.
                 app.targets.retain(|(_, target)| *target == Target::Input);
                 for y in area.top()..area.bottom() {
@@ -59,7 +59,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
             let right = Rect { x: area.x + offset, width: area.width - offset, ..area };
             run::draw(app, canvas, right, &screen);
         }
-        Screen::Reader(_) => reader::draw(app, canvas, area),
+        Screen::TextReader(_) => reader::draw(app, canvas, area),
         Screen::Tasks(chosen) => tasks::panel(app, canvas, area, chosen),
         Screen::Task(id, _) => tasks::task(app, canvas, area, &id),
         Screen::Attached(id) => attached::draw(app, canvas, area, &id),
@@ -107,7 +107,7 @@ pub(crate) fn count(number: usize, one: &str) -> String {
 }
 
 /// A hash of texts, so that different lists do not share layouts.
-pub(crate) fn space(parts: &[&str]) -> u64 {
+pub(crate) fn list_id(parts: &[&str]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     parts.hash(&mut hasher);

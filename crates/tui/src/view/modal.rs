@@ -38,7 +38,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(modal) = app.modal.clone() else { return };
     // The screen below is visible but not clickable.
     app.targets.clear();
-    if !app.writes_under_box() {
+    if !app.input_has_focus_under_box() {
         canvas.hide_cursor();
     }
     match &modal {
@@ -58,15 +58,15 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
                     problem.lines().map(|text| Line::of(Tone::Plain, text)).collect::<Vec<_>>()
                 })
                 .collect();
-            tell(app, canvas, area, "Problems of the config", &lines);
+            draw_info(app, canvas, area, "Problems of the config", &lines);
         }
         Modal::Cost => {
             let lines = cost(app);
-            tell(app, canvas, area, "What it has cost", &lines);
+            draw_info(app, canvas, area, "What it has cost", &lines);
         }
         Modal::Agents => {
             let lines = agents(app);
-            tell(app, canvas, area, "Agents", &lines);
+            draw_info(app, canvas, area, "Agents", &lines);
         }
         Modal::Help => {
             let width = usize::from(area.width.min(96)).saturating_sub(6);
@@ -77,7 +77,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
             lines.extend(COMMANDS.iter().map(|(name, about)| pair(name, about)));
             lines.push(Line::default());
             lines.push(pair("@path, @path:w", "a file or directory that the run may read, or write"));
-            tell(app, canvas, area, "Help", &lines);
+            draw_info(app, canvas, area, "Help", &lines);
         }
     }
 }
@@ -87,7 +87,7 @@ fn pair(left: &str, right: &str) -> Line {
 }
 
 /// Draws a centered frame for this many lines. Returns the inner area with a margin.
-pub fn boxed(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: usize) -> Rect {
+pub fn centered_frame(canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: usize) -> Rect {
     let width = area.width.saturating_sub(2).min(96);
     let height =
         u16::try_from(lines).unwrap_or(u16::MAX).saturating_add(2).min(area.height.saturating_sub(1));
@@ -115,11 +115,11 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
 }
 
 /// Draws an information modal, which scrolls if it does not fit.
-fn tell(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: &[Line]) {
-    let inside = boxed(canvas, area, title, lines.len() + 2);
+fn draw_info(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, lines: &[Line]) {
+    let inside = centered_frame(canvas, area, title, lines.len() + 2);
     let room = usize::from(inside.height.saturating_sub(2));
-    app.told = app.told.min(lines.len().saturating_sub(room));
-    for (y, line) in (inside.top()..).zip(lines.iter().skip(app.told).take(room)) {
+    app.info_scroll = app.info_scroll.min(lines.len().saturating_sub(room));
+    for (y, line) in (inside.top()..).zip(lines.iter().skip(app.info_scroll).take(room)) {
         canvas.line(inside.x, y, inside.width, line);
     }
     let keys = if lines.len() > room { "↑↓ scroll · esc close" } else { "esc close" };
@@ -135,14 +135,14 @@ fn cost(app: &App) -> Vec<Line> {
         Line::of(Tone::Plain, &line::pad(name, 30)).with(Tone::Plain, &numbers)
     };
     let mut lines = Vec::new();
-    if model.interlocutor.is_some() {
-        lines.push(row("the conversation", &model.talk));
+    if model.chat_agent.is_some() {
+        lines.push(row("the conversation", &model.chat_usage));
     }
     for task in &model.tasks {
         if let Some(run) = model.runs.get(&task.id) {
             lines.push(row(&format!("Run: {}", line::first_line(&run.task)), &run.usage()));
-        } else if task.part.usage.calls > 0 {
-            lines.push(row(&task.name, &task.part.usage));
+        } else if task.work.usage.calls > 0 {
+            lines.push(row(&task.name, &task.work.usage));
         }
     }
     lines.push(Line::default());
@@ -155,15 +155,16 @@ fn cost(app: &App) -> Vec<Line> {
 
 fn agents(app: &App) -> Vec<Line> {
     let mut lines = Vec::new();
-    if let Some(member) = &app.model.interlocutor {
+    if let Some(member) = &app.model.chat_agent {
         lines.push(Line::of(Tone::Dim, &format!("you talk to {} ({})", member.id, member.model)));
         lines.push(Line::default());
     }
-    for (seat, member) in app.model.team.iter().enumerate() {
+    for (member_index, member) in app.model.team.iter().enumerate() {
         let works = app.modes.selected_agent.as_ref() == Some(&member.id);
-        let mut line = Line::of(if works { Tone::AccentBold } else { Tone::Bold }, &format!("{} ", seat + 1))
-            .with(Tone::Bold, &line::pad(member.id.as_str(), 16))
-            .with(Tone::Plain, &format!(" {} · {}", member.backend, member.model));
+        let mut line =
+            Line::of(if works { Tone::AccentBold } else { Tone::Bold }, &format!("{} ", member_index + 1))
+                .with(Tone::Bold, &line::pad(member.id.as_str(), 16))
+                .with(Tone::Plain, &format!(" {} · {}", member.backend, member.model));
         if member.offline {
             line.push(Tone::Warn, " · offline, not an AI");
         }

@@ -1,6 +1,6 @@
 //! Pickers: sessions, projects, themes.
 
-use super::modal::boxed;
+use super::modal::centered_frame;
 use super::spread;
 use crate::app::{App, Picker, Target};
 use crate::line::{self, Line};
@@ -16,7 +16,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Picker,
         Picker::Projects(_) => ("Projects", "↑↓ choose · enter go there · esc stay"),
         Picker::Themes(_) => ("Theme", "↑↓ try · enter keep · esc as before"),
     };
-    let inside = boxed(canvas, area, title, picker.len() + 2);
+    let inside = centered_frame(canvas, area, title, picker.len() + 2);
     let room = usize::from(inside.height.saturating_sub(2)).max(1);
     let first = (chosen + 1).saturating_sub(room);
     let width = usize::from(inside.width.saturating_sub(2));

@@ -1,8 +1,8 @@
 //! Questions: approval of a run, approval of a plan, presenter choice, questions of programs.
 
-use super::modal::{boxed, buttons};
+use super::modal::{buttons, centered_frame};
 use super::spread;
-use crate::app::{App, Deed, Field, Modal, Target, approval};
+use crate::app::{App, Field, GuardedAction, Modal, Target, approval};
 use crate::editor::Editor;
 use crate::line::{self, Line};
 use crate::paint::Canvas;
@@ -26,7 +26,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
             plan_question(app, canvas, area, &title, (preview, *top), *field, editor);
         }
         Modal::Override { candidates, chosen, .. } => {
-            let inside = boxed(canvas, area, "Choose who presents", candidates.len() + 2);
+            let inside = centered_frame(canvas, area, "Choose who presents", candidates.len() + 2);
             let names =
                 candidates.iter().map(|one| line::width(one.agent.as_str())).max().unwrap_or(4).min(16);
             let winner =
@@ -108,9 +108,9 @@ fn run(
     let mut cursor = None;
     let mut put = |lines: &mut Vec<Line>, label: &str, text: &str, editing: bool| {
         if editing {
-            let laid = editor.lay(width.saturating_sub(LABEL).max(8));
-            cursor = Some((lines.len() + laid.cursor.0, LABEL + laid.cursor.1));
-            for (n, row) in laid.rows.iter().enumerate() {
+            let wrapped = editor.wrap(width.saturating_sub(LABEL).max(8));
+            cursor = Some((lines.len() + wrapped.cursor.0, LABEL + wrapped.cursor.1));
+            for (n, row) in wrapped.rows.iter().enumerate() {
                 let label = line::pad(if n == 0 { label } else { "" }, LABEL);
                 lines.push(Line::of(Tone::Accent, &label).with(Tone::Plain, row));
             }
@@ -137,7 +137,7 @@ fn run(
         (paths, _) => format!("{paths}, by the presenter after the vote"),
     };
     lines.extend(value("May write", &writes, width, 3));
-    let inside = boxed(canvas, area, "Launch this run?", lines.len() + 2);
+    let inside = centered_frame(canvas, area, "Launch this run?", lines.len() + 2);
     let room = usize::from(inside.height.saturating_sub(2));
     for (y, line) in (inside.top()..).zip(lines.iter().take(room)) {
         canvas.line(inside.x, y, inside.width, line);
@@ -154,12 +154,13 @@ fn run(
             y,
             &[("Approve", "⏎", '\n'), ("Edit", "e", 'e'), ("Cancel", "esc", '\x1b')],
         );
-        let hint =
-            if approval::is_single(proposal, edited) && approval::pool(proposal, &app.model.team).len() > 1 {
-                "←→ who · m agents · r refine"
-            } else {
-                "m agents · r refine"
-            };
+        let hint = if approval::is_single(proposal, edited)
+            && approval::candidates(proposal, &app.model.team).len() > 1
+        {
+            "←→ who · m agents · r refine"
+        } else {
+            "m agents · r refine"
+        };
         if app.box_note().is_none() {
             canvas.right(inside.right(), y, inside.width.saturating_sub(46), Tone::Dim, hint);
         }
@@ -171,7 +172,7 @@ fn run(
 fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
     let single = approval::is_single(proposal, edited);
     let refine = edited.refinement.unwrap_or(proposal.modes.refinement);
-    let who = who(proposal, edited, team);
+    let who = single_agent_line(proposal, edited, team);
     let mut words =
         vec![if single { who.as_str() } else { labels::agent_mode(false) }, labels::refinement(refine)];
     if proposal.modes.planning {
@@ -195,8 +196,8 @@ fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
 }
 
 /// Single-agent mode with all agents to choose from, the selected one marked.
-fn who(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
-    let pool = approval::pool(proposal, team);
+fn single_agent_line(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
+    let pool = approval::candidates(proposal, team);
     if pool.len() < 2 {
         return labels::agent_mode(true).into();
     }
@@ -222,10 +223,10 @@ fn plan_question(
     editor: &Editor,
 ) {
     let width = usize::from(area.width.saturating_sub(6).min(92));
-    let laid = editor.lay(width.saturating_sub(2).max(8));
-    let room = usize::from(area.height.saturating_sub(8)).saturating_sub(laid.rows.len()).max(1);
+    let wrapped = editor.wrap(width.saturating_sub(2).max(8));
+    let room = usize::from(area.height.saturating_sub(8)).saturating_sub(wrapped.rows.len()).max(1);
     let rows = preview.len().min(room);
-    let inside = boxed(canvas, area, title, rows + laid.rows.len() + 4);
+    let inside = centered_frame(canvas, area, title, rows + wrapped.rows.len() + 4);
     let mut y = inside.y;
     for (n, text) in preview.iter().enumerate().skip(top).take(rows) {
         let numbered = format!("{} {}", n + 1, line::first_line(text));
@@ -244,12 +245,12 @@ fn plan_question(
     };
     canvas.text(inside.x, y, inside.width, tone, label);
     y += 1;
-    for (n, row) in laid.rows.iter().enumerate() {
+    for (n, row) in wrapped.rows.iter().enumerate() {
         canvas.text(inside.x, y + n as u16, 1, tone, if n == 0 { "›" } else { " " });
         canvas.text(inside.x + 2, y + n as u16, inside.width.saturating_sub(2), Tone::Plain, row);
     }
     if field != Field::Buttons {
-        canvas.set_cursor(inside.x + 2 + laid.cursor.1 as u16, y + laid.cursor.0 as u16);
+        canvas.set_cursor(inside.x + 2 + wrapped.cursor.1 as u16, y + wrapped.cursor.0 as u16);
     }
     let bottom = inside.bottom().saturating_sub(1);
     match field {
@@ -278,19 +279,19 @@ fn plan_question(
 type Button = (&'static str, &'static str, char);
 
 /// The confirmation of an irreversible action: title, text, buttons.
-fn confirmation(app: &App, deed: &Deed) -> (&'static str, &'static str, [Button; 2]) {
-    match deed {
-        Deed::Cancel(task) if app.model.runs.contains_key(task) => (
+fn confirmation(app: &App, action: &GuardedAction) -> (&'static str, &'static str, [Button; 2]) {
+    match action {
+        GuardedAction::Cancel(task) if app.model.runs.contains_key(task) => (
             "Stop this run?",
             "What its agents have so far is kept.",
             [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
         ),
-        Deed::Cancel(_) => (
+        GuardedAction::Cancel(_) => (
             "Stop this task?",
             "Its program is ended; what it said so far is kept.",
             [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
         ),
-        Deed::Undo(_) => (
+        GuardedAction::Undo(_) => (
             "Undo what this run wrote?",
             "The files that it changed are put back as they were before it.",
             [("Leave them", "esc", '\x1b'), ("Put them back", "y", 'y')],
@@ -302,8 +303,8 @@ fn confirmation(app: &App, deed: &Deed) -> (&'static str, &'static str, [Button;
 fn choose(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, text: &str, choices: &[Button]) {
     let width = usize::from(area.width.saturating_sub(6).min(92));
     let lines = line::wrap_text(Tone::Plain, text, width);
-    let inside = boxed(canvas, area, title, lines.len() + 2);
-    put_lines(canvas, inside, &lines);
+    let inside = centered_frame(canvas, area, title, lines.len() + 2);
+    draw_lines(canvas, inside, &lines);
     buttons(app, canvas, inside, inside.bottom().saturating_sub(1), choices);
 }
 
@@ -320,8 +321,8 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
             let choices = [("Approve", "⏎", '\n'), ("Cancel", "esc", '\x1b')];
             choose(app, canvas, area, "The budget is used up", &text, &choices);
         }
-        Modal::Confirm(deed) => {
-            let (title, text, choices) = confirmation(app, deed);
+        Modal::Confirm(action) => {
+            let (title, text, choices) = confirmation(app, action);
             choose(app, canvas, area, title, text, &choices);
         }
         Modal::Interrupted { task, .. } => {
@@ -345,8 +346,8 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
             lines.truncate(
                 usize::from(area.height.saturating_sub(8)).saturating_sub(ask.options.len()).max(1),
             );
-            let inside = boxed(canvas, area, &title, lines.len() + ask.options.len() + 3);
-            put_lines(canvas, inside, &lines);
+            let inside = centered_frame(canvas, area, &title, lines.len() + ask.options.len() + 3);
+            draw_lines(canvas, inside, &lines);
             let top = inside.y + lines.len() as u16 + 1;
             for (n, option) in ask.options.iter().enumerate() {
                 let y = top + n as u16;
@@ -376,7 +377,7 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
     }
 }
 
-fn put_lines(canvas: &mut Canvas<'_>, inside: Rect, lines: &[Line]) {
+fn draw_lines(canvas: &mut Canvas<'_>, inside: Rect, lines: &[Line]) {
     for (y, line) in (inside.top()..inside.bottom()).zip(lines) {
         canvas.line(inside.x, y, inside.width, line);
     }

@@ -1,17 +1,17 @@
 //! A text screen: an answer, a tool's result, a diff.
 
 use super::{hints, spread};
-use crate::app::{App, Reader, ReaderText, Screen, Target};
+use crate::app::{App, ReaderText, Screen, Target, TextReader};
 use crate::line::{self, Line};
-use crate::list::{self, Items};
+use crate::list::{self, ListItems};
 use crate::markdown;
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use ratatui::layout::Rect;
 
-struct Parts<'a>(&'a Reader);
+struct Parts<'a>(&'a TextReader);
 
-impl Items for Parts<'_> {
+impl ListItems for Parts<'_> {
     fn len(&self) -> usize {
         self.0.parts().len()
     }
@@ -24,7 +24,7 @@ impl Items for Parts<'_> {
             ReaderText::Plain(_) => "plain",
             ReaderText::Diff(_) => "diff",
         };
-        Some(super::space(&[kind, part]))
+        Some(super::list_id(&[kind, part]))
     }
 
     fn layout(&self, at: usize, width: usize) -> Vec<Line> {
@@ -54,14 +54,14 @@ impl Items for Parts<'_> {
 
 /// Draws the text screen.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
-    let Some(Screen::Reader(reader)) = app.screens.last_mut() else { return };
+    let Some(Screen::TextReader(reader)) = app.screens.last_mut() else { return };
     let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &reader.title);
     canvas.line(area.x, area.y, area.width, &spread(&left, &Line::default(), area.width.into()));
     canvas.rule(area, area.y + 1);
     let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
-    let space = super::space(&["reader"]);
+    let list_id = super::list_id(&["reader"]);
     let mut scroll = std::mem::take(&mut reader.scroll);
-    list::draw(canvas, body, space, &Parts(reader), &mut scroll, &mut app.layouts);
+    list::draw(canvas, body, list_id, &Parts(reader), &mut scroll, &mut app.layouts);
     reader.scroll = scroll;
     let typing = reader.typing.then(|| reader.search.clone().unwrap_or_default());
     canvas.rule(area, area.bottom() - 2);

@@ -3,7 +3,7 @@
 use super::{card, hints, spread, timeline::Timeline, tokens};
 use crate::app::{App, RunScreen, Target};
 use crate::line::{self, Line};
-use crate::list::{self, Items};
+use crate::list::{self, ListItems};
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{AgentMode, Timestamp};
@@ -22,16 +22,16 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
     y += 1;
     let about = run.agents.get(screen.tab).map(|agent| {
         let member = &agent.member;
-        let mut facts =
+        let mut details =
             vec![member.id.to_string(), member.model.clone(), format!("round {}", agent.round.max(1))];
-        facts.push(format!("{} tokens", tokens(&agent.usage)));
+        details.push(format!("{} tokens", tokens(&agent.usage)));
         if agent.usage.cost_usd > 0.0 {
-            facts.push(money(agent.usage.cost_usd));
+            details.push(money(agent.usage.cost_usd));
         }
         if member.offline {
-            facts.push("offline, not an AI".into());
+            details.push("offline, not an AI".into());
         }
-        facts.join(" · ")
+        details.join(" · ")
     });
     if let Some(about) = about {
         canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Dim, &about);
@@ -56,7 +56,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
         canvas.set_cursor(area.x + 3 + line::width(search) as u16, bottom);
         return;
     }
-    let words = match (app.writes(), app.is_split(), screen.tab == last) {
+    let words = match (app.input_has_focus(), app.is_split(), screen.tab == last) {
         (true, ..) => "tab go into the run · esc close it",
         (false, false, true) => "↑↓ scroll · d diff · u undo · c copy",
         (false, true, true) => "↑↓ scroll · d diff · u undo · tab write",
@@ -68,15 +68,15 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
 
 fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     let state = if run.is_live() {
-        format!("{} · round {} · {}", run.phase_word(), run.rounds().max(1), card::elapsed(run, app.now))
+        format!("{} · round {} · {}", run.phase_label(), run.rounds().max(1), card::elapsed(run, app.now))
     } else {
-        format!("{} · {}", run.standing(), card::elapsed(run, app.now))
+        format!("{} · {}", run.status_label(), card::elapsed(run, app.now))
     };
     let small = area.width < 60;
     let state = if small { card::elapsed(run, app.now) } else { state };
     let cost = run.usage().cost_usd;
     let cost = if cost > 0.0 && !small { format!(" · {}", money(cost)) } else { String::new() };
-    let cancel = match (run.is_live() && !small, app.writes()) {
+    let cancel = match (run.is_live() && !small, app.input_has_focus()) {
         (true, false) => "   x cancel ",
         (true, true) => "     cancel ",
         (false, _) => " ",
@@ -84,7 +84,7 @@ fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     let right = Line::of(Tone::Plain, &format!("{state}{cost}")).with(Tone::Dim, cancel);
     let task = format!("Run: {}", line::first_line(&run.task));
     let left = Line::of(Tone::Dim, if small { " ‹ " } else { " ‹ esc   " })
-        .with(if app.writes() { Tone::Plain } else { Tone::Bold }, &task);
+        .with(if app.input_has_focus() { Tone::Plain } else { Tone::Bold }, &task);
     canvas.line(area.x, area.y, area.width, &spread(&left, &right, area.width.into()));
 }
 
@@ -103,9 +103,9 @@ fn tabs(
         .agents
         .iter()
         .enumerate()
-        .map(|(seat, agent)| {
+        .map(|(member_index, agent)| {
             let activity = line::cut(line::first_line(&agent.activity()), 24);
-            (format!("{} {}", seat + 1, line::cut(agent.member.id.as_str(), 16)), activity)
+            (format!("{} {}", member_index + 1, line::cut(agent.member.id.as_str(), 16)), activity)
         })
         .collect();
     if run.result.is_some() {
@@ -116,9 +116,10 @@ fn tabs(
     let beside = whole + strip.width() + 2 <= area.width.into();
     let roomy = whole <= area.width.into();
     let mut x = area.x + 1;
-    for (seat, (name, activity)) in labels.iter().enumerate() {
-        let shown = seat == screen.tab;
-        let works = app.modes.selected_agent.as_ref() == run.agents.get(seat).map(|agent| &agent.member.id);
+    for (member_index, (name, activity)) in labels.iter().enumerate() {
+        let shown = member_index == screen.tab;
+        let works =
+            app.modes.selected_agent.as_ref() == run.agents.get(member_index).map(|agent| &agent.member.id);
         let tone = match (shown, single && !works) {
             (true, _) => Tone::AccentBold,
             (false, true) => Tone::Dim,
@@ -129,7 +130,7 @@ fn tabs(
         if roomy || shown {
             used += 1 + canvas.text(x + used + 1, area.y, room(x + used + 1), Tone::Dim, activity);
         }
-        targets.push((Rect::new(x, area.y, used, 1), Target::Tab(seat)));
+        targets.push((Rect::new(x, area.y, used, 1), Target::Tab(member_index)));
         x = x.saturating_add(used + 2);
     }
     if strip.pieces.is_empty() {
@@ -160,7 +161,7 @@ fn strip(run: &RunView) -> Line {
     let waiting: Vec<&str> = run
         .agents
         .iter()
-        .filter(|agent| agent.vote.is_none() && !agent.out && run.vote.is_none())
+        .filter(|agent| agent.vote.is_none() && !agent.dropped_out && run.vote.is_none())
         .map(|agent| agent.member.id.as_str())
         .collect();
     if !waiting.is_empty() && run.is_live() {
@@ -170,9 +171,9 @@ fn strip(run: &RunView) -> Line {
 }
 
 /// A final answer as a list with one item.
-struct Final<'a>(&'a RunView);
+struct FinalAnswerItem<'a>(&'a RunView);
 
-impl Items for Final<'_> {
+impl ListItems for FinalAnswerItem<'_> {
     fn len(&self) -> usize {
         1
     }
@@ -187,7 +188,7 @@ impl Items for Final<'_> {
         lines.push(Line::default());
         lines.push(Line::of(
             Tone::Dim,
-            &line::cut(&format!("   {}", card::facts(self.0, Timestamp(0))), width),
+            &line::cut(&format!("   {}", card::details(self.0, Timestamp(0))), width),
         ));
         let summary = self.0.result.as_ref().map(|result| &result.coordination_summary);
         for ballot in summary.into_iter().flat_map(|summary| &summary.ballots) {
@@ -199,22 +200,22 @@ impl Items for Final<'_> {
     }
 }
 
-fn timeline(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) -> list::Placed {
+fn timeline(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) -> list::RowItems {
     let Some(run) = app.model.runs.get(&screen.id) else { return Vec::new() };
     // The scroll position is stored in the top screen, of which `screen` is a copy.
     let Some(crate::app::Screen::Run(held)) = app.screens.last_mut() else { return Vec::new() };
     let Some(scroll) = held.scrolls.get_mut(screen.tab) else { return Vec::new() };
-    let space = super::space(&["run", run.id.as_str(), &screen.tab.to_string()]);
+    let list_id = super::list_id(&["run", run.id.as_str(), &screen.tab.to_string()]);
     match run.agents.get(screen.tab) {
         Some(agent) => {
             let items = Timeline { agent, start: run.started };
             let count = agent.timeline.len();
-            let mut placed = list::draw(canvas, area, space, &items, scroll, &mut app.layouts);
+            let mut placed = list::draw(canvas, area, list_id, &items, scroll, &mut app.layouts);
             placed.retain(|(_, item)| *item < count);
             placed
         }
         None if run.result.is_some() => {
-            list::draw(canvas, area, space, &Final(run), scroll, &mut app.layouts);
+            list::draw(canvas, area, list_id, &FinalAnswerItem(run), scroll, &mut app.layouts);
             Vec::new()
         }
         None => Vec::new(),

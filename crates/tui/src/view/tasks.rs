@@ -3,11 +3,11 @@
 use super::{bars, hints, spread, timeline::Timeline};
 use crate::app::{App, Screen, Target};
 use crate::line::{self, Line};
-use crate::list::{self, Items};
+use crate::list::{self, ListItems};
 use crate::paint::Canvas;
 use crate::theme::Tone;
 use althing_protocol::{InteractionKind, NoticeLevel, TaskId, TaskStatus, Timestamp};
-use althing_view::{Body, Entry, SessionView, TaskKind, TaskView, labels};
+use althing_view::{ConversationEntry, EntryBody, SessionView, TaskKind, TaskView, labels};
 use ratatui::layout::Rect;
 
 /// What a task waits for, or its outcome, on one line.
@@ -27,13 +27,13 @@ pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String
         return line::first_line(why).to_owned();
     }
     match task.status {
-        TaskStatus::Running | TaskStatus::Done => lasted(task, now),
+        TaskStatus::Running | TaskStatus::Done => elapsed_time(task, now),
         _ => String::new(),
     }
 }
 
 /// The elapsed time of a task.
-pub fn lasted(task: &TaskView, now: Timestamp) -> String {
+pub fn elapsed_time(task: &TaskView, now: Timestamp) -> String {
     labels::elapsed(task.ended.unwrap_or(now).since(task.started), task.ended.is_none())
 }
 
@@ -46,7 +46,7 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
     let mut body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
     if home {
         bars::context(app, canvas, area);
-        body = around(app, canvas, body);
+        body = draw_goal_and_notices(app, canvas, body);
     } else {
         let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, "Tasks");
         let waiting = app.model.waiting();
@@ -67,14 +67,14 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
 }
 
 /// Draws a workflow's goal above its tasks and notices below them. Returns the remaining area.
-fn around(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> Rect {
+fn draw_goal_and_notices(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> Rect {
     let width = body.width.saturating_sub(2);
     if body.height >= 10 && !app.model.goal.is_empty() {
         let goal = line::cut(line::first_line(&app.model.goal), width.into());
         canvas.text(body.x + 1, body.y, width, Tone::Plain, &goal);
         (body.y, body.height) = (body.y + 2, body.height - 2);
     }
-    let mut notes: Vec<(Tone, String)> = app.model.entries.iter().rev().filter_map(noted).collect();
+    let mut notes: Vec<(Tone, String)> = app.model.entries.iter().rev().filter_map(notice_line).collect();
     notes.truncate(if body.height >= 10 { MOST_NOTES } else { 1 });
     if let Some((reason, hint)) = &app.model.stalled {
         let hint = hint.as_deref().unwrap_or_default();
@@ -88,8 +88,8 @@ fn around(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> Rect {
     body
 }
 
-fn noted(entry: &Entry) -> Option<(Tone, String)> {
-    let Body::Notice { level, text } = &entry.body else { return None };
+fn notice_line(entry: &ConversationEntry) -> Option<(Tone, String)> {
+    let EntryBody::Notice { level, text } = &entry.body else { return None };
     let tone = match level {
         NoticeLevel::Info => Tone::Dim,
         NoticeLevel::Warning => Tone::Warn,
@@ -151,18 +151,18 @@ fn row(task: &TaskView, model: &SessionView, now: Timestamp, names: usize, width
     let name = line::pad(line::first_line(&task.name), names);
     let left = Line::of(Tone::Plain, "   ")
         .with(Tone::Bold, &name)
-        .with(tone, &format!("  {}  ", line::pad(task.standing(), 13)))
+        .with(tone, &format!("  {}  ", line::pad(task.status_label(), 13)))
         .with(Tone::Dim, &waits_for(task, model, now));
     spread(&left, &Line::of(Tone::Dim, &format!("{kind} ")), width)
 }
 
 /// A program's timeline, followed by its output.
-struct Work<'a> {
+struct ProgramWork<'a> {
     task: &'a TaskView,
     timeline: Timeline<'a>,
 }
 
-impl Items for Work<'_> {
+impl ListItems for ProgramWork<'_> {
     fn len(&self) -> usize {
         self.timeline.len() + usize::from(!self.task.output.trim().is_empty())
     }
@@ -190,7 +190,7 @@ impl Items for Work<'_> {
 pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     let Some(task) = app.model.task(id) else { return };
     let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &format!("Task: {}", task.name));
-    let right = format!("{} · {} ", task.standing(), task.part.member.backend);
+    let right = format!("{} · {} ", task.status_label(), task.work.member.backend);
     canvas.line(
         area.x,
         area.y,
@@ -199,12 +199,12 @@ pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     );
     canvas.rule(area, area.y + 1);
     let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
-    let work = Work { task, timeline: Timeline { agent: &task.part, start: task.started } };
+    let work = ProgramWork { task, timeline: Timeline { agent: &task.work, start: task.started } };
     if work.len() == 0 {
         canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "It has said nothing yet.");
     }
     if let Some(Screen::Task(_, scroll)) = app.screens.last_mut() {
-        list::draw(canvas, body, super::space(&["task", id.as_str()]), &work, scroll, &mut app.layouts);
+        list::draw(canvas, body, super::list_id(&["task", id.as_str()]), &work, scroll, &mut app.layouts);
     }
     app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
     canvas.rule(area, area.bottom() - 2);

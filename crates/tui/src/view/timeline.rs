@@ -2,11 +2,11 @@
 
 use super::spread;
 use crate::line::{self, Line};
-use crate::list::Items;
+use crate::list::ListItems;
 use crate::markdown;
 use crate::theme::Tone;
 use althing_protocol::{TaskStatus, Timestamp};
-use althing_view::{MemberView, Moment, What, labels};
+use althing_view::{MemberView, TimelineEntry, TimelineEvent, labels};
 
 /// A timeline as a list.
 pub struct Timeline<'a> {
@@ -15,30 +15,30 @@ pub struct Timeline<'a> {
     pub start: Timestamp,
 }
 
-impl Items for Timeline<'_> {
+impl ListItems for Timeline<'_> {
     fn len(&self) -> usize {
-        self.agent.timeline.len() + usize::from(!self.agent.growing.is_empty())
+        self.agent.timeline.len() + usize::from(!self.agent.streaming.is_empty())
     }
 
     fn version(&self, at: usize) -> Option<u64> {
-        let moment = self.agent.timeline.get(at)?;
-        match &moment.what {
-            What::Tool { result, .. } => Some(2 + u64::from(result.is_some())),
+        let entry = self.agent.timeline.get(at)?;
+        match &entry.event {
+            TimelineEvent::Tool { result, .. } => Some(2 + u64::from(result.is_some())),
             _ => Some(1),
         }
     }
 
     fn layout(&self, at: usize, width: usize) -> Vec<Line> {
         match self.agent.timeline.get(at) {
-            Some(moment) => self.moment(moment, width),
-            None => vec![self.growing(width)],
+            Some(entry) => self.entry(entry, width),
+            None => vec![self.streaming(width)],
         }
     }
 
     fn grows(&self, at: usize) -> Option<(&str, Line)> {
-        let growing = &self.agent.growing;
-        let last = at == self.agent.timeline.len() && !growing.text.is_empty();
-        last.then(|| (growing.text.as_str(), Line::of(Tone::Dim, "          ").with(Tone::Accent, "text")))
+        let streaming = &self.agent.streaming;
+        let last = at == self.agent.timeline.len() && !streaming.text.is_empty();
+        last.then(|| (streaming.text.as_str(), Line::of(Tone::Dim, "          ").with(Tone::Accent, "text")))
     }
 }
 
@@ -48,16 +48,16 @@ impl Timeline<'_> {
         format!(" {:>4}:{:02}  ", seconds / 60, seconds % 60)
     }
 
-    fn growing(&self, width: usize) -> Line {
-        let growing = &self.agent.growing;
-        let activity = growing.activity().unwrap_or_default();
-        let last = growing.reasoning.lines().next_back().unwrap_or_default();
+    fn streaming(&self, width: usize) -> Line {
+        let streaming = &self.agent.streaming;
+        let activity = streaming.activity().unwrap_or_default();
+        let last = streaming.reasoning.lines().next_back().unwrap_or_default();
         let line = Line::of(Tone::Dim, "          ").with(Tone::Accent, &activity).with(Tone::Plain, "  ");
         spread(&line.with(Tone::Dim, last), &Line::default(), width)
     }
 
-    fn moment(&self, moment: &Moment, width: usize) -> Vec<Line> {
-        let clock = self.clock(moment.at);
+    fn entry(&self, entry: &TimelineEntry, width: usize) -> Vec<Line> {
+        let clock = self.clock(entry.at);
         let row = |word: &str, tone: Tone, text: &str, right: &str| {
             let left = Line::of(Tone::Dim, &clock)
                 .with(Tone::Bold, &line::pad(word, 12))
@@ -68,28 +68,28 @@ impl Timeline<'_> {
             0 | 1 => String::new(),
             count => format!("({count} lines)"),
         };
-        match &moment.what {
-            What::Began(what) => vec![row("began", Tone::Dim, what, "")],
-            What::Reasoning(text) => vec![row("reasoning", Tone::Dim, text, &lines_of(text))],
-            What::Text(text) => {
+        match &entry.event {
+            TimelineEvent::Began(what) => vec![row("began", Tone::Dim, what, "")],
+            TimelineEvent::Reasoning(text) => vec![row("reasoning", Tone::Dim, text, &lines_of(text))],
+            TimelineEvent::Text(text) => {
                 let head = Line::of(Tone::Dim, &clock).with(Tone::Accent, "text");
                 let mut lines = vec![Line::default(), head];
                 let words = markdown::lines(text, width.saturating_sub(3));
                 lines.extend(words.into_iter().map(|line| line.indented(3)));
                 lines
             }
-            What::Tool { name, arguments, result, .. } => {
+            TimelineEvent::Tool { name, arguments, result, .. } => {
                 let right = match result {
                     None => labels::task_status(TaskStatus::Running).to_owned(),
                     Some((_, at, true)) => {
-                        format!("{}  {}", labels::task_status(TaskStatus::Failed), at.since(moment.at))
+                        format!("{}  {}", labels::task_status(TaskStatus::Failed), at.since(entry.at))
                     }
-                    Some((text, at, false)) => format!("{}  {}", lines_of(text), at.since(moment.at)),
+                    Some((text, at, false)) => format!("{}  {}", lines_of(text), at.since(entry.at)),
                 };
                 let tone = if matches!(result, Some((_, _, true))) { Tone::Bad } else { Tone::Plain };
                 vec![row(name, tone, &brief(arguments), right.trim())]
             }
-            What::Answer { label, content } => {
+            TimelineEvent::Answer { label, content } => {
                 vec![row(
                     "answer",
                     Tone::Plain,
@@ -97,23 +97,23 @@ impl Timeline<'_> {
                     &lines_of(content),
                 )]
             }
-            What::Update(labels) => {
+            TimelineEvent::Update(labels) => {
                 let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
                 vec![row("update", Tone::Dim, &format!("{} arrived", labels.join(" and ")), "")]
             }
-            What::Told(text) => vec![row("told", Tone::Dim, text, "")],
-            What::Plan(text) => vec![row("plan", Tone::Plain, text, "")],
-            What::Vote { target, reason, stale } => {
+            TimelineEvent::Note(text) => vec![row("told", Tone::Dim, text, "")],
+            TimelineEvent::Plan(text) => vec![row("plan", Tone::Plain, text, "")],
+            TimelineEvent::Vote { target, reason, stale } => {
                 let right = if *stale { "not counted: newer answers" } else { "" };
                 let tone = if *stale { Tone::Dim } else { Tone::Plain };
                 vec![row("vote", tone, &format!("→ {target}   \"{}\"", line::first_line(reason)), right)]
             }
-            What::Files(writes) => {
+            TimelineEvent::Files(writes) => {
                 let words: Vec<String> = writes.iter().map(labels::file_write).collect();
                 vec![row("files", Tone::Plain, &words.join(" · "), "")]
             }
-            What::Presented(text) => vec![row("final", Tone::Good, text, &lines_of(text))],
-            What::Ended(text) => vec![row("ended", Tone::Bad, text, "")],
+            TimelineEvent::Presented(text) => vec![row("final", Tone::Good, text, &lines_of(text))],
+            TimelineEvent::Ended(text) => vec![row("ended", Tone::Bad, text, "")],
         }
     }
 }

@@ -141,11 +141,11 @@ impl Script {
         self.fact(Some("c1"), Fact::StatusChanged { status: TaskStatus::Running, why: None });
     }
 
-    pub fn says(&mut self, text: &str) -> u64 {
-        self.says_with(text, ModeChoice::default())
+    pub fn user_sends(&mut self, text: &str) -> u64 {
+        self.user_sends_with(text, ModeChoice::default())
     }
 
-    pub fn says_with(&mut self, text: &str, modes: ModeChoice) -> u64 {
+    pub fn user_sends_with(&mut self, text: &str, modes: ModeChoice) -> u64 {
         let op = Op::SendMessage { text: text.into(), modes, grants: Vec::new() };
         self.fact(Some("c1"), Fact::accepted(op, Origin::User))
     }
@@ -498,7 +498,7 @@ pub fn single(agent: &str) -> ModeChoice {
 pub fn conversation() -> Script {
     let mut script = Script::default();
     script.chat(true);
-    script.says("Replace our JWT auth with something safer. Plan it first, please.");
+    script.user_sends("Replace our JWT auth with something safer. Plan it first, please.");
     script.turn(1);
     script.replies(
         1,
@@ -522,6 +522,6 @@ pub fn conversation() -> Script {
     script.works("r2", 2, 1);
     script.answers("r2", 2, 1, 1, "Replace jsonwebtoken with pasetors, keep the trait.");
     script.delta("r2.a1", DeltaKind::ToolCall, "write_file");
-    script.says("Actually, use Paseto instead of JWT");
+    script.user_sends("Actually, use Paseto instead of JWT");
     script
 }

@@ -1,6 +1,6 @@
 //! Approving, editing and rejecting runs and plans.
 
-use super::support::Screen;
+use super::support::TestScreen;
 use crate::script::{self, START, Script, team};
 use althing_protocol::{
     AgentId, AgentMode, ChatState, Decision, Event, Fact, FeedItem, InteractionKind, LaunchRun, Modes,
@@ -9,16 +9,16 @@ use althing_protocol::{
 use crossterm::event::{Event as TerminalEvent, KeyCode};
 use std::sync::Arc;
 
-fn asked() -> Screen {
+fn asked() -> TestScreen {
     let mut script = Script::default();
     script.chat(true);
-    script.says("Build phase 1");
+    script.user_sends("Build phase 1");
     script.turn(1);
     script.approval();
-    Screen::showing(&script, 100, 30)
+    TestScreen::showing(&script, 100, 30)
 }
 
-fn decision(screen: &Screen) -> &Decision {
+fn decision(screen: &TestScreen) -> &Decision {
     match screen.ops.last() {
         Some(Op::Answer { decision, .. }) => decision,
         other => panic!("nothing was answered: {other:?}"),
@@ -81,7 +81,7 @@ fn an_edited_run_is_approved_with_what_the_user_wrote() {
     screen.press(KeyCode::Tab);
     screen.write("; no new crates");
     screen.press(KeyCode::Enter);
-    screen.alone('m');
+    screen.press_alone('m');
     assert!(screen.shows("Single: ‹gem› gpt cc · Refine"));
     screen.press(KeyCode::Enter);
     let Decision::Approve { digest, edited: Some(edited), .. } = decision(&screen) else {
@@ -103,7 +103,7 @@ fn an_edited_run_is_approved_with_what_the_user_wrote() {
 fn a_question_does_not_take_the_keys_of_someone_who_is_typing() {
     let mut script = Script::default();
     script.chat(true);
-    let mut screen = Screen::showing(&script, 100, 30);
+    let mut screen = TestScreen::showing(&script, 100, 30);
     screen.write("and also the doc");
     script.items.clear();
     script.approval();
@@ -123,7 +123,7 @@ fn a_plan_is_approved_with_more_instructions() {
         let mut script = Script::default();
         script.chat(true);
         script.plan_approval();
-        Screen::showing(&script, 100, 30)
+        TestScreen::showing(&script, 100, 30)
     };
     let mut screen = plan();
     assert!(screen.shows("Plan: auth · 3 tasks"));
@@ -135,7 +135,7 @@ fn a_plan_is_approved_with_more_instructions() {
     assert_eq!(*decision(&screen), Decision::Approve { digest: None, edited: None, instructions });
 
     let mut screen = plan();
-    screen.alone('c');
+    screen.press_alone('c');
     screen.write("fewer tasks");
     screen.press(KeyCode::Enter);
     assert_eq!(*decision(&screen), Decision::Change { text: "fewer tasks".into() });
@@ -150,7 +150,7 @@ fn a_plan_is_approved_with_more_instructions() {
 }
 
 /// A box for a proposal as the engine resolves it, with all fields set.
-fn asked_about(change: impl FnOnce(&mut Proposal)) -> Screen {
+fn asked_about(change: impl FnOnce(&mut Proposal)) -> TestScreen {
     let mut proposal = Script::proposal();
     proposal.launch.agent_mode = Some(AgentMode::Multi);
     proposal.launch.agents = Some(team().into_iter().map(|member| member.id).collect());
@@ -159,10 +159,10 @@ fn asked_about(change: impl FnOnce(&mut Proposal)) -> Screen {
     script.chat(true);
     script.state(ChatState::AwaitingApproval);
     script.asks(Some("c1"), "i-run", InteractionKind::RunApproval { proposal: Box::new(proposal) }, None);
-    Screen::showing(&script, 100, 30)
+    TestScreen::showing(&script, 100, 30)
 }
 
-fn edited(screen: &Screen) -> LaunchRun {
+fn edited(screen: &TestScreen) -> LaunchRun {
     match decision(screen) {
         Decision::Approve { edited: Some(edited), .. } => (**edited).clone(),
         other => panic!("nothing was edited: {other:?}"),
@@ -179,9 +179,9 @@ fn every_agent_can_be_chosen_to_work_alone_and_the_agents_line_follows() {
     for (steps, (name, line)) in ["gem", "gpt", "cc"].into_iter().zip(lines).enumerate() {
         for by_arrow in [false, true] {
             let mut screen = asked_about(|_| {});
-            screen.alone('m');
+            screen.press_alone('m');
             for _ in 0..steps {
-                if by_arrow { screen.press(KeyCode::Right) } else { screen.alone('m') }
+                if by_arrow { screen.press(KeyCode::Right) } else { screen.press_alone('m') }
             }
             assert!(screen.shows(&format!("‹{name}›")) && screen.shows(line), "{}", screen.text());
             assert!(!screen.shows(" · cc") && !screen.shows("gem gemini-2.5-flash ·"), "{}", screen.text());
@@ -192,10 +192,10 @@ fn every_agent_can_be_chosen_to_work_alone_and_the_agents_line_follows() {
         }
     }
     let mut screen = asked_about(|_| {});
-    screen.alone('m');
+    screen.press_alone('m');
     screen.press(KeyCode::Left);
     assert!(screen.shows("Single: gem gpt ‹cc›"), "the arrows go round:\n{}", screen.text());
-    screen.alone('m');
+    screen.press_alone('m');
     screen.press(KeyCode::Enter);
     assert_eq!(*decision(&screen), approved(), "after the last one it is as it was proposed");
 }
@@ -208,12 +208,12 @@ fn words_for_an_agent_that_takes_no_part_are_left_out() {
             words.into_iter().map(|(id, text)| (id.into(), text.into())).collect();
     };
     let mut screen = asked_about(with_words);
-    screen.alone('m');
+    screen.press_alone('m');
     screen.press(KeyCode::Enter);
     let prompts: Vec<AgentId> = edited(&screen).agent_system_prompts.into_keys().collect();
     assert_eq!(prompts, ids(&["gem"]));
     let mut screen = asked_about(with_words);
-    screen.alone('m');
+    screen.press_alone('m');
     screen.press(KeyCode::Right);
     screen.press(KeyCode::Enter);
     assert!(edited(&screen).agent_system_prompts.is_empty());
@@ -229,12 +229,12 @@ fn a_run_that_was_proposed_for_one_agent_can_be_given_to_another_or_to_the_whole
     };
     let mut screen = asked_about(single);
     assert!(screen.shows("Single: gem ‹gpt› cc") && screen.shows("Agents    gpt gpt-5-mini"));
-    screen.alone('m');
+    screen.press_alone('m');
     screen.press(KeyCode::Enter);
     assert_eq!(edited(&screen).agents, Some(ids(&["cc"])));
     let mut screen = asked_about(single);
-    screen.alone('m');
-    screen.alone('m');
+    screen.press_alone('m');
+    screen.press_alone('m');
     assert!(screen.shows("Agents    gem gemini-2.5-flash · gpt gpt-5-mini · cc Claude Code"));
     screen.press(KeyCode::Enter);
     assert_eq!((edited(&screen).agent_mode, edited(&screen).agents), (Some(AgentMode::Multi), None));
@@ -246,8 +246,8 @@ fn a_refused_answer_opens_the_box_again_as_it_was_left_with_the_reason() {
     script.chat(true);
     script.approval();
     let opened = script.seq;
-    let mut screen = Screen::showing(&script, 100, 30);
-    screen.alone('m');
+    let mut screen = TestScreen::showing(&script, 100, 30);
+    screen.press_alone('m');
     screen.press(KeyCode::Enter);
     assert!(!screen.shows("Launch this run?"));
     let refusal = |cause: u64, text: &str| {
@@ -266,7 +266,7 @@ fn a_refused_answer_opens_the_box_again_as_it_was_left_with_the_reason() {
     screen.feed(&[refusal(2, "this agent is gone")]);
     assert!(screen.shows("Launch this run?") && screen.shows("not taken: this agent is gone"));
     assert!(screen.shows("Single: ‹gem› gpt cc"), "what was chosen is kept:\n{}", screen.text());
-    screen.alone('m');
+    screen.press_alone('m');
     screen.press(KeyCode::Enter);
     assert_eq!(screen.ops.len(), 2, "it can be answered again");
     assert_eq!(edited(&screen).agents, Some(ids(&["gpt"])));
@@ -284,11 +284,11 @@ fn boxes() -> [OpenBox; 3] {
     [("run", Script::approval), ("plan", Script::plan_approval), ("budget", budget)]
 }
 
-fn boxed(open: fn(&mut Script)) -> Screen {
+fn boxed(open: fn(&mut Script)) -> TestScreen {
     let mut script = Script::default();
     script.chat(true);
     open(&mut script);
-    Screen::showing(&script, 100, 30)
+    TestScreen::showing(&script, 100, 30)
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn a_letter_whose_box_is_gone_was_typed() {
     let mut script = Script::default();
     script.chat(true);
     script.approval();
-    let mut screen = Screen::showing(&script, 100, 30);
+    let mut screen = TestScreen::showing(&script, 100, 30);
     screen.press(KeyCode::Char('a'));
     script.items.clear();
     script.answered("i-run", Decision::Reject { reason: None });
@@ -366,12 +366,12 @@ fn a_paste_while_a_box_is_open_is_kept_in_the_input() {
         let mut screen = boxed(open);
         screen.send(TerminalEvent::Paste("a line\nand another".into()));
         assert_eq!(screen.app.input.text(), "a line\nand another", "{name}");
-        screen.alone('a');
+        screen.press_alone('a');
         assert_eq!(screen.app.input.text(), "a line\nand anothera", "{name}: the input has the keys now");
         assert!(screen.ops.is_empty() && screen.shows("enter sends your message"), "{name}");
         screen.control('c');
         assert!(screen.app.input.is_empty() && screen.ops.is_empty(), "{name}: Ctrl+C clears it");
-        screen.alone('a');
+        screen.press_alone('a');
         assert!(matches!(decision(&screen), Decision::Approve { .. }), "{name}");
     }
 }
@@ -388,7 +388,7 @@ fn a_click_on_a_button_answers_whatever_is_in_the_input() {
 #[test]
 fn keys_for_a_text_that_is_read_do_not_answer_a_box_that_just_came() {
     let mut script = script::conversation();
-    let mut screen = Screen::showing(&script, 100, 30);
+    let mut screen = TestScreen::showing(&script, 100, 30);
     screen.control('r');
     screen.wait(5_000);
     screen.press(KeyCode::Char('n'));

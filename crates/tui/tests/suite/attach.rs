@@ -1,15 +1,15 @@
 //! An attached program: keys, screen, and detaching.
 
-use super::support::Screen;
+use super::support::TestScreen;
 use crate::script::Script;
 use althing_protocol::{Fact, Op, Screen as ProgramScreen, ScreenCell, ScreenColor, TaskStatus};
 use crossterm::event::{Event, KeyCode};
 use ratatui::style::Color;
 
-fn attached() -> (Screen, Script) {
+fn attached() -> (TestScreen, Script) {
     let mut script = Script::default();
     script.workflow();
-    let mut screen = Screen::showing(&script, 80, 24);
+    let mut screen = TestScreen::showing(&script, 80, 24);
     screen.control('t');
     screen.press(KeyCode::Down);
     screen.press(KeyCode::Enter);
@@ -51,8 +51,8 @@ fn its_colours_and_cursor_are_shown() {
         ..ProgramScreen::default()
     }));
     screen.draw();
-    assert_eq!(screen.look("green").fg, Some(Color::Indexed(2)));
-    assert_eq!(screen.look("grey").fg, Some(Color::Rgb(1, 2, 3)));
+    assert_eq!(screen.style_of("green").fg, Some(Color::Indexed(2)));
+    assert_eq!(screen.style_of("grey").fg, Some(Color::Rgb(1, 2, 3)));
     assert_eq!((screen.cursor().x, screen.cursor().y), (5, 1));
 }
 

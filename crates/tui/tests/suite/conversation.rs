@@ -1,6 +1,6 @@
 //! The conversation: layout, queued messages, streaming.
 
-use super::support::Screen;
+use super::support::TestScreen;
 use crate::script::{self, Script};
 use althing_protocol::{ChatState, DeltaKind, Fact, FeedItem, Notice, NoticeLevel, Op, Origin, Seq};
 use crossterm::event::KeyCode;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 // spec: design/ui/alignment
 #[test]
 fn agents_and_cards_stand_left_the_user_right_and_the_input_below() {
-    let screen = Screen::showing(&script::conversation(), 100, 36);
+    let screen = TestScreen::showing(&script::conversation(), 100, 36);
     assert_eq!(screen.find("● Althing").0, 1);
     assert_eq!(screen.find("▸ Run: Plan JWT auth refactor").0, 1);
     assert_eq!(screen.find("▾ Run: Execute phase 1 - JWT").0, 1);
@@ -24,7 +24,7 @@ fn agents_and_cards_stand_left_the_user_right_and_the_input_below() {
 fn the_context_bar_names_project_status_and_mode() {
     let mut script = Script::default();
     script.chat(true);
-    let mut screen = Screen::showing(&script, 80, 24);
+    let mut screen = TestScreen::showing(&script, 80, 24);
     let bar = screen.rows()[0].clone();
     assert!(
         bar.contains("Project: my-app") && bar.contains("Status: Idle") && bar.ends_with("Interactive"),
@@ -43,13 +43,13 @@ fn the_context_bar_names_project_status_and_mode() {
         screen.feed(&script.items);
         assert!(screen.rows()[0].contains(&format!("Status: {word}")), "{}", screen.rows()[0]);
     }
-    assert!(Screen::new(80, 24).rows()[0].contains("Project: none"));
+    assert!(TestScreen::new(80, 24).rows()[0].contains("Project: none"));
 }
 
 // spec: design/ui/run-card
 #[test]
 fn a_run_card_shows_status_agents_rounds_and_time_and_opens_and_cancels() {
-    let mut screen = Screen::showing(&script::conversation(), 100, 40);
+    let mut screen = TestScreen::showing(&script::conversation(), 100, 40);
     let (_, y) = screen.find("Run: Plan JWT auth refactor");
     assert!(screen.rows()[usize::from(y)].ends_with("Complete ✓"));
     assert!(screen.shows("3 agents · 2 rounds · 4m12s · $0.31 · winner gem, 2 of 3 votes"));
@@ -75,7 +75,7 @@ fn a_run_card_shows_status_agents_rounds_and_time_and_opens_and_cancels() {
 fn a_message_sent_during_a_run_is_shown_as_queued_and_can_be_taken_back() {
     let mut script = script::conversation();
     let message = script.seq;
-    let mut screen = Screen::showing(&script, 100, 30);
+    let mut screen = TestScreen::showing(&script, 100, 30);
     assert!(screen.shows("queued, delivered after this run · del removes"));
     screen.press(KeyCode::Delete);
     assert_eq!(screen.ops, [Op::Unqueue { message: Seq(message) }]);
@@ -89,7 +89,7 @@ fn a_message_sent_during_a_run_is_shown_as_queued_and_can_be_taken_back() {
 #[test]
 fn a_queued_message_is_plain_once_its_turn_comes() {
     let mut script = script::conversation();
-    let mut screen = Screen::showing(&script, 100, 30);
+    let mut screen = TestScreen::showing(&script, 100, 30);
     script.items.clear();
     script.turn_ends(1);
     script.turn(2);
@@ -101,9 +101,9 @@ fn a_queued_message_is_plain_once_its_turn_comes() {
 fn streaming_text_never_moves_what_stands_above_it() {
     let mut script = Script::default();
     script.chat(true);
-    script.says("Tell me");
+    script.user_sends("Tell me");
     script.turn(1);
-    let mut screen = Screen::showing(&script, 80, 40);
+    let mut screen = TestScreen::showing(&script, 80, 40);
     let text = "First **words**.\n\n- one\n- two\n\n```rust\nlet a = 1;\n```\n\nThe end of it, at last.";
     let mut before: Vec<String> = Vec::new();
     for piece in text.split_inclusive(' ') {
@@ -133,12 +133,12 @@ fn the_view_stays_where_the_user_reads_and_says_what_is_new() {
     let mut script = Script::default();
     script.chat(true);
     for n in 0..40 {
-        script.says(&format!("message {n}"));
+        script.user_sends(&format!("message {n}"));
         script.turn(n);
         script.replies(n, &format!("reply {n}"));
         script.turn_ends(n);
     }
-    let mut screen = Screen::showing(&script, 80, 24);
+    let mut screen = TestScreen::showing(&script, 80, 24);
     assert!(screen.shows("reply 39"));
     screen.press(KeyCode::PageUp);
     screen.press(KeyCode::PageUp);
@@ -164,7 +164,7 @@ fn notices_say_how_serious_they_are() {
         hint: Some("Install bubblewrap.".into()),
     };
     script.fact(None, Fact::Notice(notice));
-    let screen = Screen::showing(&script, 80, 24);
+    let screen = TestScreen::showing(&script, 80, 24);
     assert!(screen.shows("warning: Commands run without a sandbox. Install bubblewrap."));
 }
 
@@ -172,8 +172,8 @@ fn notices_say_how_serious_they_are() {
 fn a_repeated_fact_is_folded_once() {
     let mut script = Script::default();
     script.chat(true);
-    script.says("only once");
-    let mut screen = Screen::showing(&script, 80, 24);
+    script.user_sends("only once");
+    let mut screen = TestScreen::showing(&script, 80, 24);
     screen.feed(&script.items);
     assert_eq!(screen.rows().iter().filter(|row| row.contains("only once")).count(), 1);
 }
@@ -195,7 +195,7 @@ fn the_offline_model_is_called_what_it_is() {
     }
     script.turn(1);
     script.replies(1, "I only repeat.");
-    let screen = Screen::showing(&script, 80, 24);
+    let screen = TestScreen::showing(&script, 80, 24);
     assert!(screen.rows()[0].contains("offline"));
     assert!(screen.shows("● Althing (offline, not an AI)"));
 }
@@ -205,12 +205,12 @@ fn a_message_that_is_opened_shows_its_own_text_whatever_was_opened_before() {
     let mut script = Script::default();
     script.chat(true);
     for n in 1..=3 {
-        script.says(&format!("question {n}"));
+        script.user_sends(&format!("question {n}"));
         script.turn(n);
         script.replies(n, &format!("reply {n}"));
         script.turn_ends(n);
     }
-    let mut screen = Screen::showing(&script, 80, 24);
+    let mut screen = TestScreen::showing(&script, 80, 24);
     screen.press(KeyCode::Tab);
     for text in ["reply 3", "question 3", "reply 2", "question 2", "reply 1", "question 1"] {
         screen.press(KeyCode::Enter);
@@ -223,9 +223,9 @@ fn a_message_that_is_opened_shows_its_own_text_whatever_was_opened_before() {
 #[test]
 fn taking_back_a_queued_message_leaves_the_later_ones_as_they_were() {
     let mut script = script::conversation();
-    let first = script.says("the first that waits");
-    script.says("the second that waits");
-    let mut screen = Screen::showing(&script, 100, 40);
+    let first = script.user_sends("the first that waits");
+    script.user_sends("the second that waits");
+    let mut screen = TestScreen::showing(&script, 100, 40);
     assert!(screen.shows("the first that waits") && screen.shows("the second that waits"));
     script.items.clear();
     let op = Op::Unqueue { message: Seq(first) };

@@ -1,6 +1,6 @@
 //! No text from others can act on the terminal: the output of a real backend is checked byte by byte.
 
-use super::support::{Machine, options};
+use super::support::{FakeHost, options};
 use crate::foreign::{foreign, written};
 use crate::script::{self, Script};
 use althing_protocol::{
@@ -12,9 +12,9 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
 /// A small random generator: the same seed gives the same bytes.
-struct Dice(u64);
+struct Rng(u64);
 
-impl Dice {
+impl Rng {
     fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -80,20 +80,20 @@ impl Dice {
 }
 
 /// A session in which every text that others can write is hostile.
-fn hostile(dice: &mut Dice) -> Script {
+fn hostile(rng: &mut Rng) -> Script {
     let mut script = Script::default();
     script.chat(true);
-    let evil = |dice: &mut Dice| format!("{}{}{}{}", dice.text(), dice.text(), dice.text(), dice.text());
-    script.says(&evil(dice));
+    let evil = |rng: &mut Rng| format!("{}{}{}{}", rng.text(), rng.text(), rng.text(), rng.text());
+    script.user_sends(&evil(rng));
     script.turn(1);
-    script.replies(1, &evil(dice));
-    let notice = Notice { level: NoticeLevel::Error, text: evil(dice), hint: Some(evil(dice)) };
+    script.replies(1, &evil(rng));
+    let notice = Notice { level: NoticeLevel::Error, text: evil(rng), hint: Some(evil(rng)) };
     script.fact(None, Fact::Notice(notice));
-    let mut spec = script::run_spec(&evil(dice), Modes::default());
+    let mut spec = script::run_spec(&evil(rng), Modes::default());
     for member in &mut spec.members {
-        member.model = evil(dice);
+        member.model = evil(rng);
     }
-    spec.members[0].id = evil(dice).as_str().into();
+    spec.members[0].id = evil(rng).as_str().into();
     let first = spec.members[0].id.clone();
     let created =
         Fact::TaskCreated { id: "r1".into(), parent: Some("c1".into()), spec: TaskSpec::Run(Box::new(spec)) };
@@ -104,23 +104,23 @@ fn hostile(dice: &mut Dice) -> Script {
         spec: TaskSpec::Work { agent: first.clone() },
     };
     script.fact(Some("r1"), works);
-    let call = althing_protocol::ToolCall { id: "t".into(), name: evil(dice), arguments: evil(dice) };
+    let call = althing_protocol::ToolCall { id: "t".into(), name: evil(rng), arguments: evil(rng) };
     let reply = althing_protocol::Reply {
-        text: evil(dice),
-        reasoning: evil(dice),
+        text: evil(rng),
+        reasoning: evil(rng),
         tool_calls: vec![call],
         ..althing_protocol::Reply::default()
     };
     script.item("r1", 1, 1, Item::Reply(reply));
-    script.item("r1", 1, 1, Item::ToolResult { call: "t".into(), content: evil(dice), is_error: true });
-    script.item("r1", 1, 1, Item::Reminder { call: None, text: evil(dice) });
-    script.delta("r1.a1", DeltaKind::Text, &evil(dice));
-    script.delta("r1.a1", DeltaKind::ToolCall, &evil(dice));
-    script.delta("c1", DeltaKind::Text, &evil(dice));
+    script.item("r1", 1, 1, Item::ToolResult { call: "t".into(), content: evil(rng), is_error: true });
+    script.item("r1", 1, 1, Item::Reminder { call: None, text: evil(rng) });
+    script.delta("r1.a1", DeltaKind::Text, &evil(rng));
+    script.delta("r1.a1", DeltaKind::ToolCall, &evil(rng));
+    script.delta("c1", DeltaKind::Text, &evil(rng));
     script.state(ChatState::Running);
     let mut program = Script::program("claude", althing_protocol::ExecutionMode::Headless);
-    program.adapter = evil(dice);
-    let id = evil(dice);
+    program.adapter = evil(rng);
+    let id = evil(rng);
     let created = Fact::TaskCreated {
         id: id.as_str().into(),
         parent: None,
@@ -131,34 +131,34 @@ fn hostile(dice: &mut Dice) -> Script {
         after: Seq(script.seq),
         task: id.as_str().into(),
         raw: String::new(),
-        clean: evil(dice),
+        clean: evil(rng),
     };
     script.pass(output);
-    let did = Item::Did { tool: evil(dice), detail: evil(dice), result: Some(evil(dice)), is_error: false };
+    let did = Item::Did { tool: evil(rng), detail: evil(rng), result: Some(evil(rng)), is_error: false };
     script.fact(Some(&id), Fact::ItemAdded { attempt: 1, item: did });
-    question(dice, &mut script, first);
-    let reason = evil(dice);
-    script.pass(Progress::Stalled { after: Seq(script.seq), reason, hint: Some(evil(dice)) });
+    question(rng, &mut script, first);
+    let reason = evil(rng);
+    script.pass(Progress::Stalled { after: Seq(script.seq), reason, hint: Some(evil(rng)) });
     script
 }
 
 /// A question, or the run's end.
-fn question(dice: &mut Dice, script: &mut Script, first: althing_protocol::AgentId) {
-    let evil = |dice: &mut Dice| dice.text();
-    match dice.below(4) {
+fn question(rng: &mut Rng, script: &mut Script, first: althing_protocol::AgentId) {
+    let evil = |rng: &mut Rng| rng.text();
+    match rng.below(4) {
         0 => {
             let mut proposal = Script::proposal();
-            proposal.launch.task = evil(dice);
-            proposal.launch.context = Some(evil(dice));
-            proposal.may_write = vec![evil(dice)];
+            proposal.launch.task = evil(rng);
+            proposal.launch.context = Some(evil(rng));
+            proposal.may_write = vec![evil(rng)];
             script.asks(Some("c1"), "i", InteractionKind::RunApproval { proposal: Box::new(proposal) }, None);
         }
         1 => {
-            let plan = althing_protocol::PlanRef { id: evil(dice), path: evil(dice) };
+            let plan = althing_protocol::PlanRef { id: evil(rng), path: evil(rng) };
             script.asks(
                 Some("c1"),
                 "i",
-                InteractionKind::PlanApproval { plan, preview: vec![evil(dice)] },
+                InteractionKind::PlanApproval { plan, preview: vec![evil(rng)] },
                 None,
             );
         }
@@ -167,18 +167,18 @@ fn question(dice: &mut Dice, script: &mut Script, first: althing_protocol::Agent
                 agent: first.clone(),
                 label: AnswerLabel { agent: 1, nth: 1 },
                 votes: 1,
-                preview: evil(dice),
+                preview: evil(rng),
             };
             let kind = InteractionKind::WinnerOverride { winner: first, candidates: vec![candidate] };
             script.asks(Some("r1"), "i", kind, Some(60));
         }
         _ => {
-            let mut result = Script::result("r1", &evil(dice), althing_protocol::RunStatus::Completed);
-            result.final_answer = Some(evil(dice));
+            let mut result = Script::result("r1", &evil(rng), althing_protocol::RunStatus::Completed);
+            result.final_answer = Some(evil(rng));
             result.context_path_writes = vec![althing_protocol::FileWrite {
-                path: evil(dice),
+                path: evil(rng),
                 change: althing_protocol::FileChange::New,
-                note: Some(evil(dice)),
+                note: Some(evil(rng)),
             }];
             script.finishes("r1", result, althing_protocol::RunEnd::Answered);
         }
@@ -194,14 +194,14 @@ fn press(app: &mut App, code: KeyCode, modifiers: KeyModifiers) {
 fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
     let nightly = std::env::var("ALTHING_TEST_SCALE").is_ok_and(|scale| scale == "nightly");
     let wanted = if nightly { 10_000_000 } else { 100_000 };
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     let mut texts = 0;
     let mut round = 0;
     while texts < wanted {
         round += 1;
-        let script = hostile(&mut dice);
+        let script = hostile(&mut rng);
         texts += 120;
-        let mut app = App::new(options(), Arc::new(Machine));
+        let mut app = App::new(options(), Arc::new(FakeHost));
         for item in &script.items {
             app.apply(item);
         }
@@ -232,7 +232,7 @@ fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
             }
             2 => {
                 app.modal = None;
-                app.handle(&Event::Paste(dice.text()), Timestamp(0));
+                app.handle(&Event::Paste(rng.text()), Timestamp(0));
                 check(&mut app, "input");
             }
             3 => {
@@ -246,10 +246,10 @@ fn a_hundred_thousand_hostile_texts_reach_the_terminal_as_text() {
 
 #[test]
 fn a_hostile_program_screen_is_drawn_and_not_obeyed() {
-    let mut dice = Dice(11);
+    let mut rng = Rng(11);
     let mut script = Script::default();
     script.workflow();
-    let mut app = App::new(options(), Arc::new(Machine));
+    let mut app = App::new(options(), Arc::new(FakeHost));
     for item in &script.items {
         app.apply(item);
     }
@@ -261,12 +261,12 @@ fn a_hostile_program_screen_is_drawn_and_not_obeyed() {
     assert!(app.attached_task().is_some());
     for _ in 0..100 {
         let rows = (0..30)
-            .map(|_| (0..90).map(|_| ScreenCell { text: dice.text(), ..ScreenCell::default() }).collect())
+            .map(|_| (0..90).map(|_| ScreenCell { text: rng.text(), ..ScreenCell::default() }).collect())
             .collect();
         app.show_attached(Some(ProgramScreen {
             cols: 90,
             rows,
-            title: dice.text(),
+            title: rng.text(),
             ..ProgramScreen::default()
         }));
         let bytes = written(&mut app, 80, 24);

@@ -1,19 +1,19 @@
 //! Keys of the input, commands, completions, and leaving.
 
-use super::support::{Screen, options};
+use super::support::{TestScreen, options};
 use crate::script::{self, Script};
 use althing_protocol::{Op, Seq, TaskId, Timestamp};
 use althing_tui::{App, Effect, ProjectEntry, SessionEntry, Theme, TuiExit, TuiHost, TuiOptions, Welcome};
 use crossterm::event::{Event, KeyCode, KeyEvent, KeyModifiers};
 use std::sync::Arc;
 
-fn idle() -> Screen {
+fn idle() -> TestScreen {
     let mut script = Script::default();
     script.chat(true);
-    Screen::showing(&script, 80, 24)
+    TestScreen::showing(&script, 80, 24)
 }
 
-fn texts(screen: &Screen) -> Vec<&str> {
+fn texts(screen: &TestScreen) -> Vec<&str> {
     let mut texts = Vec::new();
     for op in &screen.ops {
         if let Op::SendMessage { text, .. } = op {
@@ -52,8 +52,8 @@ fn a_paste_is_one_piece_of_text_and_sends_nothing() {
 #[test]
 fn earlier_messages_come_back_and_the_draft_is_kept() {
     let mut screen = idle();
-    screen.say("first");
-    screen.say("second");
+    screen.send_line("first");
+    screen.send_line("second");
     screen.write("draft");
     screen.press(KeyCode::Up);
     assert!(screen.shows("› second"));
@@ -89,13 +89,13 @@ fn paths_and_commands_complete() {
 #[test]
 fn a_command_may_be_left_unfinished_and_a_wrong_one_is_explained() {
     let mut screen = idle();
-    screen.say("/hel");
+    screen.send_line("/hel");
     assert!(screen.shows("Help") && screen.shows("esc close"));
     screen.press(KeyCode::Esc);
-    screen.say("/agnets");
+    screen.send_line("/agnets");
     assert!(screen.shows("/agnets is no command: did you mean /agents?"), "{}", screen.text());
     assert!(texts(&screen).is_empty());
-    screen.say("//literally");
+    screen.send_line("//literally");
     assert_eq!(texts(&screen), ["/literally"]);
 }
 
@@ -104,34 +104,34 @@ fn commands_ask_for_what_they_say() {
     let mut script = script::conversation();
     let message = script.seq;
     script.turn(3);
-    let mut screen = Screen::showing(&script, 80, 24);
-    screen.say("/pin");
+    let mut screen = TestScreen::showing(&script, 80, 24);
+    screen.send_line("/pin");
     assert_eq!(screen.ops.last(), Some(&Op::Pin { message: Some(Seq(message)) }));
-    screen.say("/compact");
+    screen.send_line("/compact");
     assert_eq!(screen.ops.last(), Some(&Op::Compact));
-    screen.say("/cancel");
+    screen.send_line("/cancel");
     assert_eq!(screen.ops.last(), Some(&Op::Cancel { task: "r2".into() }));
     let mut talking = Script::default();
     talking.chat(true);
     talking.turn(1);
-    let mut waiting = Screen::showing(&talking, 80, 24);
-    waiting.say("/cancel");
+    let mut waiting = TestScreen::showing(&talking, 80, 24);
+    waiting.send_line("/cancel");
     assert_eq!(waiting.ops.last(), Some(&Op::Cancel { task: TaskId::chat() }), "without a run, the turn");
-    screen.say("/undo");
+    screen.send_line("/undo");
     assert_eq!(screen.effects.last(), Some(&Effect::Undo(None)));
-    screen.say("/copy");
+    screen.send_line("/copy");
     assert!(matches!(screen.effects.last(), Some(Effect::Copy(text)) if text.contains("plan with 3 phases")));
-    screen.say("/sessions");
+    screen.send_line("/sessions");
     screen.press(KeyCode::Down);
     screen.press(KeyCode::Enter);
     assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::OpenSession("s1".into()))));
-    screen.say("/quit");
+    screen.send_line("/quit");
     assert_eq!(screen.effects.last(), Some(&Effect::Leave(TuiExit::Quit)));
 }
 
 #[test]
 fn ctrl_c_clears_then_cancels_then_leaves() {
-    let mut screen = Screen::showing(&script::conversation(), 80, 24);
+    let mut screen = TestScreen::showing(&script::conversation(), 80, 24);
     screen.write("half a thought");
     screen.control('c');
     assert!(screen.app.input.is_empty() && screen.ops.is_empty());
@@ -174,7 +174,7 @@ fn the_editor_the_pager_and_the_shell_are_asked_for_by_keys() {
 
 #[test]
 fn the_first_message_is_sent_at_once() {
-    let screen = Screen::with(TuiOptions { first_message: Some("do it".into()), ..options() }, 80, 24);
+    let screen = TestScreen::with(TuiOptions { first_message: Some("do it".into()), ..options() }, 80, 24);
     assert_eq!(texts(&screen), ["do it"]);
 }
 
@@ -182,7 +182,7 @@ fn the_first_message_is_sent_at_once() {
 fn the_choices_of_the_first_screen_are_taken_by_arrows_and_clicks() {
     let welcome = || TuiOptions { welcome: Some(Welcome::default()), ..options() };
     let chosen = |steps: usize| {
-        let mut screen = Screen::with(welcome(), 80, 24);
+        let mut screen = TestScreen::with(welcome(), 80, 24);
         assert!(screen.shows("Welcome to Althing") && screen.shows("› start with what was found"));
         (0..steps).for_each(|_| screen.press(KeyCode::Down));
         screen.press(KeyCode::Enter);
@@ -193,7 +193,7 @@ fn the_choices_of_the_first_screen_are_taken_by_arrows_and_clicks() {
     assert_eq!(chosen(1).effects, [Effect::Leave(TuiExit::UseOffline)]);
     assert_eq!(chosen(2).effects, [Effect::WriteConfig]);
     assert!(chosen(3).shows("Help"));
-    let mut screen = Screen::with(welcome(), 80, 24);
+    let mut screen = TestScreen::with(welcome(), 80, 24);
     screen.click("write a config here first");
     assert_eq!(screen.effects, [Effect::WriteConfig]);
 }
@@ -203,7 +203,7 @@ fn every_letter_on_the_first_screen_goes_into_the_input() {
     let welcome = || TuiOptions { welcome: Some(Welcome::default()), ..options() };
     let letters = (' '..='~').filter(|letter| !matches!(letter, ' ' | '/' | '@'));
     for letter in letters.chain(['é', '日']) {
-        let mut screen = Screen::with(welcome(), 80, 24);
+        let mut screen = TestScreen::with(welcome(), 80, 24);
         screen.write(&format!("{letter}ompare"));
         assert_eq!(screen.app.input.text(), format!("{letter}ompare"));
         assert!(screen.effects.is_empty(), "{letter}: {:?}", screen.effects);
@@ -215,16 +215,16 @@ fn every_letter_on_the_first_screen_goes_into_the_input() {
 #[test]
 fn notes_of_the_start_stand_in_the_conversation() {
     let notes = vec!["No config was found: agents are made from GEMINI_API_KEY.".into()];
-    let mut screen = Screen::with(TuiOptions { notes, ..options() }, 80, 24);
+    let mut screen = TestScreen::with(TuiOptions { notes, ..options() }, 80, 24);
     assert!(screen.shows("note: No config was found: agents are made from GEMINI_API_KEY."));
-    screen.say("hello");
+    screen.send_line("hello");
     assert_eq!(texts(&screen), ["hello"], "a note takes no keys");
 }
 
 #[test]
 fn themes_are_tried_before_they_are_kept() {
     let mut screen = idle();
-    screen.say("/theme");
+    screen.send_line("/theme");
     screen.press(KeyCode::Down);
     assert_eq!(screen.app.theme, Theme::Light);
     screen.press(KeyCode::Esc);
@@ -233,16 +233,16 @@ fn themes_are_tried_before_they_are_kept() {
 
 #[test]
 fn a_recording_cannot_be_asked_for_anything() {
-    let mut screen = Screen::with(TuiOptions { replay: true, ..options() }, 80, 24);
+    let mut screen = TestScreen::with(TuiOptions { replay: true, ..options() }, 80, 24);
     screen.feed(&script::conversation().items);
-    screen.say("hello");
+    screen.send_line("hello");
     assert!(screen.ops.is_empty() && screen.shows("this is a recording"));
     assert!(screen.rows()[0].ends_with("Replay"));
 }
 
 /// A conversation with a live run shown beside it.
-fn beside() -> Screen {
-    let mut screen = Screen::showing(&script::conversation(), 170, 40);
+fn beside() -> TestScreen {
+    let mut screen = TestScreen::showing(&script::conversation(), 170, 40);
     screen.control('r');
     assert!(screen.shows("‹ esc   Run: Execute phase 1") && screen.shows("› Type a message..."));
     screen
@@ -281,7 +281,7 @@ fn tab_moves_the_keys_between_the_input_and_the_run_beside_it_and_only_one_looks
 
 #[test]
 fn going_through_the_conversation_shows_no_input() {
-    let mut screen = Screen::showing(&script::conversation(), 100, 30);
+    let mut screen = TestScreen::showing(&script::conversation(), 100, 30);
     screen.press(KeyCode::Tab);
     assert!(!screen.shows("Type a message...") && screen.shows("esc to write a message"));
     screen.press(KeyCode::Esc);
@@ -291,7 +291,7 @@ fn going_through_the_conversation_shows_no_input() {
 #[test]
 fn what_cannot_be_taken_back_is_asked_about_and_only_yes_does_it() {
     for (width, keys) in [(100, 0), (170, 1)] {
-        let mut screen = Screen::showing(&script::conversation(), width, 40);
+        let mut screen = TestScreen::showing(&script::conversation(), width, 40);
         screen.control('r');
         (0..keys).for_each(|_| screen.press(KeyCode::Tab));
         for no in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('x'), KeyCode::Char('n'), KeyCode::Char(' ')] {
@@ -331,7 +331,7 @@ fn sessions_and_projects_that_cannot_be_read_are_not_shown_as_none() {
     let mut screen = idle();
     screen.app = App::new(options(), Arc::new(Unreadable));
     for what in ["sessions", "projects"] {
-        screen.say(&format!("/{what}"));
+        screen.send_line(&format!("/{what}"));
         let expected = format!("the {what} cannot be read: permission denied");
         assert_eq!(screen.app.toast.as_deref(), Some(expected.as_str()));
         assert!(screen.app.modal.is_none());

@@ -1,19 +1,19 @@
 //! The mode state and the mode bar.
 
-use super::support::{Screen, options};
+use super::support::{TestScreen, options};
 use crate::script::{self, Script};
 use althing_protocol::{AgentMode, ChatState, Decision, FinalAnswerStrategy, ModeChoice, Op, RunOverrides};
 use althing_tui::{OverrideState, PlanMode, TuiModeState, TuiOptions};
 use crossterm::event::KeyCode;
 use ratatui::style::Color;
 
-fn idle() -> Screen {
+fn idle() -> TestScreen {
     let mut script = Script::default();
     script.chat(true);
-    Screen::showing(&script, 100, 30)
+    TestScreen::showing(&script, 100, 30)
 }
 
-fn sent(screen: &Screen) -> &ModeChoice {
+fn sent(screen: &TestScreen) -> &ModeChoice {
     match screen.ops.last() {
         Some(Op::SendMessage { modes, .. }) => modes,
         other => panic!("no message was sent: {other:?}"),
@@ -42,10 +42,10 @@ fn the_mode_state_tracks_the_conversation_and_its_run() {
 
     let mut script = Script::default();
     script.chat(true);
-    script.says("Build it");
+    script.user_sends("Build it");
     script.turn(1);
     script.approval();
-    let mut screen = Screen::showing(&script, 80, 24);
+    let mut screen = TestScreen::showing(&script, 80, 24);
     assert!(screen.app.modes.interactive_mode && screen.app.modes.pending_run_approval);
     assert_eq!(screen.app.modes.interactive_session, Some("2026-11-15-auth".into()));
     assert_eq!(screen.app.modes.current_run_id, None);
@@ -62,7 +62,7 @@ fn the_mode_state_tracks_the_conversation_and_its_run() {
 #[test]
 fn what_is_toggled_becomes_overrides_and_goes_with_the_message() {
     let mut screen = idle();
-    screen.say("as it is");
+    screen.send_line("as it is");
     assert_eq!(*sent(&screen), ModeChoice::default(), "what was not toggled is left to the agent");
     assert_eq!(screen.app.modes.overrides(), RunOverrides::default());
 
@@ -74,7 +74,7 @@ fn what_is_toggled_becomes_overrides_and_goes_with_the_message() {
     assert_eq!(quick.final_answer_strategy, Some(FinalAnswerStrategy::Synthesize));
     screen.alt('a');
     assert_eq!(screen.app.modes.overrides().skip_voting, Some(true));
-    screen.say("be quick, alone");
+    screen.send_line("be quick, alone");
     let expected = ModeChoice { refinement: Some(false), ..script::single("gem") };
     assert_eq!(*sent(&screen), expected);
 }
@@ -99,7 +99,7 @@ fn the_mode_bar_stands_above_the_input_and_its_words_are_toggles() {
 // spec: modes/mode-bar-widget/mode-bar-disabled-during-execution
 #[test]
 fn modes_are_locked_while_agents_work() {
-    let mut screen = Screen::showing(&script::conversation(), 100, 30);
+    let mut screen = TestScreen::showing(&script::conversation(), 100, 30);
     let before = screen.app.modes.choice();
     for word in ["Plan", "Multi", "Refine"] {
         let at = format!("{word} ");
@@ -124,9 +124,9 @@ fn shift_tab_enters_and_leaves_plan_mode() {
     let mut screen = idle();
     screen.press(KeyCode::BackTab);
     assert!(screen.shows("Plan on"));
-    assert_eq!(screen.look("Plan on").fg, Some(Color::Cyan));
+    assert_eq!(screen.style_of("Plan on").fg, Some(Color::Cyan));
     assert!(screen.shows("Describe what to plan..."));
-    screen.say("the refactoring");
+    screen.send_line("the refactoring");
     assert_eq!(sent(&screen).planning, Some(true));
     screen.press(KeyCode::BackTab);
     assert!(!screen.shows("Plan on"));
@@ -139,7 +139,7 @@ fn in_single_agent_mode_one_tab_works_and_the_others_are_greyed() {
     screen.click("Multi");
     assert!(screen.shows("1 gem works") && screen.is_bold("1 gem works"));
     assert!(screen.is_dim("2 gpt") && screen.is_dim("3 cc"));
-    screen.say("hello");
+    screen.send_line("hello");
     assert_eq!(*sent(&screen), script::single("gem"));
 }
 
@@ -151,11 +151,11 @@ fn a_click_on_a_tab_chooses_who_works_alone() {
     screen.click("3 cc");
     assert!(screen.shows("3 cc works") && screen.is_bold("3 cc works"));
     assert!(screen.is_dim("1 gem") && screen.is_dim("2 gpt"));
-    screen.say("hello");
+    screen.send_line("hello");
     assert_eq!(*sent(&screen), script::single("cc"));
-    screen.say("/single gpt");
+    screen.send_line("/single gpt");
     assert!(screen.shows("2 gpt works"));
-    screen.say("/single nobody");
+    screen.send_line("/single nobody");
     assert!(screen.shows("no agent nobody: there are gem, gpt, cc"));
 }
 
@@ -169,7 +169,7 @@ fn the_bar_says_whether_interactive_mode_is_on() {
     assert!(!screen.shows("Interactive off"));
     let mut script = Script::default();
     script.chat(false);
-    let screen = Screen::showing(&script, 100, 30);
+    let screen = TestScreen::showing(&script, 100, 30);
     assert!(screen.shows("Interactive off"));
     assert!(screen.rows()[0].ends_with("Direct"));
 }
@@ -177,7 +177,7 @@ fn the_bar_says_whether_interactive_mode_is_on() {
 // spec: modes/plan-mode/plan-execution-display
 #[test]
 fn while_a_plan_runs_its_directory_is_shown() {
-    let mut screen = Screen::with(
+    let mut screen = TestScreen::with(
         TuiOptions { modes: ModeChoice { planning: Some(true), ..ModeChoice::default() }, ..options() },
         100,
         30,
@@ -199,7 +199,7 @@ fn while_a_plan_runs_its_directory_is_shown() {
     screen.feed(&script.items);
     assert!(!screen.shows("Executing Plan"));
     assert_eq!(screen.app.modes.plan_mode, PlanMode::Normal, "what is asked next is not planned again");
-    screen.say("go on");
+    screen.send_line("go on");
     assert_eq!(sent(&screen).planning, None);
 }
 
@@ -208,8 +208,8 @@ fn what_was_toggled_before_is_still_toggled_when_a_session_goes_on() {
     let choice = ModeChoice { refinement: Some(false), ..script::single("gpt") };
     let mut script = Script::default();
     script.chat(true);
-    script.says_with("hello", choice.clone());
-    let screen = Screen::showing(&script, 100, 30);
+    script.user_sends_with("hello", choice.clone());
+    let screen = TestScreen::showing(&script, 100, 30);
     assert_eq!(screen.app.model.choice, choice);
     assert_eq!(screen.app.modes.choice(), choice);
 }
@@ -218,9 +218,9 @@ fn what_was_toggled_before_is_still_toggled_when_a_session_goes_on() {
 fn a_session_that_is_gone_on_with_has_the_modes_in_which_it_was_left() {
     let mut script = Script::default();
     script.chat(true);
-    script.says_with("Plan it", ModeChoice { planning: Some(true), ..ModeChoice::default() });
+    script.user_sends_with("Plan it", ModeChoice { planning: Some(true), ..ModeChoice::default() });
     script.plan_approval();
-    let mut screen = Screen::showing(&script, 100, 30);
+    let mut screen = TestScreen::showing(&script, 100, 30);
     assert!(screen.shows("Plan on"), "{}", screen.text());
     // The history arrives in pieces; its last state applies.
     script.items.clear();

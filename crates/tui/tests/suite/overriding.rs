@@ -1,24 +1,24 @@
 //! The vote, and overriding the presenter.
 
-use super::support::Screen;
+use super::support::TestScreen;
 use crate::script::Script;
 use althing_protocol::{Decision, Op, Timestamp};
 use crossterm::event::KeyCode;
 
-fn voted() -> Screen {
+fn voted() -> TestScreen {
     let mut script = Script::default();
     script.chat(true);
     script.run("r1", Some("c1"), "Replace JWT");
     script.all_answer("r1");
     script.vote("r1");
-    let mut screen = Screen::new(100, 30);
+    let mut screen = TestScreen::new(100, 30);
     script.now = screen.now;
     script.override_window("r1");
     screen.feed(&script.items);
     screen
 }
 
-fn decision(screen: &Screen) -> Option<&Decision> {
+fn decision(screen: &TestScreen) -> Option<&Decision> {
     screen.ops.iter().rev().find_map(|op| match op {
         Op::Answer { decision, .. } => Some(decision),
         _ => None,
@@ -79,7 +79,7 @@ fn esc_keeps_the_winner_and_the_window_open() {
 #[test]
 fn a_message_that_is_being_written_is_sent_and_does_not_end_the_window() {
     let mut screen = voted();
-    screen.say("wait a moment");
+    screen.send_line("wait a moment");
     assert_eq!(decision(&screen), None);
     assert!(matches!(screen.ops.last(), Some(Op::SendMessage { .. })));
 }

@@ -1,6 +1,6 @@
 //! A recording is an engine like any other.
 
-use super::support::Screen;
+use super::support::TestScreen;
 use crate::script;
 use althing_protocol::{Engine, Event, FeedItem, Op, Origin, Seq, Submission};
 use althing_tui::Replay;
@@ -28,9 +28,9 @@ async fn play(replay: &Replay, from: Seq) -> Vec<FeedItem> {
 #[tokio::test(start_paused = true)]
 async fn a_recording_shows_what_the_session_showed() {
     let replay = Replay::new(events(), 0.0);
-    let mut screen = Screen::new(100, 30);
+    let mut screen = TestScreen::new(100, 30);
     screen.feed(&play(&replay, Seq(0)).await);
-    let live = Screen::showing(&script::conversation(), 100, 30);
+    let live = TestScreen::showing(&script::conversation(), 100, 30);
     assert_eq!(screen.rows()[..18], live.rows()[..18]);
     assert_eq!(play(&replay, Seq(10)).await.len(), events().len() - 10);
     assert!(!replay.submit(Submission::new(Op::Resume, Origin::User)), "nothing can be asked of it");

@@ -1,6 +1,6 @@
 //! An opened run: timelines, votes, the final answer and its files.
 
-use super::support::Screen;
+use super::support::TestScreen;
 use crate::script::Script;
 use althing_protocol::{
     DeltaKind, FileChange, FileWrite, Item, PlanRef, Purpose, Revision, RunEnd, RunStatus,
@@ -11,7 +11,7 @@ use crossterm::event::KeyCode;
 fn run() -> Script {
     let mut script = Script::default();
     script.chat(false);
-    script.says("Replace JWT");
+    script.user_sends("Replace JWT");
     script.state(althing_protocol::ChatState::Chatting);
     script.state(althing_protocol::ChatState::Running);
     script.run("r1", Some("c1"), "Replace JWT");
@@ -19,13 +19,13 @@ fn run() -> Script {
     script
 }
 
-fn finished(writes: Vec<FileWrite>) -> Screen {
+fn finished(writes: Vec<FileWrite>) -> TestScreen {
     let mut script = run();
     script.vote("r1");
     let mut result = Script::result("r1", "Replace JWT", RunStatus::Completed);
     result.context_path_writes = writes;
     script.finishes("r1", result, RunEnd::Answered);
-    Screen::showing(&script, 100, 40)
+    TestScreen::showing(&script, 100, 40)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn a_timeline_tells_what_an_agent_did_in_order() {
     let mut script = run();
     script.item("r1", 2, 2, Item::Update { revision: Revision(3) });
     script.votes("r1", 2, "gem", "handles key rotation");
-    let mut screen = Screen::showing(&script, 100, 40);
+    let mut screen = TestScreen::showing(&script, 100, 40);
     screen.control('r');
     screen.press(KeyCode::Char('2'));
     let order = [
@@ -54,7 +54,7 @@ fn a_timeline_tells_what_an_agent_did_in_order() {
 
 #[test]
 fn everything_on_a_timeline_opens_and_esc_goes_back_to_it() {
-    let mut screen = Screen::showing(&run(), 100, 40);
+    let mut screen = TestScreen::showing(&run(), 100, 40);
     screen.control('r');
     screen.click("reasoning   Compared");
     assert!(screen.shows("The second is smaller."));
@@ -79,7 +79,7 @@ fn what_an_agent_says_streams_into_its_timeline() {
     let mut script = run();
     script.begins("r1", 1, 3, Purpose::Answer);
     script.delta("r1.a1", DeltaKind::Reasoning, "weighing it");
-    let mut screen = Screen::showing(&script, 100, 40);
+    let mut screen = TestScreen::showing(&script, 100, 40);
     screen.control('r');
     assert!(screen.shows("thinking  weighing it"));
     script.items.clear();
@@ -151,7 +151,7 @@ fn cards_say_how_runs_ended() {
         let mut result = Script::result("r1", "Replace JWT", status);
         result.error = Some("all agents failed".into());
         script.finishes("r1", result, end);
-        let screen = Screen::showing(&script, 100, 40);
+        let screen = TestScreen::showing(&script, 100, 40);
         let (_, y) = screen.find("Run: Replace JWT");
         assert!(screen.rows()[usize::from(y)].ends_with(word), "{}", screen.text());
         assert!(screen.shows("all agents failed"));
@@ -174,7 +174,7 @@ fn undo_is_one_key_at_the_final_answer_and_is_asked_about() {
 
 #[test]
 fn search_goes_through_a_timeline_in_a_circle() {
-    let mut screen = Screen::showing(&run(), 100, 40);
+    let mut screen = TestScreen::showing(&run(), 100, 40);
     screen.control('r');
     screen.press(KeyCode::Char('/'));
     screen.write("token");
@@ -192,7 +192,7 @@ fn search_goes_through_a_timeline_in_a_circle() {
 fn a_plan_is_told_in_words_and_its_json_left_to_programs() {
     let mut script = Script::default();
     script.chat(false);
-    script.says("Plan it");
+    script.user_sends("Plan it");
     script.run("r1", Some("c1"), "Plan it");
     let mut result = Script::result("r1", "Plan it", RunStatus::Completed);
     result.modes.planning = true;
@@ -200,7 +200,7 @@ fn a_plan_is_told_in_words_and_its_json_left_to_programs() {
     result.final_answer =
         Some("Three steps.\n\n```json\n{\"tasks\": []}\n```\n\n```sh\ncargo test\n```\n".into());
     script.finishes("r1", result, RunEnd::Answered);
-    let screen = Screen::showing(&script, 100, 40);
+    let screen = TestScreen::showing(&script, 100, 40);
     for text in ["Three steps.", "cargo test", "The plan is kept in .althing/plans/auth"] {
         assert!(screen.shows(text), "{text}:\n{}", screen.text());
     }
@@ -214,7 +214,7 @@ fn a_moment_of_a_timeline_that_is_opened_shows_its_own_text() {
         let reply = althing_protocol::Reply { text: text.into(), ..Default::default() };
         script.item("r1", 1, attempt, Item::Reply(reply));
     }
-    let mut screen = Screen::showing(&script, 100, 40);
+    let mut screen = TestScreen::showing(&script, 100, 40);
     screen.control('r');
     for text in ["the second remark", "the first remark"] {
         screen.press(KeyCode::Up);

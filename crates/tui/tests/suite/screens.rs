@@ -1,6 +1,6 @@
 //! Every screen and modal at 80×24 and 160×45.
 
-use super::support::{Screen, options};
+use super::support::{TestScreen, options};
 use crate::script::{self, Script};
 use althing_protocol::{
     Decision, Fact, InteractionKind, ModeChoice, Progress, RunEnd, RunStatus, Screen as ProgramScreen,
@@ -12,13 +12,13 @@ use crossterm::event::KeyCode;
 const SIZES: [(u16, u16); 2] = [(80, 24), (160, 45)];
 
 /// Takes a snapshot of a scene at both sizes.
-fn snapshot(name: &str, scene: impl Fn(&mut Screen)) {
+fn snapshot(name: &str, scene: impl Fn(&mut TestScreen)) {
     snapshot_with(name, options, scene);
 }
 
-fn snapshot_with(name: &str, options: impl Fn() -> TuiOptions, scene: impl Fn(&mut Screen)) {
+fn snapshot_with(name: &str, options: impl Fn() -> TuiOptions, scene: impl Fn(&mut TestScreen)) {
     for (width, height) in SIZES {
-        let mut screen = Screen::with(options(), width, height);
+        let mut screen = TestScreen::with(options(), width, height);
         scene(&mut screen);
         screen.draw();
         insta::assert_snapshot!(format!("{name}-{width}x{height}"), screen.text());
@@ -26,7 +26,7 @@ fn snapshot_with(name: &str, options: impl Fn() -> TuiOptions, scene: impl Fn(&m
 }
 
 /// Opens the newest run and gives it the keys, which takes one more key if it is shown beside the conversation.
-fn into_run(screen: &mut Screen) {
+fn into_run(screen: &mut TestScreen) {
     screen.control('r');
     if screen.buffer().area.width >= 150 {
         screen.press(KeyCode::Tab);
@@ -36,7 +36,7 @@ fn into_run(screen: &mut Screen) {
 fn vote() -> Script {
     let mut script = Script::default();
     script.chat(true);
-    script.says("Replace JWT");
+    script.user_sends("Replace JWT");
     script.turn(1);
     script.state(althing_protocol::ChatState::Running);
     script.run("r1", Some("c1"), "Replace JWT with Paseto");
@@ -64,7 +64,7 @@ fn a_run_without_an_agent_to_talk_to_ends_in_its_final_answer() {
     snapshot("direct", |screen| {
         let mut script = Script::default();
         script.chat(false);
-        script.says("Replace JWT with Paseto");
+        script.user_sends("Replace JWT with Paseto");
         script.state(althing_protocol::ChatState::Chatting);
         script.state(althing_protocol::ChatState::Running);
         script.run("r1", Some("c1"), "Replace JWT with Paseto");
@@ -156,7 +156,7 @@ fn a_run_waits_for_approval() {
     snapshot("approval", |screen| {
         let mut script = Script::default();
         script.chat(true);
-        script.says("Build phase 1");
+        script.user_sends("Build phase 1");
         script.turn(1);
         script.approval();
         screen.feed(&script.items);
@@ -170,7 +170,7 @@ fn a_run_is_edited_before_it_is_approved() {
         script.chat(true);
         script.approval();
         screen.feed(&script.items);
-        screen.alone('e');
+        screen.press_alone('e');
         screen.write(", carefully");
     });
 }
@@ -261,7 +261,7 @@ fn a_recording_of_a_workflow_is_left_like_one_that_is_over() {
     let options = || TuiOptions { workflow: true, replay: true, ..options() };
     let mut script = Script::default();
     script.workflow();
-    let mut screen = Screen::with(options(), 80, 24);
+    let mut screen = TestScreen::with(options(), 80, 24);
     screen.feed(&script.items);
     assert!(screen.rows()[0].contains("Replay") && screen.shows("q leave"), "{}", screen.text());
     screen.press(KeyCode::Char('q'));
@@ -398,7 +398,7 @@ fn sessions_projects_and_themes_are_picked_from_a_list() {
             let mut script = Script::default();
             script.chat(true);
             screen.feed(&script.items);
-            screen.say(&format!("/{command}"));
+            screen.send_line(&format!("/{command}"));
             screen.press(KeyCode::Down);
         });
     }
@@ -409,7 +409,7 @@ fn help_cost_and_agents_are_a_word_away() {
     for command in ["help", "cost", "agents"] {
         snapshot(command, |screen| {
             screen.feed(&script::conversation().items);
-            screen.say(&format!("/{command}"));
+            screen.send_line(&format!("/{command}"));
         });
     }
 }
@@ -446,24 +446,24 @@ fn plan_mode_says_so_twice() {
 
 #[test]
 fn a_small_screen_is_a_size_too() {
-    let mut screen = Screen::showing(&script::conversation(), 40, 12);
+    let mut screen = TestScreen::showing(&script::conversation(), 40, 12);
     screen.draw();
     insta::assert_snapshot!("conversation-40x12", screen.text());
-    let mut screen = Screen::showing(&vote(), 40, 12);
+    let mut screen = TestScreen::showing(&vote(), 40, 12);
     screen.control('r');
     insta::assert_snapshot!("run-40x12", screen.text());
     let mut script = Script::default();
     script.chat(true);
     script.approval();
-    let screen = Screen::showing(&script, 40, 12);
+    let screen = TestScreen::showing(&script, 40, 12);
     insta::assert_snapshot!("approval-40x12", screen.text());
 }
 
 #[test]
 fn without_unicode_everything_is_ascii() {
-    let mut screen = Screen::with(TuiOptions { ascii: true, ..options() }, 80, 24);
+    let mut screen = TestScreen::with(TuiOptions { ascii: true, ..options() }, 80, 24);
     let mut script = script::conversation();
-    script.says("日本語 and ✓");
+    script.user_sends("日本語 and ✓");
     screen.feed(&script.items);
     assert!(screen.text().is_ascii(), "{}", screen.text());
     insta::assert_snapshot!("ascii", screen.text());

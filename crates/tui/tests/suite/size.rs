@@ -1,6 +1,6 @@
 //! Any size of the screen, and any resize.
 
-use super::support::{Screen, options};
+use super::support::{TestScreen, options};
 use crate::script::{self, Script};
 use althing_protocol::DeltaKind;
 use crossterm::event::KeyCode;
@@ -8,7 +8,7 @@ use crossterm::event::KeyCode;
 #[test]
 fn a_storm_of_sizes_while_text_streams_ends_in_a_clean_screen() {
     let mut script = script::conversation();
-    let mut screen = Screen::showing(&script, 80, 24);
+    let mut screen = TestScreen::showing(&script, 80, 24);
     let mut seed = 12_345_u64;
     for n in 0..1000 {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -35,7 +35,7 @@ fn a_storm_of_sizes_while_text_streams_ends_in_a_clean_screen() {
     }
     screen.press(KeyCode::Esc);
     let stormed = screen.text();
-    let mut fresh = Screen::with(options(), 100, 30);
+    let mut fresh = TestScreen::with(options(), 100, 30);
     let mut all = script::conversation();
     for _ in 0..1000 {
         all.delta("r2.a1", DeltaKind::Text, "more **words** and\n\n");
@@ -55,7 +55,7 @@ fn every_screen_can_be_drawn_at_every_small_size() {
     vote.plan_approval();
     for width in (0..64).step_by(3) {
         for height in 0..16 {
-            let mut screen = Screen::showing(&vote, 80, 24);
+            let mut screen = TestScreen::showing(&vote, 80, 24);
             screen.resize(width, height);
             screen.press(KeyCode::Tab);
             screen.write("words for the plan");
@@ -70,7 +70,7 @@ fn every_screen_can_be_drawn_at_every_small_size() {
 
 #[test]
 fn at_forty_by_twelve_the_bar_shrinks_to_letters_and_cards_to_a_line() {
-    let screen = Screen::showing(&script::conversation(), 40, 12);
+    let screen = TestScreen::showing(&script::conversation(), 40, 12);
     assert!(screen.shows("p M R I"), "{}", screen.text());
     assert!(screen.rows()[0].contains("Project: my-app") && screen.rows()[0].contains("Status: Running"));
     assert!(screen.shows("Run: Execute phase 1") && !screen.shows("3 agents · round"));
@@ -79,7 +79,7 @@ fn at_forty_by_twelve_the_bar_shrinks_to_letters_and_cards_to_a_line() {
 
 #[test]
 fn a_wide_screen_puts_the_run_beside_the_conversation() {
-    let mut screen = Screen::showing(&script::conversation(), 200, 50);
+    let mut screen = TestScreen::showing(&script::conversation(), 200, 50);
     screen.control('r');
     assert!(screen.shows("Type a message...") && screen.shows("‹ esc   Run: Execute phase 1"));
 }

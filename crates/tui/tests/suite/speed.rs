@@ -1,6 +1,6 @@
 //! Frames take as long for a hundred thousand lines as for a hundred, and memory stays small.
 
-use super::support::Screen;
+use super::support::TestScreen;
 use crate::script::Script;
 use althing_protocol::DeltaKind;
 use crossterm::event::KeyCode;
@@ -10,14 +10,14 @@ fn transcript(lines: usize) -> Script {
     let mut script = Script::default();
     script.chat(true);
     for n in 0..(lines / 10) as u32 {
-        script.says(&format!("message {n}"));
+        script.user_sends(&format!("message {n}"));
         script.replies(n, &format!("line of an answer with `code`, number {n}\n").repeat(9));
     }
     script
 }
 
 /// The fastest of many frames, each with something new in view, because the machine may be busy.
-fn frame(screen: &mut Screen) -> Duration {
+fn frame(screen: &mut TestScreen) -> Duration {
     let mut best = Duration::MAX;
     for n in 0..60 {
         screen.press(if n % 2 == 0 { KeyCode::Char('x') } else { KeyCode::Backspace });
@@ -30,8 +30,8 @@ fn frame(screen: &mut Screen) -> Duration {
 
 #[test]
 fn a_frame_takes_as_long_for_a_hundred_thousand_lines_as_for_a_hundred() {
-    let mut short = Screen::showing(&transcript(100), 160, 45);
-    let mut long = Screen::showing(&transcript(100_000), 160, 45);
+    let mut short = TestScreen::showing(&transcript(100), 160, 45);
+    let mut long = TestScreen::showing(&transcript(100_000), 160, 45);
     // Both are measured alternately, so that a busy moment affects both.
     let mut worst = f64::MAX;
     for _ in 0..5 {
@@ -51,8 +51,8 @@ fn a_single_answer_of_a_hundred_thousand_lines_is_drawn_as_quickly() {
     let mut script = Script::default();
     script.chat(true);
     script.replies(1, &"one line of a very long answer\n\n".repeat(50_000));
-    let mut long = Screen::showing(&script, 160, 45);
-    let mut short = Screen::showing(&transcript(100), 160, 45);
+    let mut long = TestScreen::showing(&script, 160, 45);
+    let mut short = TestScreen::showing(&transcript(100), 160, 45);
     let mut worst = f64::MAX;
     for _ in 0..5 {
         let (quick, slow) = (frame(&mut short), frame(&mut long));
@@ -66,8 +66,8 @@ fn a_stream_is_laid_out_at_its_end_only() {
     let mut script = Script::default();
     script.chat(true);
     script.turn(1);
-    let mut screen = Screen::showing(&script, 160, 45);
-    let cost = |screen: &mut Screen, script: &mut Script| {
+    let mut screen = TestScreen::showing(&script, 160, 45);
+    let cost = |screen: &mut TestScreen, script: &mut Script| {
         let mut best = Duration::MAX;
         for _ in 0..40 {
             script.items.clear();
@@ -94,12 +94,12 @@ fn a_hundred_thousand_lines_fit_in_sixty_megabytes() {
         line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() / 1024
     };
     let before = resident();
-    let mut screen = Screen::new(160, 45);
+    let mut screen = TestScreen::new(160, 45);
     // Fed in parts, as an engine does, so that folded items are not held elsewhere.
     let mut script = Script::default();
     script.chat(true);
     for n in 0..10_000 {
-        script.says(&format!("message {n}"));
+        script.user_sends(&format!("message {n}"));
         script.replies(n, &format!("line of an answer with `code`, number {n}\n").repeat(9));
         if n % 500 == 0 {
             screen.feed(&script.items);

@@ -12,9 +12,9 @@ use ratatui::style::{Modifier, Style};
 use std::sync::Arc;
 
 /// A host with a few sessions, projects and files.
-pub struct Machine;
+pub struct FakeHost;
 
-impl TuiHost for Machine {
+impl TuiHost for FakeHost {
     fn now(&self) -> Timestamp {
         Timestamp(START.0 + 200_000)
     }
@@ -48,7 +48,7 @@ impl TuiHost for Machine {
 }
 
 /// A screen under test.
-pub struct Screen {
+pub struct TestScreen {
     pub app: App,
     terminal: Terminal<TestBackend>,
     pub ops: Vec<Op>,
@@ -60,14 +60,14 @@ pub fn options() -> TuiOptions {
     TuiOptions { interactive: true, team: team(), bell: true, ..TuiOptions::default() }
 }
 
-impl Screen {
+impl TestScreen {
     pub fn new(width: u16, height: u16) -> Self {
         Self::with(options(), width, height)
     }
 
     pub fn with(options: TuiOptions, width: u16, height: u16) -> Self {
         let terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-        let app = App::new(options, Arc::new(Machine));
+        let app = App::new(options, Arc::new(FakeHost));
         let mut screen =
             Self { app, terminal, ops: Vec::new(), effects: Vec::new(), now: Timestamp(START.0 + 200_000) };
         let first = screen.app.take_effects();
@@ -133,7 +133,7 @@ impl Screen {
     }
 
     /// Presses a letter and then nothing for a while, as a shortcut of a box.
-    pub fn alone(&mut self, letter: char) {
+    pub fn press_alone(&mut self, letter: char) {
         self.press(KeyCode::Char(letter));
         self.wait(1000);
     }
@@ -153,7 +153,7 @@ impl Screen {
     }
 
     /// Types a line and sends it.
-    pub fn say(&mut self, text: &str) {
+    pub fn send_line(&mut self, text: &str) {
         self.write(text);
         self.press(KeyCode::Enter);
     }
@@ -203,17 +203,17 @@ impl Screen {
     }
 
     /// The style of a text.
-    pub fn look(&self, text: &str) -> Style {
+    pub fn style_of(&self, text: &str) -> Style {
         let (x, y) = self.find(text);
         self.buffer()[(x, y)].style()
     }
 
     pub fn is_dim(&self, text: &str) -> bool {
-        self.look(text).add_modifier.contains(Modifier::DIM)
+        self.style_of(text).add_modifier.contains(Modifier::DIM)
     }
 
     pub fn is_bold(&self, text: &str) -> bool {
-        self.look(text).add_modifier.contains(Modifier::BOLD)
+        self.style_of(text).add_modifier.contains(Modifier::BOLD)
     }
 
     pub fn click(&mut self, text: &str) {

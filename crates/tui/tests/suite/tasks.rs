@@ -1,16 +1,16 @@
 //! Background tasks: the badge, the bell, the panel, answers.
 
-use super::support::{Screen, options};
+use super::support::{TestScreen, options};
 use crate::script::Script;
 use althing_protocol::{Decision, Fact, FeedItem, Op, Progress, Seq, TaskStatus};
 use althing_tui::{Effect, TuiExit, TuiOptions};
 use crossterm::event::KeyCode;
 
-fn waiting() -> Screen {
+fn waiting() -> TestScreen {
     let mut script = Script::default();
     script.workflow();
     script.program_asks("w1.ask");
-    Screen::showing(&script, 100, 30)
+    TestScreen::showing(&script, 100, 30)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn there_is_no_bell_for_those_who_do_not_want_one() {
     let mut script = Script::default();
     script.workflow();
     script.program_asks("w1.ask");
-    let mut screen = Screen::with(TuiOptions { bell: false, ..options() }, 80, 24);
+    let mut screen = TestScreen::with(TuiOptions { bell: false, ..options() }, 80, 24);
     screen.feed(&script.items);
     assert!(!screen.effects.contains(&Effect::Bell));
 }
@@ -85,7 +85,7 @@ fn a_program_without_a_terminal_shows_what_it_said_did_and_put_out() {
         clean: "42 commits read\n".into(),
     };
     script.pass(output);
-    let mut screen = Screen::showing(&script, 100, 30);
+    let mut screen = TestScreen::showing(&script, 100, 30);
     screen.control('t');
     screen.press(KeyCode::Up);
     screen.press(KeyCode::Enter);
@@ -101,8 +101,8 @@ fn a_program_without_a_terminal_shows_what_it_said_did_and_put_out() {
 }
 
 /// A watched workflow: the tasks panel is the lowest screen.
-fn watching(script: &Script) -> Screen {
-    let mut screen = Screen::with(TuiOptions { workflow: true, ..options() }, 100, 30);
+fn watching(script: &Script) -> TestScreen {
+    let mut screen = TestScreen::with(TuiOptions { workflow: true, ..options() }, 100, 30);
     screen.feed(&script.items);
     screen
 }

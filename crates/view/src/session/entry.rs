@@ -3,18 +3,18 @@
 use althing_protocol::{Interaction, NoticeLevel, Seq, TaskId, Timestamp};
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct ConversationEntry {
     /// The event that added it.
     pub seq: Seq,
     pub at: Timestamp,
-    pub body: Body,
+    pub body: EntryBody,
     /// Whether compaction keeps it verbatim.
     pub pinned: bool,
 }
 
 /// The content of a conversation entry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Body {
+pub enum EntryBody {
     /// A message of the user.
     User {
         text: String,

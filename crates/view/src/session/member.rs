@@ -1,6 +1,6 @@
 //! One agent's view of a run: its timeline and its current state.
 
-use super::growing::Growing;
+use super::streaming::StreamingText;
 use crate::labels;
 use althing_protocol::{
     AgentId, AnswerLabel, AttemptOutcome, Fact, FileWrite, Item, Member, Purpose, TaskStatus, Timestamp,
@@ -9,14 +9,14 @@ use althing_protocol::{
 
 /// A timeline entry: something that an agent did or was told.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Moment {
+pub struct TimelineEntry {
     pub at: Timestamp,
-    pub what: What,
+    pub event: TimelineEvent,
 }
 
 /// What happened in a timeline entry.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum TimelineEvent {
     /// It began to answer, judge or present.
     Began(&'static str),
     /// It produced reasoning.
@@ -39,7 +39,7 @@ pub enum What {
     /// It was given newer answers of other agents.
     Update(Vec<AnswerLabel>),
     /// It was given any other notice.
-    Told(String),
+    Note(String),
     /// A task of the plan changed its status.
     Plan(String),
     /// It voted.
@@ -68,17 +68,17 @@ pub struct MemberView {
     /// Tokens and cost so far.
     pub usage: Usage,
     /// What it did, oldest first.
-    pub timeline: Vec<Moment>,
+    pub timeline: Vec<TimelineEntry>,
     /// Text that is still streaming.
-    pub growing: Growing,
+    pub streaming: StreamingText,
     /// The agent it voted for; None once a newer answer voids the vote.
     pub vote: Option<AgentId>,
     /// What it waits for, if it waits for the user.
-    pub waits: Option<String>,
+    pub waiting_for: Option<String>,
     /// When the current attempt started; None between attempts.
     pub since: Option<Timestamp>,
     /// Whether it dropped out of the run.
-    pub out: bool,
+    pub dropped_out: bool,
 }
 
 impl MemberView {
@@ -90,55 +90,55 @@ impl MemberView {
             round: 0,
             usage: Usage::default(),
             timeline: Vec::new(),
-            growing: Growing::default(),
+            streaming: StreamingText::default(),
             vote: None,
-            waits: None,
+            waiting_for: None,
             since: None,
-            out: false,
+            dropped_out: false,
         }
     }
 
     /// The current activity, taking streaming text into account.
     pub fn activity(&self) -> String {
-        self.growing.activity().unwrap_or_else(|| self.activity.clone())
+        self.streaming.activity().unwrap_or_else(|| self.activity.clone())
     }
 
     /// Its answers, oldest first.
     pub fn answers(&self) -> impl DoubleEndedIterator<Item = (AnswerLabel, &str)> {
-        self.timeline.iter().filter_map(|moment| match &moment.what {
-            What::Answer { label, content } => Some((*label, content.as_str())),
+        self.timeline.iter().filter_map(|entry| match &entry.event {
+            TimelineEvent::Answer { label, content } => Some((*label, content.as_str())),
             _ => None,
         })
     }
 
-    fn add(&mut self, at: Timestamp, what: What) {
-        self.timeline.push(Moment { at, what });
+    fn add(&mut self, at: Timestamp, event: TimelineEvent) {
+        self.timeline.push(TimelineEntry { at, event });
     }
 
     /// Folds one event of its work.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::AttemptStarted { purpose, continues, .. } => {
-                self.growing = Growing::default();
+                self.streaming = StreamingText::default();
                 let activity = labels::activity(*purpose);
                 let counts = matches!(purpose, Purpose::Answer | Purpose::Judge { .. });
                 self.since = Some(at);
                 activity.clone_into(&mut self.activity);
                 self.round += u32::from(counts && continues.is_none());
-                self.add(at, What::Began(activity));
+                self.add(at, TimelineEvent::Began(activity));
             }
             Fact::AttemptEnded { outcome, usage, .. } => {
                 self.since = None;
                 self.usage += *usage;
-                self.growing = Growing::default();
+                self.streaming = StreamingText::default();
                 self.end(at, outcome);
             }
             Fact::ItemAdded { item, .. } => self.item(at, item),
             Fact::StatusChanged { status, why } => {
                 let waits = *status == TaskStatus::WaitingForUser;
-                self.waits = waits.then(|| why.clone().unwrap_or_else(|| "attach to it".into()));
+                self.waiting_for = waits.then(|| why.clone().unwrap_or_else(|| "attach to it".into()));
                 if *status == TaskStatus::Failed {
-                    self.out = true;
+                    self.dropped_out = true;
                     self.activity = why.as_ref().map_or("dropped out".into(), |why| format!("out: {why}"));
                 }
             }
@@ -149,13 +149,13 @@ impl MemberView {
     fn end(&mut self, at: Timestamp, outcome: &AttemptOutcome) {
         let Some(words) = labels::outcome(outcome) else { return };
         match outcome {
-            AttemptOutcome::Presented { text } => self.add(at, What::Presented(text.clone())),
+            AttemptOutcome::Presented { text } => self.add(at, TimelineEvent::Presented(text.clone())),
             // An attempt cancelled because newer answers arrived needs no timeline entry.
             AttemptOutcome::Voted
             | AttemptOutcome::Said
             | AttemptOutcome::Exited { ok: true, .. }
             | AttemptOutcome::Cancelled => {}
-            _ => self.add(at, What::Ended(words.clone())),
+            _ => self.add(at, TimelineEvent::Ended(words.clone())),
         }
         self.activity = words;
     }
@@ -163,13 +163,13 @@ impl MemberView {
     fn item(&mut self, at: Timestamp, item: &Item) {
         match item {
             Item::Reply(reply) => {
-                self.growing = Growing::default();
+                self.streaming = StreamingText::default();
                 self.usage += reply.usage;
                 if !reply.reasoning.is_empty() {
-                    self.add(at, What::Reasoning(reply.reasoning.clone()));
+                    self.add(at, TimelineEvent::Reasoning(reply.reasoning.clone()));
                 }
                 if !reply.text.trim().is_empty() {
-                    self.add(at, What::Text(reply.text.clone()));
+                    self.add(at, TimelineEvent::Text(reply.text.clone()));
                 }
                 for call in &reply.tool_calls {
                     // Calls of `new_answer` and `vote` appear as an answer or a vote instead.
@@ -177,7 +177,7 @@ impl MemberView {
                         self.activity = format!("running {}", call.name);
                         self.add(
                             at,
-                            What::Tool {
+                            TimelineEvent::Tool {
                                 call: call.id.clone(),
                                 name: call.name.clone(),
                                 arguments: call.arguments.clone(),
@@ -190,20 +190,20 @@ impl MemberView {
             Item::ToolResult { call, content, is_error } => self.result(at, call, content, *is_error),
             Item::Reminder { text, .. } => {
                 "reminded to finish its turn".clone_into(&mut self.activity);
-                self.add(at, What::Told(text.clone()));
+                self.add(at, TimelineEvent::Note(text.clone()));
             }
-            Item::TimeWarning => self.add(at, What::Told("its time is nearly up".into())),
+            Item::TimeWarning => self.add(at, TimelineEvent::Note("its time is nearly up".into())),
             Item::ContextClosed { writes, error } => {
                 if let Some(error) = error {
-                    self.add(at, What::Told(error.clone()));
+                    self.add(at, TimelineEvent::Note(error.clone()));
                 }
                 if !writes.is_empty() {
-                    self.add(at, What::Files(writes.clone()));
+                    self.add(at, TimelineEvent::Files(writes.clone()));
                 }
             }
             Item::Answer(answer) => {
                 self.activity = format!("answered ({})", answer.label);
-                self.add(at, What::Answer { label: answer.label, content: answer.content.clone() });
+                self.add(at, TimelineEvent::Answer { label: answer.label, content: answer.content.clone() });
             }
             Item::Vote(ballot) | Item::StaleVote(ballot) => {
                 let stale = matches!(item, Item::StaleVote(_));
@@ -211,36 +211,39 @@ impl MemberView {
                     self.vote = Some(ballot.target.clone());
                 }
                 let (target, reason) = (ballot.target.clone(), ballot.reason.clone());
-                self.add(at, What::Vote { target, reason, stale });
+                self.add(at, TimelineEvent::Vote { target, reason, stale });
             }
             Item::Said { text } => {
                 text.lines().next().unwrap_or_default().clone_into(&mut self.activity);
-                self.add(at, What::Text(text.clone()));
+                self.add(at, TimelineEvent::Text(text.clone()));
             }
             Item::PlanProgress(progress) => {
                 let stands = labels::plan_status(progress.status);
                 let note = progress.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
-                self.add(at, What::Plan(format!("{} {stands}{note}", progress.task)));
+                self.add(at, TimelineEvent::Plan(format!("{} {stands}{note}", progress.task)));
             }
             Item::FilesTaken { from, error: Some(error) } => {
-                self.add(at, What::Told(format!("the files of {from} were not taken over: {error}")));
+                self.add(
+                    at,
+                    TimelineEvent::Note(format!("the files of {from} were not taken over: {error}")),
+                );
             }
             Item::Did { tool, detail, result, is_error } => {
                 self.activity = format!("{tool} {detail}");
                 let result = result.as_ref().map(|text| (text.clone(), at, *is_error));
                 let (name, arguments) = (tool.clone(), detail.clone());
-                self.add(at, What::Tool { call: String::new(), name, arguments, result });
+                self.add(at, TimelineEvent::Tool { call: String::new(), name, arguments, result });
             }
             Item::ContextOpened { error: Some(error) } | Item::PromptSent { error: Some(error), .. } => {
-                self.add(at, What::Told(error.clone()));
+                self.add(at, TimelineEvent::Note(error.clone()));
             }
             _ => {}
         }
     }
 
     fn result(&mut self, at: Timestamp, id: &str, content: &str, is_error: bool) {
-        let open = self.timeline.iter_mut().rev().find_map(|moment| match &mut moment.what {
-            What::Tool { call, result: result @ None, .. } if call == id => Some(result),
+        let open = self.timeline.iter_mut().rev().find_map(|entry| match &mut entry.event {
+            TimelineEvent::Tool { call, result: result @ None, .. } if call == id => Some(result),
             _ => None,
         });
         if let Some(result) = open {

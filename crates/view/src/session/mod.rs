@@ -3,17 +3,17 @@
 //! No clock, no I/O, no decisions about what happens next. The same items give the same state, live or replayed.
 
 mod entry;
-mod growing;
 mod member;
 mod queries;
 mod run;
+mod streaming;
 mod task;
 mod worker;
 
-pub use entry::{Body, Entry, Question};
-pub use growing::Growing;
-pub use member::{MemberView, Moment, What};
+pub use entry::{ConversationEntry, EntryBody, Question};
+pub use member::{MemberView, TimelineEntry, TimelineEvent};
 pub use run::RunView;
+pub use streaming::StreamingText;
 pub use task::{TaskKind, TaskView};
 pub use worker::Worker;
 
@@ -32,7 +32,7 @@ pub struct SessionView {
     /// What the session is for: its task or first message.
     pub goal: String,
     /// The chat agent, if the session has one.
-    pub interlocutor: Option<Member>,
+    pub chat_agent: Option<Member>,
     /// The members that may take part in runs.
     pub team: Vec<Member>,
     pub project: Option<String>,
@@ -43,9 +43,9 @@ pub struct SessionView {
     /// The state of the conversation.
     pub state: ChatState,
     /// The conversation, oldest first.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ConversationEntry>,
     /// Text that the chat agent is streaming.
-    pub growing: Growing,
+    pub streaming: StreamingText,
     pub runs: BTreeMap<TaskId, RunView>,
     /// The rows of the tasks panel, in order of creation.
     pub tasks: Vec<TaskView>,
@@ -54,7 +54,7 @@ pub struct SessionView {
     /// The open question whose answer was rejected last, and the reason.
     pub refused: Option<(InteractionId, String)>,
     /// Usage of the conversation itself, without runs.
-    pub talk: Usage,
+    pub chat_usage: Usage,
     /// Set while events cannot be written to disk: the reason and a hint.
     pub stalled: Option<(String, Option<String>)>,
     /// Index of the workflow's current stage.
@@ -68,41 +68,41 @@ pub struct SessionView {
     /// The plan that the next run will execute.
     pub pending_plan: Option<PlanRef>,
     /// Whether this turn's message was sent in plan mode and therefore started a run directly, without the chat agent.
-    planned: bool,
+    turn_is_planning: bool,
     /// The run and member index that each work task belongs to.
-    works: BTreeMap<TaskId, (TaskId, usize)>,
+    work_tasks: BTreeMap<TaskId, (TaskId, usize)>,
     /// Whether the transcript is dropped: then the conversation and the timelines stay empty.
-    brief: bool,
+    without_transcript: bool,
 }
 
 impl SessionView {
     /// An empty view that folds states but no transcript, for front ends that show none.
-    pub fn brief() -> Self {
-        Self { brief: true, ..Self::default() }
+    pub fn without_transcript() -> Self {
+        Self { without_transcript: true, ..Self::default() }
     }
 
     /// Folds one item of the feed.
     pub fn apply(&mut self, item: &FeedItem) {
         match item {
-            FeedItem::Event(event) => self.fact(event),
-            FeedItem::Progress(progress) => self.pass(progress),
+            FeedItem::Event(event) => self.apply_event(event),
+            FeedItem::Progress(progress) => self.apply_progress(progress),
         }
     }
 
     /// Adds a note that is not in the log, for example how the screen was started.
-    pub fn note(&mut self, text: &str) {
-        let body = Body::Notice { level: NoticeLevel::Info, text: text.to_owned() };
-        self.entries.push(Entry { seq: Seq(0), at: Timestamp(0), body, pinned: false });
+    pub fn add_note(&mut self, text: &str) {
+        let body = EntryBody::Notice { level: NoticeLevel::Info, text: text.to_owned() };
+        self.entries.push(ConversationEntry { seq: Seq(0), at: Timestamp(0), body, pinned: false });
     }
 
-    fn enter(&mut self, event: &Event, body: Body) {
-        if self.brief {
+    fn add_entry(&mut self, event: &Event, body: EntryBody) {
+        if self.without_transcript {
             return;
         }
-        self.entries.push(Entry { seq: event.seq, at: event.at, body, pinned: false });
+        self.entries.push(ConversationEntry { seq: event.seq, at: event.at, body, pinned: false });
     }
 
-    fn fact(&mut self, event: &Event) {
+    fn apply_event(&mut self, event: &Event) {
         if event.seq <= self.last {
             return;
         }
@@ -116,8 +116,8 @@ impl SessionView {
                 self.goal.clone_from(&opened.goal);
             }
             Fact::SessionClosed {} => self.closed = true,
-            Fact::OpAccepted { op, .. } => self.asked(event, op),
-            Fact::TaskCreated { id, parent, spec } => self.created(event, id, parent.as_ref(), spec),
+            Fact::OpAccepted { op, .. } => self.apply_op(event, op),
+            Fact::TaskCreated { id, parent, spec } => self.add_task(event, id, parent.as_ref(), spec),
             Fact::InteractionOpened(interaction) => {
                 self.questions.push(Question {
                     interaction: interaction.clone(),
@@ -126,7 +126,7 @@ impl SessionView {
                     opened: event.seq,
                 });
             }
-            Fact::InteractionClosed { id, decision } => self.answered(id, decision),
+            Fact::InteractionClosed { id, decision } => self.close_question(id, decision),
             Fact::Notice(notice) => {
                 let hint = notice.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
                 let text = format!("{}{hint}", notice.text);
@@ -135,46 +135,45 @@ impl SessionView {
                 if let Some(question) = refused {
                     self.refused = Some((question.interaction.id.clone(), text.clone()));
                 }
-                self.enter(event, Body::Notice { level: notice.level, text });
+                self.add_entry(event, EntryBody::Notice { level: notice.level, text });
             }
             Fact::Decided(Verdict::Compacted { summary, tokens, .. }) => {
-                self.enter(event, Body::Compacted { summary: summary.clone(), tokens: *tokens });
+                self.add_entry(event, EntryBody::Compacted { summary: summary.clone(), tokens: *tokens });
             }
             fact => {
                 if event.task.as_ref() == Some(&TaskId::chat()) {
-                    self.talked(event, fact);
+                    self.apply_chat_fact(event, fact);
                 } else {
-                    self.worked(event, fact);
+                    self.apply_task_fact(event, fact);
                 }
             }
         }
     }
 
-    fn asked(&mut self, event: &Event, op: &Op) {
+    fn apply_op(&mut self, event: &Event, op: &Op) {
         match op {
             Op::SendMessage { text, modes, .. } => {
                 self.choice = modes.clone();
                 let planning = modes.planning == Some(true);
-                self.enter(event, Body::User { text: text.clone(), queued: true, planning });
+                self.add_entry(event, EntryBody::User { text: text.clone(), queued: true, planning });
             }
             Op::StartRun { spec } => {
                 let (text, planning) = (spec.task.clone(), spec.modes.planning);
-                self.enter(event, Body::User { text, queued: false, planning });
+                self.add_entry(event, EntryBody::User { text, queued: false, planning });
             }
-            Op::StartChat { spec } => self.meet(spec),
+            Op::StartChat { spec } => self.set_chat_spec(spec),
             Op::Unqueue { message } => {
-                let taken = |entry: &Entry| {
-                    entry.seq == *message && matches!(entry.body, Body::User { queued: true, .. })
+                let taken = |entry: &ConversationEntry| {
+                    entry.seq == *message && matches!(entry.body, EntryBody::User { queued: true, .. })
                 };
                 self.entries.retain(|entry| !taken(entry));
             }
             Op::Pin { message } => {
                 let entry = match message {
                     Some(seq) => self.entries.iter_mut().find(|entry| entry.seq == *seq),
-                    None => self
-                        .entries
-                        .iter_mut()
-                        .rfind(|entry| matches!(entry.body, Body::User { .. } | Body::Agent { .. })),
+                    None => self.entries.iter_mut().rfind(|entry| {
+                        matches!(entry.body, EntryBody::User { .. } | EntryBody::Agent { .. })
+                    }),
                 };
                 if let Some(entry) = entry {
                     entry.pinned = true;
@@ -185,50 +184,50 @@ impl SessionView {
         }
     }
 
-    fn meet(&mut self, spec: &ChatSpec) {
-        self.interlocutor = spec.agent.as_ref().map(|agent| agent.member.clone());
+    fn set_chat_spec(&mut self, spec: &ChatSpec) {
+        self.chat_agent = spec.agent.as_ref().map(|agent| agent.member.clone());
         self.budget_micro_usd = spec.agent.as_ref().and_then(|agent| agent.budget_micro_usd);
         self.team.clone_from(&spec.team.members);
         self.project.clone_from(&spec.project);
         self.choice = spec.modes.clone();
     }
 
-    fn created(&mut self, event: &Event, id: &TaskId, parent: Option<&TaskId>, spec: &TaskSpec) {
+    fn add_task(&mut self, event: &Event, id: &TaskId, parent: Option<&TaskId>, spec: &TaskSpec) {
         let (kind, name) = match spec {
             TaskSpec::Work { agent } => {
                 let found = parent.and_then(|run| self.runs.get(run)).and_then(|run| {
-                    let seat = run.agents.iter().position(|other| other.member.id == *agent)?;
-                    Some((run.id.clone(), seat))
+                    let member_index = run.agents.iter().position(|other| other.member.id == *agent)?;
+                    Some((run.id.clone(), member_index))
                 });
                 if let Some(place) = found {
-                    self.works.insert(id.clone(), place);
+                    self.work_tasks.insert(id.clone(), place);
                 }
                 return;
             }
             TaskSpec::Run(spec) => {
                 let mut run = RunView::new(id.clone(), spec, event.at);
-                if !spec.modes.planning && !run.errand {
+                if !spec.modes.planning && !run.is_subagent_run {
                     run.plan = run.plan.or(self.pending_plan.take());
                 }
                 if self.team.is_empty() {
                     self.team.clone_from(&spec.members);
                 }
-                if !run.errand {
-                    self.enter(event, Body::Run(id.clone()));
+                if !run.is_subagent_run {
+                    self.add_entry(event, EntryBody::Run(id.clone()));
                 }
                 self.runs.insert(id.clone(), run);
                 (TaskKind::Run, spec.task.clone())
             }
             TaskSpec::Program(spec) => {
-                self.enter(event, Body::Program(id.clone()));
-                (TaskView::program(spec), String::new())
+                self.add_entry(event, EntryBody::Program(id.clone()));
+                (TaskView::program_kind(spec), String::new())
             }
             TaskSpec::Workflow(spec) => {
                 let stages = spec.stages.iter().map(|stage| stage.name.clone()).collect();
                 (TaskKind::Workflow(stages), spec.name.clone())
             }
             TaskSpec::Chat(spec) => {
-                self.meet(spec);
+                self.set_chat_spec(spec);
                 (TaskKind::Chat, "conversation".to_owned())
             }
         };
@@ -240,35 +239,35 @@ impl SessionView {
             task.status = TaskStatus::Running;
         }
         // A planned task already has a row, with the name from the workflow file. Keep both.
-        match self.tasks.iter_mut().find(|held| held.id == *id) {
-            Some(held) => {
-                (task.stage, task.name) = (held.stage.take(), std::mem::take(&mut held.name));
-                *held = task;
+        match self.tasks.iter_mut().find(|existing| existing.id == *id) {
+            Some(existing) => {
+                (task.stage, task.name) = (existing.stage.take(), std::mem::take(&mut existing.name));
+                *existing = task;
             }
             None => self.tasks.push(task),
         }
         if let TaskSpec::Workflow(spec) = spec {
-            self.tasks.extend(TaskView::planned(id, spec, event.at));
+            self.tasks.extend(TaskView::from_workflow(id, spec, event.at));
         }
     }
 
     /// Changes the conversation state. Leaving `Idle` starts the oldest queued message.
-    fn move_on(&mut self, state: ChatState) {
+    fn set_chat_state(&mut self, state: ChatState) {
         let before = std::mem::replace(&mut self.state, state);
         if before != ChatState::Idle || state == ChatState::Idle {
             return;
         }
         let waiting = self.entries.iter_mut().find_map(|entry| match &mut entry.body {
-            Body::User { queued: queued @ true, planning, .. } => Some((queued, *planning)),
+            EntryBody::User { queued: queued @ true, planning, .. } => Some((queued, *planning)),
             _ => None,
         });
         if let Some((queued, planning)) = waiting {
             *queued = false;
-            self.planned = planning;
+            self.turn_is_planning = planning;
         }
     }
 
-    fn answered(&mut self, id: &InteractionId, decision: &Decision) {
+    fn close_question(&mut self, id: &InteractionId, decision: &Decision) {
         let Some(at) = self.questions.iter().position(|question| question.interaction.id == *id) else {
             return;
         };
@@ -283,34 +282,37 @@ impl SessionView {
     }
 
     /// Folds an event of the conversation itself.
-    fn talked(&mut self, event: &Event, fact: &Fact) {
+    fn apply_chat_fact(&mut self, event: &Event, fact: &Fact) {
         match fact {
-            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.move_on(*state),
-            Fact::AttemptStarted { .. } => self.growing = Growing::default(),
+            Fact::PhaseChanged { phase: Phase::Chat(state) } => self.set_chat_state(*state),
+            Fact::AttemptStarted { .. } => self.streaming = StreamingText::default(),
             Fact::AttemptEnded { outcome, usage, .. } => {
-                self.growing = Growing::default();
-                self.talk += *usage;
+                self.streaming = StreamingText::default();
+                self.chat_usage += *usage;
                 if let AttemptOutcome::Failed { error, hint, .. } = outcome {
                     let hint = hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
                     let text = format!("{error}{hint}");
-                    self.enter(event, Body::Notice { level: NoticeLevel::Error, text });
+                    self.add_entry(event, EntryBody::Notice { level: NoticeLevel::Error, text });
                 }
             }
             Fact::ItemAdded { item: Item::Reply(reply), .. } => {
-                self.growing = Growing::default();
-                self.talk += reply.usage;
+                self.streaming = StreamingText::default();
+                self.chat_usage += reply.usage;
                 if !reply.text.trim().is_empty() {
-                    self.enter(event, Body::Agent { text: reply.text.clone() });
+                    self.add_entry(event, EntryBody::Agent { text: reply.text.clone() });
                 }
                 // A run is shown as its card instead.
                 for call in reply.tool_calls.iter().filter(|call| call.name != "launch_run") {
                     let (name, arguments) = (call.name.clone(), call.arguments.clone());
-                    self.enter(event, Body::Tool { call: call.id.clone(), name, arguments, result: None });
+                    self.add_entry(
+                        event,
+                        EntryBody::Tool { call: call.id.clone(), name, arguments, result: None },
+                    );
                 }
             }
             Fact::ItemAdded { item: Item::ToolResult { call: id, content, is_error }, .. } => {
                 let open = self.entries.iter_mut().rev().find_map(|entry| match &mut entry.body {
-                    Body::Tool { call, result: result @ None, .. } if call == id => Some(result),
+                    EntryBody::Tool { call, result: result @ None, .. } if call == id => Some(result),
                     _ => None,
                 });
                 if let Some(result) = open {
@@ -323,12 +325,12 @@ impl SessionView {
     }
 
     /// Folds an event of a run, a program or an agent's work.
-    fn worked(&mut self, event: &Event, fact: &Fact) {
+    fn apply_task_fact(&mut self, event: &Event, fact: &Fact) {
         let Some(id) = &event.task else { return };
-        if let Some((run, seat)) = self.works.get(id) {
+        if let Some((run, member_index)) = self.work_tasks.get(id) {
             if let Some(run) = self.runs.get_mut(run) {
-                run.apply_work(*seat, event.at, fact);
-                if let (true, Some(agent)) = (self.brief, run.agents.get_mut(*seat)) {
+                run.apply_work(*member_index, event.at, fact);
+                if let (true, Some(agent)) = (self.without_transcript, run.agents.get_mut(*member_index)) {
                     agent.timeline.clear();
                 }
             }
@@ -341,7 +343,7 @@ impl SessionView {
         let Some(run) = self.runs.get_mut(id) else { return };
         run.apply(event.at, fact);
         if let Fact::Decided(Verdict::Finished { result, .. }) = fact {
-            let (status, errand) = (run.status, run.errand);
+            let (status, is_subagent_run) = (run.status, run.is_subagent_run);
             if result.follow_up.is_some() {
                 self.pending_plan.clone_from(&result.plan);
             }
@@ -350,8 +352,8 @@ impl SessionView {
                 task.ended = Some(event.at);
             }
             // The chat agent summarizes the run's result, except for a planning run that the user started directly.
-            if !errand && (self.interlocutor.is_none() || self.planned) {
-                self.enter(event, Body::Final(id.clone()));
+            if !is_subagent_run && (self.chat_agent.is_none() || self.turn_is_planning) {
+                self.add_entry(event, EntryBody::Final(id.clone()));
             }
         }
     }
@@ -360,13 +362,13 @@ impl SessionView {
         let id = event.task.as_ref();
         if let Some(task) = self.tasks.iter_mut().find(|task| Some(&task.id) == id) {
             task.apply(event.at, fact);
-            if self.brief {
-                task.part.timeline.clear();
+            if self.without_transcript {
+                task.work.timeline.clear();
             }
         }
     }
 
-    fn pass(&mut self, progress: &Progress) {
+    fn apply_progress(&mut self, progress: &Progress) {
         match progress {
             Progress::Delta { after, task, kind, text } => {
                 // A delta older than the last folded event is already part of that event.
@@ -374,26 +376,26 @@ impl SessionView {
                     return;
                 }
                 if *task == TaskId::chat() {
-                    self.growing.add(*kind, text);
-                } else if let Some((run, seat)) = self.works.get(task) {
-                    let agent = self.runs.get_mut(run).and_then(|run| run.agents.get_mut(*seat));
+                    self.streaming.add(*kind, text);
+                } else if let Some((run, member_index)) = self.work_tasks.get(task) {
+                    let agent = self.runs.get_mut(run).and_then(|run| run.agents.get_mut(*member_index));
                     if let Some(agent) = agent {
-                        agent.growing.add(*kind, text);
+                        agent.streaming.add(*kind, text);
                     }
-                } else if let Some(held) = self.tasks.iter_mut().find(|held| held.id == *task) {
-                    held.part.growing.add(*kind, text);
+                } else if let Some(existing) = self.tasks.iter_mut().find(|existing| existing.id == *task) {
+                    existing.work.streaming.add(*kind, text);
                 }
             }
             Progress::Gap { .. } => {
                 // Deltas were lost; the finished text arrives as an event.
-                self.growing = Growing::default();
+                self.streaming = StreamingText::default();
                 for agent in self.runs.values_mut().flat_map(|run| &mut run.agents) {
-                    agent.growing = Growing::default();
+                    agent.streaming = StreamingText::default();
                 }
             }
             Progress::Output { task, clean, .. } => {
-                if let Some(task) = self.tasks.iter_mut().find(|held| held.id == *task) {
-                    task.print(clean);
+                if let Some(task) = self.tasks.iter_mut().find(|existing| existing.id == *task) {
+                    task.append_output(clean);
                 }
             }
             Progress::ScreenChanged { .. } => {}
@@ -408,12 +410,12 @@ impl SessionView {
     /// is older than the folded state.
     fn is_settled(&self, task: &TaskId, after: Seq) -> bool {
         *task == TaskId::chat()
-            && self.growing.is_empty()
+            && self.streaming.is_empty()
             && self
                 .entries
                 .iter()
                 .rev()
                 .take_while(|entry| entry.seq > after)
-                .any(|entry| matches!(entry.body, Body::Agent { .. }))
+                .any(|entry| matches!(entry.body, EntryBody::Agent { .. }))
     }
 }

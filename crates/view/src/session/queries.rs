@@ -1,6 +1,6 @@
 //! Queries that front ends make about a session's state.
 
-use super::{Body, Entry, Question, RunView, SessionView, TaskKind, TaskView};
+use super::{ConversationEntry, EntryBody, Question, RunView, SessionView, TaskKind, TaskView};
 use althing_protocol::{ChatState, InteractionKind, RunResult, TaskId, TaskStatus, Usage};
 
 impl SessionView {
@@ -8,7 +8,7 @@ impl SessionView {
     /// the run that started them.
     pub fn own_runs(&self) -> impl DoubleEndedIterator<Item = &RunView> {
         let runs = self.tasks.iter().filter_map(|task| self.runs.get(&task.id));
-        runs.filter(|run| !run.errand)
+        runs.filter(|run| !run.is_subagent_run)
     }
 
     /// The live run, the newest if there are several.
@@ -45,17 +45,17 @@ impl SessionView {
     /// Whether agents are working, so that modes must not change.
     pub fn is_busy(&self) -> bool {
         let chatting = !matches!(self.state, ChatState::Idle);
-        chatting || self.live_run().is_some() || self.tasks.iter().any(TaskView::is_program_at_work)
+        chatting || self.live_run().is_some() || self.tasks.iter().any(TaskView::is_running_program)
     }
 
     /// Total usage of the conversation, runs and programs.
     pub fn usage(&self) -> Usage {
-        let mut sum = self.talk;
+        let mut sum = self.chat_usage;
         for run in self.own_runs() {
             sum += run.usage();
         }
         for task in &self.tasks {
-            sum += task.part.usage;
+            sum += task.work.usage;
         }
         sum
     }
@@ -63,7 +63,8 @@ impl SessionView {
     /// Number of programs and agents that wait for the user.
     pub fn waiting(&self) -> usize {
         let tasks = self.tasks.iter().filter(|task| task.status == TaskStatus::WaitingForUser);
-        let agents = self.runs.values().flat_map(|run| &run.agents).filter(|agent| agent.waits.is_some());
+        let agents =
+            self.runs.values().flat_map(|run| &run.agents).filter(|agent| agent.waiting_for.is_some());
         tasks.filter(|task| matches!(task.kind, TaskKind::Program { .. })).count() + agents.count()
     }
 
@@ -74,7 +75,7 @@ impl SessionView {
 
     /// Number of queued messages.
     pub fn queued(&self) -> usize {
-        let waits = |entry: &&Entry| matches!(entry.body, Body::User { queued: true, .. });
+        let waits = |entry: &&ConversationEntry| matches!(entry.body, EntryBody::User { queued: true, .. });
         self.entries.iter().filter(waits).count()
     }
 
@@ -86,7 +87,7 @@ impl SessionView {
     }
 
     pub fn is_offline(&self) -> bool {
-        self.interlocutor.iter().chain(&self.team).any(|member| member.offline)
+        self.chat_agent.iter().chain(&self.team).any(|member| member.offline)
             || self.runs.values().flat_map(|run| &run.agents).any(|agent| agent.member.offline)
     }
 }

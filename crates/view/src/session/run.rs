@@ -1,6 +1,6 @@
 //! The state of a run: its members, its progress and its result.
 
-use super::member::{MemberView, What};
+use super::member::{MemberView, TimelineEvent};
 use crate::labels;
 use althing_protocol::{
     AgentId, AnswerLabel, Fact, FinalAnswerStrategy, Item, Millis, Modes, Phase, PlanRef, RunEnd, RunResult,
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// The outcome of the vote.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Vote {
+pub struct VoteResult {
     pub winner: AgentId,
     pub votes: BTreeMap<AgentId, u32>,
     /// How a tie was broken.
@@ -33,7 +33,7 @@ pub struct RunView {
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
     /// The outcome of the vote, once decided.
-    pub vote: Option<Vote>,
+    pub vote: Option<VoteResult>,
     /// The presenter, if the user overrode the vote.
     pub chosen: Option<AgentId>,
     pub end: Option<RunEnd>,
@@ -41,7 +41,7 @@ pub struct RunView {
     /// The plan that the run executes.
     pub plan: Option<PlanRef>,
     /// Whether an agent of another run started it as a subagent run.
-    pub errand: bool,
+    pub is_subagent_run: bool,
     /// The answers in the order they were stored; a revision is a prefix of this list.
     stored: Vec<AnswerLabel>,
 }
@@ -63,7 +63,7 @@ impl RunView {
             end: None,
             result: None,
             plan: spec.plan.as_ref().map(|run| run.plan.clone()),
-            errand: spec.subagent_of.is_some(),
+            is_subagent_run: spec.subagent_of.is_some(),
             stored: Vec::new(),
         }
     }
@@ -102,14 +102,14 @@ impl RunView {
     }
 
     /// The status label of its card.
-    pub fn standing(&self) -> &'static str {
+    pub fn status_label(&self) -> &'static str {
         match &self.result {
             Some(result) => labels::run_status(result.status),
             None => labels::unfinished_run_status(self.status),
         }
     }
 
-    pub fn phase_word(&self) -> &'static str {
+    pub fn phase_label(&self) -> &'static str {
         labels::phase(self.phase)
     }
 
@@ -148,7 +148,7 @@ impl RunView {
                 }
             }
             Fact::Decided(Verdict::Winner { winner, votes, tie_break, strategy, .. }) => {
-                self.vote = Some(Vote {
+                self.vote = Some(VoteResult {
                     winner: winner.clone(),
                     votes: votes.clone(),
                     tie_break: tie_break.clone(),
@@ -172,7 +172,7 @@ impl RunView {
     }
 
     /// Folds one event of a member's work.
-    pub fn apply_work(&mut self, seat: usize, at: Timestamp, fact: &Fact) {
+    pub fn apply_work(&mut self, member_index: usize, at: Timestamp, fact: &Fact) {
         if let Fact::ItemAdded { item: Item::Answer(answer), .. } = fact {
             self.stored.push(answer.label);
             // A new answer voids all earlier votes.
@@ -182,25 +182,25 @@ impl RunView {
         }
         let update = match fact {
             Fact::ItemAdded { item: Item::Update { revision }, .. } => {
-                Some(self.newest(revision.0 as usize, seat))
+                Some(self.newest(revision.0 as usize, member_index))
             }
             _ => None,
         };
-        let Some(agent) = self.agents.get_mut(seat) else { return };
+        let Some(agent) = self.agents.get_mut(member_index) else { return };
         if let Some(labels) = update {
             "judging newer answers".clone_into(&mut agent.activity);
-            agent.timeline.push(super::member::Moment { at, what: What::Update(labels) });
+            agent.timeline.push(super::member::TimelineEntry { at, event: TimelineEvent::Update(labels) });
         }
         agent.apply(at, fact);
     }
 
     /// The newest answer of every other member within the first `revision` answers.
-    fn newest(&self, revision: usize, seat: usize) -> Vec<AnswerLabel> {
+    fn newest(&self, revision: usize, member_index: usize) -> Vec<AnswerLabel> {
         let mut newest = BTreeMap::new();
         for label in self.stored.iter().take(revision) {
             newest.insert(label.agent, *label);
         }
-        newest.remove(&(seat as u32 + 1));
+        newest.remove(&(member_index as u32 + 1));
         newest.into_values().collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of the tasks panel: workflows, programs and runs.
 
-use super::member::{MemberView, Moment};
+use super::member::{MemberView, TimelineEntry};
 use crate::labels;
 use althing_protocol::{
     AttemptOutcome, ExecutionMode, Fact, Member, ProgramSpec, StageBody, StageSpec, StageTask, TaskId,
@@ -38,7 +38,7 @@ pub struct TaskView {
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
     /// What a program said and did.
-    pub part: MemberView,
+    pub work: MemberView,
     /// Its newest output, sanitized. The beginning is dropped once the limit is exceeded.
     pub output: String,
 }
@@ -68,12 +68,12 @@ impl TaskView {
             why: None,
             started: at,
             ended: None,
-            part: MemberView::new(member),
+            work: MemberView::new(member),
             output: String::new(),
         }
     }
 
-    pub fn program(spec: &ProgramSpec) -> TaskKind {
+    pub fn program_kind(spec: &ProgramSpec) -> TaskKind {
         TaskKind::Program {
             adapter: spec.adapter.clone(),
             interactive: spec.mode == ExecutionMode::Interactive,
@@ -81,10 +81,10 @@ impl TaskView {
     }
 
     /// One row per task of a workflow, before any of them starts.
-    pub fn planned(workflow: &TaskId, spec: &WorkflowSpec, at: Timestamp) -> Vec<Self> {
+    pub fn from_workflow(workflow: &TaskId, spec: &WorkflowSpec, at: Timestamp) -> Vec<Self> {
         let task = |stage: &StageSpec, task: &StageTask| {
             let kind = match &task.body {
-                StageBody::Program(program) => Self::program(program),
+                StageBody::Program(program) => Self::program_kind(program),
                 StageBody::Run(_) => TaskKind::Run,
             };
             let id = workflow.stage_task(&task.id);
@@ -105,16 +105,16 @@ impl TaskView {
     }
 
     /// Whether it is a running program.
-    pub fn is_program_at_work(&self) -> bool {
+    pub fn is_running_program(&self) -> bool {
         self.status == TaskStatus::Running && matches!(self.kind, TaskKind::Program { .. })
     }
 
-    pub fn standing(&self) -> &'static str {
+    pub fn status_label(&self) -> &'static str {
         labels::task_status(self.status)
     }
 
-    pub fn timeline(&self) -> &[Moment] {
-        &self.part.timeline
+    pub fn timeline(&self) -> &[TimelineEntry] {
+        &self.work.timeline
     }
 
     /// Folds one event of the task.
@@ -138,19 +138,19 @@ impl TaskView {
                     self.why = Some(format!("{error}{hint}"));
                 }
                 if self.output.trim().is_empty() {
-                    self.print(output);
+                    self.append_output(output);
                 }
             }
             _ => {}
         }
         if matches!(self.kind, TaskKind::Program { .. }) {
-            self.part.apply(at, fact);
+            self.work.apply(at, fact);
             match fact {
                 Fact::StatusChanged { status: TaskStatus::Failed, why: Some(why) } => {
-                    self.part.activity = format!("failed: {why}");
+                    self.work.activity = format!("failed: {why}");
                 }
                 Fact::StatusChanged { status: TaskStatus::Cancelled, .. } => {
-                    self.part.activity = labels::task_status(TaskStatus::Cancelled).into();
+                    self.work.activity = labels::task_status(TaskStatus::Cancelled).into();
                 }
                 _ => {}
             }
@@ -158,7 +158,7 @@ impl TaskView {
     }
 
     /// Appends sanitized output and drops the beginning beyond the limit.
-    pub fn print(&mut self, clean: &str) {
+    pub fn append_output(&mut self, clean: &str) {
         self.output.push_str(clean);
         if self.output.len() > MOST_OUTPUT {
             let least = self.output.len() - MOST_OUTPUT / 2;

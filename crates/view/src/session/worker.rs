@@ -24,12 +24,12 @@ impl<'a> Worker<'a> {
     }
 
     fn program(task: &'a TaskView) -> Self {
-        Self { name: task.name.clone(), program: true, view: &task.part }
+        Self { name: task.name.clone(), program: true, view: &task.work }
     }
 
     /// The current activity in a few words.
     pub fn activity(&self) -> String {
-        match &self.view.waits {
+        match &self.view.waiting_for {
             Some(why) => format!("waits for you: {why}"),
             None => self.view.activity(),
         }
@@ -39,9 +39,9 @@ impl<'a> Worker<'a> {
 impl SessionView {
     /// The agent or program that a task belongs to.
     pub fn worker(&self, task: &TaskId) -> Option<Worker<'_>> {
-        if let Some((run, seat)) = self.works.get(task) {
+        if let Some((run, member_index)) = self.work_tasks.get(task) {
             let run = self.runs.get(run)?;
-            return run.agents.get(*seat).map(|agent| Worker::agent(run, agent));
+            return run.agents.get(*member_index).map(|agent| Worker::agent(run, agent));
         }
         self.task(task).filter(|task| matches!(task.kind, TaskKind::Program { .. })).map(Worker::program)
     }

@@ -35,13 +35,13 @@ pub struct ToolInfo {
 }
 
 /// The tools of one server, replaced after each listing.
-pub(crate) struct Shelf {
+pub(crate) struct ServerToolSet {
     tools: RwLock<Arc<Vec<ServerTool>>>,
     /// Change counter shared by all tool sets of an agent, so that the catalog knows when it is stale.
     changes: Arc<AtomicU64>,
 }
 
-impl Shelf {
+impl ServerToolSet {
     pub(crate) fn new(changes: Arc<AtomicU64>) -> Arc<Self> {
         Arc::new(Self { tools: RwLock::default(), changes })
     }
@@ -57,30 +57,30 @@ impl Shelf {
 }
 
 /// Limit on skipped tools that are reported individually.
-const TOLD: usize = 32;
+const MAX_REPORTED: usize = 32;
 
 /// Selects the tools to offer while the pages of a list arrive, and records why others are skipped. Its memory is
 /// bounded, however long the list is.
-pub(crate) struct Chooser<'a> {
+pub(crate) struct ToolFilter<'a> {
     spec: &'a ServerSpec,
     chosen: Vec<ServerTool>,
     seen: HashSet<String>,
     /// Config entries that have not matched a tool yet.
-    unmet: Vec<&'a String>,
+    unmatched: Vec<&'a String>,
     notices: Vec<NoticeKind>,
     full: bool,
 }
 
-impl<'a> Chooser<'a> {
+impl<'a> ToolFilter<'a> {
     pub(crate) fn new(spec: &'a ServerSpec) -> Self {
-        let unmet = spec.allowed_tools.iter().flatten().chain(&spec.exclude_tools).collect();
-        Self { spec, chosen: Vec::new(), seen: HashSet::new(), unmet, notices: Vec::new(), full: false }
+        let unmatched = spec.allowed_tools.iter().flatten().chain(&spec.exclude_tools).collect();
+        Self { spec, chosen: Vec::new(), seen: HashSet::new(), unmatched, notices: Vec::new(), full: false }
     }
 
     /// Processes one page.
-    pub(crate) fn page(&mut self, tools: Vec<Tool>) {
+    pub(crate) fn add_page(&mut self, tools: Vec<Tool>) {
         for tool in tools {
-            self.unmet.retain(|entry| !self.spec.names(entry, &tool.name));
+            self.unmatched.retain(|entry| !self.spec.names(entry, &tool.name));
             if !self.full && self.spec.wants(&tool.name) {
                 self.take(&tool);
             }
@@ -93,18 +93,18 @@ impl<'a> Chooser<'a> {
             self.full = true;
             self.notices.push(NoticeKind::TooManyTools { kept: limits::TOOLS });
         } else if !self.seen.insert(name.clone()) {
-            self.leave_out(quote(&name), "it is listed more than once".to_owned());
+            self.skip(quote(&name), "it is listed more than once".to_owned());
         } else {
             match check(tool) {
                 Ok(tool) => self.chosen.push(tool),
-                Err(reason) => self.leave_out(quote(&name), reason),
+                Err(reason) => self.skip(quote(&name), reason),
             }
         }
     }
 
     /// Records that a tool cannot be offered.
-    pub(crate) fn leave_out(&mut self, tool: String, reason: String) {
-        if self.notices.len() < TOLD {
+    pub(crate) fn skip(&mut self, tool: String, reason: String) {
+        if self.notices.len() < MAX_REPORTED {
             self.notices.push(NoticeKind::ToolLeftOut { tool, reason });
         }
     }
@@ -118,7 +118,7 @@ impl<'a> Chooser<'a> {
     pub(crate) fn finish(mut self) -> (Vec<ServerTool>, Vec<NoticeKind>) {
         // An unmatched entry is most likely a typo. Not reported if the list was not read to its end.
         if !self.full {
-            let unknown = self.unmet.iter().map(|entry| NoticeKind::UnknownTool { tool: quote(entry) });
+            let unknown = self.unmatched.iter().map(|entry| NoticeKind::UnknownTool { tool: quote(entry) });
             self.notices.extend(unknown);
         }
         if self.chosen.is_empty() {
@@ -151,13 +151,13 @@ fn describe(text: &str) -> String {
 
 /// Checks a schema for what providers require: an object type, valid `properties` and `required`, a limited size.
 fn schema(mut schema: Map<String, Value>) -> Result<Value, String> {
-    let told = |reason: &str| Err(format!("its input schema is invalid: {reason}"));
+    let invalid = |reason: &str| Err(format!("its input schema is invalid: {reason}"));
     match schema.get("type") {
         None => {
             schema.insert("type".to_owned(), json!("object"));
         }
         Some(Value::String(kind)) if kind == "object" => {}
-        Some(_) => return told("its `type` is not `object`"),
+        Some(_) => return invalid("its `type` is not `object`"),
     }
     match schema.get("properties") {
         None => {
@@ -165,20 +165,20 @@ fn schema(mut schema: Map<String, Value>) -> Result<Value, String> {
         }
         Some(Value::Object(properties)) => {
             if !properties.values().all(|property| property.is_object() || property.is_boolean()) {
-                return told("a property is not a schema");
+                return invalid("a property is not a schema");
             }
         }
-        Some(_) => return told("its `properties` are not an object"),
+        Some(_) => return invalid("its `properties` are not an object"),
     }
     match schema.get("required") {
         None => {}
         Some(Value::Array(names)) if names.iter().all(Value::is_string) => {}
-        Some(_) => return told("its `required` is not a list of names"),
+        Some(_) => return invalid("its `required` is not a list of names"),
     }
     let schema = Value::Object(schema);
     let size = schema.to_string().len();
     if size > limits::SCHEMA {
-        return told(&format!("it is {size} bytes long, more than {}", limits::SCHEMA));
+        return invalid(&format!("it is {size} bytes long, more than {}", limits::SCHEMA));
     }
     Ok(schema)
 }
@@ -188,9 +188,9 @@ mod tests {
     use super::*;
 
     fn choose(spec: &ServerSpec, tools: Vec<Tool>) -> (Vec<ServerTool>, Vec<NoticeKind>) {
-        let mut chooser = Chooser::new(spec);
-        chooser.page(tools);
-        chooser.finish()
+        let mut filter = ToolFilter::new(spec);
+        filter.add_page(tools);
+        filter.finish()
     }
 
     fn tool(value: Value) -> Tool {

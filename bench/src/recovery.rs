@@ -21,7 +21,7 @@ pub fn all(programs: &Programs, rounds: usize) {
 }
 
 /// A run of three agents, one of which never gets its first reply.
-fn held(programs: &Programs) -> (Althing, FakeModel, RunningProcess) {
+fn blocked_run(programs: &Programs) -> (Althing, FakeModel, RunningProcess) {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-3").nth(0, Action::gated(Action::Usual, &gate));
     let server = FakeModel::start_on_thread(script);
@@ -38,10 +38,10 @@ fn held(programs: &Programs) -> (Althing, FakeModel, RunningProcess) {
 fn runs(programs: &Programs, rounds: usize) {
     let (mut stopped, mut asked, mut whole) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds {
-        let (_, _server, running) = held(programs);
+        let (_, _server, running) = blocked_run(programs);
         running.signal(Signal::TERM);
         stopped.push(timed(|| running.wait(LIMIT).expect_code(4)).0);
-        let (althing, server, running) = held(programs);
+        let (althing, server, running) = blocked_run(programs);
         running.signal(Signal::KILL);
         running.wait(LIMIT);
         let (before, began) = (server.request_count(), Instant::now());

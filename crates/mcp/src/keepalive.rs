@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
 /// Runs some work, sending progress notifications meanwhile if the client asked for them.
-pub(crate) async fn during<T>(
+pub(crate) async fn while_waiting<T>(
     context: &RequestContext<RoleServer>,
     every: Duration,
     work: impl Future<Output = T>,
@@ -18,11 +18,11 @@ pub(crate) async fn during<T>(
     tokio::select! {
         biased;
         done = work => done,
-        never = beat(context, token, every) => match never {},
+        never = send_progress(context, token, every) => match never {},
     }
 }
 
-async fn beat(
+async fn send_progress(
     context: &RequestContext<RoleServer>,
     token: ProgressToken,
     every: Duration,

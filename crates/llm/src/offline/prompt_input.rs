@@ -6,7 +6,7 @@ use althing_protocol::{Message, ModelRequest};
 
 /// An answer in the prompt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shown<'a> {
+pub(super) struct ShownAnswer<'a> {
     /// The number in `agentN`.
     pub(super) agent: u32,
     /// The version of the answer: the `k` in `agentN.k`.
@@ -16,44 +16,45 @@ pub(super) struct Shown<'a> {
 
 /// What a request contains.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Scene<'a> {
+pub(super) struct PromptInput<'a> {
     /// The task, or the last user message if the prompt has no markers.
     pub(super) task: &'a str,
     /// The newest answer of each agent, ordered by agent.
-    pub(super) answers: Vec<Shown<'a>>,
+    pub(super) answers: Vec<ShownAnswer<'a>>,
     /// The agent's own answer.
-    pub(super) own: Option<Shown<'a>>,
+    pub(super) own: Option<ShownAnswer<'a>>,
     /// Results of the tools called since the last user message.
     pub(super) results: Vec<&'a str>,
     /// A conversation to summarize.
-    pub(super) talk: Option<&'a str>,
+    pub(super) conversation: Option<&'a str>,
     /// Number of failed tool calls since the last user message.
     pub(super) errors: usize,
 }
 
-impl<'a> Scene<'a> {
+impl<'a> PromptInput<'a> {
     pub(super) fn read(request: &'a ModelRequest) -> Self {
-        let mut scene = Self::default();
+        let mut prompt_input = Self::default();
         for message in &request.messages {
             match message {
                 Message::User(text) => {
                     if let Some(task) = between(text, "<ORIGINAL MESSAGE>", "<END OF ORIGINAL MESSAGE>") {
-                        scene.task = task;
-                        scene.own = None;
-                    } else if !text.trim_start().starts_with('<') && !scene.is_marked(request) {
-                        scene.task = text.trim();
-                        scene.results.clear();
-                        scene.errors = 0;
+                        prompt_input.task = task;
+                        prompt_input.own = None;
+                    } else if !text.trim_start().starts_with('<') && !prompt_input.is_marked(request) {
+                        prompt_input.task = text.trim();
+                        prompt_input.results.clear();
+                        prompt_input.errors = 0;
                     }
-                    scene.talk = between(text, "<CONVERSATION>\n", "<END OF CONVERSATION>").or(scene.talk);
-                    scene.take_answers(text);
+                    prompt_input.conversation = between(text, "<CONVERSATION>\n", "<END OF CONVERSATION>")
+                        .or(prompt_input.conversation);
+                    prompt_input.take_answers(text);
                 }
-                Message::Tool { is_error: true, .. } => scene.errors += 1,
-                Message::Tool { content, .. } => scene.results.push(content),
+                Message::Tool { is_error: true, .. } => prompt_input.errors += 1,
+                Message::Tool { content, .. } => prompt_input.results.push(content),
                 Message::Assistant { .. } => {}
             }
         }
-        scene
+        prompt_input
     }
 
     /// Whether any message marks its task; then no other text is the task.
@@ -86,7 +87,7 @@ impl<'a> Scene<'a> {
 }
 
 /// The `<agentN.k> … <end of agentN.k>` blocks of a text, in order.
-fn answers(text: &str) -> Vec<Shown<'_>> {
+fn answers(text: &str) -> Vec<ShownAnswer<'_>> {
     let mut found = Vec::new();
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("<agent") {
@@ -95,7 +96,7 @@ fn answers(text: &str) -> Vec<Shown<'_>> {
         let Some((agent, version)) = label.split_once('.') else { continue };
         let (Ok(agent), Ok(version)) = (agent.parse(), version.parse()) else { continue };
         let Some((text, after)) = body.split_once(&format!("<end of agent{label}>")) else { continue };
-        found.push(Shown { agent, version, text: text.trim() });
+        found.push(ShownAnswer { agent, version, text: text.trim() });
         rest = after;
     }
     found
@@ -121,20 +122,20 @@ mod tests {
             <agent2.1>\ntwo, which speaks of <agent9.x> and a > b\n<end of agent2.1>\n<END OF CURRENT ANSWERS>";
         let newer = "<NEWER ANSWERS from the agents>\n<agent3.2>\nthree again\n<end of agent3.2>\n<END OF NEWER ANSWERS>";
         let request = request(vec![Message::User(first.into()), Message::User(newer.into())]);
-        let own = Shown { agent: 2, version: 1, text: "two, which speaks of <agent9.x> and a > b" };
-        let expected = Scene {
+        let own = ShownAnswer { agent: 2, version: 1, text: "two, which speaks of <agent9.x> and a > b" };
+        let expected = PromptInput {
             task: "Do x",
             answers: vec![
-                Shown { agent: 1, version: 1, text: "one" },
+                ShownAnswer { agent: 1, version: 1, text: "one" },
                 own,
-                Shown { agent: 3, version: 2, text: "three again" },
+                ShownAnswer { agent: 3, version: 2, text: "three again" },
             ],
             own: Some(own),
             results: Vec::new(),
-            talk: None,
+            conversation: None,
             errors: 0,
         };
-        assert_eq!(Scene::read(&request), expected);
+        assert_eq!(PromptInput::read(&request), expected);
     }
 
     #[test]
@@ -146,14 +147,14 @@ mod tests {
             Message::User("build it".into()),
             tool,
         ]);
-        let scene = Scene::read(&request);
-        assert_eq!((scene.task, scene.results), ("build it", vec!["result"]));
+        let prompt_input = PromptInput::read(&request);
+        assert_eq!((prompt_input.task, prompt_input.results), ("build it", vec!["result"]));
     }
 
     #[test]
     fn a_reminder_is_not_taken_for_the_task() {
         let marked = "<ORIGINAL MESSAGE>\nDo x\n<END OF ORIGINAL MESSAGE>";
         let request = request(vec![Message::User(marked.into()), Message::User("Use a tool.".into())]);
-        assert_eq!(Scene::read(&request).task, "Do x");
+        assert_eq!(PromptInput::read(&request).task, "Do x");
     }
 }

@@ -3,13 +3,13 @@
 //! Based on the offered tools and the prompt, as a real model would. A pure function of the request.
 
 use super::compose::{self, Temperament};
-use super::scene::Scene;
+use super::prompt_input::PromptInput;
 use super::task::{self, Task};
 use althing_protocol::{Message, ModelRequest, ToolSpec};
 use serde_json::{Value, json};
 
 #[derive(Debug, PartialEq)]
-pub(super) enum Act {
+pub(super) enum Action {
     Say(String),
     /// Calls a tool, with some text before.
     Call {
@@ -26,36 +26,36 @@ const PLANNING: &str = "This is planning only.";
 const PLAN_TASK: &str = "update_plan_task";
 
 /// Decides the reply to a request.
-pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
-    let scene = Scene::read(request);
+pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
+    let prompt_input = PromptInput::read(request);
     let tool = |name: &str| request.tools.iter().find(|tool| tool.name == name);
-    let temperament = Temperament::of(model, scene.errors);
+    let temperament = Temperament::of(model, prompt_input.errors);
     if let Some(launch) = tool("launch_run") {
-        return converse(&scene, launch);
+        return converse(&prompt_input, launch);
     }
     if let Some(vote) = tool("vote") {
-        return judge(&scene, temperament, tool("new_answer"), vote);
+        return judge(&prompt_input, temperament, tool("new_answer"), vote);
     }
-    if let Some(talk) = scene.talk.filter(|_| request.tools.is_empty()) {
-        return Act::Say(compose::summary(talk));
+    if let Some(talk) = prompt_input.conversation.filter(|_| request.tools.is_empty()) {
+        return Action::Say(compose::summary(talk));
     }
-    let task = Task::read(scene.task);
+    let task = Task::read(prompt_input.task);
     if let (Some(read), Some(file)) = (tool("read_file"), task.file)
-        && scene.results.is_empty()
-        && scene.errors == 0
+        && prompt_input.results.is_empty()
+        && prompt_input.errors == 0
     {
         let arguments = json!({ first_parameter(read, "path"): file });
-        return Act::Call { remark: format!("Reading {file} first."), tool: read.name.clone(), arguments };
+        return Action::Call { remark: format!("Reading {file} first."), tool: read.name.clone(), arguments };
     }
     if let Some(update) = tool(PLAN_TASK)
         && let Some(id) = unfinished(update, request)
-        && scene.errors == 0
+        && prompt_input.errors == 0
     {
         let note = "only played: the offline model is not an AI";
         let arguments = json!({"id": id, "status": "completed", "note": note});
-        return Act::Call { remark: format!("On to {id}."), tool: update.name.clone(), arguments };
+        return Action::Call { remark: format!("On to {id}."), tool: update.name.clone(), arguments };
     }
-    let file = task.file.and_then(|_| scene.results.first().copied());
+    let file = task.file.and_then(|_| prompt_input.results.first().copied());
     let planning = request.system.contains(PLANNING);
     let answer = || {
         let plan = if planning { compose::plan(&task) } else { String::new() };
@@ -65,37 +65,42 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Act {
         let content = answer();
         return new_answer_call(new_answer, &content, "Here is my answer.");
     }
-    Act::Say(compose::presentation(&scene).unwrap_or_else(answer))
+    Action::Say(compose::presentation(&prompt_input).unwrap_or_else(answer))
 }
 
 /// Chats with the user and proposes a run for work. A rejected proposal is not repeated.
-fn converse(scene: &Scene<'_>, launch: &ToolSpec) -> Act {
-    if let Some(result) = scene.results.last() {
-        return Act::Say(compose::chat(scene.task, Some(result)));
+fn converse(prompt_input: &PromptInput<'_>, launch: &ToolSpec) -> Action {
+    if let Some(result) = prompt_input.results.last() {
+        return Action::Say(compose::chat(prompt_input.task, Some(result)));
     }
-    if task::is_work(scene.task) && scene.errors == 0 {
-        let arguments = json!({ first_parameter(launch, "task"): scene.task });
-        return Act::Call {
+    if task::is_work(prompt_input.task) && prompt_input.errors == 0 {
+        let arguments = json!({ first_parameter(launch, "task"): prompt_input.task });
+        return Action::Call {
             remark: "This is work for the agents; I propose a run.".to_owned(),
             tool: launch.name.clone(),
             arguments,
         };
     }
-    Act::Say(compose::chat(scene.task, None))
+    Action::Say(compose::chat(prompt_input.task, None))
 }
 
 /// Improves its first answer once if its temperament does so, else votes.
-fn judge(scene: &Scene<'_>, temperament: Temperament, new_answer: Option<&ToolSpec>, vote: &ToolSpec) -> Act {
-    if let (Some(own), Some(new_answer)) = (&scene.own, new_answer)
+fn judge(
+    prompt_input: &PromptInput<'_>,
+    temperament: Temperament,
+    new_answer: Option<&ToolSpec>,
+    vote: &ToolSpec,
+) -> Action {
+    if let (Some(own), Some(new_answer)) = (&prompt_input.own, new_answer)
         && own.version == 1
-        && scene.errors == 0
+        && prompt_input.errors == 0
         && temperament.refines()
     {
-        let content = compose::refined(own, scene);
+        let content = compose::refined(own, prompt_input);
         return new_answer_call(new_answer, &content, "My answer can be better; here it is again.");
     }
     let candidates = candidates(vote);
-    let favourite = compose::best(scene).map(|shown| format!("agent{}", shown.agent));
+    let favourite = compose::best(prompt_input).map(|shown| format!("agent{}", shown.agent));
     let target = favourite
         .filter(|favourite| candidates.is_empty() || candidates.contains(&favourite.as_str()))
         .or_else(|| candidates.first().map(|first| (*first).to_owned()))
@@ -105,16 +110,16 @@ fn judge(scene: &Scene<'_>, temperament: Temperament, new_answer: Option<&ToolSp
         Temperament::Sceptic => "It leaves the fewest questions open.",
         Temperament::Builder => "One can begin with it at once.",
     };
-    Act::Call {
-        remark: format!("I have read {} answers.", scene.answers.len()),
+    Action::Call {
+        remark: format!("I have read {} answers.", prompt_input.answers.len()),
         tool: vote.name.clone(),
         arguments: json!({"agent_id": target, "reason": reason}),
     }
 }
 
-fn new_answer_call(tool: &ToolSpec, content: &str, remark: &str) -> Act {
+fn new_answer_call(tool: &ToolSpec, content: &str, remark: &str) -> Action {
     let arguments = json!({ first_parameter(tool, "content"): content });
-    Act::Call { remark: remark.to_owned(), tool: tool.name.clone(), arguments }
+    Action::Call { remark: remark.to_owned(), tool: tool.name.clone(), arguments }
 }
 
 /// The agents that the vote tool accepts.

@@ -7,12 +7,12 @@
 
 /// The envelope of the last plain text frame.
 #[derive(Debug, Default)]
-pub(crate) struct Shortcut {
+pub(crate) struct FastPath {
     before: Vec<u8>,
     after: Vec<u8>,
 }
 
-impl Shortcut {
+impl FastPath {
     /// The text of a frame, if it is the known envelope around plain text.
     pub(crate) fn text<'a>(&self, frame: &'a [u8]) -> Option<&'a str> {
         let text = frame.strip_prefix(self.before.as_slice())?.strip_suffix(self.after.as_slice())?;
@@ -38,19 +38,19 @@ impl Shortcut {
 mod tests {
     use super::*;
 
-    fn learnt() -> Shortcut {
+    fn learnt() -> FastPath {
         let frame = br#"{"id":"x","delta":{"content":"one"},"end":null}"#;
-        let mut shortcut = Shortcut::default();
-        shortcut.learn(frame, std::str::from_utf8(&frame[30..33]).unwrap());
-        shortcut
+        let mut fast_path = FastPath::default();
+        fast_path.learn(frame, std::str::from_utf8(&frame[30..33]).unwrap());
+        fast_path
     }
 
     #[test]
     fn only_the_same_envelope_around_plain_text_is_taken() {
-        let shortcut = learnt();
-        assert_eq!(shortcut.text(br#"{"id":"x","delta":{"content":"two"},"end":null}"#), Some("two"));
+        let fast_path = learnt();
+        assert_eq!(fast_path.text(br#"{"id":"x","delta":{"content":"two"},"end":null}"#), Some("two"));
         assert_eq!(
-            shortcut.text("{\"id\":\"x\",\"delta\":{\"content\":\"zwölf 🦀\"},\"end\":null}".as_bytes()),
+            fast_path.text("{\"id\":\"x\",\"delta\":{\"content\":\"zwölf 🦀\"},\"end\":null}".as_bytes()),
             Some("zwölf 🦀")
         );
         for other in [
@@ -61,10 +61,10 @@ mod tests {
             "{\"id\":\"x\",\"delta\":{\"content\":\"a\nb\"},\"end\":null}",
             r#"{"id":"x","delta":{"content":"#,
         ] {
-            assert_eq!(shortcut.text(other.as_bytes()), None, "{other}");
+            assert_eq!(fast_path.text(other.as_bytes()), None, "{other}");
         }
         assert_eq!(
-            shortcut.text(b"{\"id\":\"x\",\"delta\":{\"content\":\"\xff\"},\"end\":null}"),
+            fast_path.text(b"{\"id\":\"x\",\"delta\":{\"content\":\"\xff\"},\"end\":null}"),
             None,
             "not UTF-8"
         );
@@ -72,9 +72,9 @@ mod tests {
 
     #[test]
     fn nothing_is_taken_before_anything_is_learnt_or_from_a_text_elsewhere() {
-        assert_eq!(Shortcut::default().text(b"plain"), None);
-        let mut shortcut = Shortcut::default();
-        shortcut.learn(br#"{"content":"one"}"#, "from elsewhere");
-        assert_eq!(shortcut.text(br#"{"content":"one"}"#), None);
+        assert_eq!(FastPath::default().text(b"plain"), None);
+        let mut fast_path = FastPath::default();
+        fast_path.learn(br#"{"content":"one"}"#, "from elsewhere");
+        assert_eq!(fast_path.text(br#"{"content":"one"}"#), None);
     }
 }

@@ -40,9 +40,11 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
 fn hint(app: &App) -> String {
     if app.browsing {
         return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
-            Some(althing_view::Body::User { queued: true, .. }) => "del remove · ↑↓ move · esc back".into(),
-            Some(althing_view::Body::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
-            Some(althing_view::Body::Final(_)) => "enter open · d diff · u undo · esc back".into(),
+            Some(althing_view::EntryBody::User { queued: true, .. }) => {
+                "del remove · ↑↓ move · esc back".into()
+            }
+            Some(althing_view::EntryBody::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
+            Some(althing_view::EntryBody::Final(_)) => "enter open · d diff · u undo · esc back".into(),
             _ => "enter open · c copy · p pin · esc back".into(),
         };
     }
@@ -59,9 +61,9 @@ fn hint(app: &App) -> String {
 }
 
 fn entries(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
-    let talk = entry::Talk { model: &app.model, now: app.now };
-    let space = super::space(&["talk"]);
-    let placed = list::draw(canvas, area, space, &talk, &mut app.scroll, &mut app.layouts);
+    let conversation = entry::ConversationList { model: &app.model, now: app.now };
+    let list_id = super::list_id(&["talk"]);
+    let placed = list::draw(canvas, area, list_id, &conversation, &mut app.scroll, &mut app.layouts);
     let count = app.model.entries.len();
     for (y, item) in placed.into_iter().filter(|(_, item)| *item < count) {
         app.targets.push((Rect { y, height: 1, ..area }, Target::Item(item)));

@@ -3,19 +3,19 @@
 //! No network and no clock, so that any bytes, split anywhere, can be tested. Data after the end of a reply never
 //! changes it.
 
-use crate::draft::Ended;
+use crate::draft::StreamEnd;
 use crate::error::Failure;
 use crate::sse::{SseItem, SseReader};
-use crate::wire::{Finished, Reader};
+use crate::wire::{FinishedReply, StreamReader};
 use althing_protocol::DeltaSink;
 
 /// One stream being read.
-pub(crate) struct Intake<R> {
+pub(crate) struct ReplyStream<R> {
     events: SseReader,
     reply: R,
 }
 
-impl<R: Reader> Intake<R> {
+impl<R: StreamReader> ReplyStream<R> {
     pub(crate) fn new(reply: R) -> Self {
         Self { events: SseReader::default(), reply }
     }
@@ -50,10 +50,10 @@ impl<R: Reader> Intake<R> {
     /// Finishes the reply once the body has ended.
     pub(crate) fn end(
         self,
-        ended: Ended,
+        ended: StreamEnd,
         on_delta: &mut DeltaSink<'_>,
         input_estimate: u64,
-    ) -> Result<Finished, Failure> {
+    ) -> Result<FinishedReply, Failure> {
         let Self { events, mut reply } = self;
         if !reply.is_done()
             && let Some(rest) = events.finish()

@@ -1,12 +1,12 @@
 //! Writing and sending messages, and browsing the conversation.
 
 use super::answer::wants_newline;
-use super::{App, Completion, Deed, Effect, Modal, ModeWord, Reader, Screen};
+use super::{App, Completion, Effect, GuardedAction, Modal, ModeToggle, Screen, TextReader};
 use crate::app::command;
+use crate::host::TuiExit;
 use crate::line;
-use crate::outside::TuiExit;
 use althing_protocol::{AgentMode, Op, Seq};
-use althing_view::Body;
+use althing_view::EntryBody;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 /// Limit on offered completions.
@@ -40,7 +40,7 @@ impl App {
         self.recalled = None;
         if self.history.last() != Some(&text) {
             self.history.push(text.clone());
-            self.outside.remember(&text);
+            self.host.remember(&text);
         }
         if let Some(line) = text.strip_prefix('/')
             && !line.starts_with('/')
@@ -48,16 +48,16 @@ impl App {
         {
             return self.command(line);
         }
-        self.say(text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text));
+        self.send_message(text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text));
     }
 
     /// Sends a message.
-    pub(crate) fn say(&mut self, text: &str) {
+    pub(crate) fn send_message(&mut self, text: &str) {
         self.welcome = None;
         self.touched = true;
         self.scroll.go_end();
         let modes = self.modes.choice();
-        let (text, grants) = self.outside.mentions(text.trim());
+        let (text, grants) = self.host.mentions(text.trim());
         self.submit(Op::SendMessage { text, modes, grants });
     }
 
@@ -66,10 +66,10 @@ impl App {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         match key.code {
-            KeyCode::BackTab => return self.toggle_mode(ModeWord::Plan),
+            KeyCode::BackTab => return self.toggle_mode(ModeToggle::Plan),
             KeyCode::Tab => return self.complete_or_browse(),
-            KeyCode::Char('a') if alt => return self.toggle_mode(ModeWord::Agents),
-            KeyCode::Char('r') if alt => return self.toggle_mode(ModeWord::Refine),
+            KeyCode::Char('a') if alt => return self.toggle_mode(ModeToggle::Agents),
+            KeyCode::Char('r') if alt => return self.toggle_mode(ModeToggle::Refine),
             KeyCode::Char(digit @ '1'..='9') if alt => {
                 return self.choose_agent(digit as usize - '1' as usize);
             }
@@ -90,7 +90,9 @@ impl App {
                 }
                 return;
             }
-            KeyCode::Up | KeyCode::Down if self.completion.is_some() => return self.choose_offer(key.code),
+            KeyCode::Up | KeyCode::Down if self.completion.is_some() => {
+                return self.move_completion(key.code);
+            }
             KeyCode::Up => {
                 if !self.input.vertical(-1, self.input_width()) {
                     self.recall(-1);
@@ -106,15 +108,15 @@ impl App {
             KeyCode::Enter if wants_newline(key) => self.input.insert("\n"),
             _ => {
                 let width = self.input_width();
-                super::keys::edit(&mut self.input, key, width);
+                super::keys::apply_editor_key(&mut self.input, key, width);
             }
         }
-        self.offer();
+        self.update_completion();
     }
 
     /// The width of the input's text.
     pub(crate) fn input_width(&self) -> usize {
-        let width = if self.is_split() { crate::view::beside(self.size.width) } else { self.size.width };
+        let width = if self.is_split() { crate::view::split_width(self.size.width) } else { self.size.width };
         usize::from(width.saturating_sub(4)).max(2)
     }
 
@@ -133,10 +135,10 @@ impl App {
             Some(Modal::Plan { changes, field: super::Field::Changes, .. }) => changes.insert(text),
             // Text pasted while a box is open goes to the input.
             _ => {
-                self.keep_held();
+                self.type_pending_letter();
                 self.browsing = false;
                 self.input.insert(text);
-                self.typed = self.now;
+                self.last_typed = self.now;
                 self.completion = None;
             }
         }
@@ -163,12 +165,12 @@ impl App {
     }
 
     /// Offers completions for the word before the cursor.
-    pub(crate) fn offer(&mut self) {
+    pub(crate) fn update_completion(&mut self) {
         let before = self.input.before();
         let from = before.rfind(char::is_whitespace).map_or(0, |at| at + 1);
         let word = before.get(from..).unwrap_or_default();
         let offers: Vec<(String, String)> = if let Some(prefix) = word.strip_prefix('@') {
-            let paths = self.outside.paths(prefix);
+            let paths = self.host.paths(prefix);
             paths.into_iter().take(MOST_OFFERS).map(|path| (format!("@{path}"), String::new())).collect()
         } else if from == 0 && word.starts_with('/') && !word.is_empty() {
             command::matching(word)
@@ -179,7 +181,7 @@ impl App {
         self.completion = (!offers.is_empty() && !exact).then_some(Completion { from, offers, chosen: 0 });
     }
 
-    fn choose_offer(&mut self, code: KeyCode) {
+    fn move_completion(&mut self, code: KeyCode) {
         if let Some(completion) = &mut self.completion {
             let count = completion.offers.len().max(1);
             let step = if code == KeyCode::Up { count - 1 } else { 1 };
@@ -193,7 +195,7 @@ impl App {
                 self.input.complete(completion.from, offer);
                 // Completion continues in a directory, a path may be followed by `:w`, and a command is complete.
                 if offer.ends_with('/') {
-                    self.offer();
+                    self.update_completion();
                 } else if !offer.starts_with('@') {
                     self.input.insert(" ");
                 }
@@ -207,20 +209,20 @@ impl App {
     }
 
     /// Toggles a mode, unless agents are working.
-    pub(crate) fn toggle_mode(&mut self, word: ModeWord) {
+    pub(crate) fn toggle_mode(&mut self, word: ModeToggle) {
         if self.model.is_busy() {
             self.toast = Some("modes locked while agents work".into());
             return;
         }
         self.touched = true;
         match word {
-            ModeWord::Plan => self.modes.toggle_plan(),
-            ModeWord::Agents => {
+            ModeToggle::Plan => self.modes.toggle_plan(),
+            ModeToggle::Agents => {
                 let team = self.team_ids();
                 self.modes.toggle_agent_mode(&team);
             }
-            ModeWord::Refine => self.modes.toggle_refinement(),
-            ModeWord::Interactive => {
+            ModeToggle::Refine => self.modes.toggle_refinement(),
+            ModeToggle::Interactive => {
                 let word = if self.modes.interactive_mode { "on" } else { "off" };
                 self.toast =
                     Some(format!("interactive mode is {word}: set interactive_mode.enabled in the config"));
@@ -229,13 +231,13 @@ impl App {
     }
 
     /// Selects the agent for single-agent mode.
-    pub(crate) fn choose_agent(&mut self, seat: usize) {
+    pub(crate) fn choose_agent(&mut self, member_index: usize) {
         if self.model.is_busy() {
             self.toast = Some("modes locked while agents work".into());
             return;
         }
         self.touched = true;
-        if let Some(member) = self.model.team.get(seat) {
+        if let Some(member) = self.model.team.get(member_index) {
             let id = member.id.clone();
             if self.modes.agent_mode == AgentMode::Multi {
                 self.modes.selected_agent = Some(id.clone());
@@ -261,7 +263,7 @@ impl App {
 
     fn unqueue_newest(&mut self) {
         let newest = self.model.entries.iter().rev().find_map(|entry| match entry.body {
-            Body::User { queued: true, .. } => Some(entry.seq),
+            EntryBody::User { queued: true, .. } => Some(entry.seq),
             _ => None,
         });
         if let Some(message) = newest {
@@ -307,19 +309,19 @@ impl App {
             KeyCode::Char('x') => self.cancel_entry(at),
             KeyCode::Char('a') => self.open_question(),
             KeyCode::Char('d' | 'u') => {
-                if let Some(Body::Final(run) | Body::Run(run)) =
+                if let Some(EntryBody::Final(run) | EntryBody::Run(run)) =
                     self.model.entries.get(at).map(|entry| &entry.body)
                 {
                     let run = run.clone();
                     match key.code {
                         KeyCode::Char('d') => self.run_diff(&run),
-                        _ => self.ask_first(Deed::Undo(run)),
+                        _ => self.confirm(GuardedAction::Undo(run)),
                     }
                 }
             }
             KeyCode::Delete => {
                 let queued = self.model.entries.get(at).and_then(|entry| match entry.body {
-                    Body::User { queued: true, .. } => Some(entry.seq),
+                    EntryBody::User { queued: true, .. } => Some(entry.seq),
                     _ => None,
                 });
                 if let Some(message) = queued {
@@ -327,7 +329,7 @@ impl App {
                 }
             }
             KeyCode::Esc | KeyCode::Tab => self.stop_browsing(),
-            KeyCode::BackTab => self.toggle_mode(ModeWord::Plan),
+            KeyCode::BackTab => self.toggle_mode(ModeToggle::Plan),
             // Any other letter starts a message.
             KeyCode::Char(_) => {
                 self.stop_browsing();
@@ -347,49 +349,51 @@ impl App {
     pub(crate) fn open_entry(&mut self, at: usize) {
         let Some(entry) = self.model.entries.get(at) else { return };
         match &entry.body {
-            Body::Run(id) | Body::Final(id) => {
+            EntryBody::Run(id) | EntryBody::Final(id) => {
                 let id = id.clone();
                 self.open_run(&id);
             }
-            Body::Program(id) => {
+            EntryBody::Program(id) => {
                 let id = id.clone();
                 self.open_task(&id);
             }
-            Body::Tool { name, arguments, result, .. } => {
+            EntryBody::Tool { name, arguments, result, .. } => {
                 let result = result.as_ref().map_or("still running", |(text, _)| text);
-                let reader = Reader::plain(name, &format!("{arguments}\n\n{result}"));
-                self.read(reader);
+                let reader = TextReader::plain(name, &format!("{arguments}\n\n{result}"));
+                self.open_reader(reader);
             }
-            Body::Agent { text } => {
-                let reader = Reader::markdown("Althing", text);
-                self.read(reader);
+            EntryBody::Agent { text } => {
+                let reader = TextReader::markdown("Althing", text);
+                self.open_reader(reader);
             }
-            Body::User { text, .. } => {
-                let reader = Reader::plain("You", text);
-                self.read(reader);
+            EntryBody::User { text, .. } => {
+                let reader = TextReader::plain("You", text);
+                self.open_reader(reader);
             }
-            Body::Notice { text, .. } => {
-                let reader = Reader::plain("Notice", text);
-                self.read(reader);
+            EntryBody::Notice { text, .. } => {
+                let reader = TextReader::plain("Notice", text);
+                self.open_reader(reader);
             }
-            Body::Compacted { summary, .. } => {
-                let reader = Reader::markdown("Summary of the older conversation", summary);
-                self.read(reader);
+            EntryBody::Compacted { summary, .. } => {
+                let reader = TextReader::markdown("Summary of the older conversation", summary);
+                self.open_reader(reader);
             }
         }
     }
 
     pub(crate) fn entry_text(&self, at: usize) -> Option<String> {
         let text = match &self.model.entries.get(at)?.body {
-            Body::User { text, .. } | Body::Agent { text } | Body::Notice { text, .. } => text.clone(),
-            Body::Tool { result, .. } => result.as_ref()?.0.clone(),
-            Body::Run(id) | Body::Final(id) => {
+            EntryBody::User { text, .. } | EntryBody::Agent { text } | EntryBody::Notice { text, .. } => {
+                text.clone()
+            }
+            EntryBody::Tool { result, .. } => result.as_ref()?.0.clone(),
+            EntryBody::Run(id) | EntryBody::Final(id) => {
                 let run = self.model.runs.get(id)?;
                 let answer = run.result.as_ref().and_then(|result| result.final_answer.clone());
                 answer.unwrap_or_else(|| run.task.clone())
             }
-            Body::Program(id) => self.model.task(id)?.output.clone(),
-            Body::Compacted { summary, .. } => summary.clone(),
+            EntryBody::Program(id) => self.model.task(id)?.output.clone(),
+            EntryBody::Compacted { summary, .. } => summary.clone(),
         };
         Some(text)
     }
@@ -397,15 +401,15 @@ impl App {
     /// Cancels the run or program of an entry.
     pub(crate) fn cancel_entry(&mut self, at: usize) {
         let task = match self.model.entries.get(at).map(|entry| &entry.body) {
-            Some(Body::Run(id) | Body::Program(id)) => id.clone(),
+            Some(EntryBody::Run(id) | EntryBody::Program(id)) => id.clone(),
             _ => return,
         };
         self.cancel_task(task);
     }
 
     /// The newest text of an agent, for `/copy`.
-    pub(crate) fn newest_words(&self) -> Option<String> {
-        let spoken = |body: &Body| matches!(body, Body::Agent { .. } | Body::Final(_));
+    pub(crate) fn newest_text(&self) -> Option<String> {
+        let spoken = |body: &EntryBody| matches!(body, EntryBody::Agent { .. } | EntryBody::Final(_));
         let at = self.model.entries.iter().rposition(|entry| spoken(&entry.body))?;
         self.entry_text(at)
     }
@@ -414,7 +418,9 @@ impl App {
     pub(crate) fn message_name(&self, seq: Seq) -> String {
         let entry = self.model.entries.iter().find(|entry| entry.seq == seq);
         match entry.map(|entry| &entry.body) {
-            Some(Body::User { text, .. } | Body::Agent { text }) => line::cut(line::first_line(text), 30),
+            Some(EntryBody::User { text, .. } | EntryBody::Agent { text }) => {
+                line::cut(line::first_line(text), 30)
+            }
             _ => "message".into(),
         }
     }

@@ -17,35 +17,35 @@ const MOST_BYTES: usize = 16 << 20;
 
 /// Stored state of recent replies, newest last.
 #[derive(Debug, Default)]
-pub(crate) struct Keepsakes(Mutex<VecDeque<Kept>>);
+pub(crate) struct ProviderStates(Mutex<VecDeque<StoredState>>);
 
 #[derive(Debug)]
-struct Kept {
+struct StoredState {
     ids: Vec<String>,
     value: Value,
     bytes: usize,
 }
 
-impl Keepsakes {
+impl ProviderStates {
     /// Stores the state that belongs to these calls.
-    pub(crate) fn keep(&self, calls: &[ToolCall], value: Value) {
+    pub(crate) fn store(&self, calls: &[ToolCall], value: Value) {
         if calls.is_empty() {
             return;
         }
         let bytes = value.to_string().len();
         let ids = calls.iter().map(|call| call.id.clone()).collect();
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(Kept { ids, value, bytes });
-        while kept.len() > MOST || kept.iter().map(|kept| kept.bytes).sum::<usize>() > MOST_BYTES {
-            kept.pop_front();
+        let mut states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        states.push_back(StoredState { ids, value, bytes });
+        while states.len() > MOST || states.iter().map(|state| state.bytes).sum::<usize>() > MOST_BYTES {
+            states.pop_front();
         }
     }
 
     /// The state that belongs to exactly these calls; None if the conversation was changed since.
-    pub(crate) fn of(&self, calls: &[ToolCall]) -> Option<Value> {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = |kept: &&Kept| kept.ids.iter().eq(calls.iter().map(|call| &call.id));
-        kept.iter().rev().find(same).map(|kept| kept.value.clone())
+    pub(crate) fn find(&self, calls: &[ToolCall]) -> Option<Value> {
+        let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = |state: &&StoredState| state.ids.iter().eq(calls.iter().map(|call| &call.id));
+        states.iter().rev().find(same).map(|state| state.value.clone())
     }
 }
 
@@ -60,21 +60,21 @@ mod tests {
 
     #[test]
     fn a_thought_is_found_by_exactly_its_calls() {
-        let kept = Keepsakes::default();
-        kept.keep(&[call("a"), call("b")], json!("thought"));
-        assert_eq!(kept.of(&[call("a"), call("b")]), Some(json!("thought")));
-        assert_eq!(kept.of(&[call("a")]), None);
-        assert_eq!(kept.of(&[]), None);
+        let states = ProviderStates::default();
+        states.store(&[call("a"), call("b")], json!("thought"));
+        assert_eq!(states.find(&[call("a"), call("b")]), Some(json!("thought")));
+        assert_eq!(states.find(&[call("a")]), None);
+        assert_eq!(states.find(&[]), None);
     }
 
     #[test]
     fn the_oldest_are_forgotten_by_number_and_by_size() {
-        let kept = Keepsakes::default();
+        let states = ProviderStates::default();
         for n in 0..300 {
-            kept.keep(&[call(&n.to_string())], json!(n));
+            states.store(&[call(&n.to_string())], json!(n));
         }
-        assert_eq!((kept.of(&[call("43")]), kept.of(&[call("44")])), (None, Some(json!(44))));
-        kept.keep(&[call("large")], json!("x".repeat(MOST_BYTES - 100)));
-        assert!(kept.of(&[call("large")]).is_some() && kept.of(&[call("250")]).is_none());
+        assert_eq!((states.find(&[call("43")]), states.find(&[call("44")])), (None, Some(json!(44))));
+        states.store(&[call("large")], json!("x".repeat(MOST_BYTES - 100)));
+        assert!(states.find(&[call("large")]).is_some() && states.find(&[call("250")]).is_none());
     }
 }

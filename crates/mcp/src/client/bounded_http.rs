@@ -2,9 +2,9 @@
 //!
 //! Only POST requests are implemented here; session streams and their end are left to `rmcp`.
 
-use super::admit::{self, LeftOut};
-use super::fate::Fate;
+use super::exit_reason::ExitReason;
 use super::limits;
+use super::sanitize::{self, SkippedTools};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
@@ -32,9 +32,9 @@ type Events = BoxStream<'static, Result<Sse, SseError>>;
 #[derive(Clone)]
 pub(crate) struct BoundedHttp {
     pub(crate) client: reqwest::Client,
-    pub(crate) left_out: Arc<LeftOut>,
+    pub(crate) skipped_tools: Arc<SkippedTools>,
     /// Why an event stream was aborted, which `rmcp` does not report.
-    pub(crate) fate: Arc<Fate>,
+    pub(crate) exit_reason: Arc<ExitReason>,
 }
 
 impl StreamableHttpClient for BoundedHttp {
@@ -67,7 +67,7 @@ impl StreamableHttpClient for BoundedHttp {
         auth_header: Option<String>,
         custom_headers: Headers,
     ) -> Result<(), Failure> {
-        self.client.delete_session(uri, session_id, auth_header, custom_headers).await.map_err(hide)
+        self.client.delete_session(uri, session_id, auth_header, custom_headers).await.map_err(without_url)
     }
 
     async fn get_stream(
@@ -89,7 +89,7 @@ impl StreamableHttpClient for BoundedHttp {
                 limits::FRAME,
             )
             .await
-            .map_err(hide)?;
+            .map_err(without_url)?;
         Ok(self.repaired(events))
     }
 }
@@ -114,7 +114,8 @@ impl BoundedHttp {
         let is = |mime: &str| kind.as_deref().is_some_and(|kind| kind.starts_with(mime));
         if status.is_success() && is(EVENTS) {
             let events =
-                SseStream::from_bytes_stream(bounded(response.bytes_stream(), self.fate.clone())).boxed();
+                SseStream::from_bytes_stream(bounded(response.bytes_stream(), self.exit_reason.clone()))
+                    .boxed();
             return Ok(StreamableHttpPostResponse::Sse(self.repaired(events), session));
         }
         let is_json = is(JSON);
@@ -134,15 +135,15 @@ impl BoundedHttp {
     }
 
     fn message(&self, body: &[u8]) -> Option<ServerJsonRpcMessage> {
-        serde_json::from_slice(body).ok().and_then(|value| admit::message(value, &self.left_out))
+        serde_json::from_slice(body).ok().and_then(|value| sanitize::message(value, &self.skipped_tools))
     }
 
     fn repaired(&self, events: Events) -> Events {
-        let left_out = self.left_out.clone();
+        let skipped_tools = self.skipped_tools.clone();
         events
             .map(move |event| {
                 event.map(|mut event| {
-                    event.data = event.data.map(|data| admit::text(data, &left_out));
+                    event.data = event.data.map(|data| sanitize::text(data, &skipped_tools));
                     event
                 })
             })
@@ -196,7 +197,7 @@ async fn read(response: Response) -> Result<Vec<u8>, Failure> {
 /// Passes an event stream through until one event exceeds the size limit.
 fn bounded<E>(
     chunks: impl Stream<Item = Result<Bytes, E>>,
-    fate: Arc<Fate>,
+    exit_reason: Arc<ExitReason>,
 ) -> impl Stream<Item = Result<Bytes, io::Error>>
 where
     E: std::error::Error + Send + Sync + 'static,
@@ -212,7 +213,7 @@ where
             }
         }
         if event > limits::FRAME {
-            fate.say(too_large());
+            exit_reason.set(too_large());
             return Err(io::Error::other(too_large()));
         }
         Ok(chunk)
@@ -232,7 +233,7 @@ fn without_address(error: reqwest::Error) -> Failure {
 }
 
 /// Removes the URL from an error, because it may contain a key.
-fn hide(error: Failure) -> Failure {
+fn without_url(error: Failure) -> Failure {
     match error {
         StreamableHttpError::Client(error) => without_address(error),
         other => other,

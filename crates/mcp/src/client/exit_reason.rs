@@ -4,13 +4,13 @@ use std::sync::{Mutex, PoisonError};
 
 /// The reason why one connection ended, once known.
 #[derive(Debug, Default)]
-pub(crate) struct Fate {
+pub(crate) struct ExitReason {
     how: Mutex<Option<String>>,
 }
 
-impl Fate {
+impl ExitReason {
     /// Sets the reason, unless one is already set.
-    pub(crate) fn say(&self, how: impl Into<String>) {
+    pub(crate) fn set(&self, how: impl Into<String>) {
         let mut known = self.how.lock().unwrap_or_else(PoisonError::into_inner);
         known.get_or_insert_with(|| how.into());
     }
@@ -21,7 +21,7 @@ impl Fate {
     }
 
     /// The reason, if one is set.
-    pub(crate) fn known(&self) -> Option<String> {
+    pub(crate) fn get(&self) -> Option<String> {
         self.how.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

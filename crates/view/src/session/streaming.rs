@@ -4,7 +4,7 @@ use althing_protocol::DeltaKind;
 
 /// Text streamed since the last complete reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Growing {
+pub struct StreamingText {
     pub text: String,
     pub reasoning: String,
     /// The tool that the model is about to call.
@@ -16,7 +16,7 @@ pub struct Growing {
 /// Cap on streamed text held in memory. The complete text arrives with the finished reply.
 const MOST: usize = 1 << 20;
 
-impl Growing {
+impl StreamingText {
     /// Appends one delta.
     pub fn add(&mut self, kind: DeltaKind, piece: &str) {
         match kind {
