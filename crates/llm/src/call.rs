@@ -155,7 +155,7 @@ impl<W: Wire> ApiBackend<W> {
         };
         let _permit = timeout_at(deadline, self.throttle.acquire()).await.map_err(|_| {
             let overdue = attempt.overdue();
-            let what = format!("{}: its turn under the limits of its key did not come", overdue.what);
+            let what = format!("{}: still waiting for the rate limit of its key", overdue.what);
             Failure { what, ..overdue }
         })?;
         spent.calls += 1;
@@ -171,7 +171,10 @@ impl<W: Wire> ApiBackend<W> {
 
     fn body(&self, request: &ModelRequest) -> Result<Bytes, BackendError> {
         self.wire.body(&self.info.model, request).map(Bytes::from).map_err(|error| {
-            let failure = Failure::new(BackendErrorKind::BadRequest, format!("cannot be written: {error}"));
+            let failure = Failure::new(
+                BackendErrorKind::BadRequest,
+                format!("the request cannot be serialized: {error}"),
+            );
             self.error(failure, None, Usage::default())
         })
     }
@@ -214,7 +217,7 @@ impl<W: Wire> ApiBackend<W> {
             BackendErrorKind::Connect => Some(if is_local(host) {
                 format!("is the server running at {host}{port}? Else check `base_url`")
             } else {
-                format!("check the network and, behind one, the proxy; {host}{port} could not be reached")
+                format!("check the network and the proxy settings; {host}{port} could not be reached")
             }),
             BackendErrorKind::RateLimited => {
                 Some("wait, set `requests_per_minute`, or use fewer agents on this provider".to_owned())

@@ -136,13 +136,13 @@ impl Draft {
             Some(FinishReason::Length) if self.is_empty() => {
                 return Err(Failure::new(
                     BackendErrorKind::Empty,
-                    "the reply reached its token limit before it said anything",
+                    "the reply reached its token limit before it contained any text",
                 )
                 .with_hint("raise `max_tokens`, or lower `reasoning.effort`")
                 .permanent());
             }
             Some(FinishReason::Garbled(word)) if self.is_empty() => {
-                let what = format!("the model's reply could not be read by its provider ({word})");
+                let what = format!("the provider could not parse the model's reply ({word})");
                 return Err(Failure::new(BackendErrorKind::Empty, what));
             }
             Some(FinishReason::Good | FinishReason::Length | FinishReason::Garbled(_)) | None => {}

@@ -40,7 +40,7 @@ impl BuildError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownKind { .. } => Some(
-                "for a server that speaks the OpenAI chat-completions API use `type: chatcompletion` with `base_url`"
+                "for a server with the OpenAI chat-completions API use `type: chatcompletion` with `base_url`"
                     .to_owned(),
             ),
             Self::NoModel { .. } => Some("add `model:` to the backend section".to_owned()),
@@ -49,7 +49,7 @@ impl BuildError {
                 Some("write it in full, for example `http://localhost:8000/v1`".to_owned())
             }
             Self::BadKey { .. } => Some("check it for line breaks and stray characters".to_owned()),
-            Self::BadCa { .. } => Some("it must hold certificates in PEM form".to_owned()),
+            Self::BadCa { .. } => Some("it must contain certificates in PEM format".to_owned()),
             Self::BadHeader { .. } | Self::BadParam { .. } | Self::Client { .. } => None,
         }
     }

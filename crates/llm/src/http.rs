@@ -118,7 +118,7 @@ fn tls_config(options: &HttpOptions) -> Result<rustls::ClientConfig, BuildError>
             any = true;
         }
         if !any {
-            return Err(bad("it holds no certificate".to_owned()));
+            return Err(bad("it contains no certificate".to_owned()));
         }
     }
     let mut config =
@@ -139,7 +139,7 @@ mod tests {
     fn an_extra_ca_that_is_none_is_refused() {
         let options = HttpOptions { extra_ca_pem: Some(b"hello".to_vec()) };
         let error = HttpClient::new(&options).unwrap_err();
-        assert_eq!(error, BuildError::BadCa { reason: "it holds no certificate".to_owned() });
+        assert_eq!(error, BuildError::BadCa { reason: "it contains no certificate".to_owned() });
     }
 
     #[test]

@@ -45,10 +45,10 @@ impl Attempt<'_> {
             BodyKind::Whole => self.whole(response, reader, on_delta).await,
             BodyKind::Other(said) => Err(Failure::new(
                 BackendErrorKind::Protocol,
-                format!("the server answered with `{said}` in place of an event stream"),
+                format!("the server answered with `{said}` instead of an event stream"),
             )
             .with_hint(format!(
-                "check `base_url`: it should end where `{}` begins, often in `{}`",
+                "check `base_url`: `{}` is appended to it, and it usually ends in `{}`",
                 self.wire_info.path, self.wire_info.base
             ))
             // A page instead of a stream means a wrong URL, so retrying does not help.
@@ -63,7 +63,7 @@ impl Attempt<'_> {
             Ok(Err(error)) => Err(transport_failure(&error, self.limits)),
             Err(_) if first_byte < self.deadline => Err(Failure::new(
                 BackendErrorKind::Timeout,
-                format!("no answer began within {}", seconds(self.limits.first_byte)),
+                format!("no response within {}", seconds(self.limits.first_byte)),
             )),
             Err(_) => Err(self.overdue()),
         }
@@ -157,7 +157,7 @@ impl Attempt<'_> {
     }
 
     fn idle(&self) -> Failure {
-        Failure::new(BackendErrorKind::Timeout, format!("nothing came for {}", seconds(self.limits.idle)))
+        Failure::new(BackendErrorKind::Timeout, format!("no data for {}", seconds(self.limits.idle)))
     }
 
     pub(crate) fn overdue(&self) -> Failure {
@@ -255,7 +255,9 @@ pub(crate) fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Fail
     if error.is_connect() {
         if tls_problem(error) {
             return Failure::new(BackendErrorKind::Connect, format!("no secure connection: {reason}"))
-                .with_hint("behind a company proxy, name its CA file; for a local server check http or https")
+                .with_hint(
+                    "behind a TLS proxy, configure its CA file; for a local server, check http or https",
+                )
                 .permanent();
         }
         let what = if error.is_timeout() {

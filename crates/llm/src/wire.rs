@@ -76,7 +76,7 @@ pub(crate) struct FinishedReply {
 
 /// The failure for a frame that does not parse.
 pub(crate) fn unreadable(error: &serde_json::Error) -> Failure {
-    Failure::new(BackendErrorKind::Protocol, format!("a frame of the stream is not understood: {error}"))
+    Failure::new(BackendErrorKind::Protocol, format!("a frame of the stream could not be parsed: {error}"))
 }
 
 /// `base_url` as a URL, without a trailing slash.

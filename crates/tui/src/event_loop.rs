@@ -306,7 +306,7 @@ impl EventLoop {
             match effect {
                 Effect::Submit(op) => {
                     if !self.engine.submit(Submission::new(op, Origin::User)) {
-                        self.app.notify("the session has ended: nothing more can be asked of it".into());
+                        self.app.notify("the session has ended and accepts no more input".into());
                     }
                 }
                 Effect::Copy(text) => {

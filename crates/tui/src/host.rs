@@ -77,7 +77,7 @@ pub trait TuiHost: Send + Sync {
 
     /// A unified diff of the files that a run changed.
     fn diff(&self, _run: &TaskId) -> Result<String, String> {
-        Err("what the files were before is not known here".into())
+        Err("the earlier versions of the files are not available here".into())
     }
 
     /// Messages sent in earlier sessions, oldest first.

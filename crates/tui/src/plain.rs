@@ -33,7 +33,7 @@ pub(crate) async fn run(
     });
     let mut signals = Signals::listen()?;
     print(if app.options.workflow {
-        "Althing. A workflow is at work. /quit leaves; it can be gone on with."
+        "Althing. A workflow is running. /quit leaves; the workflow can be resumed."
     } else {
         "Althing. Write a message and press Enter. /help lists the commands, /quit leaves."
     })?;
@@ -78,9 +78,7 @@ fn take_line(app: &mut App, line: &str) -> io::Result<Vec<Effect>> {
     // A workflow has no chat agent.
     if app.options.workflow && !line.trim().starts_with('/') {
         if !line.trim().is_empty() {
-            print(
-                "There is nobody to talk to here: /type, /answer, /approve and /reject answer what is asked.",
-            )?;
+            print("There is no chat agent here: /type, /answer, /approve and /reject answer questions.")?;
         }
         return Ok(Vec::new());
     }
@@ -114,7 +112,7 @@ fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io:
         match effect {
             Effect::Submit(op) => {
                 if !engine.submit(Submission::new(op, Origin::User)) {
-                    print("The session has ended: nothing more can be asked of it.")?;
+                    print("The session has ended and accepts no more input.")?;
                 }
             }
             Effect::Undo(run) => print(&app.host.undo(run.as_ref()).unwrap_or_else(|reason| reason))?,

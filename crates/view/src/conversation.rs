@@ -102,7 +102,7 @@ impl ConversationLines {
                 ConversationLine::Notice(if script { line } else { capitalized(&line) })
             }
             EntryBody::Compacted { .. } if !script => {
-                ConversationLine::Progress("Note: the older conversation was summed up.".into())
+                ConversationLine::Progress("Note: the older conversation was summarized.".into())
             }
             EntryBody::User { text, .. } if !script => ConversationLine::Progress(format!("You: {text}")),
             EntryBody::Tool { name, .. } if !script => {
@@ -177,7 +177,7 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
             (ask.text.clone(), format!("Write /answer and a number. {}", options.join(", ")))
         }
         InteractionKind::Interrupted => {
-            ("a task was cut off. Start it over?".to_owned(), yes_or_no.to_owned())
+            ("a task was interrupted. Restart it?".to_owned(), yes_or_no.to_owned())
         }
     };
     match reader {

@@ -88,7 +88,7 @@ pub fn activity(purpose: Purpose) -> &'static str {
         Purpose::Evaluate => "evaluating",
         Purpose::Carry => "working",
         Purpose::Converse => "talking",
-        Purpose::Compact => "summing up",
+        Purpose::Compact => "summarizing",
     }
 }
 
@@ -98,13 +98,13 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
         AttemptOutcome::Answered => return None,
         AttemptOutcome::Voted => "voted".into(),
         AttemptOutcome::Presented { .. } => "presented".into(),
-        AttemptOutcome::Evaluated { restart: None } => "lets the final answer stand".into(),
+        AttemptOutcome::Evaluated { restart: None } => "accepts the final answer".into(),
         AttemptOutcome::Evaluated { restart: Some(restart) } => {
-            format!("asks to start over: {}", restart.reason)
+            format!("asks to restart: {}", restart.reason)
         }
         AttemptOutcome::Said | AttemptOutcome::Exited { ok: true, .. } => "done".into(),
         AttemptOutcome::Exited { error, .. } => {
-            format!("failed: {}", error.as_deref().unwrap_or("it did not succeed"))
+            format!("failed: {}", error.as_deref().unwrap_or("no reason given"))
         }
         AttemptOutcome::GaveUp { reason } => format!("out: {reason}"),
         AttemptOutcome::Failed { error, hint, .. } => with_hint(format!("failed: {error}"), hint.as_deref()),
@@ -117,8 +117,8 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
 /// The status of a task of a plan.
 pub fn plan_status(status: PlanStatus) -> &'static str {
     match status {
-        PlanStatus::Pending => "not begun",
-        PlanStatus::InProgress => "under way",
+        PlanStatus::Pending => "not started",
+        PlanStatus::InProgress => "in progress",
         PlanStatus::Completed => task_status(TaskStatus::Done),
         PlanStatus::Failed => task_status(TaskStatus::Failed),
     }

@@ -77,7 +77,7 @@ impl ProgressLines {
             Fact::ItemAdded { item: Item::StaleVote(_), .. } => {
                 (agent?, "vote not counted: newer answers arrived".into())
             }
-            Fact::ItemAdded { item: Item::Update { .. }, .. } => (agent?, "told of newer answers".into()),
+            Fact::ItemAdded { item: Item::Update { .. }, .. } => (agent?, "received newer answers".into()),
             Fact::ItemAdded { item: Item::Reminder { text, .. }, .. } => {
                 (agent?, format!("reminded: {text}"))
             }
@@ -99,7 +99,7 @@ impl ProgressLines {
                 Some((self.session.worker(task)?.name, text.clone()))
             }
             Progress::Stalled { reason, hint, .. } => {
-                let text = format!("nothing can be saved at the moment: {reason}");
+                let text = format!("cannot save at the moment: {reason}");
                 Some(("warning".into(), labels::with_hint(text, hint.as_deref())))
             }
             Progress::Delta { .. }
@@ -134,7 +134,7 @@ fn decided(verdict: &Verdict) -> String {
             }
         }
         Verdict::Override { presenter } => format!("overridden: {presenter} presents"),
-        Verdict::Restarted { reason, .. } => format!("starts over: {reason}"),
+        Verdict::Restarted { reason, .. } => format!("restarts: {reason}"),
         Verdict::Compacted { tokens: (before, after), .. } => {
             format!("the conversation was shortened from {before} to {after} tokens")
         }

@@ -54,7 +54,7 @@ pub(super) fn plan(task: &Task<'_>) -> String {
          "depends_on": [], "verification": "someone else reads it and agrees"},
         {"id": "first-version", "description": format!("Make the smallest version of \"{subject}\" that runs from end to end"),
          "depends_on": ["goal"], "verification": "it does one real case"},
-        {"id": "check", "description": "Compare it with what must be true, and mend what is not",
+        {"id": "check", "description": "Compare it with what must be true, and fix what is not",
          "depends_on": ["first-version"], "verification": "every point holds"},
     ]});
     format!("\n\n```json\n{plan:#}\n```")

@@ -51,7 +51,7 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
         && let Some(id) = unfinished(update, request)
         && prompt_input.errors == 0
     {
-        let note = "only played: the offline model is not an AI";
+        let note = "simulated: the offline model is not an AI";
         let arguments = json!({"id": id, "status": "completed", "note": note});
         return Action::Call { remark: format!("On to {id}."), tool: update.name.clone(), arguments };
     }
@@ -97,7 +97,7 @@ fn judge(
         && temperament.refines()
     {
         let content = compose::refined(own, prompt_input);
-        return new_answer_call(new_answer, &content, "My answer can be better; here it is again.");
+        return new_answer_call(new_answer, &content, "My answer can be improved; here is a new version.");
     }
     let candidates = candidates(vote);
     let favourite = compose::best(prompt_input).map(|shown| format!("agent{}", shown.agent));
@@ -108,7 +108,7 @@ fn judge(
     let reason = match temperament {
         Temperament::Planner => "It lays out the most of what was asked.",
         Temperament::Sceptic => "It leaves the fewest questions open.",
-        Temperament::Builder => "One can begin with it at once.",
+        Temperament::Builder => "It can be started at once.",
     };
     Action::Call {
         remark: format!("I have read {} answers.", prompt_input.answers.len()),

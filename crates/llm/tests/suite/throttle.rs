@@ -61,7 +61,7 @@ async fn a_turn_that_does_not_come_in_time_is_a_time_limit_and_no_call() {
     let called = call(&*agent, &request("hi")).await;
     let error = called.error();
     assert_eq!((error.kind, error.usage.calls, server.request_count()), (Kind::Timeout, 0, 1));
-    assert!(error.message.contains("its turn under the limits of its key did not come"), "{error}");
+    assert!(error.message.contains("still waiting for the rate limit of its key"), "{error}");
     assert!(called.took < LONG / 10);
 }
 

@@ -155,7 +155,7 @@ impl StartError {
                 "run its command by hand to see what it lacks; it gets only the variables in `env`"
             }
             Self::Handshake { .. } => "check that its command starts an MCP server in stdio mode",
-            Self::Http { .. } => "check its `url`; only streamable HTTP is spoken, not the older HTTP+SSE",
+            Self::Http { .. } => "check its `url`; only streamable HTTP is supported, not the older HTTP+SSE",
             Self::Unauthorized { .. } => "put its key into `headers`, for example `Authorization: Bearer …`",
             Self::ListTools { .. } => return None,
             Self::BadSpec { .. } => "correct its entry in `mcp_servers`",

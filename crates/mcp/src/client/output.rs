@@ -41,7 +41,7 @@ impl ResultStore {
                 let _ = write!(note, "; the whole result is in {}", path.display());
             }
             Some(Err(error)) => {
-                let _ = write!(note, "; the whole result could not be kept: {error}");
+                let _ = write!(note, "; the whole result could not be saved: {error}");
             }
             None => {}
         }

@@ -90,7 +90,7 @@ impl Server {
                 http::causes(error.error.as_ref())
             ),
             ServiceError::TransportClosed if !connection.is_gone_on_failure() => {
-                let how = connection.take_failure().unwrap_or_else(|| "broke its answer off".to_owned());
+                let how = connection.take_failure().unwrap_or_else(|| "broke off its response".to_owned());
                 format!("MCP server {name} {how}. Whether the call took effect is not known.")
             }
             ServiceError::TransportClosed | ServiceError::TransportSend(_) => {

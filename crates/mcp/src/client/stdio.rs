@@ -69,7 +69,7 @@ impl StdioTransport {
         self.log.line(line, RestDropped::No);
         self.noise = self.noise.saturating_add(line.len() + 1);
         if self.noise > limits::NOISE {
-            self.exit_reason.set("was stopped: it prints to its stdout what is not MCP, without end");
+            self.exit_reason.set("was stopped: it printed too much on stdout that is not MCP");
             return false;
         }
         true

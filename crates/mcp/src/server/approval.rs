@@ -109,7 +109,7 @@ fn approval_of(answer: &ElicitResult) -> Approval {
         ElicitationAction::Cancel => {
             Approval::Denied("the user gave no answer; the run was not started".to_owned())
         }
-        _ => Approval::Denied("the answer cannot be understood; the run was not started".to_owned()),
+        _ => Approval::Denied("the answer is invalid; the run was not started".to_owned()),
     }
 }
 

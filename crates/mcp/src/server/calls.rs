@@ -73,7 +73,7 @@ impl Server {
             tools::LIST => self.list(schema, request.arguments).await,
             tools::CANCEL => self.cancel(schema, request.arguments, &context).await,
             tools::ANSWER => self.answer(schema, request.arguments).await,
-            other => Err(format!("`{other}` is not carried out here")),
+            other => Err(format!("the tool `{other}` is not implemented")),
         };
         Ok(called.unwrap_or_else(failed).into())
     }
@@ -203,7 +203,7 @@ impl Server {
         let known = self.runs.list(100).await;
         let near = nearest(run, known.iter().map(|view| view.run_id.as_str()));
         let advice = near.map_or_else(
-            || "`list_runs` gives those that there are".to_owned(),
+            || "`list_runs` lists the runs".to_owned(),
             |near| format!("did you mean `{near}`?"),
         );
         format!("parameter `run_id`: there is no run `{run}`: {advice}")
@@ -233,7 +233,7 @@ pub(super) fn ended(outcome: &RunOutcome) -> CallToolResult {
 fn running(run: &str) -> CallToolResult {
     let mut told = CallToolResult::structured(json!({"run_id": run, "status": "running"}));
     told.content.push(ContentBlock::text(
-        "The run goes on. Call `run_result` with this run_id to wait for its result, as often as it takes.",
+        "The run is still running. Call `run_result` with this run_id to wait for its result; repeat if necessary.",
     ));
     told
 }

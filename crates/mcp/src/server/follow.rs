@@ -69,7 +69,12 @@ pub(super) async fn follow(
                 return WaitOutcome::Question(interaction);
             }
             RunUpdate::Question(_) => {
-                reporter.line("the run asks a person, and goes on by itself".to_owned()).await
+                reporter
+                    .line(
+                        "the run asks a question, and continues with the default if nobody answers"
+                            .to_owned(),
+                    )
+                    .await
             }
             RunUpdate::Ended(result) => return WaitOutcome::Ended(result),
         }

@@ -97,7 +97,7 @@ impl McpServer {
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
             Err(error) => return Err(format!("the client does not speak MCP: {error}")),
         };
-        running.waiting().await.map(drop).map_err(|error| format!("the connection ended badly: {error}"))
+        running.waiting().await.map(drop).map_err(|error| format!("the connection failed: {error}"))
     }
 
     /// Serves clients that present the token over streamable HTTP on the loopback interface. None generates a token.

@@ -24,19 +24,15 @@ pub(super) fn all(runs: &dyn RunService) -> Vec<ToolDefinition> {
     let launch = ToolSpec { name: LAUNCH.to_owned(), ..runs.launch_tool() };
     vec![
         ToolDefinition { spec: launch, reads_only: false },
-        reading(
-            STATUS,
-            "Says how a run is doing: its status, its newest progress, and what it asks.",
-            &run_only(),
-        ),
+        reading(STATUS, "Returns a run's status, its newest progress and its open questions.", &run_only()),
         reading(
             RESULT,
-            "Gives a run's result. Waits for its end, though not longer than a client can bear: while the status is \
-             `running`, call it again.",
+            "Returns a run's result. Waits for the run to end, up to a limit: while the status is `running`, call it \
+             again.",
             &with_run(
                 &json!({"wait_seconds": {
                 "type": "number", "minimum": 0,
-                "description": "How long to wait at most; 0 gives what there is now."}}),
+                "description": "Maximum time to wait; 0 returns the current state."}}),
                 &[],
             ),
         ),
@@ -47,7 +43,7 @@ pub(super) fn all(runs: &dyn RunService) -> Vec<ToolDefinition> {
                 "limit": {"type": "integer", "minimum": 1, "description": "How many at most; 20 by default."}}}),
         ),
         ToolDefinition {
-            spec: spec(CANCEL, "Stops a run. What it has until then becomes its result.", run_only()),
+            spec: spec(CANCEL, "Cancels a run. What it has so far becomes its result.", run_only()),
             reads_only: false,
         },
         ToolDefinition {
@@ -96,7 +92,7 @@ fn decision() -> Value {
         },
         "agent": text("With `presenter`: who presents."),
         "digest": text("With `approve`: the proposal that it is for."),
-        "instructions": text("With `approve`: what to mind besides."),
+        "instructions": text("With `approve`: additional instructions."),
         "reason": text("With `reject`: why."),
         "text": text("With `change`: how."),
         "option": text("With `choose`: the option's id."),

@@ -126,11 +126,11 @@ async fn respond(
 
 fn refusal(status: StatusCode) -> Answer {
     let text = match status {
-        StatusCode::UNAUTHORIZED => "a bearer token that is good for this address is needed\n",
+        StatusCode::UNAUTHORIZED => "a valid bearer token for this URL is required\n",
         StatusCode::FORBIDDEN => "the Host or Origin of this request is not allowed\n",
         StatusCode::PAYLOAD_TOO_LARGE => "the request is too large\n",
         StatusCode::REQUEST_TIMEOUT => "the request took too long to arrive\n",
-        _ => "the request cannot be understood\n",
+        _ => "the request is invalid\n",
     };
     let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync());
     *response.status_mut() = status;

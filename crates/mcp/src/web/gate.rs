@@ -27,7 +27,7 @@ impl Token {
         rustls::crypto::ring::default_provider()
             .secure_random
             .fill(&mut bits)
-            .map_err(|_| "the system gave no random bits for a token".to_owned())?;
+            .map_err(|_| "could not generate a random token".to_owned())?;
         Ok(Secret::new(althing_text::hex(&bits)))
     }
 }

@@ -25,8 +25,8 @@ impl Listener {
     ) -> Result<Self, String> {
         if !address.ip().is_loopback() {
             return Err(format!(
-                "{address} is not an address of this machine alone: listen on 127.0.0.1 or [::1], and let a tunnel or a \
-                 proxy with TLS carry what comes from elsewhere"
+                "{address} is not a loopback address: listen on 127.0.0.1 or [::1], and use a tunnel or a TLS proxy for \
+                 remote clients"
             ));
         }
         let bound = async {

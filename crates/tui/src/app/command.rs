@@ -10,26 +10,26 @@ use althing_text::nearest;
 /// All commands, with a short description.
 pub const COMMANDS: &[(&str, &str)] = &[
     ("/help", "keys and commands"),
-    ("/agents", "who takes part"),
-    ("/tasks", "every task, and what waits for you"),
+    ("/agents", "list the agents"),
+    ("/tasks", "all tasks, and those that wait for you"),
     ("/run", "open the newest run"),
-    ("/cancel", "stop the run, or what the agent is at"),
-    ("/plan", "plan first, or not"),
+    ("/cancel", "stop the run, or the agent's turn"),
+    ("/plan", "switch plan mode on or off"),
     ("/multi", "several agents"),
     ("/single", "one agent: /single NAME"),
     ("/refine", "refine and vote"),
-    ("/quick", "be quick: no refining"),
+    ("/quick", "quick mode: no refining"),
     ("/override", "choose who presents"),
-    ("/pin", "keep the newest message word for word"),
+    ("/pin", "keep the newest message verbatim"),
     ("/compact", "shorten the conversation now"),
     ("/copy", "copy the newest answer"),
-    ("/cost", "what everything has cost"),
-    ("/sessions", "go on with another session"),
-    ("/projects", "go on in another project"),
-    ("/new", "begin a new session"),
+    ("/cost", "show the cost so far"),
+    ("/sessions", "resume another session"),
+    ("/projects", "switch to another project"),
+    ("/new", "start a new session"),
     ("/config", "write a starter config here"),
-    ("/undo", "put back the files that were changed last"),
-    ("/theme", "colours: /theme dark, light or mono"),
+    ("/undo", "restore the files that were changed last"),
+    ("/theme", "colors: /theme dark, light or mono"),
     ("/edit", "write the message in your editor"),
     ("/quit", "leave"),
 ];
@@ -89,7 +89,7 @@ impl App {
         let written = format!("/{name}");
         let nearest = nearest(&written, COMMANDS.iter().map(|(name, _)| *name)).unwrap_or("/help");
         self.toast =
-            Some(format!("{written} is no command: did you mean {nearest}? // sends it as a message"));
+            Some(format!("{written} is not a command: did you mean {nearest}? // sends it as a message"));
     }
 
     fn cancel_live(&mut self) {

@@ -133,7 +133,7 @@ impl App {
             self.toast = Some(if self.model.closed || self.options.replay {
                 "Ctrl+C again leaves".into()
             } else {
-                "Ctrl+C again leaves: the workflow stops, and can be gone on with".into()
+                "Ctrl+C again leaves: the workflow stops and can be resumed".into()
             });
             return;
         }

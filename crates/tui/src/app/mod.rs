@@ -352,7 +352,7 @@ impl App {
 
     pub(crate) fn submit(&mut self, op: Op) {
         if self.options.replay {
-            self.toast = Some("this is a recording: nothing can be asked of it".into());
+            self.toast = Some("this is a recording: it accepts no input".into());
         } else {
             self.effects.push(Effect::Submit(op));
         }

@@ -214,7 +214,7 @@ impl App {
             GuardedAction::Cancel(task)
                 if self.model.task(&task).is_some_and(|task| task.status.is_final()) =>
             {
-                self.toast = Some("it has ended already".into());
+                self.toast = Some("it has already ended".into());
             }
             GuardedAction::Cancel(task) => self.submit(Op::Cancel { task }),
             GuardedAction::Undo(run) => self.effects.push(Effect::Undo(Some(run))),

@@ -80,7 +80,7 @@ impl App {
             }
             KeyCode::Esc | KeyCode::Char('q') => {
                 self.toast =
-                    Some("Ctrl+D leaves: the workflow stops, and `althing resume` goes on with it".into());
+                    Some("Ctrl+D leaves: the workflow stops, and `althing resume` resumes it".into());
             }
             _ => {}
         }
@@ -89,8 +89,8 @@ impl App {
     pub(crate) fn cancel_task(&mut self, task: TaskId) {
         let status = self.model.task(&task).map(|task| task.status);
         match status {
-            Some(TaskStatus::Pending) => self.toast = Some("it has not begun yet".into()),
-            Some(status) if status.is_final() => self.toast = Some("it has ended already".into()),
+            Some(TaskStatus::Pending) => self.toast = Some("it has not started yet".into()),
+            Some(status) if status.is_final() => self.toast = Some("it has already ended".into()),
             _ => self.confirm(GuardedAction::Cancel(task)),
         }
     }

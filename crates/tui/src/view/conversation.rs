@@ -80,7 +80,7 @@ fn note_rows(app: &App, area: Rect) -> u16 {
 fn note(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     let mut y = area.y;
     if let Some((reason, hint)) = &app.model.stalled {
-        let text = format!("The disk takes nothing: {reason}. {}", hint.as_deref().unwrap_or_default());
+        let text = format!("Cannot write to disk: {reason}. {}", hint.as_deref().unwrap_or_default());
         canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Bad, &text);
         y += 1;
     }

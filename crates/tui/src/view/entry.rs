@@ -139,7 +139,7 @@ impl ConversationList<'_> {
             }
             EntryBody::Compacted { tokens, .. } => {
                 let text =
-                    format!("   the older conversation was summed up: {} to {} tokens", tokens.0, tokens.1);
+                    format!("   the older conversation was summarized: {} to {} tokens", tokens.0, tokens.1);
                 lines.push(Line::of(Tone::Dim, &line::cut(&text, width)));
             }
         }

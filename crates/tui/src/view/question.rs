@@ -55,7 +55,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
                 app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(at)));
             }
             let keep = winner.map(|name| format!("esc keep {name}")).unwrap_or_default();
-            let keys = format!("↑↓ choose · space read whole · enter let this one present · {keep}");
+            let keys = format!("↑↓ choose · space read all · enter let this one present · {keep}");
             let keys = line::cut(&keys, inside.width.into());
             canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, &keys);
         }
@@ -288,13 +288,13 @@ fn confirmation(app: &App, action: &GuardedAction) -> (&'static str, &'static st
         ),
         GuardedAction::Cancel(_) => (
             "Stop this task?",
-            "Its program is ended; what it said so far is kept.",
+            "Its program is stopped; its output so far is kept.",
             [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
         ),
         GuardedAction::Undo(_) => (
             "Undo what this run wrote?",
-            "The files that it changed are put back as they were before it.",
-            [("Leave them", "esc", '\x1b'), ("Put them back", "y", 'y')],
+            "The files that it changed are restored.",
+            [("Leave them", "esc", '\x1b'), ("Restore them", "y", 'y')],
         ),
     }
 }
@@ -314,7 +314,7 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
     match modal {
         Modal::Budget { spent, budget, .. } => {
             let text = format!(
-                "The session has cost {} of its {}. Going on may cost more.",
+                "The session has spent {} of {}. Continuing may cost more.",
                 micro_money(*spent),
                 micro_money(*budget)
             );
@@ -327,7 +327,7 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
         }
         Modal::Interrupted { task, .. } => {
             let name = task.as_ref().and_then(|id| app.model.task(id)).map_or("A task", |task| &task.name);
-            let text = format!("{name} was cut off. Start it over, or count it as failed?");
+            let text = format!("{name} was interrupted. Restart it, or mark it as failed?");
             let choices = [("Start over", "⏎", '\n'), ("Failed", "f", 'f'), ("Later", "esc", '\x1b')];
             choose(app, canvas, area, "It was interrupted", &text, &choices);
         }

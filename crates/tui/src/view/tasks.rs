@@ -18,7 +18,7 @@ pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String
             InteractionKind::Interrupted => "it was cut off: start it over?".into(),
             InteractionKind::WinnerOverride { .. } => "the vote is over".into(),
             InteractionKind::RunApproval { .. } => "may it be launched?".into(),
-            InteractionKind::PlanApproval { .. } => "may the plan be carried out?".into(),
+            InteractionKind::PlanApproval { .. } => "may the plan be executed?".into(),
             InteractionKind::Budget { .. } => "the budget is used up".into(),
         };
         return if text.is_empty() { "waits for you".into() } else { text };
@@ -78,7 +78,7 @@ fn draw_goal_and_notices(app: &App, canvas: &mut Canvas<'_>, mut body: Rect) -> 
     notes.truncate(if body.height >= 10 { MOST_NOTES } else { 1 });
     if let Some((reason, hint)) = &app.model.stalled {
         let hint = hint.as_deref().unwrap_or_default();
-        notes.insert(0, (Tone::Bad, format!("The disk takes nothing: {reason}. {hint}")));
+        notes.insert(0, (Tone::Bad, format!("Cannot write to disk: {reason}. {hint}")));
     }
     for (tone, note) in notes {
         body.height = body.height.saturating_sub(1);

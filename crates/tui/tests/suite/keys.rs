@@ -93,7 +93,7 @@ fn a_command_may_be_left_unfinished_and_a_wrong_one_is_explained() {
     assert!(screen.shows("Help") && screen.shows("esc close"));
     screen.press(KeyCode::Esc);
     screen.send_line("/agnets");
-    assert!(screen.shows("/agnets is no command: did you mean /agents?"), "{}", screen.text());
+    assert!(screen.shows("/agnets is not a command: did you mean /agents?"), "{}", screen.text());
     assert!(texts(&screen).is_empty());
     screen.send_line("//literally");
     assert_eq!(texts(&screen), ["/literally"]);

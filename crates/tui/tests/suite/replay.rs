@@ -33,7 +33,7 @@ async fn a_recording_shows_what_the_session_showed() {
     let live = TestScreen::showing(&script::conversation(), 100, 30);
     assert_eq!(screen.rows()[..18], live.rows()[..18]);
     assert_eq!(play(&replay, Seq(10)).await.len(), events().len() - 10);
-    assert!(!replay.submit(Submission::new(Op::Resume, Origin::User)), "nothing can be asked of it");
+    assert!(!replay.submit(Submission::new(Op::Resume, Origin::User)), "it accepts no input");
 }
 
 #[tokio::test(start_paused = true)]

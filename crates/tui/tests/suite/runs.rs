@@ -90,7 +90,7 @@ fn what_an_agent_says_streams_into_its_timeline() {
     script.delta("r1.a1", DeltaKind::Retry, "the server is busy");
     screen.feed(&script.items);
     assert!(!screen.shows("Now I write"), "what streamed before a retry is void");
-    assert!(screen.shows("trying again: the server"));
+    assert!(screen.shows("retrying: the server"));
 }
 
 // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files

@@ -223,10 +223,7 @@ impl MemberView {
                 self.add(at, TimelineEvent::Plan(format!("{} {stands}{note}", progress.task)));
             }
             Item::FilesTaken { from, error: Some(error) } => {
-                self.add(
-                    at,
-                    TimelineEvent::Note(format!("the files of {from} were not taken over: {error}")),
-                );
+                self.add(at, TimelineEvent::Note(format!("the files of {from} were not copied: {error}")));
             }
             Item::Did { tool, detail, result, is_error } => {
                 self.activity = format!("{tool} {detail}");

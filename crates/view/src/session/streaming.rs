@@ -40,7 +40,7 @@ impl StreamingText {
     /// The current activity in a word or two; None if nothing has streamed.
     pub fn activity(&self) -> Option<String> {
         if let Some(reason) = &self.retry {
-            return Some(format!("trying again: {reason}"));
+            return Some(format!("retrying: {reason}"));
         }
         if let Some(tool) = &self.tool {
             return Some(format!("calling {tool}"));
