@@ -52,16 +52,16 @@ pub(crate) fn check(bytes: &[u8]) {
         let sent = writer.write_all(format!("\n{last}\n").as_bytes()).await;
         assert!(sent.is_ok() || !introduced, "the server hung up");
         let mut answered = false;
-        let mut heard = BufReader::new(reader).lines();
+        let mut responses = BufReader::new(reader).lines();
         while !answered {
-            let line = tokio::time::timeout(Duration::from_secs(600), heard.next_line()).await;
+            let line = tokio::time::timeout(Duration::from_secs(600), responses.next_line()).await;
             let Ok(Some(line)) = line.expect("the last request is answered") else { break };
             let message: Value = serde_json::from_str(&line).unwrap_or_else(|_| panic!("not JSON: {line}"));
             valid(&message);
             answered = message["id"] == LAST;
         }
         assert!(answered || !introduced, "the server hung up before the last request");
-        drop((heard, writer));
+        drop((responses, writer));
         let end =
             tokio::time::timeout(Duration::from_secs(600), serving).await.expect("it ends with its client");
         let end = end.expect("no panic");
@@ -147,9 +147,9 @@ impl RunService for Runs {
     }
 
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
-        let there = self.seen(run).is_some();
+        let exists = self.seen(run).is_some();
         let feed = Feed(self.ended(run));
-        Box::pin(async move { there.then(|| Box::new(feed) as Box<dyn RunFeed>) })
+        Box::pin(async move { exists.then(|| Box::new(feed) as Box<dyn RunFeed>) })
     }
 
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>> {

@@ -35,9 +35,9 @@ pub(crate) fn check(bytes: &[u8]) {
 fn bounded(parsed: &ParsedReply, body: &[u8]) {
     match &parsed.end {
         Ok(reply) => {
-            let said = reply.text.len() + reply.reasoning.len();
-            assert!(said <= MOST_TEXT.min(body.len() * 4), "{said} bytes of text from {}", body.len());
-            assert!(said > 0 || !reply.tool_calls.is_empty(), "an empty reply is none");
+            let length = reply.text.len() + reply.reasoning.len();
+            assert!(length <= MOST_TEXT.min(body.len() * 4), "{length} bytes of text from {}", body.len());
+            assert!(length > 0 || !reply.tool_calls.is_empty(), "an empty reply is none");
             let mut ids: Vec<&str> = reply.tool_calls.iter().map(|call| call.id.as_str()).collect();
             assert!(reply.tool_calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
             ids.sort_unstable();

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_calls_without_numbers_or_ids_get_ids_of_their_own() {
+    fn complete_calls_without_index_or_id_get_their_own_ids() {
         let (calls, _) = put_together(&[
             r#"{"function":{"name":"vote","arguments":"{}"}}"#,
             r#"{"function":{"name":"vote","arguments":"{\"x\":1}"}}"#,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_calls_that_all_claim_number_0_stay_apart() {
+    fn complete_calls_that_all_have_index_0_stay_separate() {
         for id in ["", "same"] {
             let (calls, _) = put_together(&[
                 &format!(r#"{{"index":0,"id":"{id}","function":{{"name":"a","arguments":"{{\"n\":1}}"}}}}"#),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_on_every_fragment_is_one_call_and_a_call_said_twice_is_one_call() {
+    fn a_repeated_name_is_one_call_and_a_repeated_call_is_one_call() {
         let (calls, announced) = put_together(&[
             r#"{"index":0,"id":"a","function":{"name":"x","arguments":"{\"n\""}}"#,
             r#"{"index":0,"id":"a","function":{"name":"x","arguments":":1}"}}"#,
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_name_is_no_call_of_the_protocol() {
+    fn a_call_without_a_name_is_a_protocol_error() {
         let mut calls = Calls::default();
         add(&mut calls, &serde_json::from_str(r#"{"index":0,"id":"a"}"#).unwrap()).unwrap();
         assert_eq!(calls.finish().unwrap_err().kind, BackendErrorKind::Protocol);

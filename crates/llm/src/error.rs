@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_only_made_again_where_the_port_says_that_its_kind_can_be() {
+    fn an_attempt_is_retried_only_if_its_kind_is_retryable() {
         use BackendErrorKind as Kind;
         for kind in [
             Kind::Auth,

@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_taken_before_anything_is_learnt_or_from_a_text_elsewhere() {
+    fn nothing_is_read_before_an_envelope_is_learned_from_the_frame_itself() {
         assert_eq!(FastPath::default().text(b"plain"), None);
         let mut fast_path = FastPath::default();
         fast_path.learn(br#"{"content":"one"}"#, "from elsewhere");

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_extra_ca_that_is_none_is_refused() {
+    fn an_extra_ca_without_a_certificate_is_rejected() {
         let options = HttpOptions { extra_ca_pem: Some(b"hello".to_vec()) };
         let error = HttpClient::new(&options).unwrap_err();
         assert_eq!(error, BuildError::BadCa { reason: "it contains no certificate".to_owned() });

@@ -193,11 +193,11 @@ impl UnsupportedFields {
     /// Records the field of `optional` that a rejection names, if it names one. Child fields must be listed before
     /// their parents.
     pub(crate) fn learn(&self, refusal: &str, optional: &[&'static str]) -> bool {
-        let said = refusal.to_ascii_lowercase();
-        if !NOT_TAKEN.iter().any(|words| said.contains(words)) {
+        let message = refusal.to_ascii_lowercase();
+        if !NOT_TAKEN.iter().any(|words| message.contains(words)) {
             return false;
         }
-        optional.iter().any(|field| names(&said, field) && self.add(field))
+        optional.iter().any(|field| names(&message, field) && self.add(field))
     }
 
     /// Omits a field from now on. Returns false if it was omitted already.
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_choice_of_tools_is_read_in_every_wires_words() {
+    fn a_tool_choice_is_read_in_every_notation() {
         let read = |value: Value| {
             let params = Map::from_iter([("tool_choice".to_owned(), value)]);
             format!("{:?}", Section(&params).tool_choice())

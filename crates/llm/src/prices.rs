@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_prices_go_first_and_reach_new_models() {
+    fn the_users_prices_take_precedence_and_cover_new_models() {
         let price = |input| Price {
             input_per_million: input,
             output_per_million: 0.0,

@@ -25,14 +25,14 @@ pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
 pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[u8]) -> Failure {
     let body = String::from_utf8_lossy(body);
     let after = after.or_else(|| retry_delay(&body));
-    let said = provider_message(&body);
+    let message = provider_message(&body);
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
-    let what = if said.is_empty() {
+    let what = if message.is_empty() {
         format!("{}{reason}", status.as_u16())
     } else {
-        format!("{}{reason}: {said}", status.as_u16())
+        format!("{}{reason}: {message}", status.as_u16())
     };
-    let judged = classify(status.as_u16(), what, &said);
+    let judged = classify(status.as_u16(), what, &message);
     // Google words a per-minute quota like an exhausted one; only a requested wait distinguishes them.
     let passing = judged.kind == Kind::RateLimited && after.is_some();
     let judged = if passing {
@@ -55,19 +55,19 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-fn classify(status: u16, what: String, said: &str) -> Failure {
-    let said = said.to_ascii_lowercase();
+fn classify(status: u16, what: String, message: &str) -> Failure {
+    let message = message.to_ascii_lowercase();
     match status {
         401 | 403 => Failure::new(Kind::Auth, what),
         // Some providers answer 400 to an invalid key.
-        400 if said.contains("api key") || said.contains("api_key") => Failure::new(Kind::Auth, what),
+        400 if message.contains("api key") || message.contains("api_key") => Failure::new(Kind::Auth, what),
         402 => Failure::new(Kind::BadRequest, what)
             .with_hint("the account has no credit left with this provider"),
         404 | 405 | 410 => Failure::new(Kind::NotFound, what),
         413 => Failure::new(Kind::BadRequest, what).with_hint("the conversation is too long for this model"),
         408 => Failure::new(Kind::Timeout, what),
         // Waiting does not restore credit.
-        429 if said.contains("insufficient_quota") || said.contains("exceeded your current quota") => {
+        429 if message.contains("insufficient_quota") || message.contains("exceeded your current quota") => {
             Failure::new(Kind::RateLimited, what)
                 .with_hint("the account's quota is used up: check plan and billing with the provider")
                 .permanent()
@@ -89,11 +89,11 @@ pub(crate) fn stream_error(error: &str) -> Failure {
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let number = value.get("code").and_then(Value::as_u64).or_else(|| field("code").parse().ok());
     let words = format!("{} {}", field("code"), field("type")).to_ascii_lowercase();
-    let said = value.get("message").and_then(Value::as_str).or(value.as_str()).unwrap_or(error);
-    let what = format!("the provider failed during the reply: {said}");
+    let message = value.get("message").and_then(Value::as_str).or(value.as_str()).unwrap_or(error);
+    let what = format!("the provider failed during the reply: {message}");
     let says = |word: &str| words.contains(word);
     if let Some(status @ 400..=599) = number {
-        return classify(status as u16, what, said);
+        return classify(status as u16, what, message);
     }
     Failure::new(
         if says("rate_limit") {
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_providers_own_sentence_is_found_in_every_shape_in_use() {
+    fn the_providers_message_is_found_in_every_known_format() {
         let table = [
             (
                 r#"{"error":{"message":"No such model","code":"model_not_found"}}"#,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_status_has_its_kind_and_only_passing_troubles_are_tried_again() {
+    fn each_status_has_its_kind_and_only_transient_errors_are_retried() {
         let judged = |status| {
             let failure = classify(status, String::new(), "");
             (failure.kind, failure.retry != RetryPolicy::Never)
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_inside_the_stream_is_judged_by_its_code_and_is_the_providers_without_one() {
+    fn an_error_in_the_stream_is_classified_by_its_code_and_is_a_server_error_without_one() {
         let table = [
             (r#"{"message":"x","code":429}"#, Kind::RateLimited),
             (r#"{"message":"x","code":"502"}"#, Kind::Server),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_used_up_quota_is_not_waited_for() {
+    fn an_exhausted_quota_is_not_retried() {
         assert_eq!(classify(429, String::new(), "… (insufficient_quota)").retry, RetryPolicy::Never);
     }
 }

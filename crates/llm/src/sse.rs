@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn comments_are_life_and_other_fields_are_nothing() {
+    fn comments_are_reported_and_other_fields_are_ignored() {
         assert_eq!(
             whole(": ping\n\nevent: x\nid: 1\nretry: 5\ndatum: 1\n\ndata: a\n\n"),
             ["comment", "data a"]

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_minute_ever_has_more_beginnings_than_allowed() {
+    async fn no_minute_has_more_request_starts_than_allowed() {
         let throttle = Throttle::new();
         throttle.tighten(RateLimits { per_minute: Some(3), at_once: None });
         let start = Instant::now();
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn no_more_run_at_once_than_allowed_and_the_strictest_section_counts() {
+    async fn concurrency_is_limited_and_the_strictest_config_applies() {
         let throttle = Arc::new(Throttle::new());
         for at_once in [5, 2, 3] {
             throttle.tighten(RateLimits { at_once: Some(at_once), per_minute: None });
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_waiter_that_goes_away_takes_no_turn_from_the_others() {
+    async fn a_dropped_waiter_takes_no_permit() {
         let throttle = Throttle::new();
         throttle.tighten(RateLimits { per_minute: Some(1), at_once: Some(1) });
         let start = Instant::now();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_that_lets_nothing_pass_is_refused_by_name() {
+    fn a_limit_of_zero_is_rejected_by_name() {
         assert_eq!(
             allowed(&json!({"requests_per_minute": 30})),
             Ok(RateLimits { at_once: None, per_minute: Some(30) })

@@ -33,8 +33,8 @@ async fn send_progress(
     loop {
         ticks.tick().await;
         progress += 1.0;
-        let told = ProgressNotificationParam::new(token.clone(), progress);
+        let notification = ProgressNotificationParam::new(token.clone(), progress);
         // An error means that the client is gone; its call is cancelled then.
-        let _ = context.peer.notify_progress(told).await;
+        let _ = context.peer.notify_progress(notification).await;
     }
 }

@@ -10,7 +10,7 @@ import sys
 
 from mcp import Client
 
-sys.dont_write_bytecode = True  # Nothing is left among the sources.
+sys.dont_write_bytecode = True  # Leave no bytecode in the source tree.
 from transport import transport
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the real MCP servers and clients that the tests use into a cache directory; does nothing where they are there already.
+# Installs the real MCP servers and clients that the tests use into a cache directory; does nothing if they are already installed.
 #   tests/setup.sh DIRECTORY        then: ALTHING_MCP_SERVERS=DIRECTORY cargo test -p althing-mcp
 set -euo pipefail
 [ $# -eq 1 ] || { echo "usage: $0 DIRECTORY" >&2; exit 2; }
@@ -8,17 +8,17 @@ dir=$(cd "$1" && pwd)
 
 npm_packages="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 @modelcontextprotocol/inspector@1.0.3"
 pip_packages="mcp-server-git==2026.10.19 mcp-server-time==2026.10.19"
-# Apart from the servers, which want an older one.
+# Separate from the servers, which need an older version.
 client_packages="mcp==2.3.0"
 
-# A stamp holds what was installed, so that a half-made or an older installation is made anew.
+# A stamp records what was installed, so that an incomplete or outdated installation is repeated.
 if [ "$(cat "$dir/npm.stamp" 2>/dev/null)" != "$npm_packages" ]; then
   rm -rf "$dir/npm" "$dir/npm.stamp"
   # shellcheck disable=SC2086  # a list
   npm install --silent --no-fund --no-audit --prefix "$dir/npm" $npm_packages
   echo "$npm_packages" > "$dir/npm.stamp"
 fi
-# python NAME STAMP PACKAGES: an environment of its own
+# python NAME STAMP PACKAGES: a separate environment
 python() {
   [ "$(cat "$dir/$2" 2>/dev/null)" != "$3" ] || return 0
   rm -rf "${dir:?}/$1" "$dir/$2"

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_approved_changed_or_rejected_by_the_same_words_everywhere() {
+    fn a_run_is_approved_edited_or_rejected_by_the_same_input_everywhere() {
         let approved = Decision::Approve { digest: Some("d".into()), edited: None, instructions: None };
         for line in ["y", "YES", "a", " approve ", "/approve", "/yes"] {
             assert_eq!(decision(run_approval(), line).as_ref(), Some(&approved), "{line}");

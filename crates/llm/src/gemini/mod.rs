@@ -84,9 +84,9 @@ impl Wire for Gemini {
     }
 
     fn learn(&self, refusal: &str) -> bool {
-        let said = refusal.to_ascii_lowercase();
+        let message = refusal.to_ascii_lowercase();
         let named = |(word, ways, _): &&(&str, &[&str], &'static str)| {
-            said.contains(word) && ways.iter().any(|way| said.contains(way))
+            message.contains(word) && ways.iter().any(|way| message.contains(way))
         };
         REFUSALS.iter().filter(named).any(|(_, _, field)| self.unsupported.add(field))
     }

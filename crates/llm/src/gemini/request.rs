@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_generation_is_told_to_think_in_its_own_words() {
+    fn each_generation_gets_its_own_thinking_parameters() {
         let say = |is_gen3, params: &Value| thinking(Section(params.as_object().unwrap()), is_gen3);
         let effort = json!({"reasoning": {"effort": "low"}});
         assert_eq!(say(true, &effort), Some(json!({"includeThoughts": true, "thinkingLevel": "LOW"})));

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_taken_is_left_out_and_what_can_be_said_otherwise_is() {
+    fn unsupported_keywords_are_dropped_or_expressed_differently() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object",
             "additionalProperties": false, "required": ["agent_id", "gone"],

@@ -56,12 +56,14 @@ impl Thinking {
 
     /// What to send instead after this rejection, if it is about thinking.
     pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
-        let said = refusal.to_ascii_lowercase();
-        let refused = said.contains("thinking")
-            && (said.contains("not supported") || said.contains("does not support"));
+        let message = refusal.to_ascii_lowercase();
+        let refused = message.contains("thinking")
+            && (message.contains("not supported") || message.contains("does not support"));
         match self {
-            Self::Budget(_) if refused && said.contains("adaptive") => Some(Self::Adaptive { shown: true }),
-            Self::Adaptive { .. } if refused && said.contains("adaptive") => {
+            Self::Budget(_) if refused && message.contains("adaptive") => {
+                Some(Self::Adaptive { shown: true })
+            }
+            Self::Adaptive { .. } if refused && message.contains("adaptive") => {
                 Some(Self::Budget(DEFAULT_BUDGET))
             }
             Self::Off | Self::Budget(_) if refused => Some(Self::Unset),
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn each_generation_is_told_to_think_in_its_own_words() {
+    fn each_generation_gets_its_own_thinking_parameters() {
         let effort = json!({"reasoning": {"effort": "high"}});
         let budget = json!({"thinking": {"type": "enabled", "budget_tokens": 2000}});
         assert_eq!(thinking("claude-sonnet-4-5", &effort), Thinking::Budget(24_000));
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_output_limit_is_the_models_own_and_leaves_room_behind_the_thoughts() {
+    fn the_output_limit_is_the_models_and_leaves_room_after_thinking() {
         let limit = |name, thinking| Claude::from_name(name).output_limit(thinking);
         assert_eq!(limit("claude-3-haiku-20240307", Thinking::Unset), 4096);
         assert_eq!(limit("claude-3-5-sonnet-latest", Thinking::Unset), 8192);
@@ -230,12 +232,12 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_of_the_way_of_thinking_teaches_the_other() {
-        let said =
+    fn a_rejected_form_of_thinking_selects_the_other() {
+        let message =
             "\"thinking.type.enabled\" is not supported for this model. Use \"thinking.type.adaptive\"";
-        assert_eq!(Thinking::Budget(2000).learn(said), Some(Thinking::Adaptive { shown: true }));
-        let said = "adaptive thinking is not supported on this model";
-        assert_eq!(Thinking::Adaptive { shown: true }.learn(said), Some(Thinking::Budget(DEFAULT_BUDGET)));
+        assert_eq!(Thinking::Budget(2000).learn(message), Some(Thinking::Adaptive { shown: true }));
+        let message = "adaptive thinking is not supported on this model";
+        assert_eq!(Thinking::Adaptive { shown: true }.learn(message), Some(Thinking::Budget(DEFAULT_BUDGET)));
         assert_eq!(Thinking::Budget(2000).learn("max_tokens is too large"), None);
     }
 }

@@ -133,8 +133,8 @@ fn unfinished<'a>(update: &'a ToolSpec, request: &ModelRequest) -> Option<&'a st
         request.messages.iter().any(|message| match message {
             Message::User(text) => text.contains(&format!("\n- {id} (completed)")),
             Message::Assistant { tool_calls, .. } => tool_calls.iter().any(|call| {
-                let said: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
-                call.name == update.name && said.get("id").is_some_and(|said| said == id)
+                let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+                call.name == update.name && arguments.get("id").is_some_and(|value| value == id)
             }),
             Message::Tool { .. } => false,
         })

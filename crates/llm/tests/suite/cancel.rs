@@ -52,11 +52,11 @@ async fn a_call_dropped_while_it_waits_to_try_again_makes_no_further_request() {
     .await;
     let backend = model(&server.base_url(), json!({}));
     let request = request("hi");
-    let (told, waiting) = tokio::sync::oneshot::channel();
-    let mut told = Some(told);
+    let (retrying, waiting) = tokio::sync::oneshot::channel();
+    let mut retrying = Some(retrying);
     let mut sink = |delta: Delta<'_>| {
-        if let (Delta::Retry { .. }, Some(told)) = (delta, told.take()) {
-            told.send(()).unwrap();
+        if let (Delta::Retry { .. }, Some(retrying)) = (delta, retrying.take()) {
+            retrying.send(()).unwrap();
         }
     };
     {

@@ -31,7 +31,7 @@ async fn body(kind: &str, model: &str, params: Value, request: &ModelRequest) ->
 }
 
 #[tokio::test]
-async fn a_responses_request_word_for_word() {
+async fn a_responses_request_is_exact() {
     let params = json!({
         "temperature": 0.5, "max_tokens": 100, "reasoning": {"effort": "low", "summary": "auto"},
         "text": {"verbosity": "low"}, "enable_web_search": true, "enable_code_interpreter": true,
@@ -63,7 +63,7 @@ async fn a_responses_request_word_for_word() {
 }
 
 #[tokio::test]
-async fn a_messages_request_word_for_word() {
+async fn a_messages_request_is_exact() {
     let params = json!({
         "temperature": 1.5, "top_k": 5, "stop": "END", "tool_choice": "required", "parallel_tool_calls": false,
         "enable_web_search": true, "user": "u", "frequency_penalty": 1,
@@ -96,7 +96,7 @@ async fn a_messages_request_word_for_word() {
 }
 
 #[tokio::test]
-async fn a_gemini_request_word_for_word() {
+async fn a_gemini_request_is_exact() {
     let params = json!({
         "temperature": 0.5, "top_p": 0.9, "max_tokens": 100, "stop": ["END"], "seed": 7,
         "reasoning": {"effort": "low"}, "tool_choice": {"type": "tool", "name": "new_answer"},
@@ -130,7 +130,7 @@ async fn a_gemini_request_word_for_word() {
 }
 
 #[tokio::test]
-async fn geminis_own_search_goes_beside_our_tools_only_where_the_model_takes_both() {
+async fn geminis_search_is_combined_with_our_tools_only_if_the_model_accepts_both() {
     let search = json!({"enable_web_search": true});
     let old = body("gemini", "gemini-2.5-pro", search.clone(), &request("hi")).await;
     assert!(old["tools"].as_array().unwrap().len() == 1 && old.get("toolConfig").is_none(), "{old}");
@@ -144,7 +144,7 @@ async fn geminis_own_search_goes_beside_our_tools_only_where_the_model_takes_bot
 }
 
 #[tokio::test]
-async fn claude_gets_its_version_its_betas_and_effort_in_the_words_of_its_generation() {
+async fn claude_gets_its_version_betas_and_effort_in_the_form_of_its_generation() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     let params = json!({"betas": ["one", "two"], "reasoning": {"effort": "xhigh"}, "temperature": 0.2,
         "tool_choice": "required"});
@@ -162,7 +162,7 @@ async fn claude_gets_its_version_its_betas_and_effort_in_the_words_of_its_genera
 }
 
 #[tokio::test]
-async fn what_is_written_into_the_cache_costs_a_quarter_more() {
+async fn cache_writes_cost_a_quarter_more() {
     let usage = r#"{"input_tokens":100,"cache_creation_input_tokens":1000,"cache_read_input_tokens":2000,"output_tokens":1}"#;
     let stream = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n\
@@ -266,7 +266,7 @@ async fn openrouter_searches_through_its_plugin() {
 }
 
 #[tokio::test]
-async fn googles_wait_is_kept_to_although_it_words_every_quota_as_used_up() {
+async fn googles_requested_wait_is_honored_although_it_words_every_quota_as_exhausted() {
     let quota = json!([{"error": {"code": 429, "status": "RESOURCE_EXHAUSTED",
         "message": "You exceeded your current quota, please check your plan and billing details.",
         "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "0.2s"}]}}])
@@ -280,7 +280,7 @@ async fn googles_wait_is_kept_to_although_it_words_every_quota_as_used_up() {
 }
 
 #[tokio::test]
-async fn azure_has_the_deployment_in_its_path_and_a_header_of_its_own() {
+async fn azure_has_the_deployment_in_its_path_and_its_own_header() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     let root = format!("http://{}", server.address());
     let version = json!({"api_version": "2025-01-01-preview"});
@@ -352,7 +352,7 @@ async fn ollama_is_found_with_its_models_and_missed_at_once_where_it_is_not() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_looked_for_tells_its_models_or_is_missed_within_a_second() {
+async fn a_local_server_lists_its_models_or_is_absent_within_a_second() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     assert_eq!(served_models(&http(), &server.base_url()).await.unwrap(), ["model-a", "model-b", "model-c"]);
     // A server that accepts connections and never answers.

@@ -205,7 +205,7 @@ table_on!(messages, "claude");
 table_on!(gemini, "gemini");
 
 #[tokio::test]
-async fn the_wait_that_a_provider_asks_for_is_kept_to_as_seconds_and_as_a_date() {
+async fn a_requested_wait_is_honored_as_seconds_and_as_a_date() {
     use althing_testkit::RetryAfter;
     for (kind, (after, least)) in KINDS.into_iter().zip([
         (RetryAfter::Seconds(1), 1.0),
@@ -227,7 +227,7 @@ async fn the_wait_that_a_provider_asks_for_is_kept_to_as_seconds_and_as_a_date()
 }
 
 #[tokio::test]
-async fn a_wait_that_is_too_long_fails_at_once_and_says_so() {
+async fn a_requested_wait_that_is_too_long_fails_at_once() {
     use althing_testkit::RetryAfter;
     let fault = Fault::RateLimited(RetryAfter::Seconds(3600));
     let (called, requests) =

@@ -18,14 +18,14 @@ async fn a_dead_local_server_fails_within_seconds_with_the_standard_settings() {
 }
 
 #[tokio::test]
-async fn a_name_that_nobody_has_is_no_connection() {
+async fn an_unknown_host_name_is_a_connection_error() {
     let called =
         call(&*model("http://no-such-host.invalid/v1", json!({"max_retries": 0})), &request("hi")).await;
     assert_eq!(called.error().kind, Kind::Connect);
 }
 
 #[tokio::test]
-async fn comments_are_life_only_until_the_whole_call_is_over() {
+async fn comments_keep_a_stream_alive_only_within_the_call_limit() {
     use althing_testkit::{Fault, FaultMoment};
     let server = FakeModel::start(
         Script::always(Reply::text("ok")).fault_always(Fault::EndlessStream, FaultMoment::BeforeHeaders),

@@ -155,7 +155,7 @@ async fn a_dead_proxy_is_no_connection_and_its_password_is_in_no_message() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_refused_at_once() {
+async fn an_untrusted_certificate_is_rejected_at_once() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     let (tls, _) = tls_in_front_of(server.address()).await;
     let section = config(&format!("https://localhost:{}/v1", tls.port()), json!({}));

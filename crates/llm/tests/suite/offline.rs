@@ -163,7 +163,7 @@ async fn a_file_in_the_task_is_read_first_when_that_is_offered() {
 }
 
 #[tokio::test]
-async fn as_interactive_agent_it_hands_work_on_and_answers_the_rest() {
+async fn as_chat_agent_it_proposes_runs_for_work_and_answers_the_rest() {
     let launch =
         || vec![tool("launch_run", json!({"task": {"type": "string"}, "context": {"type": "string"}}))];
     let mut request = asked("Please refactor the parser.".into(), launch());
@@ -183,7 +183,7 @@ async fn as_interactive_agent_it_hands_work_on_and_answers_the_rest() {
 }
 
 #[tokio::test]
-async fn as_interactive_agent_it_takes_a_no_for_an_answer_and_proposes_the_next_work_all_the_same() {
+async fn as_chat_agent_it_accepts_a_rejection_and_proposes_later_work_again() {
     let launch = vec![tool("launch_run", json!({"task": {"type": "string"}}))];
     let mut request = asked("Refactor the parser".into(), launch);
     let says = async |request: &mut ModelRequest| {
@@ -192,7 +192,7 @@ async fn as_interactive_agent_it_takes_a_no_for_an_answer_and_proposes_the_next_
         request.messages.push(Message::Assistant { text: reply.text.clone(), tool_calls: calls.clone() });
         (reply.text, calls.first().map(|call| call.id.clone()))
     };
-    let told = |call: Option<String>, content: String, is_error| Message::Tool {
+    let tool_result = |call: Option<String>, content: String, is_error| Message::Tool {
         call: call.unwrap(),
         content,
         is_error,
@@ -200,12 +200,12 @@ async fn as_interactive_agent_it_takes_a_no_for_an_answer_and_proposes_the_next_
     let (_, launched) = says(&mut request).await;
     let refused =
         json!({"status": "cancelled", "final_answer": null, "error": "the user did not approve this run"});
-    request.messages.push(told(launched, refused.to_string(), false));
+    request.messages.push(tool_result(launched, refused.to_string(), false));
     let (text, again) = says(&mut request).await;
     assert!(again.is_none() && text.contains("did not approve"), "{text}");
     request.messages.push(Message::User("Write a poem".into()));
     let (_, launched) = says(&mut request).await;
-    request.messages.push(told(launched, "there is no parameter".into(), true));
+    request.messages.push(tool_result(launched, "there is no parameter".into(), true));
     let (text, again) = says(&mut request).await;
     assert!(again.is_none() && text.starts_with(LABEL), "{text}");
     request.messages.push(Message::User("Build a bridge".into()));
@@ -213,7 +213,7 @@ async fn as_interactive_agent_it_takes_a_no_for_an_answer_and_proposes_the_next_
     assert!(launched.is_some(), "an old error is forgotten");
     let partial =
         json!({"status": "partial", "final_answer": "Half a bridge.", "error": "the time limit passed"});
-    request.messages.push(told(launched, partial.to_string(), false));
+    request.messages.push(tool_result(launched, partial.to_string(), false));
     let (text, _) = says(&mut request).await;
     assert!(
         text.contains("partial") && text.contains("time limit") && text.contains("Half a bridge."),
@@ -222,7 +222,7 @@ async fn as_interactive_agent_it_takes_a_no_for_an_answer_and_proposes_the_next_
 }
 
 #[tokio::test]
-async fn a_conversation_is_summed_up_in_the_users_words() {
+async fn a_conversation_is_summarized_by_the_users_messages() {
     let talk =
         "<CONVERSATION>\nUser: Build a bridge\nAssistant: Yes.\nUser: For trains\n<END OF CONVERSATION>";
     let called = call(&*agent("offline"), &asked(talk.into(), Vec::new())).await;

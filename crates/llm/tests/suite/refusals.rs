@@ -19,7 +19,7 @@ async fn refused(status: u16, kind: &str) -> (Kind, String, String, usize) {
 }
 
 #[tokio::test]
-async fn each_refusal_says_who_what_and_what_to_do_and_is_made_once() {
+async fn each_rejection_names_provider_reason_and_hint_and_is_not_retried() {
     let said = refused(401, "groq").await;
     let expected = (
         Kind::Auth,
@@ -48,7 +48,7 @@ async fn each_refusal_says_who_what_and_what_to_do_and_is_made_once() {
 }
 
 #[tokio::test]
-async fn a_server_error_that_stays_says_how_often_it_was_tried() {
+async fn a_persistent_server_error_reports_the_number_of_attempts() {
     let (kind, message, _, requests) = refused(500, "openai").await;
     assert_eq!((kind, requests), (Kind::Server, 5));
     assert!(message.ends_with("(gave up after 5 tries)"), "{message}");
@@ -69,7 +69,7 @@ async fn a_redirect_is_not_followed_with_the_key() {
 }
 
 #[test]
-fn a_section_that_cannot_work_is_refused_before_any_call() {
+fn an_invalid_config_is_rejected_before_any_call() {
     let refused = |change: fn(&mut althing_protocol::BackendConfig)| {
         let mut section = config("http://127.0.0.1:9/v1", json!({}));
         change(&mut section);

@@ -54,7 +54,7 @@ async fn parallel_tool_calls_come_out_in_order_with_their_arguments_as_written()
 }
 
 #[tokio::test]
-async fn frames_that_are_alike_but_for_their_text_are_read_exactly_whatever_the_text() {
+async fn similar_frames_are_read_exactly_for_any_text() {
     let chunks = [
         "plain",
         " words",
@@ -95,7 +95,7 @@ async fn done_ends_a_reply_well_without_a_finish_reason_if_there_is_one() {
 }
 
 #[tokio::test]
-async fn a_reply_that_stops_without_any_end_is_cut_and_its_tool_call_is_not_handed_out() {
+async fn a_reply_without_an_end_is_truncated_and_its_tool_call_is_dropped() {
     let called = stream(&[
         r#"{"choices":[{"delta":{"content":"half"}}]}"#,
         r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"vote","arguments":"{}"}}]}}]}"#,
@@ -127,7 +127,7 @@ async fn whole_calls_without_index_or_id_are_calls() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_is_understood() {
+async fn a_reply_without_streaming_is_parsed() {
     let body = r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"whole"},"finish_reason":"stop"}],
         "usage":{"prompt_tokens":3,"completion_tokens":1}}"#;
     let called = understood("application/json; charset=utf-8", body).await;
@@ -155,7 +155,7 @@ async fn a_last_frame_without_its_line_end_still_counts_and_a_torn_one_does_not(
 }
 
 #[tokio::test]
-async fn a_reply_that_ran_into_its_limit_before_saying_anything_is_not_paid_for_twice() {
+async fn a_reply_that_reaches_its_limit_without_text_is_not_retried() {
     let server =
         FakeModel::start(Script::always(Reply::empty().reasoning("Hm…").finish(Finish::Length))).await;
     let called = call(&*model(&server.base_url(), json!({})), &request("hi")).await;
@@ -165,7 +165,7 @@ async fn a_reply_that_ran_into_its_limit_before_saying_anything_is_not_paid_for_
 }
 
 #[tokio::test]
-async fn a_withheld_reply_is_a_refusal() {
+async fn a_withheld_reply_is_a_bad_request() {
     let server = FakeModel::start(Script::always(Reply::empty().finish(Finish::ContentFilter))).await;
     let called = call(&*model(&server.base_url(), json!({})), &request("hi")).await;
     assert_eq!((called.error().kind, server.request_count()), (Kind::BadRequest, 1));

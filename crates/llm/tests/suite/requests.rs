@@ -20,7 +20,7 @@ fn plain() -> ModelRequest {
 }
 
 #[tokio::test]
-async fn a_conversation_with_tools_and_their_results_is_sent_as_the_wire_has_it() {
+async fn a_conversation_with_tool_results_is_sent_in_the_wire_format() {
     let call_of = |id: &str, arguments: &str| ToolCall {
         id: id.into(),
         name: "read".into(),
@@ -89,7 +89,7 @@ async fn parameters_reach_the_wire_under_the_names_it_knows() {
 }
 
 #[tokio::test]
-async fn other_providers_get_their_own_words_for_the_same_things() {
+async fn other_providers_get_their_own_parameter_names() {
     let params = json!({"max_tokens": 100, "reasoning": {"effort": "low"}, "tool_choice": "auto"});
     let sent = body("openrouter", params.clone(), &request("hi")).await;
     assert_eq!(
@@ -118,7 +118,7 @@ async fn key_headers_and_path_are_sent_and_nothing_else_tells_who_we_are() {
 }
 
 #[tokio::test]
-async fn a_header_of_the_users_own_goes_before_the_key() {
+async fn a_custom_header_overrides_the_key() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     let mut section = config(&format!("{}/chat/completions", server.base_url()), json!({}));
     section.headers = vec![("Authorization".into(), Secret::new("Basic abc"))];
@@ -154,7 +154,7 @@ async fn a_refused_field_is_left_out_or_renamed_once_and_for_all_later_calls() {
 }
 
 #[tokio::test]
-async fn a_field_that_is_refused_under_every_name_is_a_bad_request_and_no_endless_loop() {
+async fn a_field_rejected_under_every_name_is_a_bad_request_without_a_loop() {
     let body = r#"{"error":{"message":"max_completion_tokens and stream_options are wrong"}}"#;
     let answer = format!("HTTP/1.1 400 Bad Request\r\ncontent-length: {}\r\n\r\n{body}", body.len());
     let server = FakeModel::start(Script::always(Action::Raw(answer.into()))).await;

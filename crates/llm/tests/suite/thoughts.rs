@@ -32,7 +32,7 @@ async fn with_result(backend: &Arc<dyn Backend>) -> ModelRequest {
 }
 
 #[tokio::test]
-async fn claudes_thoughts_go_back_before_the_call_that_they_led_to() {
+async fn claudes_thoughts_are_sent_back_before_their_call() {
     let server = server().await;
     let section = section("claude", "claude-sonnet-4-5", &server, json!({"thinking_budget": 2000}));
     let backend = build(&section);
@@ -52,7 +52,7 @@ async fn claudes_thoughts_go_back_before_the_call_that_they_led_to() {
 }
 
 #[tokio::test]
-async fn where_claudes_thoughts_are_forgotten_a_budget_is_not_asked_for_and_adaptive_thinking_is() {
+async fn without_claudes_thoughts_a_budget_is_omitted_and_adaptive_thinking_is_kept() {
     for (model, params, thinking) in [
         ("claude-sonnet-4-5", json!({"thinking_budget": 2000, "temperature": 0.5}), Value::Null),
         (
@@ -79,7 +79,7 @@ async fn where_claudes_thoughts_are_forgotten_a_budget_is_not_asked_for_and_adap
 }
 
 #[tokio::test]
-async fn geminis_calls_go_back_with_their_signature_as_they_came() {
+async fn geminis_calls_are_sent_back_with_their_signature() {
     let server = server().await;
     let backend = build(&section("gemini", "gemini-3-pro-preview", &server, json!({})));
     let request = with_result(&backend).await;
@@ -99,7 +99,7 @@ async fn geminis_calls_go_back_with_their_signature_as_they_came() {
 }
 
 #[tokio::test]
-async fn a_forgotten_signature_is_replaced_by_googles_own_mark_from_the_third_generation_on() {
+async fn a_missing_signature_is_replaced_by_googles_placeholder_from_gemini_3_on() {
     for (model, signature) in
         [("gemini-3-flash", json!("skip_thought_signature_validator")), ("gemini-2.5-pro", Value::Null)]
     {
@@ -113,7 +113,7 @@ async fn a_forgotten_signature_is_replaced_by_googles_own_mark_from_the_third_ge
 }
 
 #[tokio::test]
-async fn a_way_of_thinking_that_a_model_refuses_is_said_the_other_way_once_and_for_all() {
+async fn a_rejected_form_of_thinking_is_replaced_for_all_later_calls() {
     let refusal = |sentence: &str| {
         let body = json!({"type": "error", "error": {"type": "invalid_request_error", "message": sentence}})
             .to_string();

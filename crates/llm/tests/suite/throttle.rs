@@ -32,7 +32,7 @@ fn slow() -> Script {
 }
 
 #[tokio::test]
-async fn agents_with_one_key_take_turns_on_every_wire() {
+async fn agents_with_one_key_share_its_limits_in_every_format() {
     for kind in KINDS {
         let (server, http) = (FakeModel::start(slow()).await, http());
         // One config's limit applies to all configs with the same key, including those without a limit.
@@ -53,7 +53,7 @@ async fn agents_with_keys_of_their_own_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
-async fn a_turn_that_does_not_come_in_time_is_a_time_limit_and_no_call() {
+async fn a_permit_that_is_not_granted_in_time_is_a_timeout_without_a_call() {
     let (server, http) = (FakeModel::start(Script::always(Reply::text("ok"))).await, http());
     let params = json!({"requests_per_minute": 1, "request_timeout_seconds": 0.3});
     let agent = agent("gemini", &server, "one", &http, params);
@@ -66,7 +66,7 @@ async fn a_turn_that_does_not_come_in_time_is_a_time_limit_and_no_call() {
 }
 
 #[tokio::test]
-async fn a_retry_lets_others_go_first_while_it_waits() {
+async fn a_waiting_retry_lets_other_requests_run() {
     use althing_testkit::{Fault, FaultMoment, RetryAfter};
     let fault = Fault::RateLimited(RetryAfter::Seconds(1));
     let script = Script::always(Reply::text("ok")).fault_once(fault, FaultMoment::BeforeHeaders);

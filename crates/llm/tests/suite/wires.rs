@@ -62,7 +62,7 @@ async fn parallel_tool_calls_come_out_in_order_each_with_an_id() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_is_understood() {
+async fn a_reply_without_streaming_is_parsed() {
     for kind in KINDS {
         let mut reply = Reply::new_answer("An answer.").and_text("Look:").reasoning("Hm.");
         reply.pace = std::time::Duration::ZERO;
@@ -102,7 +102,7 @@ async fn whole_body(kind: &str, server: &FakeModel) -> String {
 }
 
 #[tokio::test]
-async fn a_withheld_reply_is_a_refusal_and_one_that_hit_its_limit_says_so() {
+async fn a_withheld_reply_is_a_bad_request_and_a_truncated_one_is_marked() {
     for kind in KINDS {
         for (reply, expected) in [
             (Reply::empty().finish(Finish::ContentFilter), Kind::BadRequest),
@@ -119,7 +119,7 @@ async fn a_withheld_reply_is_a_refusal_and_one_that_hit_its_limit_says_so() {
 }
 
 #[tokio::test]
-async fn a_sensible_agent_votes_answers_and_talks_on_every_wire() {
+async fn a_cooperative_agent_votes_answers_and_chats_in_every_format() {
     let tool = |name: &str, parameters: Value| ToolSpec {
         name: name.into(),
         description: format!("Does {name}."),
@@ -299,7 +299,7 @@ async fn a_reply_past_its_size_is_too_large_and_not_tried_again() {
 }
 
 #[tokio::test]
-async fn text_is_read_exactly_whatever_is_in_it() {
+async fn any_text_is_read_exactly() {
     let chunks =
         ["plain", " words", "a \"quoted\" \\ word", "\n", "plain\u{7f}", "漢字", "🦀", "\t}", "\"},", "."];
     for kind in KINDS {

@@ -189,11 +189,11 @@ async fn open_http(
             Err(HandshakeFailure::Answered(StartError::Handshake { reason }))
         }
         Err(ClientInitializeError::TransportError { error, .. }) => {
-            let told = StartError::Http { origin, reason: http::causes(error.error.as_ref()) };
+            let start_error = StartError::Http { origin, reason: http::causes(error.error.as_ref()) };
             Err(if is_client_error(error.error.as_ref()) {
-                HandshakeFailure::Answered(told)
+                HandshakeFailure::Answered(start_error)
             } else {
-                told.into()
+                start_error.into()
             })
         }
         Err(error) => Err(StartError::Http { origin, reason: http::causes(&error) }.into()),

@@ -34,11 +34,11 @@ impl Shared {
         if let Some(tell) = &self.options.on_notice {
             tell(&notice);
         }
-        let mut kept = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() == limits::NOTICES {
-            kept.pop_front();
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        if notices.len() == limits::NOTICES {
+            notices.pop_front();
         }
-        kept.push_back(notice);
+        notices.push_back(notice);
     }
 
     pub(crate) fn http(&self) -> Result<reqwest::Client, StartError> {

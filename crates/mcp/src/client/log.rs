@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_flood_ends_in_one_line_that_says_so() {
+    async fn a_flood_ends_with_one_line_about_the_cut() {
         let (log, lines) = log();
         let line = [b'x'; 4000];
         for _ in 0..2000 {

@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_that_would_share_a_name_all_get_a_hash_whatever_their_order() {
+    fn tools_that_would_share_a_name_all_get_a_hash_in_any_order() {
         let one = names(&[("s", "a.b"), ("s", "a b")]);
         let other = names(&[("s", "a b"), ("s", "a.b")]);
         assert_ne!(one[0], one[1]);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_to_64_with_a_hash_that_tells_it_from_its_like() {
+    fn a_long_name_is_cut_to_64_with_a_distinguishing_hash() {
         let (long, like) = ("x".repeat(100), format!("{}y", "x".repeat(99)));
         let both = names(&[("server", &long), ("server", &like)]);
         assert_eq!([both[0].len(), both[1].len()], [64, 64]);

@@ -110,9 +110,9 @@ impl Server {
     /// How the server ended. The notice is issued once.
     async fn report_end(&self, connection: &Connection) -> String {
         let mut how = connection.ending().await;
-        let said = connection.stderr_tail();
-        if !said.is_empty() {
-            how = format!("{how} (it last said: {})", said.join(" / "));
+        let stderr_tail = connection.stderr_tail();
+        if !stderr_tail.is_empty() {
+            how = format!("{how} (it last said: {})", stderr_tail.join(" / "));
         }
         if connection.mark_end_reported() {
             self.shared.notice(&self.spec.name, NoticeKind::Died { how: how.clone() });

@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_names_an_unknown_tool_is_said() {
+    fn a_list_that_names_an_unknown_tool_gives_a_notice() {
         let mut spec = ServerSpec::stdio("s", "x", vec![]);
         spec.exclude_tools = vec!["raed".to_owned()];
         let (_, notices) = choose(&spec, vec![plain("read")]);

@@ -113,7 +113,7 @@ impl Server {
                 let _ = self.runs.cancel(&run).await;
                 Err(cancelled())
             }
-            told = self.wait(&run, &mut *feed, self.options.wait, &context) => Ok(told.into()),
+            result = self.wait(&run, &mut *feed, self.options.wait, &context) => Ok(result.into()),
         }
     }
 
@@ -131,11 +131,11 @@ impl Server {
             WaitOutcome::StillRunning => running(run),
             WaitOutcome::Question(interaction) => {
                 let asks = json!({"run_id": run, "status": "running", "interactions": [*interaction]});
-                let mut told = CallToolResult::structured(asks);
-                told.content.push(ContentBlock::text(
+                let mut result = CallToolResult::structured(asks);
+                result.content.push(ContentBlock::text(
                     "The run waits for an answer to this question: call `answer_interaction`, then `run_result`.",
                 ));
-                told
+                result
             }
         }
     }
@@ -231,11 +231,11 @@ pub(super) fn ended(outcome: &RunOutcome) -> CallToolResult {
 }
 
 fn running(run: &str) -> CallToolResult {
-    let mut told = CallToolResult::structured(json!({"run_id": run, "status": "running"}));
-    told.content.push(ContentBlock::text(
+    let mut result = CallToolResult::structured(json!({"run_id": run, "status": "running"}));
+    result.content.push(ContentBlock::text(
         "The run is still running. Call `run_result` with this run_id to wait for its result; repeat if necessary.",
     ));
-    told
+    result
 }
 
 /// A run's summary as clients receive it.

@@ -19,7 +19,7 @@ pub(super) enum WaitOutcome {
 pub(super) struct ProgressReporter<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,
-    told: f64,
+    sent: f64,
     /// Repeated when there is nothing new, because some clients abort a call after silence.
     last: String,
 }
@@ -27,7 +27,7 @@ pub(super) struct ProgressReporter<'a> {
 impl<'a> ProgressReporter<'a> {
     pub(super) fn new(context: &'a RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
-        Self { context, token, told: 0.0, last: "the run is under way".to_owned() }
+        Self { context, token, sent: 0.0, last: "the run is under way".to_owned() }
     }
 
     async fn line(&mut self, line: String) {
@@ -37,10 +37,10 @@ impl<'a> ProgressReporter<'a> {
 
     async fn repeat(&mut self) {
         let Some(token) = self.token.clone() else { return };
-        self.told += 1.0;
-        let told = ProgressNotificationParam::new(token, self.told).with_message(self.last.clone());
+        self.sent += 1.0;
+        let notification = ProgressNotificationParam::new(token, self.sent).with_message(self.last.clone());
         // An error means that the client is gone.
-        let _ = self.context.peer.notify_progress(told).await;
+        let _ = self.context.peer.notify_progress(notification).await;
     }
 }
 

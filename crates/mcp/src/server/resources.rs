@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_name_runs_and_what_they_keep() {
+    fn uris_name_runs_and_their_files() {
         let cases = [
             ("althing://runs", Some(ResourceUri::Runs)),
             ("althing://runs/s1.r1/result", Some(ResourceUri::Result("s1.r1"))),

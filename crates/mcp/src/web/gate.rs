@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn who_names_us_and_brings_a_token_is_let_in() {
+    fn a_request_with_our_host_and_a_token_is_admitted() {
         for host in ["127.0.0.1:4000", "localhost:4000", "LocalHost:4000"] {
             let token = checked(&[("host", host), ("authorization", "bearer abc")], "/mcp");
             assert!(token == Ok(Token::digest("abc")), "{host}");

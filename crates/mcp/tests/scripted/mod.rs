@@ -22,13 +22,13 @@ pub struct Scripted {
 struct Run {
     id: String,
     launch: LaunchRun,
-    news: watch::Sender<Vec<RunUpdate>>,
+    updates: watch::Sender<Vec<RunUpdate>>,
     /// The decision that the run received, or that it was cancelled.
-    told: watch::Sender<Option<Told>>,
+    signal: watch::Sender<Option<Signal>>,
 }
 
 #[derive(Clone)]
-enum Told {
+enum Signal {
     Decision(Decision),
     Cancel,
 }
@@ -51,12 +51,12 @@ impl Scripted {
 
 impl Run {
     fn end(&self) -> Option<RunOutcome> {
-        let ended = self.news.borrow().last().cloned();
-        ended.and_then(|news| if let RunUpdate::Ended(result) = news { Some(*result) } else { None })
+        let ended = self.updates.borrow().last().cloned();
+        ended.and_then(|update| if let RunUpdate::Ended(result) = update { Some(*result) } else { None })
     }
 
-    fn say(&self, news: RunUpdate) {
-        self.news.send_modify(|all| all.push(news));
+    fn publish(&self, update: RunUpdate) {
+        self.updates.send_modify(|all| all.push(update));
     }
 
     fn finish(&self, status: RunStatus, answer: Option<&str>) {
@@ -70,20 +70,20 @@ impl Run {
             "usage": {"input_tokens": 0, "output_tokens": 0, "cost_usd": 0.0, "calls": 0},
             "duration_ms": 1, "log_dir": "logs", "error": null,
         });
-        self.say(RunUpdate::Ended(Box::new(serde_json::from_value(result).unwrap())));
+        self.publish(RunUpdate::Ended(Box::new(serde_json::from_value(result).unwrap())));
     }
 
     fn view(&self) -> RunSummary {
-        let news = self.news.borrow();
-        let progress = news.iter().rev().find_map(|news| match news {
+        let updates = self.updates.borrow();
+        let progress = updates.iter().rev().find_map(|update| match update {
             RunUpdate::Line(line) => Some(line.clone()),
             _ => None,
         });
-        let asks = news.iter().find_map(|news| match news {
+        let asks = updates.iter().find_map(|update| match update {
             RunUpdate::Question(interaction) => Some((**interaction).clone()),
             _ => None,
         });
-        drop(news);
+        drop(updates);
         let status = self.end().map(|result| result.status());
         RunSummary {
             run_id: self.id.clone(),
@@ -94,18 +94,18 @@ impl Run {
         }
     }
 
-    async fn play(self: Arc<Self>) {
+    async fn execute(self: Arc<Self>) {
         let task = self.launch.task.clone();
         let (what, rest) = task.split_once(' ').unwrap_or((&task, ""));
-        let mut told = self.told.subscribe();
+        let mut signal = self.signal.subscribe();
         match what {
             "take" => {
                 let (time, answer) = rest.split_once(' ').unwrap_or((rest, ""));
                 let step = Duration::from_millis(time.parse::<u64>().unwrap() / 4);
                 for number in 1..=4 {
                     tokio::select! {
-                        () = tokio::time::sleep(step) => self.say(RunUpdate::Line(format!("step {number} of 4"))),
-                        _ = told.wait_for(Option::is_some) => return self.finish(RunStatus::Cancelled, None),
+                        () = tokio::time::sleep(step) => self.publish(RunUpdate::Line(format!("step {number} of 4"))),
+                        _ = signal.wait_for(Option::is_some) => return self.finish(RunStatus::Cancelled, None),
                     }
                 }
                 self.finish(RunStatus::Completed, Some(answer));
@@ -114,10 +114,10 @@ impl Run {
                 let id = InteractionId::new("i1");
                 let countdown = (what == "offer").then(|| Millis::from_secs(3600));
                 let asks = Interaction { id, kind: InteractionKind::Interrupted, countdown };
-                self.say(RunUpdate::Question(Box::new(asks)));
-                let got = told.wait_for(Option::is_some).await.unwrap().clone();
+                self.publish(RunUpdate::Question(Box::new(asks)));
+                let got = signal.wait_for(Option::is_some).await.unwrap().clone();
                 match got {
-                    Some(Told::Decision(decision)) => {
+                    Some(Signal::Decision(decision)) => {
                         let text = serde_json::to_string(&decision).unwrap();
                         self.finish(RunStatus::Completed, Some(&text));
                     }
@@ -125,7 +125,7 @@ impl Run {
                 }
             }
             "hold" => {
-                told.wait_for(Option::is_some).await.unwrap();
+                signal.wait_for(Option::is_some).await.unwrap();
                 self.finish(RunStatus::Cancelled, Some("what there was"));
             }
             "fail" => self.finish(RunStatus::Failed, None),
@@ -135,7 +135,7 @@ impl Run {
 }
 
 struct Feed {
-    news: watch::Receiver<Vec<RunUpdate>>,
+    updates: watch::Receiver<Vec<RunUpdate>>,
     seen: usize,
 }
 
@@ -143,7 +143,7 @@ impl RunFeed for Feed {
     fn next(&mut self) -> BoxFuture<'_, RunUpdate> {
         Box::pin(async {
             let seen = self.seen;
-            let all = self.news.wait_for(|all| all.len() > seen).await.unwrap();
+            let all = self.updates.wait_for(|all| all.len() > seen).await.unwrap();
             let next = all[seen].clone();
             drop(all);
             if !matches!(next, RunUpdate::Ended(_)) {
@@ -188,10 +188,10 @@ impl RunService for Scripted {
             }
             let mut runs = self.runs.lock().unwrap();
             let id = format!("s1.r{}", runs.len() + 1);
-            let (news, told) = (watch::Sender::default(), watch::Sender::default());
-            let run = Arc::new(Run { id: id.clone(), launch, news, told });
+            let (updates, signal) = (watch::Sender::default(), watch::Sender::default());
+            let run = Arc::new(Run { id: id.clone(), launch, updates, signal });
             runs.push(run.clone());
-            tokio::spawn(run.play());
+            tokio::spawn(run.execute());
             Ok(id)
         })
     }
@@ -210,12 +210,12 @@ impl RunService for Scripted {
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
         Box::pin(async move {
             let run = self.find(run)?;
-            let news = run.news.subscribe();
+            let updates = run.updates.subscribe();
             let asks = run.view().interactions.len();
             // Only updates from now on, except that an open question or the end is always delivered.
-            let said = news.borrow().len();
+            let said = updates.borrow().len();
             let seen = if run.end().is_some() { said - 1 } else { said - asks.min(said) };
-            Some(Box::new(Feed { news, seen }) as Box<dyn RunFeed>)
+            Some(Box::new(Feed { updates, seen }) as Box<dyn RunFeed>)
         })
     }
 
@@ -226,7 +226,7 @@ impl RunService for Scripted {
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {
         Box::pin(async move {
             let run = self.find(run).ok_or("no such run")?;
-            run.told.send_replace(Some(Told::Cancel));
+            run.signal.send_replace(Some(Signal::Cancel));
             Ok(())
         })
     }
@@ -242,7 +242,7 @@ impl RunService for Scripted {
             if !run.view().interactions.iter().any(|open| open.id == interaction) {
                 return Err(format!("parameter `interaction_id`: `{interaction}` is not open"));
             }
-            run.told.send_replace(Some(Told::Decision(decision)));
+            run.signal.send_replace(Some(Signal::Decision(decision)));
             Ok(())
         })
     }

@@ -85,10 +85,11 @@ async fn a_question_that_fails_or_is_answered_with_nonsense_starts_no_run() {
         // A message that is not an answer may be ignored, and the call keeps waiting. The ping ensures that it was
         // read.
         pipe.request("ping", json!({})).await;
-        let told = pipe.heard.iter().find(|message| message["id"] == id && message.get("method").is_none());
-        let refused =
-            told.is_none_or(|told| told["result"]["isError"] == true || told.get("error").is_some());
-        assert!(refused, "{answer}: {told:?}");
+        let response =
+            pipe.other_messages.iter().find(|message| message["id"] == id && message.get("method").is_none());
+        let refused = response
+            .is_none_or(|response| response["result"]["isError"] == true || response.get("error").is_some());
+        assert!(refused, "{answer}: {response:?}");
         assert_eq!(runs.launched(), [], "{answer}");
     }
     // In the newest revision the client asks and repeats the call with the answer.
@@ -107,16 +108,19 @@ async fn a_question_that_fails_or_is_answered_with_nonsense_starts_no_run() {
         let asked = pipe.request("tools/call", call.clone()).await["result"].clone();
         call["requestState"] = asked["requestState"].clone();
         call["inputResponses"] = answers.clone();
-        let told = pipe.request("tools/call", call).await;
-        assert!(told["result"]["isError"] == true || told.get("error").is_some(), "{answers}: {told}");
+        let response = pipe.request("tools/call", call).await;
+        assert!(
+            response["result"]["isError"] == true || response.get("error").is_some(),
+            "{answers}: {response}"
+        );
         assert_eq!(runs.launched(), [], "{answers}");
     }
     for state in [json!(""), json!("guessed"), json!("0".repeat(64))] {
         let (mut pipe, runs) = Pipe::newest(approving(), json!({"elicitation": {"form": {}}})).await;
         let call = json!({"name": "launch_run", "arguments": {"task": "say hi"}, "requestState": state,
             "inputResponses": {"approve": {"action": "accept", "content": {}}}});
-        let told = pipe.request("tools/call", call).await;
-        assert_eq!(told["result"]["isError"], true, "{told}");
+        let response = pipe.request("tools/call", call).await;
+        assert_eq!(response["result"]["isError"], true, "{response}");
         assert_eq!(runs.launched(), []);
     }
 }

@@ -26,7 +26,7 @@ async fn arguments_that_are_no_object_are_refused_without_calling() {
 }
 
 #[tokio::test]
-async fn errors_of_tools_and_of_the_protocol_are_told_as_errors() {
+async fn errors_of_tools_and_of_the_protocol_are_reported_as_errors() {
     let (host, _) = started(&[]).await;
     let failed = call(&host, "fail", json!({})).await;
     assert_eq!((failed.content.as_str(), failed.is_error), ("it did not work", true));
@@ -73,7 +73,7 @@ async fn calls_of_one_server_run_side_by_side() {
 }
 
 #[tokio::test]
-async fn a_call_without_an_answer_ends_at_its_limit_and_the_server_is_told_to_stop() {
+async fn a_call_without_a_response_times_out_and_is_cancelled_at_the_server() {
     let mut spec = fake("fake", &[]);
     spec.call_timeout = Duration::from_millis(300);
     let (options, recorder) = options();

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
-async fn a_call_in_flight_is_told_how_the_server_died_and_is_not_repeated() {
+async fn a_running_call_reports_how_the_server_died_and_is_not_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("calls");
     let (host, _) = started(&[]).await;
@@ -22,7 +22,7 @@ async fn a_call_in_flight_is_told_how_the_server_died_and_is_not_repeated() {
 }
 
 #[tokio::test]
-async fn every_call_in_flight_is_told() {
+async fn every_running_call_is_notified() {
     let (host, recorder) = started(&[]).await;
     let second = async {
         until("the first call", || recorder.said("hanging")).await;
@@ -50,7 +50,7 @@ async fn the_next_call_starts_the_server_again_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_server_that_keeps_dying_is_started_again_only_so_often_and_ever_later() {
+async fn a_server_that_keeps_dying_is_restarted_a_limited_number_of_times_with_backoff() {
     let (mut options, _) = options();
     options.max_restarts = 2;
     options.restart_pause = Duration::from_millis(300);
@@ -71,7 +71,7 @@ async fn a_server_that_keeps_dying_is_started_again_only_so_often_and_ever_later
 }
 
 #[tokio::test]
-async fn a_restart_that_fails_is_told_and_a_later_one_may_work() {
+async fn a_failed_restart_is_reported_and_a_later_one_may_succeed() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("needed");
     std::fs::write(&file, "").unwrap();
@@ -116,7 +116,7 @@ async fn a_closed_host_refuses_calls_and_starts_nothing() {
 }
 
 #[tokio::test]
-async fn a_server_whose_pipes_are_held_open_by_what_it_left_behind_is_dead_all_the_same() {
+async fn a_server_whose_orphans_hold_its_pipes_counts_as_dead() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pid");
     let (host, _) = started(&[]).await;
@@ -128,7 +128,7 @@ async fn a_server_whose_pipes_are_held_open_by_what_it_left_behind_is_dead_all_t
 }
 
 #[tokio::test]
-async fn restarts_are_forgiven_once_a_server_has_stayed_up_for_long() {
+async fn the_restart_count_is_reset_after_a_long_uptime() {
     let (mut options, _) = options();
     options.max_restarts = 1;
     options.restarts_forgiven_after = Duration::ZERO;
@@ -141,7 +141,7 @@ async fn restarts_are_forgiven_once_a_server_has_stayed_up_for_long() {
 }
 
 #[tokio::test]
-async fn a_call_in_flight_when_the_host_closes_is_told_so_and_nobody_is_alarmed() {
+async fn a_call_running_at_close_reports_it_without_a_notice() {
     let (host, recorder) = started(&[]).await;
     let close = async {
         until("the call", || recorder.said("hanging")).await;

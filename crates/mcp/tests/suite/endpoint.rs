@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 
 /// Answers calls: `echo` at once, `wait` when released, `fail` with an error.
 #[derive(Default)]
-struct Desk {
+struct ScriptedTools {
     calls: Mutex<Vec<ToolCall>>,
     go: Notify,
     /// Number of calls dropped before their end.
@@ -30,7 +30,7 @@ impl Drop for Dropped<'_> {
     }
 }
 
-impl EndpointHandler for Desk {
+impl EndpointHandler for ScriptedTools {
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
         Box::pin(async move {
             self.calls.lock().unwrap().push(call.clone());
@@ -44,7 +44,7 @@ impl EndpointHandler for Desk {
     }
 }
 
-impl Desk {
+impl ScriptedTools {
     fn count(&self) -> usize {
         self.calls.lock().unwrap().len()
     }
@@ -63,9 +63,9 @@ fn specs() -> Vec<ToolSpec> {
     ["echo", "wait", "fail"].map(spec).to_vec()
 }
 
-async fn open(endpoints: &AgentEndpoints) -> (Box<dyn Endpoint>, Arc<Desk>) {
-    let desk = Arc::new(Desk::default());
-    (endpoints.open(specs(), desk.clone()).await.unwrap(), desk)
+async fn open(endpoints: &AgentEndpoints) -> (Box<dyn Endpoint>, Arc<ScriptedTools>) {
+    let tools = Arc::new(ScriptedTools::default());
+    (endpoints.open(specs(), tools.clone()).await.unwrap(), tools)
 }
 
 fn quick() -> AgentEndpoints {
@@ -84,7 +84,7 @@ async fn client(endpoint: &dyn Endpoint, token: &Secret) -> McpServers {
 #[tokio::test]
 async fn a_client_lists_and_calls_the_tools_and_counts_as_connected_once_it_has_listed_them() {
     let endpoints = AgentEndpoints::default();
-    let (endpoint, desk) = open(&endpoints).await;
+    let (endpoint, tools) = open(&endpoints).await;
     assert!(!endpoint.is_connected());
     let host = client(&*endpoint, endpoint.token()).await;
     assert_eq!(notices(&host), [], "{:?}", host.notices());
@@ -92,7 +92,7 @@ async fn a_client_lists_and_calls_the_tools_and_counts_as_connected_once_it_has_
     assert_eq!(names(&host), ["mcp__fake__echo", "mcp__fake__wait", "mcp__fake__fail"]);
     assert_eq!(call_through(&host, "echo", json!({"text": "hi"})).await, good("{\"text\":\"hi\"}"));
     assert!(call_named(&host, "mcp__fake__fail", "{}").await.is_error);
-    let ids: Vec<String> = desk.calls.lock().unwrap().iter().map(|call| call.id.clone()).collect();
+    let ids: Vec<String> = tools.calls.lock().unwrap().iter().map(|call| call.id.clone()).collect();
     assert_eq!(ids, ["mcp-1", "mcp-2"]);
 }
 
@@ -115,12 +115,12 @@ async fn both_eras_of_the_protocol_are_served() {
 #[tokio::test]
 async fn an_unknown_tool_is_an_error_that_names_the_known_ones() {
     let endpoints = AgentEndpoints::default();
-    let (endpoint, desk) = open(&endpoints).await;
+    let (endpoint, tools) = open(&endpoints).await;
     let answer = Raw::post(endpoint.url(), endpoint.token().reveal(), &call("ecco", json!({}))).send().await;
     let result = &answer.message()["result"];
     assert_eq!(result["isError"], true, "{answer:?}");
     assert_eq!(result["content"][0]["text"], "there is no tool `ecco`; there are: echo, wait, fail");
-    assert_eq!(desk.count(), 0);
+    assert_eq!(tools.count(), 0);
 }
 
 // Attack S12: one agent acts as another, or after its endpoint was closed.
@@ -156,51 +156,54 @@ async fn a_token_is_good_for_its_own_endpoint_and_only_while_it_is_open() {
 #[tokio::test]
 async fn a_long_call_is_answered_at_once_with_a_stream_that_stays_alive() {
     let endpoints = quick();
-    let (endpoint, desk) = open(&endpoints).await;
+    let (endpoint, tools) = open(&endpoints).await;
     let new = modern("tools/call", json!({"name": "wait", "arguments": {}}));
     for message in [call("wait", json!({})), new] {
-        let before = desk.count();
+        let before = tools.count();
         let mut stream = Raw::post(endpoint.url(), endpoint.token().reveal(), &message).open().await;
         let mut begin = read_until(&mut stream, "\n:").await;
         assert!(begin.contains("text/event-stream"), "{begin}");
         begin.push_str(&read_until(&mut stream, ":\n\n").await);
         assert!(!begin.contains("\"result\""), "{begin}");
-        until("the call", || desk.count() > before).await;
-        desk.go.notify_one();
+        until("the call", || tools.count() > before).await;
+        tools.go.notify_one();
         let rest = read_until(&mut stream, "\"result\"").await;
         assert!(rest.contains("data: {"), "{rest}");
     }
 }
 
 #[tokio::test]
-async fn a_client_that_asks_for_progress_is_told_that_its_call_is_alive() {
+async fn a_client_that_asks_for_progress_gets_keepalives() {
     let endpoints = quick();
-    let (endpoint, desk) = open(&endpoints).await;
+    let (endpoint, tools) = open(&endpoints).await;
     let mut message = call("wait", json!({}));
     message["params"]["_meta"] = json!({"progressToken": "p"});
     let mut stream = Raw::post(endpoint.url(), endpoint.token().reveal(), &message).open().await;
-    let told = read_until(&mut stream, "\"progress\":2").await;
-    assert!(told.contains("notifications/progress") && told.contains("\"progressToken\":\"p\""), "{told}");
-    desk.go.notify_one();
+    let received = read_until(&mut stream, "\"progress\":2").await;
+    assert!(
+        received.contains("notifications/progress") && received.contains("\"progressToken\":\"p\""),
+        "{received}"
+    );
+    tools.go.notify_one();
     read_until(&mut stream, "\"result\"").await;
 }
 
 #[tokio::test]
 async fn a_call_ends_with_its_connection_and_with_its_endpoint() {
     let endpoints = quick();
-    let (endpoint, desk) = open(&endpoints).await;
+    let (endpoint, tools) = open(&endpoints).await;
     let new = modern("tools/call", json!({"name": "wait", "arguments": {}}));
     let messages = [call("wait", json!({})), new];
     for (done, message) in messages.iter().enumerate() {
         let stream = Raw::post(endpoint.url(), endpoint.token().reveal(), message).open().await;
-        until("the call", || desk.count() == done + 1).await;
+        until("the call", || tools.count() == done + 1).await;
         drop(stream);
-        until("its end", || desk.dropped() == done + 1).await;
+        until("its end", || tools.dropped() == done + 1).await;
     }
     let stream = Raw::post(endpoint.url(), endpoint.token().reveal(), &messages[0]).open().await;
-    until("the call", || desk.count() == 3).await;
+    until("the call", || tools.count() == 3).await;
     drop(endpoint);
-    until("its end", || desk.dropped() == 3).await;
+    until("its end", || tools.dropped() == 3).await;
     assert!(!read(stream).await.text.contains("\"result\""));
 }
 
@@ -208,10 +211,10 @@ async fn a_call_ends_with_its_connection_and_with_its_endpoint() {
 #[tokio::test]
 async fn everything_that_is_not_the_agents_own_program_is_refused_and_runs_no_tool() {
     let endpoints = AgentEndpoints::new(tight());
-    let (endpoint, desk) = open(&endpoints).await;
+    let (endpoint, tools) = open(&endpoints).await;
     let got = statuses(endpoint.url(), endpoint.token().reveal(), "echo").await;
     assert!(got.len() >= 1040, "{}", got.len());
     let through: Vec<_> = got.iter().filter(|(_, status)| !is_refusal(*status)).collect();
     assert!(through.is_empty(), "{through:?}");
-    assert_eq!(desk.count(), 0);
+    assert_eq!(tools.count(), 0);
 }

@@ -26,7 +26,7 @@ async fn a_server_that_knows_only_the_newest_revision_works() {
 }
 
 #[tokio::test]
-async fn a_server_of_the_newest_revision_is_asked_to_tell_when_its_tools_change() {
+async fn a_server_of_the_newest_revision_is_subscribed_to_for_tool_changes() {
     let (host, recorder) = started(&["--modern-only"]).await;
     until("the subscription", || recorder.said("listening")).await;
     assert_eq!(call(&host, "change", json!({})).await, good("changed"));

@@ -12,10 +12,10 @@ async fn noise_on_stdout_is_logged_and_does_no_harm() {
 }
 
 #[tokio::test]
-async fn noise_without_end_is_given_up_and_said() {
+async fn a_server_with_endless_noise_is_stopped_with_a_notice() {
     let (host, _) = started(&["--noise-at-start", "20000"]).await;
-    let told = host.notices();
-    assert!(told[0].to_string().contains("what is not MCP, without end"), "{told:?}");
+    let notices = host.notices();
+    assert!(notices[0].to_string().contains("too much on stdout that is not MCP"), "{notices:?}");
 }
 
 #[tokio::test]
@@ -31,14 +31,14 @@ async fn a_message_of_more_than_16_mib_drops_the_connection_and_says_why() {
 }
 
 #[tokio::test]
-async fn only_512_tools_of_a_server_are_offered_and_that_is_said() {
+async fn only_512_tools_of_a_server_are_offered_with_a_notice() {
     let (host, _) = started(&["--many-tools", "5000"]).await;
     assert_eq!(names(&host).len(), 512);
     assert_eq!(notices(&host), [NoticeKind::TooManyTools { kept: 512 }]);
 }
 
 #[tokio::test]
-async fn a_list_without_end_ends() {
+async fn an_endless_tool_list_is_cut() {
     let (host, _) = started(&["--endless-pages"]).await;
     let mut offered = names(&host);
     offered.sort();

@@ -86,17 +86,17 @@ async fn configured_headers_go_with_every_request() {
 }
 
 #[tokio::test]
-async fn a_server_that_wants_a_key_is_left_out_with_the_advice_to_give_one() {
+async fn a_server_that_requires_a_key_is_left_out_with_a_hint() {
     let server = HttpFake::start(&["--token", "open"]).await;
     let host = host(with_header(server.spec(), "Authorization", "Bearer wrong-sesame")).await;
-    let told = &host.notices()[0];
-    assert!(matches!(told.kind, NoticeKind::NotStarted(StartError::Unauthorized { .. })), "{told:?}");
-    assert!(told.hint().unwrap().contains("headers"));
-    assert!(!format!("{told:?} {told}").contains("sesame"));
+    let notice = &host.notices()[0];
+    assert!(matches!(notice.kind, NoticeKind::NotStarted(StartError::Unauthorized { .. })), "{notice:?}");
+    assert!(notice.hint().unwrap().contains("headers"));
+    assert!(!format!("{notice:?} {notice}").contains("sesame"));
 }
 
 #[tokio::test]
-async fn refusals_and_dead_addresses_are_told_without_the_address_query() {
+async fn rejections_and_dead_urls_are_reported_without_the_query() {
     let server = HttpFake::start(&["--refuse", "500"]).await;
     let dead = ServerSpec::http("dead", "http://127.0.0.1:1/mcp?key=sesame");
     let host = McpServers::start(vec![server.spec(), dead], options().0).await;
@@ -112,7 +112,7 @@ async fn refusals_and_dead_addresses_are_told_without_the_address_query() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_opened_anew_without_anyone_noticing() {
+async fn an_expired_session_is_reopened_transparently() {
     let server = HttpFake::start(&[]).await;
     let host = host(server.spec()).await;
     assert_eq!(call(&host, "expire", json!({})).await, good("expired"));
@@ -120,7 +120,7 @@ async fn a_forgotten_session_is_opened_anew_without_anyone_noticing() {
 }
 
 #[tokio::test]
-async fn an_http_error_fails_the_call_and_says_so() {
+async fn an_http_error_fails_the_call_with_its_status() {
     let server = HttpFake::start(&[]).await;
     let host = host(server.spec()).await;
     assert!(!call(&host, "deny_next", json!({"status": 503})).await.is_error);
@@ -200,7 +200,7 @@ async fn seen(host: &McpServers, what: &str) {
 }
 
 #[tokio::test]
-async fn an_unusable_address_or_header_is_told_as_such() {
+async fn an_invalid_url_or_header_is_reported() {
     let bad = [
         ServerSpec::http("scheme", "ftp://example.org/"),
         with_header(ServerSpec::http("reserved", "http://127.0.0.1:1/"), "Mcp-Session-Id", "x"),

@@ -75,7 +75,7 @@ impl ServerProcess for LocalProcess {
     }
 
     /// Also called after the child's own end, to kill what it left behind. The group id is not reused while a member
-    /// lives; it is signalled only once, because it may be reused later.
+    /// lives; it gets a signal only once, because it may be reused later.
     fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.group = None;

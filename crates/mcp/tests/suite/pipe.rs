@@ -19,7 +19,7 @@ pub struct Pipe {
     /// Metadata sent with every request of the newest revision.
     meta: Option<Value>,
     /// Notifications and requests that the server sent while a response was awaited.
-    pub heard: Vec<Value>,
+    pub other_messages: Vec<Value>,
 }
 
 /// Options with a short wait.
@@ -41,7 +41,7 @@ impl Pipe {
         tokio::spawn(async move { server.serve_pipes(input, output).await.unwrap() });
         let (reader, writer) = split(ours);
         let lines = BufReader::new(reader).lines();
-        (Self { writer, lines, next: 0, meta: None, heard: Vec::new() }, runs)
+        (Self { writer, lines, next: 0, meta: None, other_messages: Vec::new() }, runs)
     }
 
     /// A client of an earlier revision with these capabilities; also returns the server's `initialize` result.
@@ -97,7 +97,7 @@ impl Pipe {
             if message["id"] == id && message.get("method").is_none() {
                 return message;
             }
-            self.heard.push(message);
+            self.other_messages.push(message);
         }
     }
 

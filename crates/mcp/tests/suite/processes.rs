@@ -36,7 +36,7 @@ async fn a_child_gets_only_allow_listed_variables_and_the_configured_ones() {
 }
 
 #[tokio::test]
-async fn a_child_runs_where_it_is_told_to() {
+async fn a_child_runs_in_its_configured_directory() {
     let dir = tempfile::tempdir().unwrap();
     let mut spec = fake("fake", &[]);
     let ServerTransport::Stdio { cwd, .. } = &mut spec.transport else { unreachable!() };
@@ -102,7 +102,7 @@ async fn dropping_the_host_ends_the_children_too() {
 }
 
 #[tokio::test]
-async fn what_a_dead_child_leaves_behind_is_ended() {
+async fn orphans_of_a_dead_child_are_killed() {
     let (host, _) = started(&[]).await;
     let grandchild = call(&host, "grandchild", json!({})).await.content;
     assert!(is_alive(&grandchild));
@@ -111,7 +111,7 @@ async fn what_a_dead_child_leaves_behind_is_ended() {
 }
 
 #[tokio::test]
-async fn a_start_that_is_given_up_ends_what_it_started() {
+async fn an_aborted_start_stops_the_process() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("pid");
     let spec = fake("fake", &["--deaf", "--stubborn", "--pid-file", file.to_str().unwrap()]);

@@ -53,13 +53,13 @@ async fn a_short_run_gives_its_result_from_launch_run_itself_in_either_era() {
 #[tokio::test]
 async fn a_long_run_is_handed_back_as_running_and_its_result_is_fetched_later() {
     let (mut pipe, runs, _) = Pipe::earlier(brief(), json!({})).await;
-    let told = pipe.structured("launch_run", json!({"task": "offer"})).await;
-    assert_eq!(told, json!({"run_id": "s1.r1", "status": "running"}));
+    let received = pipe.structured("launch_run", json!({"task": "offer"})).await;
+    assert_eq!(received, json!({"run_id": "s1.r1", "status": "running"}));
     let status = pipe.structured("run_status", json!({"run_id": "s1.r1"})).await;
     assert_eq!((&status["status"], &status["task"]), (&json!("running"), &json!("offer")));
     for wait in [json!(0), json!(null)] {
         let now = pipe.structured("run_result", json!({"run_id": "s1.r1", "wait_seconds": wait})).await;
-        assert_eq!(now, told);
+        assert_eq!(now, received);
     }
     let go_on = json!({"run_id": "s1.r1", "interaction_id": "i1", "decision": "continue"});
     pipe.structured("answer_interaction", go_on).await;
@@ -71,20 +71,21 @@ async fn a_long_run_is_handed_back_as_running_and_its_result_is_fetched_later() 
 }
 
 #[tokio::test]
-async fn progress_is_told_while_a_run_is_under_way() {
+async fn progress_is_reported_during_a_run() {
     let (mut pipe, _, _) = Pipe::earlier(patient(), json!({})).await;
     let call =
         json!({"name": "launch_run", "arguments": {"task": "take 80 done"}, "_meta": {"progressToken": 7}});
     let answer = pipe.request("tools/call", call).await;
     assert_eq!(answer["result"]["structuredContent"]["final_answer"], "done");
-    let told: Vec<&Value> =
-        pipe.heard.iter().filter(|message| message["method"] == "notifications/progress").collect();
+    let received: Vec<&Value> =
+        pipe.other_messages.iter().filter(|message| message["method"] == "notifications/progress").collect();
     let messages: Vec<_> =
-        told.iter().map(|message| message["params"]["message"].as_str().unwrap()).collect();
+        received.iter().map(|message| message["params"]["message"].as_str().unwrap()).collect();
     assert_eq!(messages, ["step 1 of 4", "step 2 of 4", "step 3 of 4", "step 4 of 4"]);
-    let steps: Vec<_> = told.iter().map(|message| message["params"]["progress"].as_f64().unwrap()).collect();
+    let steps: Vec<_> =
+        received.iter().map(|message| message["params"]["progress"].as_f64().unwrap()).collect();
     assert!(steps.is_sorted_by(|one, next| one < next), "{steps:?}");
-    assert!(told.iter().all(|message| message["params"]["progressToken"] == 7));
+    assert!(received.iter().all(|message| message["params"]["progressToken"] == 7));
 }
 
 #[tokio::test]
@@ -94,14 +95,14 @@ async fn a_silent_run_still_shows_that_the_call_is_alive() {
     let call = json!({"name": "launch_run", "arguments": {"task": "hold"}, "_meta": {"progressToken": "t"}});
     pipe.ask("tools/call", call).await;
     for _ in 0..3 {
-        let told = pipe.receive().await;
-        assert_eq!(told["method"], "notifications/progress", "{told}");
-        assert_eq!(told["params"]["message"], "the run is under way");
+        let received = pipe.receive().await;
+        assert_eq!(received["method"], "notifications/progress", "{received}");
+        assert_eq!(received["params"]["message"], "the run is under way");
     }
 }
 
 #[tokio::test]
-async fn a_run_is_cancelled_by_its_tool_and_by_taking_back_the_call() {
+async fn a_run_is_cancelled_by_its_tool_and_by_cancelling_the_call() {
     let (mut pipe, runs, _) = Pipe::earlier(brief(), json!({})).await;
     pipe.structured("launch_run", json!({"task": "hold"})).await;
     let result = pipe.structured("cancel_run", json!({"run_id": "s1.r1"})).await;

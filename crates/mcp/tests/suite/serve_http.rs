@@ -89,7 +89,7 @@ async fn it_listens_on_the_loopback_only_and_never_with_a_token_that_can_be_gues
 }
 
 #[tokio::test]
-async fn when_it_is_dropped_nobody_is_served_any_more() {
+async fn dropping_it_stops_serving() {
     let (server, _) = listening(WebLimits::default()).await;
     let host = client(&server).await;
     drop(server);

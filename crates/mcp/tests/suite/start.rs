@@ -21,18 +21,18 @@ async fn a_server_that_cannot_start_is_left_out_with_the_reason_and_a_hint_and_t
     ];
     let host = McpServers::start(specs, options).await;
     assert_eq!(call_named(&host, "mcp__good__echo", r#"{"text":"hi"}"#).await, good("hi"));
-    let mut told = host.notices();
-    told.sort_by(|a, b| a.server.cmp(&b.server));
-    assert_eq!(told.len(), 2, "{told:?}");
-    let NoticeKind::NotStarted(StartError::Ended { how, stderr_tail }) = &told[0].kind else {
-        panic!("{told:?}")
+    let mut notices = host.notices();
+    notices.sort_by(|a, b| a.server.cmp(&b.server));
+    assert_eq!(notices.len(), 2, "{notices:?}");
+    let NoticeKind::NotStarted(StartError::Ended { how, stderr_tail }) = &notices[0].kind else {
+        panic!("{notices:?}")
     };
     assert_eq!(how, "exited with status 7");
     assert_eq!(stderr_tail.last().unwrap(), "I cannot start: no module named luck");
-    assert!(told[0].to_string().contains("no module named luck"));
+    assert!(notices[0].to_string().contains("no module named luck"));
     let missing = StartError::NotFound { program: "no-such-program-anywhere".to_owned() };
-    assert_eq!(told[1].kind, NoticeKind::NotStarted(missing));
-    assert!(told.iter().all(|notice| notice.hint().is_some()));
+    assert_eq!(notices[1].kind, NoticeKind::NotStarted(missing));
+    assert!(notices.iter().all(|notice| notice.hint().is_some()));
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn a_server_that_never_answers_is_left_out_at_its_limit_and_does_not_hold_
     let limit = Duration::from_millis(700);
     for kind in notices(&host) {
         assert!(
-            matches!(&kind, NoticeKind::NotStarted(StartError::Timeout { limit: told, .. }) if *told == limit),
+            matches!(&kind, NoticeKind::NotStarted(StartError::Timeout { limit: notices, .. }) if *notices == limit),
             "{kind:?}"
         );
     }
@@ -85,7 +85,7 @@ async fn allow_and_exclude_lists_decide_which_tools_are_offered_and_can_be_calle
 }
 
 #[tokio::test]
-async fn a_server_without_tools_is_said() {
+async fn a_server_without_tools_gives_a_notice() {
     let (host, _) = started(&["--no-tools"]).await;
     assert_eq!(notices(&host), [NoticeKind::NoTools]);
 }

@@ -240,7 +240,7 @@ async fn line_ends_and_comments_vary_without_changing_the_reply() {
 }
 
 #[tokio::test]
-async fn an_endless_stream_goes_on_until_the_client_hangs_up() {
+async fn an_endless_stream_continues_until_the_client_disconnects() {
     use tokio::io::AsyncReadExt;
 
     for moment in FaultMoment::ALL {

@@ -72,7 +72,7 @@ fn a_line_that_cannot_come_any_more_is_not_waited_for() {
 }
 
 #[test]
-fn what_a_process_started_ends_with_it() {
+fn descendants_of_a_process_end_with_it() {
     let running = shell("sleep 100 & echo $!; wait").spawn();
     let child = running.wait_for_stdout(|line| !line.is_empty(), SOON);
     drop(running);
@@ -92,7 +92,7 @@ fn an_orphan_can_be_seen_until_the_run_is_dropped() {
 
 #[test]
 #[should_panic(expected = "something it started still holds its output open")]
-fn an_orphan_that_holds_the_output_is_told_apart_from_a_hang() {
+fn an_orphan_that_holds_the_output_is_distinguished_from_a_hang() {
     let running = shell("sleep 100 &").spawn();
     running.wait(Duration::from_millis(200));
 }

@@ -118,7 +118,7 @@ async fn the_usual_reply_can_be_delayed() {
 }
 
 #[tokio::test]
-async fn chatter_adds_text_chunks_before_the_point() {
+async fn chatter_adds_text_chunks_before_the_content() {
     let server = FakeModel::start(Script::from_fn(|r| Parliament::chatter(500).reply(r))).await;
     let talk = ask(server.address(), &request("m", &[])).await;
     assert_eq!(talk.chunks.len(), 500 + 4);

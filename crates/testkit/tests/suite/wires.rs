@@ -45,7 +45,7 @@ fn request(path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_request_is_understood_and_answered_in_the_words_of_its_path() {
+async fn a_request_is_parsed_and_answered_in_the_format_of_its_path() {
     for path in [RESPONSES, MESSAGES, GEMINI] {
         let server = FakeModel::start(Script::parliament()).await;
         let response = post(&server, path, &request(path)).await;
@@ -95,7 +95,7 @@ async fn each_wire_ends_its_stream_as_its_provider_does() {
 }
 
 #[tokio::test]
-async fn errors_are_worded_as_each_provider_words_them_before_and_inside_a_stream() {
+async fn errors_use_each_providers_wording_before_and_inside_a_stream() {
     let limited = Fault::RateLimited(RetryAfter::Seconds(1));
     for (path, fault, before, inside) in [
         (RESPONSES, limited, "rate_limit_exceeded", r#""type":"error""#),

@@ -158,7 +158,7 @@ pub fn timeline_text(entry: &TimelineEntry) -> (String, String) {
             let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
             ("update".into(), labels.join(", "))
         }
-        TimelineEvent::Note(text) => ("told".into(), text.clone()),
+        TimelineEvent::Note(text) => ("note".into(), text.clone()),
         TimelineEvent::Plan(text) => ("plan".into(), text.clone()),
         TimelineEvent::Vote { target, reason, stale } => {
             let stale = if *stale { " (not counted: newer answers had arrived)" } else { "" };

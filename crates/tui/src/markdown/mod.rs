@@ -245,8 +245,8 @@ impl Renderer {
                 self.tones.pop();
                 // Show the target of a link as text: a link that shows one address and opens another deceives.
                 let url = self.links.pop().unwrap_or_default();
-                let said = self.inline.iter().any(|(_, text)| *text == url);
-                if !url.is_empty() && !said {
+                let is_shown = self.inline.iter().any(|(_, text)| *text == url);
+                if !url.is_empty() && !is_shown {
                     self.push_text(Tone::Dim, &format!(" ({url})"));
                 }
             }

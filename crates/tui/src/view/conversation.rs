@@ -90,7 +90,7 @@ fn note(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     };
     let votes = candidates.iter().find(|one| one.agent == *winner).map_or(0, |one| one.votes);
     let all: u32 = candidates.iter().map(|one| one.votes).sum();
-    let said = format!("{winner} wins with {votes} of {all} votes and will present.");
+    let outcome = format!("{winner} wins with {votes} of {all} votes and will present.");
     let seconds = question.seconds_left(app.now).map(|left| format!("{left} s")).unwrap_or_default();
     let framed = area.bottom() - y >= 4;
     let inside = if framed {
@@ -100,7 +100,7 @@ fn note(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     } else {
         Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 2 }
     };
-    canvas.text(inside.x, inside.y, inside.width, Tone::Plain, &line::cut(&said, inside.width.into()));
+    canvas.text(inside.x, inside.y, inside.width, Tone::Plain, &line::cut(&outcome, inside.width.into()));
     let words = "Press Ctrl+O to override, Enter to continue";
     let used = canvas.text(inside.x, inside.y + 1, inside.width, Tone::Bold, words);
     canvas.right(inside.right(), inside.y + 1, inside.width.saturating_sub(used + 1), Tone::Dim, &seconds);

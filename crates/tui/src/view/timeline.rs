@@ -101,7 +101,7 @@ impl Timeline<'_> {
                 let labels: Vec<String> = labels.iter().map(ToString::to_string).collect();
                 vec![row("update", Tone::Dim, &format!("{} arrived", labels.join(" and ")), "")]
             }
-            TimelineEvent::Note(text) => vec![row("told", Tone::Dim, text, "")],
+            TimelineEvent::Note(text) => vec![row("note", Tone::Dim, text, "")],
             TimelineEvent::Plan(text) => vec![row("plan", Tone::Plain, text, "")],
             TimelineEvent::Vote { target, reason, stale } => {
                 let right = if *stale { "not counted: newer answers" } else { "" };

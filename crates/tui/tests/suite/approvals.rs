@@ -201,7 +201,7 @@ fn every_agent_can_be_chosen_to_work_alone_and_the_agents_line_follows() {
 }
 
 #[test]
-fn words_for_an_agent_that_takes_no_part_are_left_out() {
+fn prompts_for_agents_that_take_no_part_are_dropped() {
     let with_words = |proposal: &mut Proposal| {
         let words = [("gem", "be brief"), ("cc", "be thorough")];
         proposal.launch.agent_system_prompts =
@@ -241,7 +241,7 @@ fn a_run_that_was_proposed_for_one_agent_can_be_given_to_another_or_to_the_whole
 }
 
 #[test]
-fn a_refused_answer_opens_the_box_again_as_it_was_left_with_the_reason() {
+fn a_rejected_answer_reopens_the_box_unchanged_with_the_reason() {
     let mut script = Script::default();
     script.chat(true);
     script.approval();
@@ -292,7 +292,7 @@ fn boxed(open: fn(&mut Script)) -> TestScreen {
 }
 
 #[test]
-fn whatever_is_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
+fn text_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
     for (name, open) in boxes() {
         for letter in '!'..='~' {
             // Right after the last key, after a long pause, and at the speed of a slow typist.
@@ -323,7 +323,7 @@ fn whatever_is_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing()
 }
 
 #[test]
-fn a_letter_that_answers_waits_a_second_and_the_box_says_so() {
+fn an_answering_letter_waits_a_second_and_the_box_shows_a_note() {
     for (name, open) in boxes() {
         let mut screen = boxed(open);
         screen.press(KeyCode::Char('a'));
@@ -346,7 +346,7 @@ fn a_letter_that_answers_waits_a_second_and_the_box_says_so() {
 }
 
 #[test]
-fn a_letter_whose_box_is_gone_was_typed() {
+fn a_letter_whose_box_is_gone_is_typed() {
     let mut script = Script::default();
     script.chat(true);
     script.approval();
@@ -377,7 +377,7 @@ fn a_paste_while_a_box_is_open_is_kept_in_the_input() {
 }
 
 #[test]
-fn a_click_on_a_button_answers_whatever_is_in_the_input() {
+fn a_click_on_a_button_answers_even_with_text_in_the_input() {
     let mut screen = asked();
     screen.write("a draft");
     screen.click("Approve");

@@ -72,7 +72,7 @@ fn the_detach_key_always_works() {
 }
 
 #[test]
-fn a_program_that_ends_gives_the_screen_back() {
+fn a_program_that_ends_closes_its_screen() {
     let (mut screen, mut script) = attached();
     script.fact(Some("w1.ask"), Fact::StatusChanged { status: TaskStatus::Done, why: None });
     screen.feed(&script.items);

@@ -201,7 +201,7 @@ fn the_offline_model_is_called_what_it_is() {
 }
 
 #[test]
-fn a_message_that_is_opened_shows_its_own_text_whatever_was_opened_before() {
+fn an_opened_message_shows_its_own_text_after_another_was_opened() {
     let mut script = Script::default();
     script.chat(true);
     for n in 1..=3 {

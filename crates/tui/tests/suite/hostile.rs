@@ -276,7 +276,7 @@ fn a_hostile_program_screen_is_drawn_and_not_obeyed() {
 }
 
 #[test]
-fn the_check_itself_finds_what_is_foreign() {
+fn the_check_finds_foreign_sequences() {
     for bad in ["\x1b]52;c;aGk=\x07", "\x1b[2J", "\x1b[?1049h", "a\u{202e}b", "\u{9b}1m", "\x07"] {
         assert!(foreign(bad.as_bytes()).is_some(), "{bad:?}");
     }

@@ -160,7 +160,7 @@ fn ctrl_d_leaves_only_from_an_empty_input() {
 }
 
 #[test]
-fn the_editor_the_pager_and_the_shell_are_asked_for_by_keys() {
+fn keys_open_the_editor_the_pager_and_the_shell() {
     let mut screen = idle();
     screen.write("draft");
     screen.control('x');
@@ -232,7 +232,7 @@ fn themes_are_tried_before_they_are_kept() {
 }
 
 #[test]
-fn a_recording_cannot_be_asked_for_anything() {
+fn a_recording_accepts_no_input() {
     let mut screen = TestScreen::with(TuiOptions { replay: true, ..options() }, 80, 24);
     screen.feed(&script::conversation().items);
     screen.send_line("hello");
@@ -261,7 +261,7 @@ fn beside_an_opened_run_every_letter_goes_to_the_visible_input() {
 }
 
 #[test]
-fn tab_moves_the_keys_between_the_input_and_the_run_beside_it_and_only_one_looks_as_if_it_had_them() {
+fn tab_moves_the_focus_between_the_input_and_the_run_and_only_one_shows_it() {
     let mut screen = beside();
     let cursor = screen.cursor();
     assert_eq!(cursor.y, 39, "the cursor is in the input");
@@ -289,7 +289,7 @@ fn going_through_the_conversation_shows_no_input() {
 }
 
 #[test]
-fn what_cannot_be_taken_back_is_asked_about_and_only_yes_does_it() {
+fn irreversible_actions_are_confirmed_and_only_yes_executes_them() {
     for (width, keys) in [(100, 0), (170, 1)] {
         let mut screen = TestScreen::showing(&script::conversation(), width, 40);
         screen.control('r');

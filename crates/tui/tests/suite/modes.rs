@@ -215,7 +215,7 @@ fn what_was_toggled_before_is_still_toggled_when_a_session_goes_on() {
 }
 
 #[test]
-fn a_session_that_is_gone_on_with_has_the_modes_in_which_it_was_left() {
+fn a_resumed_session_has_the_modes_it_was_left_with() {
     let mut script = Script::default();
     script.chat(true);
     script.user_sends_with("Plan it", ModeChoice { planning: Some(true), ..ModeChoice::default() });

@@ -189,7 +189,7 @@ fn search_goes_through_a_timeline_in_a_circle() {
 }
 
 #[test]
-fn a_plan_is_told_in_words_and_its_json_left_to_programs() {
+fn a_plan_is_shown_as_text_without_its_json() {
     let mut script = Script::default();
     script.chat(false);
     script.user_sends("Plan it");
@@ -208,7 +208,7 @@ fn a_plan_is_told_in_words_and_its_json_left_to_programs() {
 }
 
 #[test]
-fn a_moment_of_a_timeline_that_is_opened_shows_its_own_text() {
+fn an_opened_timeline_entry_shows_its_own_text() {
     let mut script = run();
     for (attempt, text) in [(3, "the first remark"), (4, "the second remark")] {
         let reply = althing_protocol::Reply { text: text.into(), ..Default::default() };

@@ -51,7 +51,7 @@ fn the_conversation_shows_words_cards_and_what_is_queued() {
 }
 
 #[test]
-fn a_conversation_that_just_began_is_calm() {
+fn a_new_conversation_shows_no_activity() {
     snapshot("empty", |screen| {
         let mut script = Script::default();
         script.chat(true);
@@ -131,7 +131,7 @@ fn a_tool_call_opens_into_its_arguments_and_result() {
 }
 
 #[test]
-fn the_vote_is_said_above_the_input() {
+fn the_vote_is_shown_above_the_input() {
     snapshot("vote", |screen| {
         let mut script = vote();
         script.now = althing_protocol::Timestamp(screen.now.0 - 6_000);
@@ -188,7 +188,7 @@ fn a_plan_waits_for_approval() {
 }
 
 #[test]
-fn a_plan_that_is_carried_out_names_its_directory() {
+fn an_executing_plan_shows_its_directory() {
     snapshot("executing", |screen| {
         let mut script = Script::default();
         script.chat(true);
@@ -303,7 +303,7 @@ fn stopping_a_run_is_asked_about() {
 }
 
 #[test]
-fn a_disk_that_takes_nothing_is_said_above_the_input() {
+fn a_disk_error_is_shown_above_the_input() {
     snapshot("stalled", |screen| {
         let mut script = script::conversation();
         let (reason, hint) = ("no space left on device".to_owned(), Some("Make room.".to_owned()));
@@ -337,7 +337,7 @@ fn a_program_without_a_terminal_shows_what_it_did() {
 }
 
 #[test]
-fn a_program_that_was_cut_off_is_asked_about() {
+fn an_interrupted_program_is_asked_about() {
     snapshot("interrupted", |screen| {
         let mut script = Script::default();
         script.workflow();
@@ -405,7 +405,7 @@ fn sessions_projects_and_themes_are_picked_from_a_list() {
 }
 
 #[test]
-fn help_cost_and_agents_are_a_word_away() {
+fn help_cost_and_agents_are_commands() {
     for command in ["help", "cost", "agents"] {
         snapshot(command, |screen| {
             screen.feed(&script::conversation().items);

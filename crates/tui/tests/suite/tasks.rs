@@ -29,7 +29,7 @@ fn a_task_that_waits_shows_a_badge_rings_once_and_is_one_key_away() {
 }
 
 #[test]
-fn there_is_no_bell_for_those_who_do_not_want_one() {
+fn the_bell_can_be_disabled() {
     let mut script = Script::default();
     script.workflow();
     script.program_asks("w1.ask");
@@ -74,7 +74,7 @@ fn a_permission_is_given_by_a_number_or_a_click() {
 }
 
 #[test]
-fn a_program_without_a_terminal_shows_what_it_said_did_and_put_out() {
+fn a_program_without_a_terminal_shows_text_tools_and_output() {
     let mut script = Script::default();
     script.workflow();
     let after = Seq(script.seq);
@@ -152,7 +152,7 @@ fn a_workflow_at_work_is_left_on_purpose_only_and_a_finished_one_by_any_way_back
 }
 
 #[test]
-fn what_waits_in_a_workflow_is_answered_wherever_one_is_in_the_list() {
+fn waiting_tasks_of_a_workflow_are_answered_from_any_row() {
     let mut script = Script::default();
     script.workflow();
     script.program_asks("w1.ask");
