@@ -111,7 +111,7 @@ const DOCUMENTS: [&str; 10] = [
     "docs/runs.md",
     "docs/teams.md",
     "docs/workflows.md",
-    "docs/programs.md",
+    "docs/cli-agents.md",
     "docs/sessions.md",
     "docs/scripts.md",
     "docs/mcp.md",
