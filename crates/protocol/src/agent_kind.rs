@@ -1,7 +1,7 @@
-//! The table of agent kinds: the CLI agents that Althing drives, one row each.
+//! The table of agent kinds: one row for each CLI agent that Althing drives.
 //!
-//! Every list of CLI agents is made from this table. How an agent is started and how its output is read is in its own
-//! file in `runner/src/adapter/`; a test there fails when the table and those files differ.
+//! Every list of CLI agents is derived from this table. How an agent is started and how its output is read is defined in
+//! its file in `runner/src/adapter/`; a test there fails if the table and those files differ.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,23 +10,21 @@ use serde::{Deserialize, Serialize};
 pub struct AgentKind {
     /// The config's `backend.type`.
     pub kind: &'static str,
-    /// The name of the adapter that drives it, which a workflow's task names as its `agent`.
+    /// The name of its adapter, which a workflow's task uses as its `agent`.
     pub adapter: &'static str,
     /// The name of the product.
     pub title: &'static str,
-    /// The program, as it is found in `PATH`.
+    /// The executable's name in `PATH`.
     pub program: &'static str,
-    /// A command that installs the program.
+    /// A command that installs it.
     pub install_hint: &'static str,
-    /// The name under which its model sees a tool of an MCP server, with `{server}` and `{tool}` for their names.
+    /// How its model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`.
     pub tool_name_pattern: &'static str,
-    /// Its vendor, as OpenTelemetry's `gen_ai.provider.name`.
+    /// The vendor, as a value of OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,
-    /// Keys of [`AgentOptions`] that its program has an option for and its adapter passes on. A config with another one of
-    /// those keys is refused.
+    /// The keys of [`AgentOptions`] that its adapter can pass on. A config that sets any other of these keys is rejected.
     pub supports: &'static [&'static str],
-    /// Names of directories and files in a project from which its program reads settings that can run code. Agents may not
-    /// write them.
+    /// The directories and files in a project from which it reads settings that can run code. Agents must not write them.
     pub project_dirs: &'static [&'static str],
 }
 
@@ -79,17 +77,17 @@ pub static AGENT_KINDS: &[AgentKind] = &[
 ];
 
 impl AgentKind {
-    /// The CLI agent that a config's `backend.type` names, if it is one.
+    /// The CLI agent with this `backend.type`, if it is one.
     pub fn of(kind: &str) -> Option<&'static Self> {
         AGENT_KINDS.iter().find(|row| row.kind == kind)
     }
 
-    /// The name under which its model sees a tool of an MCP server.
+    /// How its model names a tool of an MCP server.
     pub fn tool_name(&self, server: &str, tool: &str) -> String {
         self.tool_name_pattern.replace("{server}", server).replace("{tool}", tool)
     }
 
-    /// What to use in place of a key of [`AgentOptions`] that its program has no option for; None where it has one.
+    /// What to use instead of an unsupported key of [`AgentOptions`]; None if the key is supported.
     pub fn instead_of(&self, key: &str) -> Option<&'static str> {
         let supports = |key: &str| self.supports.contains(&key);
         match key {
@@ -103,33 +101,33 @@ impl AgentKind {
     }
 }
 
-/// What a config says of a CLI agent's own permissions, tools and prompt. None of it lets the agent do more than it may do
-/// anyway.
+/// The config's settings of a CLI agent's own permissions, tools and prompt. They can narrow what the agent may do, never
+/// widen it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOptions {
-    /// What it may do without asking.
+    /// What the agent may do without asking.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<PermissionMode>,
-    /// The only tools of its own that it gets.
+    /// If set, the agent gets only these of its own tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// Tools of its own that it does not get.
+    /// The agent's own tools that it does not get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
-    /// Text in place of its own system prompt.
+    /// Text that replaces the agent's own system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// Text behind its own system prompt.
+    /// Text that is appended to the agent's own system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<String>,
 }
 
 impl AgentOptions {
-    /// The config keys that these are.
+    /// The config keys of these options.
     pub const KEYS: [&'static str; 5] =
         ["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt", "append_system_prompt"];
 
-    /// Whether nothing is said.
+    /// Whether no option is set.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -139,11 +137,11 @@ impl AgentOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
-    /// It asks before it changes or runs anything; where nobody can answer, it does neither.
+    /// It asks before it changes or runs anything; if nobody can answer, the action is denied.
     Default,
-    /// It may edit files in the directory it works in.
+    /// It may edit files in its working directory.
     AcceptEdits,
-    /// It may do everything that its sandbox leaves it.
+    /// It may do everything that its sandbox allows.
     BypassPermissions,
     /// It may only read.
     Plan,
@@ -159,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_that_a_row_does_not_name_is_refused_with_what_to_use_instead() {
+    fn an_unsupported_option_has_an_alternative() {
         let bounded = "bound it with `permission_mode: plan` or `acceptEdits`";
         assert_eq!(refused("claude_code"), []);
         assert_eq!(refused("codex"), [("allowed_tools", bounded), ("disallowed_tools", bounded)]);
@@ -173,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn every_option_that_a_row_names_is_a_config_key_of_cli_agents() {
+    fn every_supported_option_is_a_config_key_of_cli_agents() {
         for row in AGENT_KINDS {
             for key in row.supports {
                 assert!(

@@ -1,165 +1,165 @@
-//! The conversation: what it is made of, what the user chose, and what `launch_run` takes.
+//! The conversation: its spec, the user's mode choices, and the arguments of `launch_run`.
 
 use crate::{AgentId, AgentMode, ContextCompaction, ContextPath, Member, Modes, RunRules};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A conversation.
+/// The spec of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatSpec {
-    /// The agent that is talked to; None: interactive mode is off, and each message is a run.
+    /// The chat agent. None: interactive mode is off, and each message starts a run.
     pub agent: Option<InteractiveAgent>,
-    /// Who runs are made of.
+    /// The agents that runs are made of.
     pub team: TeamSpec,
-    /// The project workspace's directory.
+    /// The directory of the project workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// What the user had toggled when it began.
+    /// The user's mode choices when the conversation began.
     #[serde(default)]
     pub modes: ModeChoice,
 }
 
-/// The agent that is talked to.
+/// The chat agent: the agent that the user talks to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InteractiveAgent {
-    /// Who it is. Its id names its backend.
+    /// The agent; its id selects its backend.
     pub member: Member,
     /// Whether a run needs the user's approval.
     pub require_approval: bool,
-    /// The user's words at the end of its system prompt.
+    /// The user's text at the end of the system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<String>,
-    /// How a long conversation is shortened.
+    /// When and how a long conversation is compacted.
     pub compaction: ContextCompaction,
-    /// Ask before the session costs more than this, in millionths of a US dollar.
+    /// The cost after which the user is asked before more is spent, in millionths of a US dollar.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micro_usd: Option<u64>,
 }
 
-/// The agents and rules that a conversation's runs are made of.
+/// The agents and rules of a conversation's runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TeamSpec {
     /// The agents, in config order.
     pub members: Vec<Member>,
-    /// The rules, before modes.
+    /// The rules, before modes are applied.
     pub rules: RunRules,
-    /// The paths that every run is about.
+    /// The context paths of every run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
 }
 
-/// What the user toggled. What is None was left alone: a default that the agent may set.
+/// The modes that the user chose. None: the user made no choice, and the agent may set the mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModeChoice {
-    /// One agent or several.
+    /// Whether one agent or several work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_mode: Option<AgentMode>,
-    /// Which agent, in single-agent mode.
+    /// The agent for single-agent mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// Refine, or be quick.
+    /// Whether agents refine their answers; false is quick mode.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refinement: Option<bool>,
-    /// Plan first.
+    /// Whether agents only plan.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub planning: Option<bool>,
 }
 
-/// What `launch_run` takes: the same for the interactive agent, for MCP clients and for approvals that were edited.
+/// The arguments of `launch_run`: the same for the chat agent, for MCP clients and for edited approvals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchRun {
-    /// What to accomplish.
+    /// What the run should accomplish.
     pub task: String,
-    /// Background, constraints, earlier decisions.
+    /// Background: constraints, earlier decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// One agent or several; several by default.
+    /// Whether one agent or several work; several by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_mode: Option<AgentMode>,
-    /// Which agents; all by default.
+    /// The agents that take part; all by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentId>>,
-    /// Refine and vote; by default with several agents, not with one.
+    /// Whether agents refine and vote; by default yes for several agents and no for one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refinement: Option<bool>,
-    /// Plan without acting.
+    /// Whether agents only plan and change nothing.
     #[serde(default)]
     pub planning_mode: bool,
-    /// Then carry the plan out in a second run.
+    /// Whether a second run executes the plan.
     #[serde(default)]
     pub execute_after_planning: bool,
-    /// More paths that the run is about.
+    /// Additional context paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<PathGrant>,
-    /// More words for an agent's system prompt, by agent.
+    /// Additional system prompt text per agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_system_prompts: BTreeMap<AgentId, String>,
-    /// Changes to the run's rules, by their config keys.
+    /// Changes to the run's rules, by config key.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub coordination_overrides: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A context path as `launch_run` takes it.
+/// A context path in the arguments of `launch_run`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathGrant {
-    /// Where.
+    /// The absolute path.
     pub path: String,
-    /// `read` or `write`.
+    /// The access: `read` or `write`.
     #[serde(default)]
     pub permission: Permission,
 }
 
-/// What may be done with a context path.
+/// The access to a context path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Permission {
-    /// Read it.
+    /// Read only.
     #[default]
     Read,
-    /// Write to it, too.
+    /// Read and write.
     Write,
 }
 
-/// A run that waits for approval, exactly as it would be started.
+/// A run that awaits approval, exactly as it would be started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// What the agent asked for, with what the user toggled applied.
+    /// The agent's request, with the user's mode choices applied.
     pub launch: LaunchRun,
-    /// Who takes part.
+    /// The agents that take part.
     pub members: Vec<Member>,
     /// The modes in force.
     pub modes: Modes,
-    /// Which of them are the user's own choice: `agent_mode`, `refinement`, `planning`.
+    /// The modes that the user chose: `agent_mode`, `refinement`, `planning`.
     pub chosen: Vec<String>,
-    /// Context paths that the agents may only read.
+    /// The context paths that are read-only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_read: Vec<String>,
-    /// Paths that the presenter may write to.
+    /// The context paths that the presenter may write to.
     pub may_write: Vec<String>,
-    /// What an approval must name: it holds for exactly this proposal, once.
+    /// The digest of the proposal. An approval must contain it, and is valid only for this proposal, once.
     pub digest: String,
 }
 
-/// Where a conversation stands.
+/// The state of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ChatState {
-    /// It waits for the user.
+    /// The conversation waits for the user.
     #[default]
     Idle,
-    /// The agent answers.
+    /// The chat agent works on a reply.
     Chatting,
-    /// A run waits for approval.
+    /// A run awaits approval.
     AwaitingApproval,
-    /// A run is under way.
+    /// A run is in progress.
     Running,
-    /// The agent takes in a run's result.
+    /// The chat agent processes a run's result.
     ProcessingResults,
-    /// The agent takes in what a run had when it failed or ran out of time.
+    /// The chat agent processes the partial result of a run that failed or reached a limit.
     ProcessingPartial,
-    /// The agent takes in what a run had when it was cancelled.
+    /// The chat agent processes the partial result of a cancelled run.
     ProcessingCancelled,
 }

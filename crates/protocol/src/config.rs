@@ -1,4 +1,4 @@
-//! Resolved settings: what a config file comes down to once defaults, environment and names are settled.
+//! Resolved settings: a config file after defaults, environment variables and names have been resolved.
 //!
 //! The YAML model with its lines and columns stays in `config`.
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value that must never reach a log, a file or a screen. It has no `Serialize` and no telling `Debug`.
+/// A value that must never reach a log, a file or a screen. It has no `Serialize`, and its `Debug` hides the value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -17,7 +17,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, for the one place that sends it where it belongs.
+    /// The value itself, for the code that sends it to its service.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -29,70 +29,70 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// A whole configuration.
+/// A complete configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Config {
     /// The agents, in the order of the file.
     pub agents: Vec<AgentConfig>,
-    /// The rules of runs, before modes.
+    /// The rules of runs, before modes are applied.
     pub rules: RunRules,
-    /// The conversation's settings; None where the section is absent.
+    /// The conversation's settings; None if the section is absent.
     pub interactive: Option<InteractiveConfig>,
-    /// The user's own prices, by model.
+    /// Custom prices by model.
     pub prices: BTreeMap<String, Price>,
-    /// Paths that every run is about, as written: relative ones are still to be resolved.
+    /// The context paths of every run, as written; relative paths are not resolved yet.
     pub context_paths: Vec<ContextPath>,
-    /// Whether agents are told what `AGENTS.md` and `CLAUDE.md` in the context paths say.
+    /// Whether agents get the contents of `AGENTS.md` and `CLAUDE.md` in the context paths.
     pub project_instructions: bool,
-    /// Skills for the agents; None: they get none.
+    /// Skills for the agents, if any.
     pub skills: Option<SkillsConfig>,
-    /// Whether agents keep memories as files in their workspaces.
+    /// Whether agents store memories as files in their workspaces.
     pub file_memory: bool,
-    /// Task lists of the agents; None: they keep none.
+    /// Task lists of the agents, if enabled.
     pub task_planning: Option<TaskPlanning>,
-    /// Planning mode by config: agents only plan until the presentation; None: they act.
+    /// Planning mode by config: agents only plan until the presentation. None: disabled.
     pub planning: Option<PlanningConfig>,
-    /// Agents that agents start; None: they start none.
+    /// Subagents that agents may start; None: disabled.
     pub subagents: Option<SubagentsConfig>,
-    /// Agents' command lines that the user describes, for workflows.
+    /// Custom adapters for workflows.
     pub adapters: Vec<CustomAdapter>,
 }
 
-/// Skills: folders with a `SKILL.md` that agents are told about and read when they need them.
+/// Skills: directories with a `SKILL.md` that are listed to agents, who read them when needed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillsConfig {
-    /// Where they are, as written: a relative path counts from where Althing was started.
+    /// The skills directory, as written; a relative path is relative to the directory in which Althing was started.
     pub directory: String,
 }
 
-/// How agents keep task lists.
+/// The settings of agents' task lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskPlanning {
-    /// The longest list.
+    /// The maximum number of tasks in a list.
     pub max_tasks: u32,
-    /// Whether a list is also a file in the agent's workspace, which others see with its answer.
+    /// Whether the list is also written to a file in the agent's workspace, which other members see in its snapshot.
     pub as_files: bool,
 }
 
-/// Planning mode by config.
+/// The settings of planning mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanningConfig {
-    /// What agents are told about it, in place of our own words.
+    /// A custom instruction for planning agents, replacing the built-in one.
     pub instruction: Option<String>,
 }
 
-/// Agents that agents start.
+/// The settings of subagents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubagentsConfig {
-    /// How long one may take where nothing else is asked for.
+    /// The time limit of a subagent if its caller asks for none.
     pub default_timeout: Millis,
-    /// The shortest time that may be asked for.
+    /// The shortest time limit that may be requested.
     pub min_timeout: Millis,
-    /// The longest time that may be asked for.
+    /// The longest time limit that may be requested.
     pub max_timeout: Millis,
-    /// How many work at once.
+    /// The maximum number of subagents that work at once.
     pub max_concurrent: u32,
-    /// Whether they may be started in the background.
+    /// Whether subagents may be started in the background.
     pub background: bool,
 }
 
@@ -108,36 +108,36 @@ impl Default for SubagentsConfig {
     }
 }
 
-/// One agent.
+/// The configuration of one agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentConfig {
-    /// The user's name for it.
+    /// The agent's name in the config.
     pub id: AgentId,
-    /// The user's own words about who it is.
+    /// The user's system message.
     pub system_message: Option<String>,
-    /// Its own sensitivity, over the run's.
+    /// The agent's own voting sensitivity, which overrides the run's.
     pub voting_sensitivity: Option<VotingSensitivity>,
-    /// What it runs on.
+    /// The backend that the agent runs on.
     pub backend: BackendConfig,
-    /// What it may do besides talking.
+    /// The agent's tools.
     pub tools: ToolsConfig,
 }
 
-/// What an agent may do besides talking.
+/// The tools of an agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ToolsConfig {
-    /// A workspace and the file tools.
+    /// Whether the agent has a workspace and the file tools.
     pub files: bool,
-    /// Running commands; None: it may not.
+    /// How the agent runs commands; None: it cannot.
     pub commands: Option<CommandsConfig>,
-    /// The MCP servers whose tools it has.
+    /// The MCP servers whose tools the agent has.
     pub mcp_servers: Vec<McpServerConfig>,
-    /// Tools it does not get, by name.
+    /// Names of tools that the agent does not get.
     pub excluded_tools: Vec<String>,
 }
 
 impl ToolsConfig {
-    /// Whether it may do anything at all.
+    /// Whether the agent has any tools.
     pub fn any(&self) -> bool {
         self.files || self.commands.is_some() || !self.mcp_servers.is_empty()
     }
@@ -146,48 +146,48 @@ impl ToolsConfig {
 /// How an agent runs commands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandsConfig {
-    /// In a container; None: on this machine, confined.
+    /// The container to run commands in; None: a sandbox on this host.
     pub docker: Option<DockerConfig>,
-    /// Whether commands reach the network.
+    /// Whether commands have network access.
     pub network: bool,
-    /// The limit of one command.
+    /// The time limit of one command.
     pub timeout: Option<Millis>,
-    /// Patterns (of the `regex` crate) of which a command must match one, at its beginning; empty: any may run.
+    /// Regexes, one of which must match the beginning of a command; empty: all commands are allowed.
     pub allowed: Vec<String>,
-    /// Patterns of commands that may not run, at their beginning; they win over `allowed`.
+    /// Regexes for the beginning of forbidden commands; they take precedence over `allowed`.
     pub blocked: Vec<String>,
 }
 
-/// The container in which an agent runs commands.
+/// The Docker container in which an agent runs commands.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DockerConfig {
-    /// The image.
+    /// The Docker image.
     pub image: String,
     /// Docker's network mode.
     pub network_mode: String,
     /// Docker's memory limit, such as `2g`.
     pub memory_limit: Option<String>,
-    /// How many processors.
+    /// The number of CPUs.
     pub cpu_limit: Option<f64>,
 }
 
-/// An MCP server of an agent.
+/// An MCP server that an agent uses.
 #[derive(Clone, Debug, PartialEq)]
 pub struct McpServerConfig {
-    /// Its name.
+    /// The server's name.
     pub name: String,
-    /// How it is reached.
+    /// How the server is reached.
     pub transport: McpTransport,
-    /// Only these of its tools.
+    /// If set, only these of the server's tools are offered.
     pub allowed_tools: Option<Vec<String>>,
-    /// None of these.
+    /// Tools of the server that are not offered.
     pub exclude_tools: Vec<String>,
-    /// The longest time of one call; the usual one where None.
+    /// The time limit of one call; None for the default.
     pub call_timeout: Option<Millis>,
 }
 
 impl McpServerConfig {
-    /// Whether it is a program that is started here.
+    /// Whether the server is a program that Althing starts.
     pub fn is_started(&self) -> bool {
         matches!(self.transport, McpTransport::Stdio { .. })
     }
@@ -196,61 +196,61 @@ impl McpServerConfig {
 /// How an MCP server is reached.
 #[derive(Clone, Debug, PartialEq)]
 pub enum McpTransport {
-    /// A program that speaks over its stdin and stdout.
+    /// A program that communicates over stdin and stdout.
     Stdio {
-        /// The program.
+        /// The executable.
         command: String,
-        /// Its arguments.
+        /// The arguments.
         args: Vec<String>,
-        /// Its environment besides the usual. Secret: it often carries keys.
+        /// Additional environment variables. Secret, because they often contain keys.
         env: Vec<(String, Secret)>,
-        /// Where it runs.
+        /// The working directory.
         cwd: Option<String>,
     },
     /// Streamable HTTP.
     Http {
-        /// The address.
+        /// The server's URL.
         url: String,
-        /// Headers to send. Secret: they often carry keys.
+        /// Headers to send. Secret, because they often contain keys.
         headers: Vec<(String, Secret)>,
     },
 }
 
-/// What an agent runs on.
+/// The backend of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendConfig {
     /// `backend.type`.
     pub kind: String,
-    /// The model; the backend's default where None.
+    /// The model; None for the backend's default.
     pub model: Option<String>,
-    /// The address of the API; the provider's own where the config names none.
+    /// The base URL of the API; None for the provider's default.
     pub base_url: Option<String>,
-    /// The key to send.
+    /// The API key.
     pub api_key: Option<Secret>,
-    /// More headers to send. Secret: they often carry keys.
+    /// Additional headers to send. Secret, because they often contain keys.
     pub headers: Vec<(String, Secret)>,
-    /// Everything else of the backend section that is meant for the wire, as written.
+    /// Further keys of the backend section that are sent to the provider unchanged.
     pub params: serde_json::Map<String, serde_json::Value>,
-    /// Of a CLI agent: its own permissions, tools and prompt.
+    /// For CLI agents: their own permissions, tools and prompt.
     pub options: AgentOptions,
 }
 
 /// The settings of the conversation (`orchestrator.interactive_mode`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct InteractiveConfig {
-    /// Whether the conversation is on.
+    /// Whether interactive mode is on.
     pub enabled: bool,
     /// Whether a run needs the user's approval.
     pub require_approval: bool,
-    /// What the interactive agent runs on; the first agent's backend where None.
+    /// The chat agent's backend; None for the first agent's backend.
     pub backend: Option<BackendConfig>,
-    /// The MCP servers and tool lists of its own backend; it has no other hands by config.
+    /// The MCP servers and tool lists of the chat agent's backend section. No other tools can be configured for it.
     pub tools: ToolsConfig,
-    /// The user's words at the end of its system prompt.
+    /// The user's text at the end of the chat agent's system prompt.
     pub append_system_prompt: Option<String>,
-    /// How a long conversation is shortened.
+    /// When and how a long conversation is compacted.
     pub context_compaction: ContextCompaction,
-    /// Ask before the session costs more than this.
+    /// The cost after which the user is asked before more is spent.
     pub budget_usd: Option<f64>,
 }
 
@@ -268,14 +268,14 @@ impl Default for InteractiveConfig {
     }
 }
 
-/// How a long conversation is shortened.
+/// When and how a long conversation is compacted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextCompaction {
-    /// Whether it is.
+    /// Whether compaction is on.
     pub enabled: bool,
-    /// From how many tokens.
+    /// The size in tokens above which the conversation is compacted.
     pub threshold_tokens: u64,
-    /// How many of the newest exchanges stay word for word.
+    /// How many of the newest exchanges are preserved verbatim.
     pub preserve_recent: u32,
 }
 
@@ -285,13 +285,13 @@ impl Default for ContextCompaction {
     }
 }
 
-/// What a model costs, in US dollars per million tokens.
+/// A model's price in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Price {
-    /// Input.
+    /// The price of input tokens.
     pub input_per_million: f64,
-    /// Output.
+    /// The price of output tokens.
     pub output_per_million: f64,
-    /// Input that the provider had cached; the input price where None.
+    /// The price of cached input tokens; None for the input price.
     pub cached_input_per_million: Option<f64>,
 }

@@ -1,11 +1,11 @@
-//! Which variables of our own environment are passed on to the processes that we start. The only list of them.
+//! Which environment variables child processes inherit. The only list of them.
 
-/// Passed on to every process, a model's commands included: what programs need to find each other, and how to write text.
-/// A `*` at the end stands for any rest.
+/// Inherited by every child process, including a model's commands: how to find programs, and how to write text. A trailing
+/// `*` matches any suffix.
 pub const COMMAND_VARIABLES: [&str; 8] =
     ["PATH", "LANG", "LANGUAGE", "LC_*", "TERM", "TZ", "COLORTERM", "NO_COLOR"];
 
-/// Passed on besides to CLI agents and MCP servers, which work with the user's own files and over the network.
+/// Inherited by CLI agents and MCP servers in addition, which use the user's files and the network.
 const PROGRAM_VARIABLES: [&str; 24] = [
     "HOME",
     "USER",
@@ -33,14 +33,14 @@ const PROGRAM_VARIABLES: [&str; 24] = [
     "all_proxy",
 ];
 
-/// Whether a variable of our environment is passed on to every CLI agent and MCP server.
+/// Whether every CLI agent and MCP server inherits this variable.
 pub fn is_passed_to_programs(name: &str) -> bool {
     COMMAND_VARIABLES.iter().chain(&PROGRAM_VARIABLES).any(|pattern| variable_matches(pattern, name))
 }
 
-/// Whether a pattern means this variable: its name, or a beginning followed by `*`.
+/// Whether a pattern matches this variable: by its exact name, or by a prefix followed by `*`.
 pub fn variable_matches(pattern: &str, name: &str) -> bool {
-    pattern.strip_suffix('*').map_or(pattern == name, |beginning| name.starts_with(beginning))
+    pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -48,7 +48,7 @@ mod tests {
     use super::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
 
     #[test]
-    fn programs_get_what_commands_get_and_their_places_but_no_secrets() {
+    fn cli_agents_and_servers_inherit_the_variables_of_commands_and_directories_but_no_secrets() {
         assert!(COMMAND_VARIABLES.iter().all(|name| is_passed_to_programs(name)));
         assert!(["HOME", "LC_TIME", "all_proxy", "XDG_STATE_HOME"].into_iter().all(is_passed_to_programs));
         for name in ["ANTHROPIC_API_KEY", "AWS_SECRET_ACCESS_KEY", "LD_PRELOAD", "LC", "PATHS", ""] {
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_means_one_name_or_every_name_with_its_beginning() {
+    fn a_pattern_matches_one_name_or_every_name_with_its_prefix() {
         assert!(variable_matches("LC_*", "LC_ALL") && !variable_matches("LC_*", "LANG"));
         assert!(variable_matches("TERM", "TERM") && !variable_matches("TERM", "TERMINFO"));
     }

@@ -1,7 +1,7 @@
-//! The one event model: everything that happens is a numbered fact in one log.
+//! The event model: everything that happens is a numbered fact in one log.
 //!
-//! A line of the log is `{"seq", "at", "task", "cause", "type", "data", "crc"}`; this file knows all of it but
-//! the checksum, which belongs to `journal`.
+//! A line of the log is `{"seq", "at", "task", "cause", "type", "data", "crc"}`. This file defines every field except the
+//! checksum, which belongs to `journal`.
 
 use crate::{
     AgentId, AttemptOutcome, Ballot, Decision, FinalAnswerStrategy, Interaction, InteractionId, Item, Op,
@@ -12,282 +12,284 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The version of the log's schema. A log of a newer one is refused, unchanged.
+/// The version of the log's schema. A log with a newer schema is refused and left unchanged.
 pub const LOG_SCHEMA: u32 = 1;
 
-/// A fact with its place in the log. Its JSON is one object: serde's adjacent tagging gives `type` and `data`.
+/// A fact with its position in the log. In JSON it is one object; adjacent tagging yields `type` and `data`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its number.
+    /// The event's number.
     pub seq: Seq,
-    /// When it was recorded.
+    /// When the event was recorded.
     pub at: Timestamp,
-    /// The task it is about; None for the session itself.
+    /// The task that the event belongs to; None for the session itself.
     pub task: Option<TaskId>,
-    /// The fact that brought it about.
+    /// The fact that caused this one.
     pub cause: Option<Seq>,
-    /// What happened.
+    /// The fact itself.
     #[serde(flatten)]
     pub fact: Fact,
 }
 
-/// What can happen. Durable, numbered without gaps, written before it is published.
+/// Everything that can happen in a session. Facts are durable, numbered without gaps, and written before they are published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Fact {
-    /// A session began.
+    /// The session was opened.
     SessionOpened(Box<SessionOpened>),
-    /// A session came to its end; nothing is left to resume.
+    /// The session ended; nothing is left to resume.
     SessionClosed {},
-    /// Somebody asked for something.
+    /// An op was accepted.
     OpAccepted {
-        /// What.
+        /// The op.
         op: Op,
-        /// Who.
+        /// Who submitted it.
         by: Origin,
-        /// The sender's own id for it: an op that is delivered again under the same id is not accepted again.
+        /// The sender's id for the op. An op that is delivered again under the same id is ignored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         id: Option<OpId>,
     },
-    /// A task came into being.
+    /// A task was created.
     TaskCreated {
-        /// Its id.
+        /// The id of the new task.
         id: TaskId,
-        /// Its parent in the tree.
+        /// The parent task in the tree.
         parent: Option<TaskId>,
-        /// What it is.
+        /// What the task does.
         spec: TaskSpec,
     },
     /// A task's status changed.
     StatusChanged {
-        /// To what.
+        /// The new status.
         status: TaskStatus,
-        /// Why, for people.
+        /// The reason, for people.
         why: Option<String>,
     },
-    /// A try of a work began.
+    /// An attempt at a task began.
     AttemptStarted {
-        /// Its number within the work, from 1: with the task it names the attempt for ever.
+        /// The attempt's number within the task, counted from 1. Task and number identify the attempt for good.
         attempt: u32,
-        /// What it is for.
+        /// Why the attempt is made.
         #[serde(flatten)]
         purpose: Purpose,
-        /// The interrupted attempt whose conversation it carries on.
+        /// The interrupted attempt whose conversation this attempt continues.
         continues: Option<u32>,
     },
-    /// A try of a work ended.
+    /// An attempt ended.
     AttemptEnded {
-        /// Which.
+        /// The number of the attempt.
         attempt: u32,
-        /// How.
+        /// How the attempt ended.
         #[serde(flatten)]
         outcome: AttemptOutcome,
-        /// What it spent that no reply accounts for (failed calls).
+        /// The usage of failed calls, which no reply accounts for.
         #[serde(default)]
         usage: Usage,
     },
-    /// A finished piece of content.
+    /// A finished piece of content was added.
     ItemAdded {
-        /// The attempt it belongs to.
+        /// The attempt that the item belongs to.
         attempt: u32,
-        /// What it is.
+        /// The content.
         item: Item,
     },
-    /// Something needs a person.
+    /// A question to a person was opened.
     InteractionOpened(Interaction),
-    /// It does not any more.
+    /// A question to a person was closed.
     InteractionClosed {
-        /// Which.
+        /// The id of the question.
         id: InteractionId,
-        /// The answer, or the default that was taken.
+        /// The person's answer, or the default that applied.
         decision: Decision,
     },
-    /// A run went on to another phase.
+    /// A run, a workflow or a conversation entered another phase.
     PhaseChanged {
-        /// Which.
+        /// The new phase.
         phase: Phase,
     },
-    /// A decision that later facts rest on.
+    /// A decision that later facts depend on.
     Decided(Verdict),
-    /// Something people should know.
+    /// A message to people.
     Notice(Notice),
-    /// A deadline passed.
+    /// A timer expired.
     TimerFired(Timer),
 }
 
-/// The head of a session's log.
+/// The first fact of a session's log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SessionOpened {
-    /// The version of the schema the log is written in.
+    /// The schema version of the log.
     pub schema: u32,
-    /// Which session.
+    /// The id of the session.
     pub session: SessionId,
-    /// What kind.
+    /// The kind of the session.
     pub kind: SessionKind,
-    /// What it is for, in the user's words.
+    /// The goal of the session, in the user's words.
     pub goal: String,
-    /// The directory it was started in.
+    /// The directory in which the session was started.
     pub cwd: String,
-    /// The version of Althing that opened it.
+    /// The version of Althing that opened the session.
     pub version: String,
-    /// Where the config came from: a path, or how it was made up.
+    /// Where the config came from: a path, or a description of how it was generated.
     pub config_source: String,
-    /// The config's text without its secrets: what `resume` goes on with.
+    /// The config's text without its secrets; `resume` uses it.
     pub config_text: String,
-    /// SHA-256 of the config file as it was, to notice changes.
+    /// SHA-256 of the config file, to detect later changes.
     pub config_digest: String,
-    /// The state directory that the session was begun in: paths below it in this log are to be read relative to it.
+    /// The state directory in which the session was created. Paths below it in this log are relative to it, so that a moved
+    /// state directory still works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<String>,
-    /// The project workspace's directory, where it works in one.
+    /// The directory of the project workspace, if the session uses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// What it was opened to do. Here, so that a session which a crash left with nothing but its opening can go on.
+    /// What the session was opened to do. Recorded here so that a session can be resumed even if a crash left nothing but
+    /// this fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Op>,
 }
 
-/// A decision.
+/// A decision of a decider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// The vote is over.
+    /// The votes were counted.
     Winner {
-        /// Who won.
+        /// The agent that won.
         winner: AgentId,
-        /// Votes by agent.
+        /// The number of votes per agent.
         votes: BTreeMap<AgentId, u32>,
-        /// The ballots counted.
+        /// The ballots that were counted.
         ballots: Vec<Ballot>,
-        /// How a draw was settled, for people; None where the votes were clear.
+        /// How a tie was broken, for people; None if the votes were decisive.
         tie_break: Option<String>,
-        /// How the final answer will be made.
+        /// How the final answer will be produced.
         strategy: FinalAnswerStrategy,
     },
-    /// A person chose who presents.
+    /// A person chose another presenter than the winner.
     Override {
-        /// Who.
+        /// The chosen presenter.
         presenter: AgentId,
     },
-    /// The final answer was found wanting, and the run starts over.
+    /// The final answer was rejected, and the run starts over.
     Restarted {
-        /// What it lacks.
+        /// What the answer lacks.
         reason: String,
-        /// What to do differently.
+        /// What the agents should do differently.
         instructions: String,
-        /// Which restart of the run, from 1.
+        /// The number of this restart, counted from 1.
         nth: u32,
     },
-    /// The older part of the conversation was summed up.
+    /// The older part of the conversation was replaced by a summary.
     Compacted {
-        /// Everything up to this fact is in the summary, but for what is kept word for word.
+        /// The summary covers everything up to this fact, except what is preserved verbatim.
         up_to: Seq,
         /// The summary.
         summary: String,
-        /// What is kept word for word besides: the facts that hold it.
+        /// The messages that are preserved verbatim, by the facts that contain them.
         kept: Vec<Seq>,
-        /// Lines that are kept besides: decisions, file paths, runs.
+        /// Lines that are preserved verbatim: decisions, file paths, runs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         markers: Vec<String>,
-        /// The size before and after, in tokens, as well as that can be told.
+        /// The estimated size of the conversation before and after, in tokens.
         tokens: (u64, u64),
     },
-    /// The run is over.
+    /// The run ended.
     Finished {
-        /// How it came to its end.
+        /// Why the run ended.
         end: RunEnd,
-        /// What it gives back.
+        /// The run's result.
         result: Box<RunResult>,
     },
 }
 
-/// How a run came to its end; what the exit status says.
+/// Why a run ended; determines the exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunEnd {
     /// A final answer was produced.
     Answered,
-    /// No agent gave an answer.
+    /// No agent produced an answer.
     NoAnswer,
-    /// A limit passed.
+    /// A time or cost limit was reached.
     Limit,
-    /// It was stopped on request.
+    /// The run was cancelled.
     Cancelled,
 }
 
-/// How serious a notice is.
+/// The severity of a notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoticeLevel {
-    /// Good to know.
+    /// Information only.
     Info,
-    /// Something is not as it should be.
+    /// Something needs attention, but the work continues.
     Warning,
     /// Something failed.
     Error,
 }
 
-/// Something people should know.
+/// A message to people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notice {
-    /// How serious.
+    /// The severity.
     pub level: NoticeLevel,
-    /// What.
+    /// The message.
     pub text: String,
-    /// What to do about it.
+    /// What the reader can do about it.
     pub hint: Option<String>,
 }
 
-/// What passes: never journaled, never seen by a decider.
+/// Transient progress: never written to the log, never seen by a decider.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Progress {
-    /// A piece of a reply as it streams.
+    /// A piece of a streaming reply.
     Delta {
-        /// The last fact before it.
+        /// The newest fact at that moment.
         after: Seq,
-        /// Whose.
+        /// The task that it belongs to.
         task: TaskId,
-        /// What of it.
+        /// Which part of the reply it is.
         kind: DeltaKind,
-        /// The piece.
+        /// The text of the piece.
         text: String,
     },
-    /// You fell behind; what you missed of the log follows.
+    /// The subscriber fell behind: progress was lost, and the missed facts follow from the log.
     Gap {
-        /// The last fact you had.
+        /// The last fact that the subscriber received.
         after: Seq,
     },
-    /// A program put something out.
+    /// A program wrote output.
     Output {
-        /// The last fact before it.
+        /// The newest fact at that moment.
         after: Seq,
-        /// Whose.
+        /// The task that it belongs to.
         task: TaskId,
-        /// As it came; bytes that are no text are replaced.
+        /// The output as written; invalid UTF-8 is replaced.
         raw: String,
-        /// Without escape sequences and redraws.
+        /// The output without escape sequences and redraws.
         clean: String,
     },
-    /// A program's screen looks different: pull a snapshot.
+    /// A program's screen changed; read the screen to see it.
     ScreenChanged {
-        /// The last fact before it.
+        /// The newest fact at that moment.
         after: Seq,
-        /// Whose.
+        /// The task that it belongs to.
         task: TaskId,
     },
-    /// The disk takes nothing at the moment: nothing is shown or started until it does.
+    /// The journal cannot be written at the moment; nothing is published or started until it can.
     Stalled {
-        /// The last fact that is safe.
+        /// The last durable fact.
         after: Seq,
-        /// What the disk said.
+        /// The error of the journal.
         reason: String,
-        /// What to do about it.
+        /// What the reader can do about it.
         hint: Option<String>,
     },
 }
 
-/// What of a reply a delta is.
+/// Which part of a reply a delta belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaKind {
@@ -297,21 +299,21 @@ pub enum DeltaKind {
     Reasoning,
     /// The name of a tool that is being called.
     ToolCall,
-    /// The call is tried again; what streamed before is void.
+    /// The call is retried; everything that streamed so far is void.
     Retry,
 }
 
-/// What a subscriber receives. Shared: one event goes to every front end.
+/// An item of the event feed. Shared, because every front end receives the same event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeedItem {
     /// A durable fact.
     Event(Arc<Event>),
-    /// Something passing.
+    /// Transient progress.
     Progress(Arc<Progress>),
 }
 
 impl Fact {
-    /// An op is accepted that its sender gave no id.
+    /// The fact that an op without an id was accepted.
     pub fn accepted(op: Op, by: Origin) -> Self {
         Self::OpAccepted { op, by, id: None }
     }
@@ -322,7 +324,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_reads_back_from_its_line_whatever_its_fact() {
+    fn every_kind_of_fact_survives_a_round_trip_through_its_line() {
         let facts = [
             Fact::SessionClosed {},
             Fact::StatusChanged { status: TaskStatus::WaitingForUser, why: None },

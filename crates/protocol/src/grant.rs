@@ -1,74 +1,73 @@
-//! What one agent may read, write and reach: the one statement from which every confinement is derived.
+//! What one agent may read, write and reach: the single policy from which every sandbox is derived.
 //!
-//! Plain data. The app builds the grant of an agent; file tools (`workspace`), commands, containers, CLI agents and MCP
-//! servers (`runner`) each turn it into their own means.
+//! Plain data. The app builds an agent's grant; the file tools (`workspace`) and the sandboxes of commands, containers,
+//! CLI agents and MCP servers (`runner`) enforce it.
 
 use crate::{AGENT_KINDS, AgentKind, ContextAccess, ContextPath};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-/// Everything that one agent may touch. The default grants nothing.
+/// Everything that one agent may access. The default grants nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
-    /// The agent's own directory: readable and writable, and nobody else's. Nothing in it is protected.
+    /// The agent's private directory, readable and writable. Nothing in it is protected.
     pub workspace: Option<PathBuf>,
-    /// Where relative paths start, if that is not the workspace; one of the roots.
+    /// The directory that relative paths are resolved against, if it is not the workspace. It is one of the roots.
     pub start: Option<PathBuf>,
-    /// Everything else that the agent may read or write.
+    /// The other files and directories that the agent may read or write.
     pub roots: Vec<GrantRoot>,
-    /// Whether the agent only plans: it reads, and writes nothing, its workspace included.
+    /// Whether the agent only plans. A planning agent writes nothing, not even in its workspace.
     pub planning: bool,
-    /// Which network the agent's commands have. A CLI agent always reaches its model.
+    /// The network access of the agent's commands. A CLI agent can always reach its model.
     pub network: NetworkGrant,
-    /// Althing's own state: closed, except for the workspace and the roots inside it.
+    /// Althing's state directory: inaccessible, except for the workspace and the roots inside it.
     pub state_dir: Option<PathBuf>,
-    /// Where long outputs are kept: readable.
+    /// The directory where long tool outputs are stored; readable.
     pub output_dir: Option<PathBuf>,
 }
 
-/// One file or directory of a grant, with everything below it.
+/// A file, or a directory with everything below it, that a grant covers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GrantRoot {
-    /// Where it is.
+    /// The path of the file or directory.
     pub path: PathBuf,
-    /// Why the agent has it.
+    /// Why the agent has access.
     pub kind: RootKind,
-    /// Whether it may be written to.
+    /// Whether the agent may write to it.
     pub writable: bool,
-    /// Parts that are never written to, absolute or relative to `path`.
+    /// Parts that the agent must not write to, absolute or relative to `path`.
     pub protected: Vec<PathBuf>,
 }
 
-/// Why an agent has a root.
+/// Why an agent has access to a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootKind {
-    /// It shows something that is not the agent's: others' work, skills, kept outputs. Never writable.
+    /// A read-only view: other members' snapshots, skills, stored outputs.
     View,
-    /// It is the user's: a context path, or the project. What runs code later is protected inside.
+    /// The user's files: a context path or the project. Files in it that run code later are protected.
     Context,
 }
 
-/// Which network an agent's commands have.
+/// The network access of an agent's commands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NetworkGrant {
-    /// None.
+    /// No network access.
     #[default]
     Closed,
-    /// The machine's own.
+    /// The host's network.
     Open,
-    /// The one that the config gives the agent's container.
+    /// The network that the config gives the agent's container.
     Container,
 }
 
 impl Grant {
-    /// The user's directory for a CLI agent that works there alone: writable, its protected parts excepted.
+    /// Grants a CLI agent that works alone write access to a directory of the user, except for its protected parts.
     pub fn project(path: PathBuf) -> Self {
         let root = GrantRoot { path, kind: RootKind::Context, writable: true, protected: Vec::new() };
         Self { roots: vec![root], ..Self::default() }
     }
 
-    /// The grant during one call: context paths are writable only if the call's access says so, and nothing is writable
-    /// while the agent plans.
+    /// Narrows the grant to one call: without write access, or while the agent plans, no root is writable.
     #[must_use]
     pub fn with_access(mut self, access: ContextAccess) -> Self {
         let closed = self.planning || access == ContextAccess::ReadOnly;
@@ -78,12 +77,12 @@ impl Grant {
         self
     }
 
-    /// The roots of one kind.
+    /// Iterates over the roots of one kind.
     pub fn roots(&self, kind: RootKind) -> impl Iterator<Item = &GrantRoot> {
         self.roots.iter().filter(move |root| root.kind == kind)
     }
 
-    /// The context paths, as a config writes them.
+    /// The roots of kind `Context`, as context paths.
     pub fn context_paths(&self) -> Vec<ContextPath> {
         let text = |path: &PathBuf| path.to_string_lossy().into_owned();
         let context = |root: &GrantRoot| ContextPath {
@@ -96,7 +95,7 @@ impl Grant {
 }
 
 impl GrantRoot {
-    /// A directory that may only be read.
+    /// A read-only root.
     pub fn view(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), kind: RootKind::View, writable: false, protected: Vec::new() }
     }
@@ -113,8 +112,8 @@ impl From<&ContextPath> for GrantRoot {
     }
 }
 
-/// Names that file tools never write in a context path, whatever is configured: MassGen's list, and Althing's state.
-/// Compared without regard to case, as some file systems do.
+/// Names that the file tools never write in a context path, regardless of configuration: MassGen's list and Althing's
+/// state directory. Compared case-insensitively, because some file systems ignore case.
 pub const EXCLUDED_NAMES: &[&str] = &[
     ".althing",
     ".massgen",
@@ -132,19 +131,19 @@ pub const EXCLUDED_NAMES: &[&str] = &[
     "massgen_logs",
 ];
 
-/// The directory or file of a git repository. It is protected wherever it is in a context path, also as a context path of
-/// its own.
+/// The directory (or, in a worktree, the file) of a git repository. It is protected everywhere in a context path, even if
+/// it is a context path itself.
 pub const GIT_DIR: &str = ".git";
 
-/// A kind of file that runs code later, when a person or a program uses the directory it is in.
+/// A kind of file whose code runs later, when a person or a program uses the directory that contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunsCode {
-    /// Consecutive names in a path, compared without regard to case. Everything below a matching directory counts.
+    /// Consecutive path components, compared case-insensitively. Everything below a matching directory matches too.
     pub names: &'static [&'static str],
-    /// Whether agents may not write it in a context path unless that path names it. Otherwise it is ordinary work, and
-    /// only pointed out.
+    /// Whether agents must not write such a file in a context path unless the context path names it. Unprotected files are
+    /// ordinary work and are only reported to the user.
     pub protected: bool,
-    /// When its code runs; completes "runs code when …".
+    /// When its code runs; completes the sentence "runs code when …".
     pub when: &'static str,
 }
 
@@ -152,24 +151,24 @@ const fn protected(names: &'static [&'static str], when: &'static str) -> RunsCo
     RunsCode { names, protected: true, when }
 }
 
-const fn pointed_out(names: &'static [&'static str], when: &'static str) -> RunsCode {
+const fn reported(names: &'static [&'static str], when: &'static str) -> RunsCode {
     RunsCode { names, protected: false, when }
 }
 
-/// The files that run code later: settings of CLI agents, by the table of agent kinds, and those of other programs. The first
-/// match counts.
+/// The files that run code later: settings of the CLI agents in [`AGENT_KINDS`], and files of other programs. The first
+/// match wins.
 pub static RUNS_CODE: LazyLock<Vec<RunsCode>> = LazyLock::new(|| rows(AGENT_KINDS));
 
 fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
     let of_kind = |kind: &'static AgentKind| {
-        // The table is made once and lives as long as the process.
+        // Leaked once: the table lives as long as the process.
         let when: &'static str = format!("{} starts here", kind.title).leak();
         kind.project_dirs.iter().map(move |name| protected(std::slice::from_ref(name), when))
     };
     kinds.iter().flat_map(of_kind).chain(OTHERS.iter().copied()).collect()
 }
 
-/// The rows that are not settings of one CLI agent.
+/// The rows that do not belong to a CLI agent.
 const OTHERS: &[RunsCode] = &[
     protected(&[GIT_DIR], "git works in this repository"),
     protected(&[".githooks"], "git runs its hooks"),
@@ -182,29 +181,30 @@ const OTHERS: &[RunsCode] = &[
     protected(&[".vscode", "launch.json"], "VS Code starts a program"),
     protected(&[".idea", "runConfigurations"], "a JetBrains IDE starts a program"),
     protected(&[".idea", "workspace.xml"], "a JetBrains IDE starts a program"),
-    pointed_out(&[".pre-commit-config.yaml"], "pre-commit runs its hooks"),
-    pointed_out(&[".devcontainer"], "a development container starts"),
-    pointed_out(&[".github", "workflows"], "GitHub Actions runs"),
-    pointed_out(&["pyvenv.cfg"], "Python starts in this virtual environment"),
-    pointed_out(&["bin", "activate"], "a shell activates this virtual environment"),
-    pointed_out(&["node_modules", ".bin"], "npm runs a script"),
-    pointed_out(&["package.json"], "npm installs, or runs a script"),
-    pointed_out(&["Makefile"], "make runs"),
-    pointed_out(&["build.rs"], "cargo builds"),
-    pointed_out(&[".cargo", "config.toml"], "cargo runs"),
-    pointed_out(&["conftest.py"], "pytest runs"),
-    pointed_out(&["setup.py"], "pip installs"),
+    reported(&[".pre-commit-config.yaml"], "pre-commit runs its hooks"),
+    reported(&[".devcontainer"], "a development container starts"),
+    reported(&[".github", "workflows"], "GitHub Actions runs"),
+    reported(&["pyvenv.cfg"], "Python starts in this virtual environment"),
+    reported(&["bin", "activate"], "a shell activates this virtual environment"),
+    reported(&["node_modules", ".bin"], "npm runs a script"),
+    reported(&["package.json"], "npm installs, or runs a script"),
+    reported(&["Makefile"], "make runs"),
+    reported(&["build.rs"], "cargo builds"),
+    reported(&[".cargo", "config.toml"], "cargo runs"),
+    reported(&["conftest.py"], "pytest runs"),
+    reported(&["setup.py"], "pip installs"),
 ];
 
-/// What of [`RUNS_CODE`] a path is or lies in, if anything. Give it a path below a context path: names above do not count.
+/// The first row of [`RUNS_CODE`] that matches a path, if any. The path must be relative to its context path, so that the
+/// context path's own components do not match.
 pub fn runs_code(path: &Path) -> Option<&'static RunsCode> {
     let names: Vec<&std::ffi::OsStr> = path.iter().collect();
-    let is = |row: &&RunsCode| {
+    let matches = |row: &&RunsCode| {
         names
             .windows(row.names.len())
             .any(|part| part.iter().zip(row.names).all(|(name, known)| name.eq_ignore_ascii_case(known)))
     };
-    RUNS_CODE.iter().find(is)
+    RUNS_CODE.iter().find(matches)
 }
 
 #[cfg(test)]
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_program_of_a_cli_agent_reads_settings_from_is_protected_by_its_row() {
+    fn the_project_dirs_of_every_agent_kind_are_protected() {
         static NEW: [AgentKind; 1] =
             [AgentKind { title: "Parrot", project_dirs: &[".parrot", "parrot.toml"], ..AGENT_KINDS[0] }];
         let made = rows(&NEW);
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_grant_is_writable_while_the_agent_plans_or_its_context_paths_are_closed() {
+    fn no_root_is_writable_while_the_agent_plans_or_its_access_is_read_only() {
         let grant = Grant::project("/p".into());
         let open = |grant: Grant, access| grant.with_access(access).roots.iter().any(|root| root.writable);
         assert!(open(grant.clone(), ContextAccess::Writable));

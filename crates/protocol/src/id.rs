@@ -1,4 +1,4 @@
-//! Newtype ids, so that a task can never be passed where a session is meant.
+//! Newtype ids, so that a task id cannot be passed where a session id is expected.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -9,11 +9,11 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
-        // Arc: ids are copied into every event and message; the text itself never changes.
+        // Arc: ids are cloned into every event and message, and their text never changes.
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Wraps a text as an id.
+            /// Makes an id from its text.
             pub fn new(text: impl Into<Arc<str>>) -> Self {
                 Self(text.into())
             }
@@ -45,27 +45,27 @@ macro_rules! id {
 }
 
 id! {
-    /// One session: a directory under the state directory, holding one event log.
+    /// A session: a directory below the state directory that holds one event log.
     SessionId
 }
 id! {
-    /// A node of the session's task tree: `r1` for the first run, `r1.a2` for the work of its second agent.
+    /// A node of the session's task tree: `r1` is the first run, `r1.a2` the work of its second member.
     TaskId
 }
 id! {
-    /// An agent as the user named it in the config.
+    /// An agent, by its name in the config.
     AgentId
 }
 id! {
-    /// A question that is open to a person.
+    /// A question to a person.
     InteractionId
 }
 
-/// What the id of a planning run is followed by in the id of the run that carries out its plan.
+/// The suffix that turns the id of a planning run into the id of the run that executes its plan.
 const EXECUTION: &str = ".execution";
 
 impl TaskId {
-    /// The id of the `n`th run of a session (counted from 1).
+    /// The id of the `n`th run of a session, counted from 1.
     pub fn run(n: u32) -> Self {
         Self::new(format!("r{n}"))
     }
@@ -80,28 +80,28 @@ impl TaskId {
         Self::new("c1")
     }
 
-    /// Whether another task is this one or below it.
+    /// Whether `other` is this task or a descendant of it.
     pub fn covers(&self, other: &Self) -> bool {
         other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 
-    /// The id of the run that carries out the plan of this planning run.
+    /// The id of the run that executes the plan of this planning run.
     pub fn execution(&self) -> Self {
         Self::new(format!("{self}{EXECUTION}"))
     }
 
-    /// Whether it is part of another task: an agent's work, a subagent's run, a workflow's task. A run of the session or
-    /// of a conversation is not, and neither is the run that carries out its plan.
+    /// Whether the task is part of another one: a member's work, a subagent run, a workflow's task. A run of the session or
+    /// of a conversation is not, and neither is the run that executes its plan.
     pub fn is_subtask(&self) -> bool {
         self.0.strip_suffix(EXECUTION).unwrap_or(&self.0).contains('.')
     }
 
-    /// The id of a workflow's task, by the user's name for it.
+    /// The id of a workflow's task, from its name in the workflow file.
     pub fn stage_task(&self, name: &str) -> Self {
         Self::new(format!("{self}.{name}"))
     }
 
-    /// The id of the work of the agent with ordinal `n` (counted from 1) within this run.
+    /// The id of the work of the `n`th member of this run, counted from 1.
     pub fn work(&self, n: u32) -> Self {
         Self::new(format!("{self}.a{n}"))
     }

@@ -1,108 +1,108 @@
-//! Questions that are open to a person, and the answers.
+//! Interactions: questions to a person, and the answers.
 
 use crate::{AgentId, AnswerLabel, Ask, InteractionId, LaunchRun, Millis, PlanRef, Proposal};
 use serde::{Deserialize, Serialize};
 
-/// Something that a person may or must answer.
+/// A question that a person may or must answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interaction {
-    /// Its id, unique within the session.
+    /// The question's id, unique within the session.
     pub id: InteractionId,
-    /// What is asked.
+    /// The question.
     #[serde(flatten)]
     pub kind: InteractionKind,
-    /// How long it stays open; then the default is taken. None: until answered.
+    /// How long the question stays open before the default applies. None: until it is answered.
     pub countdown: Option<Millis>,
 }
 
-/// What is asked.
+/// The kinds of question.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum InteractionKind {
-    /// The vote is over: keep its winner as presenter, or choose another.
+    /// The votes are counted: confirm the winner as presenter, or choose another agent.
     WinnerOverride {
-        /// Who won the vote, and presents unless overridden.
+        /// The winner of the vote, who presents unless overridden.
         winner: AgentId,
-        /// Everyone who may present, the winner among them.
+        /// The agents that may present, including the winner.
         candidates: Vec<Candidate>,
     },
-    /// The interactive agent wants to launch a run.
+    /// The chat agent wants to launch a run.
     RunApproval {
-        /// Exactly what would be started.
+        /// The run, exactly as it would be started.
         proposal: Box<Proposal>,
     },
     /// A plan is ready to be executed.
     PlanApproval {
-        /// Where it is.
+        /// The stored plan.
         plan: PlanRef,
-        /// Its tasks in brief, in order.
+        /// Short descriptions of the plan's tasks, in order.
         preview: Vec<String>,
     },
-    /// The session is about to cost more than its budget.
+    /// The session is about to exceed its budget.
     Budget {
-        /// What it has cost, in millionths of a US dollar.
+        /// The cost so far, in millionths of a US dollar.
         spent_micro_usd: u64,
-        /// What it may cost.
+        /// The budget, in millionths of a US dollar.
         budget_micro_usd: u64,
     },
     /// A program waits for a person.
     Program(Ask),
-    /// A program was cut off, and its task wants a person to say what becomes of it.
+    /// A program was interrupted: should its task be started again?
     Interrupted,
 }
 
-/// One who may present.
+/// An agent that may present the final answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Who.
+    /// The agent.
     pub agent: AgentId,
-    /// Its newest answer.
+    /// The label of the agent's newest answer.
     pub label: AnswerLabel,
-    /// Votes it received.
+    /// The number of votes for the agent.
     pub votes: u32,
-    /// The beginning of that answer.
+    /// The beginning of the answer.
     pub preview: String,
 }
 
-/// The answer to an interaction.
+/// A person's answer to an interaction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
-    /// Go on with the default.
+    /// Accept the default.
     Continue,
-    /// Let this agent present.
+    /// Choose the presenter.
     Presenter {
-        /// Who.
+        /// The agent that should present.
         agent: AgentId,
     },
-    /// Yes.
+    /// Approve.
     Approve {
-        /// The proposal it is for; what was approved is what runs.
+        /// The digest of the approved proposal; only that proposal runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
-        /// With these values instead of the ones shown.
+        /// Changed arguments, which replace those that were shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edited: Option<Box<LaunchRun>>,
-        /// With these words besides.
+        /// Additional instructions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instructions: Option<String>,
     },
-    /// No.
+    /// Reject.
     Reject {
-        /// Why.
+        /// The reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Not like this: change it first.
+    /// Request changes first.
     Change {
-        /// How.
+        /// What should change.
         text: String,
     },
-    /// One of the options that were offered.
+    /// Choose one of the offered options.
     Choose {
-        /// Which.
+        /// The id of the option.
         option: String,
     },
-    /// The program went on by itself.
+    /// The program continued without an answer.
     MovedOn,
 }

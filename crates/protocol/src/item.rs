@@ -1,14 +1,14 @@
-//! Finished pieces of content: what an agent said, what it was told, what it answered and voted.
+//! Items: finished pieces of content, such as replies, tool results, answers and votes.
 //!
-//! New content is a new `Item`, not a new event.
+//! A new kind of content is a new `Item`, not a new kind of event.
 
 use crate::{AgentId, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// How many answers a run had stored at some moment. An agent that "knows revision 3" was shown the newest
-/// answer of every agent among the run's first three.
+/// The number of answers that a run had stored at some moment. An agent that "knows revision 3" was shown the newest answer
+/// of every agent among the run's first three answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u32);
@@ -16,9 +16,9 @@ pub struct Revision(pub u32);
 /// `agent2.3`: the third answer of the agent with anonymous number 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AnswerLabel {
-    /// The agent's anonymous number: its place in the config, counted from 1.
+    /// The agent's anonymous number: its position among the run's members, counted from 1.
     pub agent: u32,
-    /// Which of its answers, counted from 1.
+    /// The number of the answer among the agent's answers, counted from 1.
     pub nth: u32,
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for AnswerLabel {
     }
 }
 
-/// A text that is not a label such as `agent2.3`.
+/// The text is not a label such as `agent2.3`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an answer label such as agent1.1")]
 pub struct LabelParseError(String);
@@ -57,27 +57,27 @@ impl<'de> Deserialize<'de> for AnswerLabel {
     }
 }
 
-/// An answer an agent gave to the run's task.
+/// An agent's answer to the run's task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Answer {
-    /// Who answered.
+    /// The agent that answered.
     pub agent: AgentId,
-    /// Its anonymous name in the run.
+    /// The answer's anonymous label.
     pub label: AnswerLabel,
-    /// The run's revision with this answer in it.
+    /// The run's revision that includes this answer.
     pub revision: Revision,
-    /// The answer itself.
+    /// The text of the answer.
     pub content: String,
 }
 
-/// A vote that was counted.
+/// A vote.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ballot {
-    /// Who voted.
+    /// The agent that voted.
     pub voter: AgentId,
-    /// For whom.
+    /// The agent that the vote is for.
     pub target: AgentId,
-    /// Why, in the voter's words.
+    /// The voter's reason.
     pub reason: String,
 }
 
@@ -85,100 +85,101 @@ pub struct Ballot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Item {
-    /// One whole reply of a model, written before anything is done about it: on resume it is acted on, not asked for again.
+    /// A complete reply of a model, recorded before anything follows from it. After a resume it is processed, not requested
+    /// again.
     Reply(Reply),
-    /// What a tool call gave back to the model.
+    /// The result of a tool call.
     ToolResult {
-        /// The call this answers, by the model's own id for it.
+        /// The model's id for the call.
         call: String,
-        /// What the model is told.
+        /// The text for the model.
         content: String,
         /// Whether the call was refused or failed.
         is_error: bool,
     },
-    /// What the agent was told because its reply did not end its turn as it must.
+    /// A correction sent to the agent because its reply did not end its turn as required.
     Reminder {
-        /// The tool call this answers, where the agent made one.
+        /// The tool call that the reminder answers, if there is one.
         call: Option<String>,
-        /// The words it was given.
+        /// The text for the agent.
         text: String,
     },
-    /// The agent was told of the answers up to this revision while it worked.
+    /// The agent was shown newer answers, up to this revision, while it worked.
     Update {
-        /// What it knows from now on.
+        /// The revision that the agent knows from now on.
         revision: Revision,
     },
-    /// The agent was told that its time is nearly up.
+    /// The agent was warned that its time limit is near.
     TimeWarning,
-    /// The workspace was kept as it was when its agent gave the answer in its last reply, or why it was not.
+    /// A snapshot of the agent's workspace was taken for the answer in its last reply, or could not be taken.
     WorkspaceKept {
-        /// Why not.
+        /// The error, if the snapshot failed.
         error: Option<String>,
     },
-    /// The writable context paths were opened to the agent, or why they were not.
+    /// The writable context paths were made writable for the agent, or could not be.
     ContextOpened {
-        /// Why not.
+        /// The error, if opening failed.
         error: Option<String>,
     },
-    /// They were closed again; what was changed in them meanwhile.
+    /// The context paths are read-only again.
     ContextClosed {
-        /// The files.
+        /// The files that the agent changed.
         writes: Vec<FileWrite>,
-        /// Why that is not known.
+        /// The error, if the changes could not be determined.
         error: Option<String>,
     },
-    /// What a subagent left in its workspace was put into the workspace of the agent that asked for it, or why not.
+    /// A subagent's files were copied into the workspace of the agent that started it, or could not be copied.
     FilesTaken {
-        /// The subagent's run.
+        /// The subagent run.
         from: TaskId,
-        /// Why not.
+        /// The error, if copying failed.
         error: Option<String>,
     },
-    /// A task of the plan that the run carries out is further than it was.
+    /// A task of the plan that the run executes made progress.
     PlanProgress(PlanProgress),
-    /// The plan in a planning run's answer was stored, or why it was not.
+    /// The plan in a planning run's answer was stored, or could not be stored.
     PlanStored {
-        /// Where it is.
+        /// The stored plan.
         plan: Option<PlanRef>,
-        /// Why not.
+        /// The error, if storing failed.
         error: Option<String>,
     },
-    /// The plan that a run carries out was read from where it is stored, or why it was not: people may have changed it, and
-    /// some of it may be done.
+    /// The plan that a run executes was read again before the run began, or could not be read. People may have changed it, and
+    /// some of its tasks may be completed already.
     PlanOpened {
-        /// The plan as it is now.
+        /// The plan as it is stored now.
         plan: Option<PlanRun>,
-        /// Why not.
+        /// The error, if reading failed.
         error: Option<String>,
     },
-    /// A program's own conversation, by its own id.
+    /// A program reported the id of its own conversation.
     Conversation {
-        /// The id.
+        /// The program's id for the conversation.
         id: String,
     },
-    /// The prompt that a program was sent, or why it was not.
+    /// A prompt was sent to a program, or could not be sent.
     PromptSent {
-        /// What.
+        /// The prompt.
         text: String,
-        /// Why not.
+        /// The error, if sending failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
     },
-    /// Something a program said.
+    /// A message of a program.
     Said {
-        /// What.
+        /// The text.
         text: String,
     },
-    /// Something a program did by itself: a tool of its own.
+    /// A program used one of its own tools.
     Did {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// What it was used on, in a line.
+        /// What the tool was used on, in one line.
         detail: String,
-        /// What it gave, cut short.
+        /// The tool's result, truncated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         result: Option<String>,
-        /// Whether it failed.
+        /// Whether the tool failed.
         #[serde(default)]
         is_error: bool,
     },
@@ -186,7 +187,7 @@ pub enum Item {
     Answer(Answer),
     /// A vote was counted.
     Vote(Ballot),
-    /// A vote was not counted, because newer answers had arrived than the voter knew.
+    /// A vote was not counted, because the voter did not know the newest answers.
     StaleVote(Ballot),
 }
 

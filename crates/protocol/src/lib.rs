@@ -1,13 +1,12 @@
-//! The words every Althing crate shares (types) and the ports that join them (traits).
+//! The types that every Althing crate shares, and the ports (traits) that connect the crates.
 //!
-//! This crate must never hold logic, I/O, a clock or a runtime: functions here only build and check
-//! values. If something here starts to decide, it belongs to `engine`.
+//! This crate must never contain logic, I/O, a clock or a runtime: its functions only build and check values.
+//! Code that makes decisions belongs in `engine`.
 
 mod agent_kind;
 mod chat;
 mod config;
 mod environment;
-mod errand;
 mod event;
 mod grant;
 mod id;
@@ -15,6 +14,7 @@ mod interaction;
 mod item;
 mod model;
 mod op;
+mod plan;
 mod ports;
 mod program;
 mod result;
@@ -35,7 +35,6 @@ pub use config::{
     TaskPlanning, ToolsConfig,
 };
 pub use environment::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
-pub use errand::{PlanDraft, PlanProgress, PlanRun, PlanStatus, PlanTask, SubagentOf};
 pub use event::{
     DeltaKind, Event, Fact, FeedItem, LOG_SCHEMA, Notice, NoticeLevel, Progress, RunEnd, SessionOpened,
     Verdict,
@@ -51,6 +50,7 @@ pub use model::{
     ToolSpec,
 };
 pub use op::{Op, OpId, Origin, Submission};
+pub use plan::{PlanDraft, PlanProgress, PlanRun, PlanStatus, PlanTask};
 pub use ports::{
     AgentEnv, AgentEnvs, Backend, BoxFuture, Clock, ContextAccess, DeltaSink, Engine, EventStream, Interest,
     Journal, JournalError, JournalErrorKind, JournalReader, Plans, ToolHost, ToolOutcome,
@@ -64,7 +64,7 @@ pub use result::{
 };
 pub use run::{
     AgentMode, AnswerNovelty, ContextPath, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose,
-    RunLimits, RunOverrides, RunRules, RunSpec, VotingSensitivity,
+    RunLimits, RunOverrides, RunRules, RunSpec, SubagentOf, VotingSensitivity,
 };
 pub use store::{Epoch, OwnedSession, SessionStore, SessionSummary, StoredSession};
 pub use task::{

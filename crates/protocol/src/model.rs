@@ -1,147 +1,147 @@
-//! What goes to a model and what comes back, in no provider's dialect.
+//! Model requests and replies, independent of any provider's wire format.
 
 use crate::{Grant, TaskId, Usage};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A tool as a model is offered it.
+/// A tool that is offered to a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name the model calls.
+    /// The name that the model calls it by.
     pub name: String,
-    /// What it does and when to use it.
+    /// For the model: what the tool does and when to use it.
     pub description: String,
     /// JSON Schema of its arguments.
     pub parameters: serde_json::Value,
 }
 
-/// A tool call as a model made it. The arguments stay as the model wrote them: they may not even be JSON.
+/// A tool call by a model. The arguments are stored as the model wrote them; they may be invalid JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The model's id for this call; unique within one reply.
+    /// The model's id for the call, unique within one reply.
     pub id: String,
-    /// The tool's name.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments as text, supposed to be a JSON object.
+    /// The arguments as text; should be a JSON object.
     pub arguments: String,
 }
 
-/// One message of the conversation that a model is shown.
+/// One message of the conversation in a model request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Message {
-    /// From the user, or from Althing on the user's behalf.
+    /// A message of the user, or of Althing on the user's behalf.
     User(String),
-    /// What the model itself said before.
+    /// An earlier reply of the model.
     Assistant {
-        /// Its text; may be empty when it only called tools.
+        /// The reply's text; may be empty if the model only called tools.
         text: String,
-        /// The tools it called.
+        /// The reply's tool calls.
         tool_calls: Vec<ToolCall>,
     },
-    /// The result of one of its tool calls.
+    /// The result of one of the model's tool calls.
     Tool {
-        /// The call this answers.
+        /// The id of the call.
         call: String,
-        /// The result.
+        /// The result's text.
         content: String,
-        /// Whether it is an error.
+        /// Whether the call failed or was refused.
         is_error: bool,
     },
 }
 
-/// One model call.
+/// The input of one model call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelRequest {
     /// The system prompt.
     pub system: Arc<str>,
     /// The conversation, oldest first.
     pub messages: Vec<Message>,
-    /// The tools offered; none means that a plain reply is wanted.
+    /// The tools on offer; empty if a plain text reply is wanted.
     pub tools: Vec<ToolSpec>,
-    /// Where the call is made from, for backends that are programs with conversations of their own.
+    /// The context of the call, for backends that are CLI agents.
     pub call_context: Option<CallContext>,
 }
 
-/// Where a model call is made from.
+/// The context of a model call: what a CLI agent needs beyond the messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallContext {
-    /// The work it is part of.
+    /// The task that the call belongs to.
     pub work: TaskId,
-    /// Which attempt.
+    /// The attempt that the call belongs to.
     pub attempt: u32,
-    /// The backend's own conversation to go on with, as its last reply named it; what follows the last message of the
-    /// assistant is new to it.
+    /// The id of the backend's own conversation to resume, from its last reply. That conversation already contains everything
+    /// up to the last assistant message.
     pub native: Option<String>,
-    /// The directory that a CLI agent works in, where the call has one: its workspace, or a directory of the user's.
+    /// The working directory of a CLI agent, if the call has one: its workspace, or a directory of the user.
     pub workspace: Option<String>,
-    /// What the agent may touch during this call.
+    /// What the agent may access during this call.
     pub grant: Grant,
 }
 
-/// One whole reply of a model.
+/// A complete reply of a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The text.
+    /// The text of the reply.
     pub text: String,
-    /// The reasoning, where the provider shows it.
+    /// The model's reasoning, if the provider returns it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// The tools it called, in order.
+    /// The tool calls, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The backend's own conversation, where it keeps one.
+    /// The id of the backend's own conversation, for backends that keep one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<String>,
-    /// Whether the model's token limit ended it.
+    /// Whether the token limit cut the reply short.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// What it cost, retries included.
+    /// Tokens and cost, including retries.
     pub usage: Usage,
 }
 
-/// A piece of a reply as it streams. Borrowed: the hot path allocates only where someone listens.
+/// A piece of a streaming reply. Borrowed, so that the hot path allocates only if somebody is subscribed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta<'a> {
     /// More text.
     Text(&'a str),
     /// More reasoning.
     Reasoning(&'a str),
-    /// A tool call is being written: its name.
+    /// The model begins a tool call: the tool's name.
     ToolCall(&'a str),
-    /// The call failed and is tried again; what streamed before is void.
+    /// The call failed and is retried; everything that streamed so far is void.
     Retry {
-        /// Which retry this will be, counted from 1.
+        /// The number of the retry, counted from 1.
         attempt: u32,
-        /// How long it waits first.
+        /// The delay before the retry.
         after: Duration,
-        /// What went wrong.
+        /// Why the call failed.
         reason: &'a str,
     },
 }
 
-/// What a backend is, for people and for the log.
+/// The identity of a backend, for people and for the log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BackendInfo {
     /// The config's `backend.type`.
     pub kind: String,
     /// The model's name.
     pub model: String,
-    /// True for the built-in offline model, which is not an AI and must be labelled so wherever it shows.
+    /// Whether it is the built-in offline model, which is not an AI and must be labeled as such wherever it appears.
     pub offline: bool,
 }
 
-/// Why a model call gave no reply, after whatever retries were worth it.
+/// Why a model call failed, after all retries.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct BackendError {
-    /// What kind of failure it was.
+    /// The kind of failure.
     pub kind: BackendErrorKind,
-    /// For people: provider, model, what happened.
+    /// For people: the provider, the model, and what happened.
     pub message: String,
-    /// What a person can do about it.
+    /// For people: how to fix it.
     pub hint: Option<String>,
-    /// What the failed calls cost all the same.
+    /// Tokens and cost of the failed calls.
     pub usage: Usage,
 }
 
@@ -149,32 +149,32 @@ pub struct BackendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendErrorKind {
-    /// The key was refused.
+    /// The provider rejected the API key.
     Auth,
-    /// The provider does not know the model, or the address is wrong.
+    /// The model does not exist, or the URL is wrong.
     NotFound,
-    /// The provider refused the request as such.
+    /// The provider rejected the request.
     BadRequest,
-    /// Too many requests.
+    /// The provider's rate limit was reached.
     RateLimited,
-    /// The provider failed.
+    /// The provider had an internal error.
     Server,
-    /// No connection could be made.
+    /// The connection could not be established.
     Connect,
-    /// The connection broke, or the stream ended before the reply did.
+    /// The connection broke, or the stream ended before the reply was complete.
     Cut,
     /// A time limit passed.
     Timeout,
-    /// What came back does not speak the provider's protocol.
+    /// The response does not follow the provider's protocol.
     Protocol,
-    /// The reply was larger than we take.
+    /// The reply exceeded the size limit.
     TooLarge,
-    /// The reply held nothing at all.
+    /// The reply was empty.
     Empty,
 }
 
 impl BackendErrorKind {
-    /// Whether the same call may succeed when it is made again.
+    /// Whether the same call may succeed when it is retried.
     pub fn retryable(self) -> bool {
         match self {
             Self::RateLimited

@@ -1,91 +1,91 @@
-//! What front ends ask of the engine. An op is plain data: it can be logged, sent and replayed.
+//! Ops: the requests of front ends to the engine. An op is plain data: it can be logged, sent and replayed.
 
 use crate::{ChatSpec, Decision, InteractionId, ModeChoice, PathGrant, RunSpec, Seq, TaskId, WorkflowSpec};
 use serde::{Deserialize, Serialize};
 
-/// A request to the engine; the answer to it is an event that names it in `cause`.
+/// A request to the engine. The resulting events name the accepted op in `cause`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
     /// Start a coordination run.
     StartRun {
-        /// Everything the run needs, resolved.
+        /// The resolved spec of the run.
         spec: Box<RunSpec>,
     },
     /// Start a workflow.
     StartWorkflow {
-        /// Everything it needs, resolved.
+        /// The resolved spec of the workflow.
         spec: Box<WorkflowSpec>,
     },
     /// Start a conversation.
     StartChat {
-        /// Everything it needs, resolved.
+        /// The resolved spec of the conversation.
         spec: Box<ChatSpec>,
     },
-    /// Say something in the conversation. While a run is under way it is queued.
+    /// Send a message to the conversation. It is queued while a turn is in progress.
     SendMessage {
-        /// What.
+        /// The text of the message.
         text: String,
-        /// What the user had toggled.
+        /// The user's mode choices.
         #[serde(default)]
         modes: ModeChoice,
-        /// Paths that the person who wrote the message grants to the runs that it leads to. Only the front end where a person
-        /// typed `@path` or `@path:w` fills this in; what the text itself says grants nothing.
+        /// Paths that the user grants to the runs of this message. Only a front end in which a person typed `@path` or
+        /// `@path:w` sets this; the text of the message grants nothing.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         grants: Vec<PathGrant>,
     },
-    /// Take back a message that is still queued.
+    /// Withdraw a queued message.
     Unqueue {
-        /// The fact that accepted it.
+        /// The fact that accepted the message.
         message: Seq,
     },
-    /// Keep a message word for word, however long the conversation gets.
+    /// Preserve a message verbatim when the conversation is compacted.
     Pin {
-        /// The fact that accepted it, or holds the reply; None: the newest message.
+        /// The fact that accepted the message or contains the reply; None: the newest message.
         message: Option<Seq>,
     },
-    /// Shorten the conversation now.
+    /// Compact the conversation now.
     Compact,
-    /// Change what is toggled.
+    /// Change the mode choices.
     SetModes {
-        /// To what.
+        /// The new mode choices.
         modes: ModeChoice,
     },
-    /// Type into a program's terminal. Never recorded: it may be a password.
+    /// Type into a program's terminal. Never recorded, because it may be a password.
     Input {
-        /// Which.
+        /// The task that the program belongs to.
         task: TaskId,
-        /// What.
+        /// The input.
         bytes: Vec<u8>,
     },
-    /// A program's terminal has another size. Never recorded.
+    /// Resize a program's terminal. Never recorded.
     Resize {
-        /// Which.
+        /// The task that the program belongs to.
         task: TaskId,
-        /// Columns.
+        /// The new number of columns.
         cols: u16,
-        /// Rows.
+        /// The new number of rows.
         rows: u16,
     },
     /// Answer an open interaction.
     Answer {
-        /// Which.
+        /// The id of the interaction.
         interaction: InteractionId,
-        /// The answer.
+        /// The person's answer.
         decision: Decision,
     },
-    /// Stop a task and everything below it; partial results are kept.
+    /// Stop a task and its descendants; partial results are kept.
     Cancel {
-        /// Which.
+        /// The task to stop.
         task: TaskId,
     },
-    /// Go on with an interrupted session.
+    /// Resume an interrupted session.
     Resume,
-    /// Stop everything, keep everything, so that it can be resumed.
+    /// Stop the session so that it can be resumed.
     Shutdown,
 }
 
-/// The id that a sender gives an op, so that delivering it again does nothing more. Unique within a session.
+/// An idempotency key that a sender gives an op: a second delivery under the same id is ignored. Unique within a session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OpId(String);
@@ -99,28 +99,28 @@ impl From<&str> for OpId {
 /// An op on its way to a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submission {
-    /// What is asked for.
+    /// The requested op.
     pub op: Op,
-    /// Who asks.
+    /// Who submitted it.
     pub by: Origin,
-    /// The sender's own id for it, if it gives one.
+    /// The sender's id for the op, if any.
     pub id: Option<OpId>,
 }
 
 impl Submission {
-    /// An op without an id: each delivery counts.
+    /// An op without an id: every delivery is accepted.
     pub fn new(op: Op, by: Origin) -> Self {
         Self { op, by, id: None }
     }
 }
 
-/// Who asked.
+/// Who submitted an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
     /// A person at the terminal, or their script.
     User,
-    /// A program that calls us over MCP.
+    /// An MCP client.
     Client,
     /// A signal from the operating system.
     Signal,

@@ -1,4 +1,4 @@
-//! The traits that join the crates. Whoever fills a port never knows who else does.
+//! The ports: traits that connect the crates. An implementation of one port knows nothing of the others.
 
 use crate::{
     AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest,
@@ -9,19 +9,19 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A future behind a port.
+/// A boxed future, as port methods return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Where a backend puts what streams. Called on the hot path: it must not block.
+/// Receives a reply's pieces as they stream. Called on the hot path: it must not block.
 pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta<'_>) + Send);
 
-/// Something that answers a model call: a provider's API, or the offline model.
+/// Answers model calls: a provider's API, a CLI agent, or the offline model.
 pub trait Backend: Send + Sync {
-    /// What it is.
+    /// The backend's type and model.
     fn info(&self) -> &BackendInfo;
 
-    /// Makes one call: streams into `on_delta`, retries what is worth it, gives the whole reply or a typed failure
-    /// within its limits. Dropping the future cancels the call.
+    /// Makes one call: streams into `on_delta`, retries retryable failures, and returns the whole reply or a typed error
+    /// within its time limits. Dropping the future cancels the call.
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -29,84 +29,85 @@ pub trait Backend: Send + Sync {
     ) -> BoxFuture<'a, Result<Reply, BackendError>>;
 }
 
-/// What an agent may do to the context paths that its run may write to at all.
+/// An agent's access to the writable context paths of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextAccess {
-    /// Read them. So it is while agents work in parallel.
+    /// The agent may only read them. The default while agents work in parallel.
     ReadOnly,
-    /// Write to those that are configured as writable. So it is for the presenter, and for a quick single agent.
+    /// The agent may write to those that are configured as writable. For the presenter, and for a quick single agent.
     Writable,
 }
 
-/// What a tool call gave.
+/// The result of a tool call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOutcome {
-    /// What the model is told; already cut to what it should see, with a note where the rest is.
+    /// The text for the model, already truncated, with a note on where the rest is.
     pub content: String,
     /// Whether the call was refused or failed.
     pub is_error: bool,
 }
 
-/// Tools that one agent can use: its files, its commands, its MCP servers. One host serves one agent, so that what the
-/// agent may touch is settled when the host is made.
+/// The tools of one agent: file tools, commands, MCP servers. A host serves a single agent, so that the agent's grant is
+/// fixed when the host is created.
 pub trait ToolHost: Send + Sync {
-    /// The tools it offers under this access.
+    /// The tools that the host offers under this access.
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec>;
 
-    /// Carries out a call of one of them. Never fails as such: a refusal or a failure is told to the model. Dropping the
-    /// future cancels the call and whatever it started.
+    /// Executes a call of one of its tools. Refusals and failures are results for the model, not errors. Dropping the future
+    /// cancels the call and ends every process that it started.
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
 }
 
-/// The place where one agent of one run works: its workspace, its view of the others' work, its tools.
+/// The environment of one agent of one run: its workspace, its views of the other members' snapshots, its tools.
 pub trait AgentEnv: Send + Sync {
-    /// The directory that the agent works in, as the agent and the result name it.
+    /// The agent's working directory, as the agent and the run's result name it.
     fn path(&self) -> &str;
 
-    /// Its tools.
+    /// The agent's tools.
     fn tool_host(&self) -> &dyn ToolHost;
 
-    /// What the agent may touch under this access, for CLI agents, which bring tools of their own. The file tools, commands
-    /// and MCP servers of this place are confined by the same grant.
+    /// What the agent may access, for CLI agents, which bring their own tools. The environment's file tools, commands and MCP
+    /// servers are confined by the same grant.
     fn grant(&self, access: ContextAccess) -> Grant {
         let _ = access;
         Grant::default()
     }
 
-    /// What the agent should know of its place: paths, instructions found in them.
+    /// The part of the system prompt that describes the environment: paths, and project instructions found in them.
     fn briefing(&self, access: ContextAccess) -> String;
 
-    /// Keeps the workspace as it is now, under the name of the answer that goes with it.
+    /// Takes a snapshot of the workspace, named after the answer that it belongs to.
     fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>>;
 
-    /// Lets the agent see what was kept with these answers of others, read-only, in place of what it saw before.
+    /// Shows the agent read-only views of the snapshots of these answers, replacing the views from before.
     fn show_snapshots(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>>;
 
-    /// Where the agent sees what was kept with another's answers.
+    /// The directory of the view that shows another member's snapshot; `agent` is that member's anonymous number.
     fn view_of(&self, agent: u32) -> String;
 
-    /// Puts what is in another directory of the session into the workspace, under this name, in place of what is there.
+    /// Copies another directory of the session into the workspace under `name`, replacing what is there.
     fn import_dir<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Remembers the writable context paths as they are, and opens them to the agent.
+    /// Records the state of the writable context paths, so that changes can be listed and undone, and makes them writable
+    /// for the agent.
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>>;
 
-    /// Closes them again and says what changed.
+    /// Makes the context paths read-only again and lists what the agent changed.
     fn close_context(&self) -> BoxFuture<'_, Result<Vec<FileWrite>, String>>;
 }
 
-/// Makes the places where agents work.
+/// Creates the agents' environments.
 pub trait AgentEnvs: Send + Sync {
-    /// The place of one member of a run whose files are in `run_dir`; made anew or found again.
+    /// Opens the environment of one member of a run whose files are in `run_dir`. An existing workspace is reused.
     fn open<'a>(
         &'a self,
         run: &'a TaskId,
         run_dir: &'a str,
         spec: &'a RunSpec,
-        seat: usize,
+        member_index: usize,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentEnv>, String>>;
 
-    /// The place of a conversation's own agent, whose files are in `dir`; None where it has neither files nor tools.
+    /// Opens the environment of a conversation's chat agent, whose files are in `dir`; None if it has neither files nor tools.
     fn open_chat<'a>(
         &'a self,
         dir: &'a str,
@@ -117,97 +118,98 @@ pub trait AgentEnvs: Send + Sync {
     }
 }
 
-/// Stores plans, which outlive the session that made them. Its methods may block.
+/// Stores plans, which outlive the session that made them. The methods may block.
 pub trait Plans: Send + Sync {
-    /// Stores the plan of a planning run, or says why there is none. The plan of the same run is stored once, however often
-    /// this is called: after a crash nobody knows whether it was stored.
+    /// Stores the plan of a planning run, or returns why the answer contains none. Idempotent per run: after a crash the
+    /// caller cannot know whether the plan was stored, and calls this again.
     fn store(&self, draft: &PlanDraft) -> Result<PlanRef, String>;
 
-    /// The plan that a run is to carry out as it is stored now, approved; or why it cannot be read.
+    /// Reads the plan that a run is about to execute as it is stored now, and marks it approved; or returns why it cannot be
+    /// read.
     fn open(&self, plan: &PlanRun) -> Result<PlanRun, String>;
 }
 
-/// The session's log and files, for the one who writes them.
+/// The session's log and files, for their single writer.
 pub trait Journal: Send {
-    /// Writes these events and returns once they are durable: all of them, or none and an error. After an error the
+    /// Writes these events and returns once they are durable: either all of them, or none and an error. After an error the
     /// same events may be appended again.
     fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError>;
 
-    /// Keeps a file of a task for people to read; the log stays the truth.
+    /// Writes a file of a task for people to read. The log stays the source of truth.
     fn write_file(&mut self, task: &TaskId, name: &str, text: &str) -> Result<(), JournalError>;
 }
 
-/// The session's log, for those who only read it.
+/// The session's log, for readers.
 pub trait JournalReader: Send + Sync {
     /// The events after `after`, up to and including `up_to`, in order. Never blocks the thread that polls it.
     fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>>;
 }
 
-/// Why sessions could not be read or written.
+/// Why a session could not be read or written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct JournalError {
-    /// What kind of failure it is: callers decide by this.
+    /// The kind of failure, which callers decide by.
     pub kind: JournalErrorKind,
-    /// For people: which file, what happened.
+    /// For people: which file, and what happened.
     pub message: String,
-    /// What a person can do about it.
+    /// For people: how to fix it.
     pub hint: Option<String>,
 }
 
-/// Kinds of failures of a journal or a session store.
+/// The kinds of failure of a journal or a session store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalErrorKind {
-    /// There is no such session.
+    /// The session does not exist.
     NotFound,
-    /// There is a session of that id already.
+    /// A session with that id exists already.
     Exists,
-    /// Another writer owns the session: it was taken, or taken over.
+    /// Another writer owns the session, or has taken it over.
     OwnedElsewhere,
-    /// What is stored cannot be read, or not by this version.
+    /// The stored data is damaged, or was written by a newer version.
     Unreadable,
-    /// The storage takes nothing for now. Waiting can help: a full disk is freed, a server comes back.
+    /// The storage refuses writes for now. Waiting can help: a full disk is freed, a server comes back.
     Unavailable,
-    /// Anything else; trying again does not help.
+    /// Any other failure; retrying does not help.
     Failed,
 }
 
 impl JournalError {
-    /// Whether the failure may pass, so that trying the same again makes sense.
+    /// Whether the same operation may succeed later.
     pub fn is_retryable(&self) -> bool {
         self.kind == JournalErrorKind::Unavailable
     }
 }
 
-/// A running session, as front ends see it: they fold its events and send ops, and know nothing else of it.
+/// A running session, as front ends see it: they fold its events and submit ops.
 pub trait Engine: Send + Sync {
-    /// Asks for something; the answer comes as events. False when the session has ended.
+    /// Submits an op; its effect shows as events. False if the session has ended.
     fn submit(&self, submission: Submission) -> bool;
 
-    /// Everything after `from`: history first, then live, without a gap or a repeat.
+    /// Streams everything after `from`: first history, then live events, without gaps or repeats.
     fn subscribe(&self, from: Seq, interest: Interest) -> Box<dyn EventStream>;
 
-    /// The screen of a program that has one.
+    /// The screen of a program that runs in a terminal.
     fn screen(&self, task: &TaskId) -> Option<Screen>;
 }
 
-/// What somebody who follows a session wants to see.
+/// Which items a subscriber wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
-    /// Facts, and what one must know to follow them.
+    /// Facts, and the progress items that a reader of facts needs: gaps, stalls, retries.
     Facts,
-    /// Passing progress too.
+    /// All progress items too.
     Everything,
 }
 
-/// What a front end reads.
+/// The stream of events that a front end reads.
 pub trait EventStream: Send {
-    /// The next item; None at the session's end.
+    /// The next item; None after the session's end.
     fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>>;
 }
 
-/// The time. Deciders never see it.
+/// The wall clock. Deciders never read it.
 pub trait Clock: Send + Sync {
-    /// Now.
+    /// The current time.
     fn now(&self) -> Timestamp;
 }

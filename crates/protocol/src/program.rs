@@ -1,152 +1,152 @@
-//! Programs that are driven for a task: the port that `runner` fills, and what passes through it.
+//! Programs that run for a task: the ports that `runner` and `mcp` implement, and their types.
 
 use crate::{BoxFuture, Item, ProgramSpec, Secret, TaskId, ToolCall, ToolOutcome, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
 
-/// One try of a program.
+/// One attempt to run a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramJob {
-    /// Whose.
+    /// The task that the program belongs to.
     pub task: TaskId,
-    /// Which try.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// What to run, its templates filled in.
+    /// What to run, with templates expanded.
     pub spec: ProgramSpec,
-    /// The program's own conversation to go on with.
+    /// The id of the program's own conversation to resume.
     pub resume: Option<String>,
-    /// Where the task's files are: raw output, settings made for the program.
+    /// The directory of the task's files: raw output, and settings generated for the program.
     pub dir: String,
 }
 
-/// What a program does while it runs.
+/// What a program reports while it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProgramReport {
-    /// A finished piece of content: its own conversation's id, a message, a tool it used, the prompt it was sent.
+    /// A finished piece of content: the id of its conversation, a message, a tool that it used, a prompt that it was sent.
     Item(Item),
-    /// Output as it came, and the same as clean text. Either may be empty.
+    /// Output. Either field may be empty.
     Output {
-        /// As it came.
+        /// The output as written.
         raw: Vec<u8>,
-        /// Without escape sequences and redraws.
+        /// The output without escape sequences and redraws.
         clean: String,
     },
-    /// It waits for a person.
+    /// The program waits for a person.
     Waiting(Ask),
-    /// It goes on by itself.
+    /// The program continued without an answer.
     MovedOn,
-    /// Its screen looks different now.
+    /// The program's screen changed.
     ScreenChanged,
 }
 
-/// What a program waits for.
+/// A question of a program to a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ask {
-    /// What kind of question it is.
+    /// The kind of question.
     pub about: AskKind,
-    /// The question, as far as it can be told.
+    /// The question's text, as far as it is known.
     pub text: String,
-    /// The answers that can be given by name; empty where one has to attach and type.
+    /// The answers to choose from; empty if a person has to attach to the terminal and type.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<AskOption>,
-    /// The program's own id for it, so that an answer reaches the right one.
+    /// The program's id for the question, so that the answer reaches the right question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub native: Option<String>,
 }
 
-/// What kind of question a program asks.
+/// The kind of a program's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AskKind {
-    /// May it do something?
+    /// The program asks for permission to do something.
     Permission,
-    /// It wants to know something.
+    /// The program asks for information.
     Question,
-    /// It wants somebody to sign in.
+    /// The program asks the user to sign in.
     Auth,
-    /// It waits, for what cannot be told.
+    /// The program waits for an unknown reason.
     Other,
 }
 
-/// An answer that can be given by name.
+/// A predefined answer to a program's question.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskOption {
-    /// Its id, which the answer carries.
+    /// The option's id, which the answer contains.
     pub id: String,
-    /// What people read.
+    /// The label for people.
     pub label: String,
 }
 
 /// How a program ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramEnd {
-    /// Whether it did what it was to do: by its terminal event and its exit code.
+    /// Whether it succeeded, by its final event and its exit code.
     pub ok: bool,
-    /// Its exit code, unless a signal ended it.
+    /// The exit code, unless a signal ended the program.
     pub exit_code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// Its final message, or its output: at most 64 KiB, then the path of the rest.
+    /// The final message or the output: at most 64 KiB, followed by the path of the full output if it is longer.
     pub output: String,
-    /// Why it failed.
+    /// Why the program failed.
     pub error: Option<String>,
-    /// What a person can do about it.
+    /// For people: how to fix it.
     pub hint: Option<String>,
-    /// What it cost, as far as it says so.
+    /// Tokens and cost, as far as the program reports them.
     pub usage: Usage,
 }
 
-/// Where reports go. Called on the hot path: it must not block.
+/// Receives a program's reports. Called on the hot path: it must not block.
 pub type ReportSink = Arc<dyn Fn(ProgramReport) + Send + Sync>;
 
 /// Runs programs: over pipes, or in terminals.
 pub trait Programs: Send + Sync {
-    /// Runs a program to its end. Dropping the future ends it and everything it started.
+    /// Runs a program to its end. Dropping the future ends the program and every process that it started.
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd>;
 
-    /// Writes to a running program's terminal. False where there is none.
+    /// Writes to a running program's terminal. False if it has none.
     fn input(&self, task: &TaskId, bytes: &[u8]) -> bool;
 
-    /// Changes the size of its terminal.
+    /// Changes the size of a running program's terminal.
     fn resize(&self, task: &TaskId, cols: u16, rows: u16);
 
-    /// Answers what it asked over its structured protocol. False where it asked nothing of that id.
+    /// Answers a question that a program asked over its structured protocol. False if there is no open question with that id.
     fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool;
 
-    /// Its screen as it is now; None for programs without a terminal.
+    /// A program's current screen; None if it has no terminal.
     fn screen(&self, task: &TaskId) -> Option<Screen>;
 }
 
-/// Takes secrets out of what programs write, where that is kept.
+/// Masks known secrets in programs' output before it is stored.
 pub trait Masks: Send + Sync + fmt::Debug {
-    /// For one stream: without the secrets that are known now.
+    /// A masking filter for one stream, with the secrets that are known now.
     fn stream(&self) -> Box<dyn MaskStream>;
 }
 
-/// One stream without secrets, however it is cut.
+/// A filter that masks secrets in one stream, even if a secret is split across chunks.
 pub trait MaskStream: Send + fmt::Debug {
-    /// The next piece without secrets. Its end may be held back until it is known not to be the beginning of one.
+    /// Masks the next chunk. The end of the chunk is held back if it could be the beginning of a secret.
     fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8];
 
-    /// What was held back to the end.
+    /// Returns what is still held back at the end of the stream.
     fn finish(&mut self) -> &[u8];
 }
 
-/// A terminal's screen at one moment.
+/// A snapshot of a terminal's screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Screen {
-    /// How many columns.
+    /// The number of columns.
     pub cols: u16,
-    /// Its rows from the top; the last cells of a row may be left out where they are blank.
+    /// The rows from the top; trailing blank cells of a row may be missing.
     pub rows: Vec<Vec<ScreenCell>>,
-    /// Where the cursor is (column, row), if it shows.
+    /// The cursor's position (column, row); None if the cursor is hidden.
     pub cursor: Option<(u16, u16)>,
-    /// The title the program gave it.
+    /// The window title that the program set.
     pub title: String,
-    /// Whether the program asked for bracketed paste.
+    /// Whether the program enabled bracketed paste.
     pub bracketed_paste: bool,
-    /// Whether the program asked for arrow keys in application mode.
+    /// Whether the program enabled application cursor keys.
     pub application_cursor: bool,
 }
 
@@ -164,39 +164,39 @@ impl Screen {
 /// One cell of a screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScreenCell {
-    /// The character with what combines with it; empty for the second half of a wide one.
+    /// The character with its combining marks; empty for the second half of a wide character.
     pub text: String,
-    /// Its colour.
+    /// The foreground color.
     pub fg: ScreenColor,
-    /// The colour behind it.
+    /// The background color.
     pub bg: ScreenColor,
-    /// Bold.
+    /// Whether the text is bold.
     pub bold: bool,
-    /// Dim.
+    /// Whether the text is dim.
     pub dim: bool,
-    /// Italic.
+    /// Whether the text is italic.
     pub italic: bool,
-    /// Underlined.
+    /// Whether the text is underlined.
     pub underline: bool,
-    /// With the colours swapped.
+    /// Whether foreground and background are swapped.
     pub inverse: bool,
 }
 
-/// A colour of a terminal.
+/// A terminal color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ScreenColor {
-    /// The terminal's own.
+    /// The terminal's default color.
     #[default]
     Default,
-    /// One of 256.
+    /// A color of the 256-color palette.
     Indexed(u8),
     /// Red, green, blue.
     Rgb(u8, u8, u8),
 }
 
-/// Offers tools to programs over MCP: one endpoint for one try of one agent.
+/// Offers tools to CLI agents over MCP: one endpoint per attempt of an agent.
 pub trait Endpoints: Send + Sync {
-    /// Opens an endpoint that offers these tools. Dropping it closes it, and its token is worth nothing any more.
+    /// Opens an endpoint that offers these tools. Dropping the endpoint closes it and revokes its token.
     fn open(
         &self,
         tools: Vec<ToolSpec>,
@@ -204,20 +204,20 @@ pub trait Endpoints: Send + Sync {
     ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>>;
 }
 
-/// An open endpoint.
+/// An open MCP endpoint.
 pub trait Endpoint: Send + Sync {
-    /// Its address: streamable HTTP on the loopback.
+    /// The endpoint's URL: streamable HTTP on the loopback interface.
     fn url(&self) -> &str;
 
-    /// What a program must send as bearer token.
+    /// The bearer token that the CLI agent must send.
     fn token(&self) -> &Secret;
 
-    /// Whether a program has asked for the list of tools: only then is it connected.
+    /// Whether the CLI agent has requested the list of tools, which shows that it is connected.
     fn is_connected(&self) -> bool;
 }
 
-/// What answers the calls of an endpoint's tools.
+/// Handles the tool calls of an endpoint.
 pub trait EndpointHandler: Send + Sync {
-    /// Carries out one call.
+    /// Executes one tool call.
     fn call(&self, call: ToolCall) -> BoxFuture<'_, ToolOutcome>;
 }

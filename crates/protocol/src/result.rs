@@ -1,4 +1,4 @@
-//! What a run gives back: to the command line, to `launch_run`, to MCP clients, to `run_description.json`.
+//! The result of a run, for the command line, `launch_run`, MCP clients and `run_description.json`.
 
 use crate::{AgentId, Ballot, FinalAnswerStrategy, Millis, Modes, Usage, runs_code};
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,22 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::Path;
 
-/// How a run ended.
+/// The status of an ended run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunStatus {
-    /// With a final answer.
+    /// The run produced its final answer.
     Completed,
-    /// Before its end, with the best answer there was.
+    /// A limit ended the run early; its best answer so far is the result.
     Partial,
-    /// Stopped on request.
+    /// The run was cancelled.
     Cancelled,
-    /// Without an answer.
+    /// The run produced no answer.
     Failed,
 }
 
 impl RunStatus {
-    /// The word for it, as it stands in the log.
+    /// The status as it is written in the log.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Completed => "completed",
@@ -35,109 +35,109 @@ impl RunStatus {
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// `<session>.<task>`: unique wherever sessions are kept.
+    /// `<session>.<task>`: unique across sessions.
     pub run_id: String,
-    /// The task as given.
+    /// The run's task.
     pub task: String,
-    /// How it ended.
+    /// The status of the run.
     pub status: RunStatus,
-    /// The modes it ran in.
+    /// The modes of the run.
     pub modes: Modes,
-    /// The final answer, or the best there was.
+    /// The final answer, or the best answer so far.
     pub final_answer: Option<String>,
-    /// The presenter's workspace, where agents have one.
+    /// The presenter's workspace, if agents have workspaces.
     pub workspace_path: Option<String>,
-    /// Who did what.
+    /// How the agents answered and voted.
     pub coordination_summary: CoordinationSummary,
-    /// Files changed in context paths.
+    /// The files that the run changed in context paths.
     pub context_path_writes: Vec<FileWrite>,
-    /// The plan, for a planning run.
+    /// The stored plan of a planning run.
     pub plan: Option<PlanRef>,
-    /// The run that executes the plan.
+    /// The id of the run that executes the plan.
     pub follow_up: Option<String>,
-    /// What it cost.
+    /// Tokens and cost of the run.
     pub usage: Usage,
-    /// Active time.
+    /// The active time of the run.
     #[serde(rename = "duration_ms")]
     pub duration: Millis,
-    /// Where its files are.
+    /// The directory with the run's files.
     pub log_dir: String,
-    /// Why there is no (complete) answer.
+    /// Why there is no answer, or only a partial one.
     pub error: Option<String>,
 }
 
-/// Who did what in a run.
+/// How the agents of a run answered and voted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinationSummary {
-    /// Who won the vote.
+    /// The agent that won the vote.
     pub winner: Option<AgentId>,
-    /// Who wrote the final answer.
+    /// The agent that wrote the final answer.
     pub presenter: Option<AgentId>,
-    /// How it was made.
+    /// How the final answer was produced.
     pub strategy: FinalAnswerStrategy,
     /// Whether a person chose the presenter.
     pub overridden: bool,
-    /// The most attempts that any agent made before the presentation.
+    /// The largest number of attempts of any agent before the presentation.
     pub rounds: u32,
-    /// How often the run started over after its final answer was found wanting.
+    /// How often the run started over after its final answer was rejected.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub restarts: u32,
-    /// Votes counted, by agent.
+    /// The number of votes per agent.
     pub votes: BTreeMap<AgentId, u32>,
-    /// The votes themselves.
+    /// The votes that were counted.
     pub ballots: Vec<Ballot>,
-    /// How each agent fared.
+    /// The outcome of each agent.
     pub agents: Vec<AgentSummary>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// How an agent fared.
+/// The outcome of an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentSummary {
-    /// Who.
+    /// The agent.
     pub id: AgentId,
-    /// Where it ended.
+    /// The agent's outcome.
     pub status: AgentOutcome,
-    /// How many answers it gave.
+    /// The number of answers that the agent gave.
     pub answers: u32,
-    /// Why it dropped out.
+    /// Why the agent dropped out.
     pub error: Option<String>,
 }
 
-/// Where an agent ended.
+/// How an agent's part in a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentOutcome {
-    /// It answered.
+    /// The agent answered.
     Answered,
-    /// It voted.
+    /// The agent voted.
     Voted,
-    /// It dropped out.
+    /// The agent dropped out because of an error.
     Failed,
-    /// Its time was up.
+    /// The agent dropped out because its time limit passed.
     TimedOut,
-    /// The run ended before it did anything.
+    /// The run ended before the agent contributed.
     Cancelled,
 }
 
 /// A file that a run changed in a context path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileWrite {
-    /// Which.
+    /// The path of the file.
     pub path: String,
-    /// How.
+    /// How the file was changed.
     pub change: FileChange,
-    /// What a person should know of it: that it runs code later, and when.
+    /// A warning for the user if the file runs code later: when its code runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
 impl FileWrite {
-    /// The change of the file that is `below` a context path, with its note.
+    /// A change of a file whose path relative to its context path is `below`, with its note.
     pub fn new(path: String, change: FileChange, below: &Path) -> Self {
         let row = runs_code(below).filter(|_| change != FileChange::Deleted);
         Self { path, change, note: row.map(|row| format!("runs code when {}", row.when)) }
@@ -155,20 +155,20 @@ impl fmt::Display for FileWrite {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChange {
-    /// It was not there before.
+    /// The file was created.
     New,
-    /// It was there, and is different now.
+    /// The file existed and its contents changed.
     Modified,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
 }
 
-/// A plan on disk.
+/// A stored plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanRef {
-    /// Its id.
+    /// The plan's id.
     pub id: String,
-    /// Where it is.
+    /// The directory of the plan.
     pub path: String,
 }
 

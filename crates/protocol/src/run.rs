@@ -1,9 +1,9 @@
-//! A coordination run: who takes part, under which rules, in which modes.
+//! A coordination run: its members, its rules and its modes.
 
-use crate::{AgentId, AgentKind, ChatState, Millis, PlanRun, Revision, SubagentOf, SubagentsConfig};
+use crate::{AgentId, AgentKind, ChatState, Millis, PlanRun, Revision, SubagentsConfig, TaskId};
 use serde::{Deserialize, Serialize};
 
-/// One agent or several.
+/// Whether one agent or several work on a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentMode {
@@ -17,11 +17,11 @@ pub enum AgentMode {
 /// The modes of a run, as the mode bar, the command line and `launch_run` name them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Modes {
-    /// One agent or several.
+    /// Whether one agent or several work.
     pub agent_mode: AgentMode,
-    /// Whether agents refine and vote until they agree; off is "quick".
+    /// Whether agents refine and vote until they agree; false is quick mode.
     pub refinement: bool,
-    /// Whether agents only plan.
+    /// Whether agents only plan and change nothing.
     pub planning: bool,
 }
 
@@ -32,8 +32,8 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// What these modes change about a run's rules. This is the only place that knows. It is here
-    /// and not in the engine because the screen's mode state needs it too, and both use only this crate.
+    /// How these modes change a run's rules; defined nowhere else. It is here and not in `engine` because the TUI's mode state
+    /// needs it too, and both depend only on this crate.
     pub fn overrides(self) -> RunOverrides {
         match (self.agent_mode, self.refinement) {
             (_, true) => RunOverrides::default(),
@@ -55,7 +55,7 @@ impl Modes {
     }
 }
 
-/// Changes to a run's rules; `None` leaves a rule as configured.
+/// Changes to a run's rules; `None` keeps a rule as configured.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunOverrides {
@@ -74,61 +74,61 @@ pub struct RunOverrides {
     /// See [`RunRules`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_voting_until_all_answered: Option<bool>,
-    /// A default: a strategy that the config names outright stays.
+    /// Only a default: a strategy in the config takes precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_answer_strategy: Option<FinalAnswerStrategy>,
 }
 
-/// How the final answer is made once the agents are done.
+/// How the final answer is produced once the agents are done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalAnswerStrategy {
-    /// The winner's answer as it stands; no further call.
+    /// The winner's answer is used unchanged, without another call.
     WinnerReuse,
-    /// The winner presents its answer anew.
+    /// The winner rewrites its answer for the user.
     WinnerPresent,
-    /// The presenter writes one answer from everyone's.
+    /// The presenter combines all answers into one.
     Synthesize,
 }
 
-/// How demanding voters are asked to be before they vote rather than improve.
+/// How good an answer must be before agents vote for it instead of improving it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum VotingSensitivity {
-    /// Vote as soon as an answer is good enough.
+    /// Agents vote as soon as an answer is good enough.
     #[default]
     Lenient,
-    /// Improve when something that matters is missing.
+    /// Agents improve an answer if something important is missing.
     Balanced,
-    /// Improve unless an answer is excellent.
+    /// Agents improve an answer unless it is excellent.
     Strict,
 }
 
-/// How different a new answer must be from those its author knows.
+/// How different a new answer must be from the answers that its author knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerNovelty {
-    /// Not the same word for word.
+    /// Any answer that is not identical.
     #[default]
     Lenient,
-    /// Not mostly the same words.
+    /// At most 70 % of the words may be shared with an earlier answer.
     Balanced,
-    /// With half of its words of its own.
+    /// At most 50 % of the words may be shared with an earlier answer.
     Strict,
 }
 
-/// The limits of a run. They count active time: neither downtime nor waiting for a person.
+/// The limits of a run. Time limits count active time, without downtime and without waiting for a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunLimits {
-    /// The whole run.
+    /// The time limit of the whole run.
     pub orchestrator: Millis,
-    /// An agent's first attempt; then it is asked to finish.
+    /// The time after which an agent is asked to finish its first attempt.
     pub initial_round: Option<Millis>,
-    /// Each later attempt.
+    /// The time after which an agent is asked to finish a later attempt.
     pub subsequent_round: Option<Millis>,
-    /// How much longer an attempt has after it was asked to finish.
+    /// How long an attempt may continue after it was asked to finish.
     pub round_grace: Millis,
-    /// The most the run may cost, in millionths of a US dollar.
+    /// The maximum cost of the run, in millionths of a US dollar.
     #[serde(default)]
     pub cost_micro_usd: Option<u64>,
 }
@@ -148,42 +148,42 @@ impl Default for RunLimits {
 /// The rules of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRules {
-    /// An agent that has given so many answers can only vote.
+    /// The number of answers after which an agent can only vote.
     pub max_new_answers_per_agent: Option<u32>,
-    /// Once the run holds so many answers, everyone can only vote.
+    /// The total number of answers after which all agents can only vote.
     pub max_new_answers_global: Option<u32>,
-    /// How demanding voters are asked to be.
+    /// How good an answer must be before agents vote for it.
     pub voting_sensitivity: VotingSensitivity,
-    /// No vote tool, no vote text; the run goes on to its end once everyone has answered.
+    /// Agents do not vote, and prompts do not mention votes; the run ends once everyone has answered.
     pub skip_voting: bool,
-    /// Agents neither learn of others' answers while they work nor disturb them with their own.
+    /// Agents are not shown each other's answers while they work.
     pub disable_injection: bool,
-    /// Nobody votes before everyone has answered or is out.
+    /// No agent votes before every agent has answered or dropped out.
     pub defer_voting_until_all_answered: bool,
-    /// How the final answer is made, if the config or a mode says so.
+    /// How the final answer is produced, if the config or a mode sets it.
     pub final_answer_strategy: Option<FinalAnswerStrategy>,
-    /// MassGen's older way to ask for `winner_reuse`.
+    /// MassGen's older key for `winner_reuse`.
     pub skip_final_presentation: bool,
-    /// How long an agent that has answered waits for others' first answers before it may judge without them.
+    /// How long an agent that has answered waits for the others' first answers before it may judge without them.
     pub first_answer_wait: Millis,
-    /// How long a person may override the winner; None where nobody is there to do so.
+    /// How long a person may override the winner; None if nobody is present.
     pub override_window: Option<Millis>,
-    /// How different a new answer must be.
+    /// How different a new answer must be from known ones.
     #[serde(default)]
     pub answer_novelty: AnswerNovelty,
-    /// How many answers an agent may be ahead of the slowest live one before it has to wait; None: any number.
+    /// How many answers an agent may be ahead of the slowest active agent before it has to wait; None: unlimited.
     #[serde(default)]
     pub fairness_lead_cap: Option<u32>,
-    /// How often the run may start over after its final answer was found wanting.
+    /// How often the run may start over after its final answer was rejected.
     #[serde(default)]
     pub max_restarts: u32,
-    /// Agents only plan until the presentation: whoever presents then acts.
+    /// Agents only plan until the presentation; then the presenter acts.
     #[serde(default)]
     pub plan_first: bool,
-    /// Agents may start agents of their own; None: they may not.
+    /// The settings of subagents; None: agents cannot start any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents: Option<SubagentsConfig>,
-    /// The limits.
+    /// The time and cost limits.
     pub limits: RunLimits,
 }
 
@@ -211,7 +211,7 @@ impl Default for RunRules {
 }
 
 impl RunRules {
-    /// These rules with changes applied.
+    /// Applies changes to the rules.
     pub fn with(mut self, changes: &RunOverrides) -> Self {
         self.max_new_answers_per_agent = changes.max_new_answers_per_agent.or(self.max_new_answers_per_agent);
         self.skip_final_presentation =
@@ -224,7 +224,7 @@ impl RunRules {
         self
     }
 
-    /// The strategy in force.
+    /// The effective strategy.
     pub fn strategy(&self) -> FinalAnswerStrategy {
         let unset = if self.skip_final_presentation {
             FinalAnswerStrategy::WinnerReuse
@@ -235,100 +235,121 @@ impl RunRules {
     }
 }
 
-/// An agent as a member of a run: what the log may know of it (no secrets).
+/// An agent as a member of a run. It is recorded in the log, so it contains no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// The user's name for it.
+    /// The agent's name in the config.
     pub id: AgentId,
     /// The config's `backend.type`.
     pub backend: String,
     /// The model's name.
     pub model: String,
-    /// Whether it is the offline model.
+    /// Whether the backend is the offline model.
     #[serde(default)]
     pub offline: bool,
-    /// The user's own words about who it is.
+    /// The user's system message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_message: Option<String>,
-    /// Whether it has a workspace and tools besides those of the run.
+    /// Whether the agent has a workspace, and tools other than those of the run itself.
     #[serde(default)]
     #[serde(rename = "hands")]
     pub has_tools: bool,
-    /// Its own sensitivity, over the run's.
+    /// The agent's own voting sensitivity, which overrides the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub voting_sensitivity: Option<VotingSensitivity>,
 }
 
 impl Member {
-    /// Whether it is a program with tools of its own, rather than a model.
+    /// Whether the agent is a CLI agent rather than a model behind an API.
     pub fn is_cli_agent(&self) -> bool {
         AgentKind::of(&self.backend).is_some()
     }
 }
 
-/// One turn of the conversation that a run is given as history.
+/// One exchange of the conversation that a run gets as history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// What the user said.
+    /// The user's message.
     pub user: String,
-    /// What was answered.
+    /// The reply.
     pub assistant: String,
 }
 
-/// A path that a run is about.
+/// A file or directory of the user that a run works on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextPath {
-    /// Where: absolute.
+    /// The absolute path.
     pub path: String,
-    /// Whether the presenter may write there.
+    /// Whether the presenter may write to it.
     pub writable: bool,
-    /// Parts of it that nobody may write to.
+    /// Parts of it that no agent may write to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
 }
 
-/// Everything a run needs.
+/// The complete, resolved spec of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunSpec {
-    /// What to accomplish.
+    /// What the run should accomplish.
     pub task: String,
-    /// Background that goes with the task.
+    /// Background for the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// The conversation before it.
+    /// The conversation before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub history: Vec<Exchange>,
-    /// Who takes part, in config order; an agent's anonymous number is its place here, counted from 1.
+    /// The agents that take part, in config order. An agent's anonymous number is its position here, counted from 1.
     pub members: Vec<Member>,
-    /// The paths that it is about.
+    /// The user's files and directories that the run works on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
-    /// The modes it was started in.
+    /// The modes that the run was started in.
     pub modes: Modes,
-    /// The rules in force, modes applied.
+    /// The effective rules, with modes applied.
     pub rules: RunRules,
-    /// Whose errand it is; None: a person's or a program's.
+    /// The agent that started this run as a subagent; None if a person or a client did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_of: Option<SubagentOf>,
-    /// The plan that it carries out.
+    /// The plan that the run executes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanRun>,
-    /// For a planning run: the run that carries out its plan, which starts once the plan is there.
+    /// For a planning run: the run that executes its plan, started once the plan is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<Box<RunSpec>>,
-    /// Decides ties that votes leave open, so that a draw falls differently from run to run and the same on replay.
+    /// Seed for breaking ties: the outcome differs between runs and is the same on replay.
     #[serde(rename = "lot")]
     pub tie_break_seed: u64,
 }
 
+/// The origin of a subagent run: which agent started it, with which `spawn_subagents` call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SubagentOf {
+    /// The work of the agent that started the subagent.
+    pub work: TaskId,
+    /// The attempt that made the call; the first one, if interruptions split it into several attempts.
+    pub attempt: u32,
+    /// The number of turns in that attempt before the call.
+    pub step: usize,
+    /// The model's id for the call.
+    pub call: String,
+    /// The number of the task within the call, counted from 1.
+    pub nth: u32,
+    /// Whether the agent continues its work in the meantime.
+    #[serde(default)]
+    pub background: bool,
+    /// The workspace of the agent that started the subagent, readable by the subagent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workspace: Option<String>,
+}
+
 impl RunSpec {
-    /// Whether there is something that only the presenter may do: write outside the workspaces, or act at all.
+    /// Whether the presenter may do something that the other agents may not: write to context paths, or act at all.
     pub fn may_write(&self) -> bool {
         let writes = self.rules.plan_first || self.context_paths.iter().any(|path| path.writable);
         writes && !self.modes.planning
     }
 
-    /// Whether one agent answers once and that is all: it may write while it works, since nobody works beside it.
+    /// Whether a single agent answers once. It may write while it works, because no other agent works at the same time.
     pub fn is_single_and_quick(&self) -> bool {
         self.members.len() == 1 && self.rules.skip_voting
     }
@@ -340,52 +361,52 @@ impl RunSpec {
 pub enum Purpose {
     /// Give a first answer.
     Answer,
-    /// Judge the answers known: vote, or improve where that is allowed.
+    /// Judge the known answers: vote, or improve where that is allowed.
     Judge {
-        /// Whether a new answer is allowed too.
+        /// Whether a new answer is allowed.
         may_answer: bool,
-        /// The answers it is shown.
+        /// The revision of the answers that the agent is shown.
         knows: Revision,
     },
-    /// Carry out a task of a workflow.
+    /// Run a task of a workflow.
     Carry,
-    /// Answer the user.
+    /// Reply to the user.
     Converse,
-    /// Sum up the older part of the conversation.
+    /// Summarize the older part of the conversation.
     Compact,
     /// Write the final answer.
     Present {
-        /// How.
+        /// How the answer is produced.
         strategy: FinalAnswerStrategy,
     },
-    /// Judge the final answer: let it stand, or ask for the run to start over.
+    /// Evaluate the final answer: accept it, or request a restart.
     Evaluate,
 }
 
 impl Purpose {
-    /// Whether it is about the final answer: who fails at it has still taken part.
+    /// Whether the attempt is about the final answer. An agent that fails at it does not drop out of the run.
     pub fn is_after_the_vote(self) -> bool {
         matches!(self, Self::Present { .. } | Self::Evaluate)
     }
 }
 
-/// Where a run stands.
+/// The phase of a run, a workflow or a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// First answers are being written.
+    /// Agents write their first answers.
     Answering,
-    /// Answers are judged and improved.
+    /// Agents judge and improve the answers.
     Voting,
     /// A person may override the winner.
     OverrideWindow,
-    /// The final answer is being written.
+    /// The presenter writes the final answer.
     Presenting,
-    /// It is over.
+    /// The run has ended.
     Done,
-    /// A workflow's stage, counted from 0.
+    /// The current stage of a workflow, counted from 0.
     Stage(u32),
-    /// A conversation's state.
+    /// The state of a conversation.
     Chat(ChatState),
 }
 
@@ -413,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quick_run_of_several_synthesises_unless_the_config_names_a_strategy() {
+    fn a_quick_run_of_several_agents_synthesizes_unless_the_config_names_a_strategy() {
         let quick = modes(AgentMode::Multi, false).overrides();
         assert_eq!(RunRules::default().with(&quick).strategy(), FinalAnswerStrategy::Synthesize);
         let asked =

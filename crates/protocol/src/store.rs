@@ -1,73 +1,73 @@
-//! Where sessions are kept: the port that a storage crate fills, and what passes through it.
+//! The session store: the port that a storage crate implements, and its types.
 
 use crate::{Checkpoint, Event, Journal, JournalError, JournalReader, Notice, Seq, SessionId, Timestamp};
 use std::sync::Arc;
 
-/// The sessions of one place: a state directory, or a database that several machines share.
+/// A store of sessions: a state directory, or a database that several hosts share.
 ///
-/// Calls may block on the storage: inside async code they belong on a blocking thread. Every session has at most one owner,
-/// and only the owner writes.
+/// The methods may block on the storage; async code must call them on a blocking thread. Every session has at most one
+/// owner, and only the owner writes.
 pub trait SessionStore: Send + Sync {
-    /// Makes a new session. The caller owns it.
+    /// Creates a session. The caller becomes its owner.
     fn create(&self, id: &SessionId) -> Result<OwnedSession, JournalError>;
 
-    /// Takes ownership of a session that exists, to continue it; refused with
-    /// [`OwnedElsewhere`](crate::JournalErrorKind::OwnedElsewhere) while somebody else owns it.
+    /// Takes ownership of an existing session, to resume it. Fails with
+    /// [`OwnedElsewhere`](crate::JournalErrorKind::OwnedElsewhere) while another process owns it.
     fn open(&self, id: &SessionId) -> Result<OwnedSession, JournalError>;
 
-    /// Reads what a session recorded after `after`, without owning it and without changing anything.
+    /// Reads a session's events after `after`, without taking ownership or changing anything.
     fn read(&self, id: &SessionId, after: Seq) -> Result<StoredSession, JournalError>;
 
-    /// All sessions in brief, newest first.
+    /// Summaries of all sessions, newest first.
     fn list(&self) -> Result<Vec<SessionSummary>, JournalError>;
 
-    /// Deletes a session; refused while somebody owns it.
+    /// Deletes a session. Fails while a process owns it.
     fn remove(&self, id: &SessionId) -> Result<(), JournalError>;
 }
 
-/// Which ownership of a session it is. A later owner that finds anything new has a larger epoch, and the store refuses
-/// whatever an earlier owner still tries to write.
+/// The number of a session's ownership (a fencing token). A later owner gets a larger epoch if anything was written before,
+/// and the store rejects writes of earlier owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 
-/// A session that the holder owns. Dropping the journal gives the ownership up.
+/// A session that the holder owns. Dropping the journal releases ownership.
 pub struct OwnedSession {
-    /// Which ownership it is.
+    /// The epoch of this ownership.
     pub epoch: Epoch,
-    /// Writes the session.
+    /// Writes the session's log and files.
     pub journal: Box<dyn Journal>,
-    /// Reads the session while it is written, from any thread.
+    /// Reads the log while it is being written, from any thread.
     pub reader: Arc<dyn JournalReader>,
     /// Everything recorded so far; empty for a new session.
     pub events: Vec<Arc<Event>>,
-    /// What people should know: what was repaired.
+    /// Messages to people, about repairs.
     pub notices: Vec<Notice>,
 }
 
-/// A session as somebody reads it who does not own it.
+/// A session as read without ownership.
 #[derive(Clone, Debug, Default)]
 pub struct StoredSession {
-    /// What was recorded, up to the first damage.
+    /// The recorded events, up to the first damaged one.
     pub events: Vec<Arc<Event>>,
-    /// What is wrong with the rest, in words, if anything. While the owner writes, its last event may look cut off.
+    /// A description of the damage, if any. While the owner writes, the last event may appear truncated.
     pub damage: Option<String>,
-    /// Whether somebody owns the session now, so that more may be recorded at any time.
+    /// Whether a process owns the session now, so that more events may follow at any time.
     pub is_owned: bool,
 }
 
-/// A session in brief.
+/// A summary of a session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SessionSummary {
-    /// Which.
+    /// The id of the session.
     pub id: SessionId,
-    /// Kind, state, goal, tasks, times; None if nothing of it can be read.
+    /// Kind, state, goal, tasks, times; None if it cannot be read.
     pub checkpoint: Option<Checkpoint>,
-    /// How long its log is, in bytes.
+    /// The size of the log in bytes.
     pub size: u64,
-    /// Whether somebody owns it now: a living process works on it.
+    /// Whether a live process owns the session.
     pub is_owned: bool,
-    /// What is wrong with it, in words; None as far as can be seen without reading all of it.
+    /// A description of damage, as far as it can be detected without reading the whole log.
     pub damage: Option<String>,
-    /// When it last changed, as well as that can be told.
+    /// The best estimate of the last change.
     pub updated_at: Timestamp,
 }

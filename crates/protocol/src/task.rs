@@ -1,4 +1,4 @@
-//! Tasks, their statuses and attempts, and the checkpoint that sums a session up.
+//! Tasks, their statuses and attempts, and the checkpoint that summarizes a session.
 
 use crate::{
     AgentId, BackendErrorKind, ChatSpec, Item, ProgramSpec, RunSpec, Seq, SessionId, TaskId, Timestamp,
@@ -6,52 +6,52 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a task is. Everything that works is a task in one tree.
+/// What a task does. Everything that works is a task in one tree.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskSpec {
-    /// A coordination of several agents.
+    /// A coordination run.
     Run(Box<RunSpec>),
-    /// Stages of tasks.
+    /// A workflow: stages of tasks.
     Workflow(Box<WorkflowSpec>),
-    /// A program that a stage runs.
+    /// A program that a workflow's stage runs.
     Program(Box<ProgramSpec>),
     /// A conversation.
     Chat(Box<ChatSpec>),
-    /// One agent's part in it.
+    /// The work of one member of a run.
     Work {
-        /// Which agent.
+        /// The agent that works.
         agent: AgentId,
     },
 }
 
-/// Where a task stands.
+/// The status of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum TaskStatus {
     /// Not begun.
     Pending,
-    /// Under way.
+    /// In progress.
     Running,
-    /// A person has to answer first.
+    /// Waiting for a person's answer.
     WaitingForUser,
-    /// Finished well.
+    /// Completed successfully.
     Done,
-    /// Finished without a result.
+    /// Ended without a result.
     Failed,
-    /// Stopped on request.
+    /// Cancelled.
     Cancelled,
-    /// Cut off by a crash or a shutdown; can be resumed.
+    /// Interrupted by a crash or a shutdown; can be resumed.
     Interrupted,
 }
 
 impl TaskStatus {
-    /// Whether nothing more will happen to such a task.
+    /// Whether a task with this status is over.
     pub fn is_final(self) -> bool {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 
-    /// The one table of allowed changes.
+    /// The table of allowed status changes; defined nowhere else.
     pub fn can_become(self, next: Self) -> bool {
         match self {
             Self::Pending | Self::Interrupted => {
@@ -63,114 +63,114 @@ impl TaskStatus {
     }
 }
 
-/// How one try of a work ended.
+/// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "outcome", rename_all = "snake_case")]
 pub enum AttemptOutcome {
-    /// It gave an answer.
+    /// The agent gave an answer.
     Answered,
-    /// Its vote was counted.
+    /// The agent's vote was counted.
     Voted,
-    /// It presented this as the final answer.
+    /// The agent presented the final answer.
     Presented {
         /// The final answer.
         text: String,
     },
-    /// It judged the final answer.
+    /// The agent evaluated the final answer.
     Evaluated {
-        /// Why and how the run is to start over; None: the answer stands.
+        /// Why and how the run should start over; None: the answer is accepted.
         restart: Option<Restart>,
     },
-    /// A program came to its end.
+    /// A program exited.
     Exited {
-        /// Whether it did what it was to do.
+        /// Whether the program succeeded.
         ok: bool,
-        /// Its exit code, unless a signal ended it.
+        /// The exit code, unless a signal ended the program.
         exit_code: Option<i32>,
-        /// The signal that ended it.
+        /// The signal that ended the program.
         signal: Option<i32>,
-        /// Its final message or output: at most 64 KiB, then the path of the rest.
+        /// The final message or the output: at most 64 KiB, followed by the path of the full output if it is longer.
         output: String,
-        /// Why it failed.
+        /// Why the program failed.
         error: Option<String>,
-        /// What a person can do about it.
+        /// For people: how to fix it.
         hint: Option<String>,
     },
-    /// It said what it had to say.
+    /// The chat agent finished its reply.
     Said,
-    /// It did not do what it must, however often it was reminded.
+    /// The agent did not end its turn as required, despite reminders.
     GaveUp {
-        /// The last thing that was wrong.
+        /// What was wrong last.
         reason: String,
     },
-    /// Its backend failed.
+    /// The agent's backend failed.
     Failed {
-        /// What went wrong.
+        /// The error message.
         error: String,
-        /// What a person can do about it.
+        /// For people: how to fix it.
         hint: Option<String>,
-        /// What kind of failure, where a model call was what failed.
+        /// The kind of failure, if a model call failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<BackendErrorKind>,
     },
-    /// Its time was up.
+    /// The time limit passed.
     TimedOut,
-    /// It was not needed any more.
+    /// The attempt was cancelled or no longer needed.
     Cancelled,
-    /// A crash or a shutdown cut it off.
+    /// A crash or a shutdown interrupted the attempt.
     Interrupted,
 }
 
-/// Why a final answer is not good enough, and what to do about it.
+/// A request to start a run over: why the final answer is not good enough, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restart {
-    /// What it lacks.
+    /// What the answer lacks.
     pub reason: String,
-    /// What to do differently.
+    /// What the agents should do differently.
     pub instructions: String,
 }
 
-/// A deadline that a decider asks for; when it passes, the fact `TimerFired` says so.
+/// A timer that a decider requests; when it expires, the fact `TimerFired` is recorded.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(tag = "timer", rename_all = "snake_case")]
 pub enum Timer {
-    /// The whole run's limit.
+    /// The time limit of the whole run.
     Orchestrator,
-    /// Agents that have answered need not wait longer for the others' first answers.
+    /// Agents that have answered stop waiting for the others' first answers.
     FirstAnswers {
-        /// Which wait of the run, from 1: it begins anew after each that passed.
+        /// The number of the wait, counted from 1; a new wait may follow each that expired.
         wait: u32,
     },
-    /// The agent's attempt should come to an end.
+    /// The agent is asked to finish its attempt.
     RoundSoft {
-        /// Whose.
+        /// The agent.
         agent: AgentId,
-        /// Which attempt.
+        /// The number of the attempt.
         attempt: u32,
     },
     /// The agent's attempt is ended.
     RoundHard {
-        /// Whose.
+        /// The agent.
         agent: AgentId,
-        /// Which attempt.
+        /// The number of the attempt.
         attempt: u32,
     },
     /// The window in which a person may override the winner.
     OverrideWindow,
-    /// A workflow's task has had its time.
+    /// The time limit of a workflow's task.
     Task {
-        /// Which.
+        /// The task.
         task: TaskId,
-        /// Which attempt.
+        /// The number of the attempt.
         attempt: u32,
     },
 }
 
-/// What kind of session it is.
+/// The kind of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionKind {
-    /// One run.
+    /// A single run.
     Run,
     /// A workflow.
     Workflow,
@@ -178,67 +178,67 @@ pub enum SessionKind {
     Chat,
 }
 
-/// Where a session stands, as its checkpoint says it.
+/// The state of a session, as its checkpoint records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum SessionState {
-    /// Nothing is under way.
+    /// The session waits for the user.
     Idle,
-    /// The interactive agent answers.
+    /// The chat agent works on a reply.
     Chatting,
-    /// A run waits for approval.
+    /// A run awaits approval.
     AwaitingApproval,
-    /// The interactive agent takes in a run's result.
+    /// The chat agent processes a run's result.
     ProcessingResults,
-    /// It takes in what a run had when it failed or ran out of time.
+    /// The chat agent processes the partial result of a run that failed or reached a limit.
     ProcessingPartial,
-    /// It takes in what a run had when it was cancelled.
+    /// The chat agent processes the partial result of a cancelled run.
     ProcessingCancelled,
-    /// Work is under way (or was, when the process died).
+    /// Work is in progress, or was when the process died.
     Running,
-    /// A person has to answer.
+    /// Waiting for a person's answer.
     AwaitingInteraction,
-    /// Finished well.
+    /// Completed successfully.
     Done,
-    /// Finished without a result.
+    /// Ended without a result.
     Failed,
-    /// Stopped on request.
+    /// Cancelled.
     Cancelled,
 }
 
-/// The session in brief, rebuilt from the log whenever it is missing, damaged or behind.
+/// A summary of a session, rebuilt from the log whenever it is missing, damaged or outdated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Checkpoint {
-    /// Which session.
+    /// The id of the session.
     pub id: SessionId,
-    /// What kind it is.
+    /// The kind of the session.
     pub kind: SessionKind,
-    /// What it is for, in the user's words.
+    /// The goal of the session, in the user's words.
     pub goal: String,
-    /// Where it stands.
+    /// The state of the session.
     pub state: SessionState,
-    /// The stage of a workflow; 0 for everything else.
+    /// The current stage of a workflow; 0 for other sessions.
     pub current_stage_index: u32,
-    /// Its tasks in stages; a run is one stage.
+    /// The session's tasks by stage; a run is one stage.
     pub stages: Vec<CheckpointStage>,
-    /// What was said and answered, newest last.
+    /// The conversation's messages and answers, newest last.
     pub history: Vec<Item>,
-    /// The last fact it includes.
+    /// The last fact that the checkpoint includes.
     pub seq: Seq,
-    /// When it began.
+    /// When the session was created.
     pub created_at: Timestamp,
-    /// When it was written.
+    /// When the checkpoint was written.
     pub updated_at: Timestamp,
 }
 
 /// A stage of the checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointStage {
-    /// What it is called; empty for everything but a workflow.
+    /// The stage's name; empty except in workflows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Its tasks.
+    /// The stage's tasks.
     pub tasks: Vec<CheckpointTask>,
 }
 
@@ -246,15 +246,15 @@ pub struct CheckpointStage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointTask {
-    /// Which.
+    /// The id of the task.
     pub id: TaskId,
-    /// Where it stands.
+    /// The status of the task.
     pub status: TaskStatus,
-    /// How often it was tried.
+    /// The number of attempts.
     pub attempts: u32,
-    /// Exit code, for tasks that are processes.
+    /// The exit code, for tasks that are programs.
     pub exit_code: Option<i32>,
-    /// Why it failed.
+    /// Why the task failed.
     pub error: Option<String>,
 }
 

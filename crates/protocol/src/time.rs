@@ -1,17 +1,17 @@
-//! Time as it stands in the log: points as RFC 3339 text in UTC, spans as whole milliseconds.
+//! Time as it is written in the log: timestamps as RFC 3339 text in UTC, durations as whole milliseconds.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The number of a fact in its session's log: 1, 2, 3 … without gaps. 0 means "before the first".
+/// The sequence number of a fact in its session's log, starting at 1 and without gaps. 0 means "before the first fact".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
 
 impl Seq {
-    /// The number after this one.
+    /// The next sequence number.
     pub fn next(self) -> Self {
         Self(self.0 + 1)
     }
@@ -23,30 +23,30 @@ impl fmt::Display for Seq {
     }
 }
 
-/// A span of time in whole milliseconds: what the log and the deciders count in.
+/// A duration in whole milliseconds, the unit of the log and the deciders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// Whole seconds as milliseconds.
+    /// Converts whole seconds.
     pub fn from_secs(secs: u64) -> Self {
         Self(secs * 1000)
     }
 
-    /// This span as a standard duration.
+    /// Converts to a standard duration.
     pub fn duration(self) -> Duration {
         Duration::from_millis(self.0)
     }
 
-    /// This span less another, not below zero.
+    /// Subtracts another duration, saturating at zero.
     pub fn minus(self, other: Self) -> Self {
         Self(self.0.saturating_sub(other.0))
     }
 }
 
 impl fmt::Display for Millis {
-    /// `850ms`, `4.2s`, `4m12s`, `1h05m`: as short as it can be read.
+    /// Writes the duration with two units at most: `850ms`, `4.2s`, `4m12s`, `1h05m`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let secs = self.0 / 1000;
         match self.0 {
@@ -58,12 +58,12 @@ impl fmt::Display for Millis {
     }
 }
 
-/// A moment: milliseconds since 1970-01-01T00:00:00Z.
+/// A point in time: milliseconds since 1970-01-01T00:00:00Z.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// How long after `earlier` this is; zero when it is not (a wall clock may step back).
+    /// The time since `earlier`; zero if `earlier` is later, because a wall clock may step back.
     pub fn since(self, earlier: Self) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
     }
@@ -78,9 +78,9 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// A text that is not a moment as the log writes it.
+/// The text is not a timestamp as the log writes it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a moment of the form 2026-01-31T23:59:59.000Z")]
+#[error("`{0}` is not a timestamp of the form 2026-01-31T23:59:59.000Z")]
 pub struct TimestampParseError(String);
 
 impl FromStr for Timestamp {
@@ -95,8 +95,8 @@ fn parse(text: &str) -> Option<Timestamp> {
     if !text.is_ascii() || text.len() != 24 {
         return None;
     }
-    for (at, mark) in [(4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, "."), (23, "Z")] {
-        if text.get(at..=at)? != mark {
+    for (at, separator) in [(4, "-"), (7, "-"), (10, "T"), (13, ":"), (16, ":"), (19, "."), (23, "Z")] {
+        if text.get(at..=at)? != separator {
             return None;
         }
     }
@@ -111,14 +111,15 @@ fn parse(text: &str) -> Option<Timestamp> {
     ))
 }
 
-/// Days since 1970-01-01 of a date of the Gregorian calendar (years from March, so that leap days end a year).
+/// Days from 1970-01-01 to a Gregorian date (Howard Hinnant's algorithm: years start in March, so that the leap day is the
+/// last day of a year).
 fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     let y = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
     365 * y + y / 4 - y / 100 + y / 400 + day_of_year - 719_468
 }
 
-/// The date that many days after 1970-01-01.
+/// The Gregorian date a number of days after 1970-01-01; the inverse of `days_from_civil`.
 fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let z = days + 719_468;
     let (era, day_of_era) = (z / 146_097, z % 146_097);
@@ -148,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_reads_back_as_it_was_written_across_leap_years_and_month_ends() {
+    fn a_timestamp_survives_a_round_trip_across_leap_years_and_month_ends() {
         for (ms, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (951_782_399_999, "2000-02-28T23:59:59.999Z"),
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_no_moment_is_refused() {
+    fn a_text_that_is_not_a_timestamp_is_rejected() {
         for text in
             ["", "now", "2026-13-01T00:00:00.000Z", "2026-11-15 09:56:12.123Z", "2026-11-15T09:56:12Z"]
         {
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_shown_short() {
+    fn durations_are_displayed_in_a_short_form() {
         let shown = [850, 4_200, 252_000, 3_900_000].map(|ms| Millis(ms).to_string());
         assert_eq!(shown, ["850ms", "4.2s", "4m12s", "1h05m"]);
     }

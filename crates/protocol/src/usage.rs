@@ -1,28 +1,28 @@
-//! What model calls cost: tokens, calls, money.
+//! The cost of model calls: tokens, calls, money.
 
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
 
-/// Tokens and money spent, for one reply or summed over an agent, a round or a run.
+/// Tokens and money spent by one reply, or summed over an agent, a round or a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens sent to the model, cached ones included.
+    /// Tokens sent to the model, including cached ones.
     pub input_tokens: u64,
-    /// Tokens the model wrote, reasoning included.
+    /// Tokens that the model wrote, including reasoning.
     pub output_tokens: u64,
-    /// Of the input, those the provider had cached.
+    /// The input tokens that the provider had cached.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_input_tokens: u64,
-    /// Of the output, those spent on reasoning.
+    /// The output tokens spent on reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
-    /// Money at the price table's rates; 0 where no price is known.
+    /// Cost by the price table; 0 if no price is known.
     pub cost_usd: f64,
-    /// Model calls made, failed ones included.
+    /// Model calls made, including failed ones.
     pub calls: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature serde asks for")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
 fn is_zero(n: &u64) -> bool {
     *n == 0
 }

@@ -1,59 +1,59 @@
-//! Workflows: ordered stages of tasks, as a workflow file describes them once names and paths are settled.
+//! Workflows: ordered stages of tasks, with all names and paths of the workflow file resolved.
 
 use crate::{AgentId, AgentOptions, AskKind, Millis, RunSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A whole workflow.
+/// A workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowSpec {
-    /// What it is called.
+    /// The name in the workflow file.
     pub name: String,
-    /// What it is for, in the user's words; `{{goal}}` in prompts.
+    /// The goal in the user's words; replaces `{{goal}}` in prompts.
     pub goal: String,
     /// The stages, in order.
     pub stages: Vec<StageSpec>,
-    /// The adapters that its file and config describe.
+    /// The custom adapters that the workflow file and the config define.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<CustomAdapter>,
-    /// The file it came from.
+    /// The path of the workflow file.
     pub source: String,
-    /// SHA-256 of that file as it was, to notice changes.
+    /// SHA-256 of the workflow file, to detect later changes.
     pub digest: String,
 }
 
-/// One stage: its tasks run in parallel, and all of them end before the next stage begins.
+/// A stage: its tasks run in parallel, and all of them end before the next stage begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageSpec {
-    /// What it is called.
+    /// The name in the workflow file.
     pub name: String,
-    /// Its tasks.
+    /// The stage's tasks.
     pub tasks: Vec<StageTask>,
 }
 
 /// A task of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageTask {
-    /// The user's name for it, unique in the workflow: letters, digits, `-` and `_`.
+    /// The task's id, unique within the workflow: letters, digits, `-` and `_`.
     pub id: String,
-    /// What it is.
+    /// What the task runs.
     #[serde(flatten)]
     pub body: StageBody,
-    /// How long it may take.
+    /// The time limit of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Millis>,
-    /// Whether the workflow goes on although it failed.
+    /// Whether later stages run even if this task fails.
     #[serde(default)]
     pub continue_on_failure: bool,
 }
 
-/// What a task of a stage is.
+/// What a task of a stage runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum StageBody {
-    /// A program: an agent's command line, or the user's own command.
+    /// A program: a CLI agent, or a command of the user.
     Program(Box<ProgramSpec>),
-    /// A coordination run; its `task` and `context` may hold templates.
+    /// A coordination run; its `task` and `context` may contain templates.
     Run(Box<RunSpec>),
 }
 
@@ -61,100 +61,103 @@ pub enum StageBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionMode {
-    /// Over pipes: prompt in, output out, nobody asked.
+    /// Over pipes, without a person.
     Headless,
     /// In a terminal that a person can attach to.
     Interactive,
 }
 
-/// What becomes of a program that was cut off, when its session is resumed.
+/// What happens to an interrupted program when its session is resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInterrupt {
-    /// It is started over.
+    /// The program is started again.
     Restart,
-    /// A person is asked.
+    /// A person decides.
     Ask,
-    /// It counts as failed.
+    /// The task fails.
     Fail,
 }
 
-/// A program to be run for a task.
+/// A program that a task runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramSpec {
-    /// The adapter that knows it: one of [`crate::AGENT_KINDS`], `command`, or one the user defined.
+    /// The adapter that drives it: one of [`crate::AGENT_KINDS`], `command`, or a custom adapter.
     pub adapter: String,
-    /// The command itself, for the adapter `command`: program and arguments.
+    /// Program and arguments, for the adapter `command`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// How it is driven.
+    /// How the program is driven.
     pub mode: ExecutionMode,
-    /// What it is told. May hold templates until it is started.
+    /// The prompt. May contain templates until the task is created.
     pub prompt: String,
-    /// Where it works: absolute.
+    /// The absolute path of the working directory.
     pub cwd: String,
-    /// More environment, as the user wrote it: `${VARIABLE}`s are filled in when it is started, and never recorded.
+    /// Additional environment variables, as the user wrote them. `${VARIABLE}` is expanded when the program starts; the
+    /// expanded value is never recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// The model it is to use; its own default where None.
+    /// The model to use; None for the program's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What becomes of it after an interruption; None: its own conversation goes on if it has one, else it starts over.
+    /// What happens after an interruption. None: the program's conversation is resumed if it has one, otherwise the program
+    /// is started again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_interrupt: Option<OnInterrupt>,
-    /// Whether it runs inside our walls; None: an agent with its bypass flag does, the user's own command does not.
+    /// Whether it runs in a sandbox. None: a CLI agent with its bypass flag does, a command of the user does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<bool>,
-    /// How long it may say nothing.
+    /// How long the program may produce no output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Millis>,
-    /// Whether the program asks a person for approvals over its structured protocol, rather than being given its
-    /// bypass flag. Headless only.
+    /// Whether the program asks a person for approvals over its structured protocol instead of getting its bypass flag.
+    /// Headless only.
     #[serde(default)]
     pub approvals: bool,
-    /// The agent of the config that this is, if it is one.
+    /// The agent in the config, if the program is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// What the config says of its own permissions, tools and prompt.
+    /// The config's settings of the program's own permissions, tools and prompt.
     #[serde(default, skip_serializing_if = "AgentOptions::is_empty")]
     pub options: AgentOptions,
 }
 
-/// An agent's command line that the user describes, so that no code is needed to drive it.
+/// A CLI agent that the user describes in the config, so that driving it needs no code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomAdapter {
-    /// The name by which tasks call it.
+    /// The name that tasks refer to it by.
     pub name: String,
-    /// The program.
+    /// The executable.
     pub program: String,
-    /// Its arguments in a terminal.
+    /// The arguments for a terminal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// Its arguments over pipes, where the prompt comes on stdin; None: it cannot be driven that way.
+    /// The arguments for headless mode, where the prompt comes on stdin. None: no headless mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headless_args: Option<Vec<String>>,
-    /// Arguments behind the others that go on with a conversation, `{session}` standing for its id; None: it has none.
+    /// Arguments, appended to the others, that resume a conversation; `{session}` stands for its id. None: conversations
+    /// cannot be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_args: Option<Vec<String>>,
-    /// Pattern of its output whose first group is its conversation's id.
+    /// A regex for its output whose first group is the id of its conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Pattern of its screen once it takes a prompt.
+    /// A regex that matches its screen once it accepts a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// Patterns of its screen when it waits for a person, the first that matches telling for what.
+    /// Regexes that match its screen while it waits for a person; the first match tells what it waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interactions: Vec<InteractionPattern>,
-    /// More environment, as the user wrote it; see [`ProgramSpec::env`].
+    /// Additional environment variables; see [`ProgramSpec::env`].
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
 }
 
-/// How a program's screen tells that it waits for a person.
+/// How to recognize on a program's screen that it waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InteractionPattern {
-    /// The pattern (of the `regex` crate), looked for in the screen's text.
+    /// A regex that is searched for in the screen's text.
     pub pattern: String,
-    /// What it waits for.
+    /// What the program waits for.
     pub about: AskKind,
 }

@@ -1,20 +1,20 @@
-//! The house rules that can be checked: who may depend on whom, that every file says what it is for, and that none
-//! does too many jobs.
-#![expect(clippy::disallowed_methods, reason = "it reads the source tree and asks cargo about it")]
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+//! Checks of the whole tree: allowed dependencies between crates, module headers, file sizes, where processes are started,
+//! and links in the documents.
+#![expect(clippy::disallowed_methods, reason = "it reads the source tree and runs cargo metadata")]
+#![allow(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A file longer than this does two jobs.
-const MOST_LINES: usize = 500;
+/// The maximum length of a file outside the tests.
+const MAX_LINES: usize = 500;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// What each crate may use of ours: in the product, and in its tests besides.
+/// The Althing crates that each crate may depend on: in the product, and additionally in its tests.
 fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'static str])> {
     let leaf: &[&str] = &["althing-protocol", "althing-text", "althing-plan"];
     let front: &[&str] = &["althing-protocol", "althing-text", "althing-plan", "althing-view"];
@@ -97,11 +97,12 @@ fn no_crate_depends_on_a_sibling() {
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let allowed = allowed();
     let packages = metadata["packages"].as_array().unwrap();
-    assert!(packages.len() >= 7, "the whole workspace is looked at");
+    assert!(packages.len() >= 7, "the whole workspace is checked");
     for package in packages {
         let name = package["name"].as_str().unwrap();
-        let (product, tests) =
-            allowed.get(name).unwrap_or_else(|| panic!("{name} has no place in the layering"));
+        let (product, tests) = allowed
+            .get(name)
+            .unwrap_or_else(|| panic!("{name} is missing in the table of allowed dependencies"));
         for dependency in package["dependencies"].as_array().unwrap() {
             let other = dependency["name"].as_str().unwrap();
             let ours = other.starts_with("althing");
@@ -112,7 +113,7 @@ fn no_crate_depends_on_a_sibling() {
     }
 }
 
-/// Whether one of the ways that a licence expression offers is among those allowed.
+/// Evaluates an SPDX license expression, starting at its lowest precedence, `OR`: whether the allowed licenses satisfy it.
 fn any_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, allowed: &[&str]) -> bool {
     let mut fine = all_of(words, allowed);
     while words.next_if_eq(&"OR").is_some() {
@@ -128,9 +129,9 @@ fn all_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, al
             let inside = any_of(&mut *words, allowed);
             words.next_if_eq(&")").is_some() && inside
         } else {
-            words.next().is_some_and(|licence| allowed.contains(&licence))
+            words.next().is_some_and(|license| allowed.contains(&license))
         };
-        // An exception allows more than the licence does.
+        // An exception only grants additional permissions.
         if words.next_if_eq(&"WITH").is_some() {
             words.next();
         }
@@ -140,7 +141,7 @@ fn all_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, al
     }
 }
 
-/// What `cargo deny` checks too, with the known holes; this much needs no network and no other program.
+/// The part of `cargo deny check` that needs neither the network nor another program.
 #[test]
 fn everything_we_depend_on_is_licensed_and_comes_from_where_deny_toml_says() {
     let rules = std::fs::read_to_string(root().join("deny.toml")).unwrap();
@@ -163,16 +164,16 @@ fn everything_we_depend_on_is_licensed_and_comes_from_where_deny_toml_says() {
         .unwrap();
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let packages = metadata["packages"].as_array().unwrap();
-    assert!(packages.len() > 100, "everything is looked at");
+    assert!(packages.len() > 100, "all dependencies are checked");
     for package in packages {
         let name = package["name"].as_str().unwrap();
         assert!(!banned.contains(&name), "{name} is banned");
         let Some(source) = package["source"].as_str() else { continue };
         assert_eq!(source, "registry+https://github.com/rust-lang/crates.io-index", "{name}");
-        let licence = package["license"].as_str().unwrap_or_default();
-        let spaced = licence.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
+        let license = package["license"].as_str().unwrap_or_default();
+        let spaced = license.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
         let mut words = spaced.split_whitespace().peekable();
-        assert!(any_of(&mut words, &allowed) && words.next().is_none(), "{name}: {licence}");
+        assert!(any_of(&mut words, &allowed) && words.next().is_none(), "{name}: {license}");
     }
 }
 
@@ -191,18 +192,18 @@ fn sources(dir: &Path, found: &mut BTreeSet<PathBuf>) {
 fn every_file_says_what_it_is_for_and_does_one_job() {
     let mut files = BTreeSet::new();
     sources(&root().join("crates"), &mut files);
-    assert!(files.len() > 50, "the whole tree is looked at");
+    assert!(files.len() > 50, "the whole tree is checked");
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
         assert!(text.starts_with("//!"), "{} does not open with what it is for", file.display());
         let lines = text.lines().count();
         let is_test = file.components().any(|part| part.as_os_str() == "tests");
-        let most = if is_test { 800 } else { MOST_LINES };
+        let most = if is_test { 800 } else { MAX_LINES };
         assert!(lines <= most, "{} has {lines} lines", file.display());
     }
 }
 
-/// The product's own code, by path from `crates`: neither tests nor what only tests use.
+/// The source of the product by path below `crates`, without tests and without crates that only tests use.
 fn product() -> BTreeMap<String, String> {
     let crates = root().join("crates");
     let mut files = BTreeSet::new();
@@ -211,7 +212,7 @@ fn product() -> BTreeMap<String, String> {
             sources(&entry.path().join("src"), &mut files);
         }
     }
-    assert!(files.len() > 50, "the whole tree is looked at");
+    assert!(files.len() > 50, "the whole tree is checked");
     let name = |file: &Path| file.strip_prefix(&crates).unwrap().to_str().unwrap().to_owned();
     let is_product = |name: &String| !name.ends_with("tests.rs") && !name.contains("/tests/");
     let text = |file: &Path| {
@@ -222,8 +223,8 @@ fn product() -> BTreeMap<String, String> {
     all.filter(|(name, _)| is_product(name)).collect()
 }
 
-/// The only files of the product that start a process, and why each may. Everything else starts its programs through
-/// the guard, so that nothing that we started outlives us.
+/// The only files of the product that may start a process, and why. All other code starts programs through the guard, so
+/// that no child process outlives Althing.
 const MAY_START_PROCESSES: [(&str, &str); 4] = [
     ("runner/src/guarded.rs", "starts the guard"),
     ("runner/src/sandbox.rs", "is the guard, which starts the program"),
@@ -242,8 +243,8 @@ fn processes_are_started_only_through_the_guard() {
     }
 }
 
-/// Calls whose failure must reach a person or a caller: a value that cannot be serialised is not an empty value, and
-/// secrets that cannot be searched for are not absent.
+/// Calls whose errors must not be discarded: a serialization failure must not become an empty value, and a failure to build
+/// the search for secrets must not disable masking.
 const NEVER_SILENT: [&str; 3] = ["serde_json::to_", "AhoCorasick::new", "AhoCorasick::builder"];
 
 #[test]
@@ -259,19 +260,19 @@ fn a_value_that_cannot_be_serialised_or_a_search_that_cannot_be_built_is_an_erro
     }
 }
 
-/// The words in backquotes in a text.
+/// The words in backticks in a text.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// The tests that a text names.
+/// The names of tests that a text mentions.
 fn tests_in(text: &str) -> Vec<&str> {
     let is_test =
         |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     quoted(text).filter(is_test).collect()
 }
 
-/// All our code, to look for tests in.
+/// The source of all crates, in which tests are searched.
 fn code() -> String {
     let mut files = BTreeSet::new();
     sources(&root().join("crates"), &mut files);
@@ -305,13 +306,13 @@ fn every_danger_has_its_row_and_names_tests_that_exist() {
         let row = row.unwrap_or_else(|| panic!("{page} has no row for {danger}"));
         assert_eq!(row.split('|').count(), 7, "{danger} has another number of columns");
         let tests = tests_in(row);
-        // The long life is a script's.
+        // D9 (long uptime) is tested by a script.
         assert!(!tests.is_empty() || danger == "D9", "nothing tries {danger}");
         all_exist(page, &tests, &code);
     }
 }
 
-/// Every document of ours: the Markdown files of the tree, but for what is built or fetched.
+/// All Markdown files of the tree, except generated and fetched ones.
 fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();
@@ -324,7 +325,7 @@ fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// What GitHub calls the headings of a document in links.
+/// The anchors that GitHub generates for the headings of a document.
 fn anchors(document: &str) -> BTreeSet<String> {
     let headings = document.lines().filter(|line| line.starts_with('#'));
     let kept = |c: &char| c.is_alphanumeric() || [' ', '-', '_'].contains(c);
@@ -336,7 +337,7 @@ fn anchors(document: &str) -> BTreeSet<String> {
 fn links_between_our_documents_lead_somewhere() {
     let mut found = BTreeSet::new();
     documents(&root(), &mut found);
-    assert!(found.len() > 20, "the whole tree is looked at");
+    assert!(found.len() > 20, "the whole tree is checked");
     for document in found {
         let text = std::fs::read_to_string(&document).unwrap();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
