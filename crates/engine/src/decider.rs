@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
     /// Whose, as an index into the run's members.
-    pub seat: usize,
+    pub member_index: usize,
     /// Which attempt.
     pub attempt: u32,
     /// After how many turns of it.
@@ -22,24 +22,24 @@ pub struct CallKey {
 
 /// Something to be done for an agent besides asking its model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Chore {
+pub struct SideTask {
     /// Whose, as an index into the run's members.
-    pub seat: usize,
+    pub member_index: usize,
     /// In which attempt.
     pub attempt: u32,
     /// What.
-    pub kind: ChoreKind,
+    pub kind: SideTaskKind,
 }
 
 /// What is to be done.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ChoreKind {
+pub enum SideTaskKind {
     /// Carry out a tool call.
     Tool(ToolCall),
     /// Keep the workspace under this name.
-    Keep(AnswerLabel),
+    Snapshot(AnswerLabel),
     /// Put a subagent's files into the workspace.
-    Take {
+    ImportFiles {
         /// The subagent's run.
         subagent: TaskId,
         /// Where they are.
@@ -59,11 +59,11 @@ pub enum ChoreKind {
 
 /// What should be under way, given the state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedEffects {
     /// Model calls.
     pub calls: Vec<CallKey>,
     /// Tool calls and other chores of agents with hands.
-    pub chores: Vec<Chore>,
+    pub side_tasks: Vec<SideTask>,
     /// Programs.
     pub programs: Vec<ProgramKey>,
     /// Deadlines, with how long they have from the moment they are first wanted.
@@ -84,7 +84,7 @@ pub struct ProgramKey {
 
 /// What a program is to be told: the answer to what it asked over its own protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub struct ProgramAnswer {
     /// Which program.
     pub task: TaskId,
     /// Its own id for the question.
@@ -95,33 +95,33 @@ pub struct Told {
 
 /// Something that is wanted, and that a doer carries out.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Job {
+pub(crate) enum EffectKey {
     Call(CallKey),
-    Chore(Chore),
+    SideTask(SideTask),
     Program(ProgramKey),
 }
 
-impl Wanted {
+impl WantedEffects {
     /// Everything in it that doers carry out.
-    pub(crate) fn jobs(self) -> (Vec<Job>, Vec<(Timer, Millis)>) {
-        let calls = self.calls.into_iter().map(Job::Call);
-        let chores = self.chores.into_iter().map(Job::Chore);
-        let programs = self.programs.into_iter().map(Job::Program);
-        (calls.chain(chores).chain(programs).collect(), self.timers)
+    pub(crate) fn into_effects(self) -> (Vec<EffectKey>, Vec<(Timer, Millis)>) {
+        let calls = self.calls.into_iter().map(EffectKey::Call);
+        let side_tasks = self.side_tasks.into_iter().map(EffectKey::SideTask);
+        let programs = self.programs.into_iter().map(EffectKey::Program);
+        (calls.chain(side_tasks).chain(programs).collect(), self.timers)
     }
 }
 
 /// Everything that a doer needs to carry out a job.
-pub(crate) enum Order {
+pub(crate) enum EffectRequest {
     /// A model is called.
     Call {
         request: Box<ModelRequest>,
         agent: Option<AgentId>,
         /// Where the agent works, if it has hands, and what it is to see there.
-        place: Option<(Whose, Sight)>,
+        env: Option<(EnvOwner, Visibility)>,
     },
     /// Something is done where an agent works.
-    Chore { kind: ChoreKind, access: ContextAccess, place: Option<Whose> },
+    SideTask { kind: SideTaskKind, access: ContextAccess, env: Option<EnvOwner> },
     /// A plan is stored.
     StorePlan(PlanDraft),
     /// A plan is read.
@@ -132,23 +132,23 @@ pub(crate) enum Order {
 
 /// Whose place it is.
 #[derive(Clone)]
-pub(crate) enum Whose {
+pub(crate) enum EnvOwner {
     /// A member's of a run.
-    Member { run: TaskId, spec: Arc<RunSpec>, seat: usize },
+    Member { run: TaskId, spec: Arc<RunSpec>, member_index: usize },
     /// The interactive agent's.
-    Talker { chat: TaskId, spec: Arc<ChatSpec> },
+    ChatAgent { chat: TaskId, spec: Arc<ChatSpec> },
 }
 
 /// What an agent is to see from its place in one call.
 #[derive(Clone, Debug)]
-pub(crate) struct Sight {
+pub(crate) struct Visibility {
     pub(crate) access: ContextAccess,
     /// The others' work that it knows.
     pub(crate) labels: Vec<AnswerLabel>,
 }
 
 /// The facts that follow from a person's answer, and what is to be told to which program.
-pub(crate) type Answered = (Vec<Consequence>, Option<Told>);
+pub(crate) type AnswerEffects = (Vec<Consequence>, Option<ProgramAnswer>);
 
 /// A pure function of the log: no clock, no randomness, no I/O.
 pub(crate) trait Decider: Send {
@@ -159,32 +159,36 @@ pub(crate) trait Decider: Send {
     fn consequences(&self) -> Vec<Consequence>;
 
     /// What should be under way.
-    fn wanted(&self) -> Wanted;
+    fn wanted(&self) -> WantedEffects;
 
     /// Whether nothing more will happen.
     fn is_over(&self) -> bool;
 
     /// What a doer needs to carry out one of the jobs that are wanted.
-    fn order(&self, job: &Job) -> Option<Order>;
+    fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest>;
 
     /// The task on which a job's outcome is recorded.
-    fn task_of(&self, job: &Job) -> TaskId;
+    fn task_of(&self, effect: &EffectKey) -> TaskId;
 
     /// What people are told of a chore that failed while everything goes on, with the task that it is about.
-    fn problem(&self, _job: &Job, _item: &Item) -> Option<(TaskId, Notice)> {
+    fn side_task_warning(&self, _effect: &EffectKey, _item: &Item) -> Option<(TaskId, Notice)> {
         None
     }
 
     /// The facts that follow from what a program reports.
-    fn reported(&self, _program: &ProgramKey, _report: ProgramReport) -> Vec<Consequence> {
+    fn program_reported(&self, _program: &ProgramKey, _report: ProgramReport) -> Vec<Consequence> {
         Vec::new()
     }
 
     /// What follows from a person's answer, or why it is refused. None where the question is not one of its own.
-    fn answered(&self, interaction: &InteractionId, decision: &Decision) -> Option<Result<Answered, String>>;
+    fn answer_question(
+        &self,
+        interaction: &InteractionId,
+        decision: &Decision,
+    ) -> Option<Result<AnswerEffects, String>>;
 
     /// Why an op makes no sense as things stand; None where it does.
-    fn refuses(&self, _op: &Op) -> Option<String> {
+    fn refusal_of(&self, _op: &Op) -> Option<String> {
         None
     }
 

@@ -9,13 +9,13 @@ mod interactive;
 mod launch;
 mod orchestrator;
 mod prompt;
-mod router;
+mod tool_router;
 mod tools;
 mod workflow;
 mod workspaces;
 
 pub use coordination::Coordination;
-pub use decider::{CallKey, Chore, ChoreKind, Consequence, ProgramKey, Told, Wanted};
+pub use decider::{CallKey, Consequence, ProgramAnswer, ProgramKey, SideTask, SideTaskKind, WantedEffects};
 pub use interactive::InteractiveSession;
 pub use launch::{Consent, LAUNCH_RUN, Launch, launch_run_spec, read_launch, resolve_launch};
 pub use orchestrator::{
@@ -26,7 +26,7 @@ pub use prompt::{
     AgentNotes, FileExcerpt, Guidance, Planning, ProjectBriefing, SkillEntry, WorkspaceBriefing,
     launch_guidance,
 };
-pub use router::ToolRouter;
+pub use tool_router::ToolRouter;
 pub use tools::{NEW_ANSWER, VOTE};
 pub use workflow::{StageReport, TaskReport, WorkflowExecutor, WorkflowReport};
 pub use workspaces::workspace_of;

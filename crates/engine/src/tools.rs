@@ -47,7 +47,8 @@ pub(crate) fn new_answer_spec() -> ToolSpec {
 
 /// `vote{agent_id, reason}`, with exactly the ids that can be voted for.
 pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
-    let ids: Vec<String> = candidates.iter().map(|seat| format!("agent{}", seat + 1)).collect();
+    let ids: Vec<String> =
+        candidates.iter().map(|member_index| format!("agent{}", member_index + 1)).collect();
     ToolSpec {
         name: VOTE.into(),
         description: "Vote for the agent whose current answer is best. Voting ends your part unless newer answers arrive.".into(),
@@ -104,13 +105,13 @@ pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
 }
 
 /// `spawn_subagents{tasks, background}`, and `wait_for_subagents{}` where they may work in the background.
-pub(crate) fn subagent_specs(terms: &SubagentsConfig) -> Vec<ToolSpec> {
+pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     let seconds = |time: Millis| time.0 / 1000;
     let limits = format!(
         "Its time limit: {} to {}, {} if you say nothing.",
-        seconds(terms.min_timeout),
-        seconds(terms.max_timeout),
-        seconds(terms.default_timeout)
+        seconds(settings.min_timeout),
+        seconds(settings.max_timeout),
+        seconds(settings.default_timeout)
     );
     let task = json!({
         "type": "object",
@@ -123,9 +124,9 @@ pub(crate) fn subagent_specs(terms: &SubagentsConfig) -> Vec<ToolSpec> {
         "required": ["task"],
         "additionalProperties": false,
     });
-    let tasks = json!({"type": "array", "items": task, "minItems": 1, "maxItems": terms.max_concurrent});
+    let tasks = json!({"type": "array", "items": task, "minItems": 1, "maxItems": settings.max_concurrent});
     let mut properties = json!({ "tasks": tasks });
-    if terms.background
+    if settings.background
         && let Some(properties) = properties.as_object_mut()
     {
         let about = "Go on with your own work meanwhile; `wait_for_subagents` gives the results.";
@@ -143,7 +144,7 @@ pub(crate) fn subagent_specs(terms: &SubagentsConfig) -> Vec<ToolSpec> {
             "additionalProperties": false,
         }),
     }];
-    if terms.background {
+    if settings.background {
         specs.push(ToolSpec {
             name: WAIT.into(),
             description: "Wait for the subagents that you started in the background; gives their answers."
@@ -162,11 +163,11 @@ pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
     let tasks =
         tasks.ok_or_else(|| format!("`{}` needs `tasks`, a list with at least one task.", call.name))?;
     let read = |(n, task): (usize, &Value)| {
-        let words = task.get("task").and_then(Value::as_str).filter(|words| !words.trim().is_empty());
-        let words =
-            words.ok_or_else(|| format!("Task {n} of `{}` needs a `task` that is a text.", call.name))?;
+        let text = task.get("task").and_then(Value::as_str).filter(|text| !text.trim().is_empty());
+        let text =
+            text.ok_or_else(|| format!("Task {n} of `{}` needs a `task` that is a text.", call.name))?;
         Ok(SubTask {
-            task: words.to_owned(),
+            task: text.to_owned(),
             context: task.get("context").and_then(Value::as_str).map(str::to_owned),
             team: task.get("team").and_then(Value::as_bool).unwrap_or_default(),
             timeout: task.get("timeout_seconds").and_then(Value::as_u64).map(Millis::from_secs),

@@ -3,16 +3,16 @@
 use althing_protocol::RunSpec;
 
 /// The longest name of a workspace before what tells twins apart, in characters.
-const MOST_CHARS: usize = 48;
+const MAX_NAME_CHARS: usize = 48;
 
 /// The workspace of the member at an index, below the directory of the run's files. Named after the agent, so that the
 /// path does not tell the agent its anonymous number.
-pub fn workspace_of(spec: &RunSpec, run_dir: &str, seat: usize) -> String {
-    let name_of = |id: &str| -> String { id.chars().take(MOST_CHARS).map(safe).collect() };
+pub fn workspace_of(spec: &RunSpec, run_dir: &str, member_index: usize) -> String {
+    let name_of = |id: &str| -> String { id.chars().take(MAX_NAME_CHARS).map(safe).collect() };
     let names = spec.members.iter().map(|member| name_of(member.id.as_str()));
-    let name = names.clone().nth(seat).unwrap_or_default();
+    let name = names.clone().nth(member_index).unwrap_or_default();
     // Ids that differ only in other characters must not share a workspace.
-    let twins = names.take(seat).filter(|other| *other == name).count();
+    let twins = names.take(member_index).filter(|other| *other == name).count();
     let suffix = if twins == 0 { String::new() } else { format!("-{}", twins + 1) };
     format!("{run_dir}/workspaces/{name}{suffix}")
 }
@@ -52,11 +52,11 @@ mod tests {
     }
 
     #[test]
-    fn a_workspace_is_named_after_its_agent_and_no_id_leads_out_or_shares_another_agents() {
+    fn a_workspace_is_named_after_its_agent_and_ids_neither_escape_nor_collide() {
         let long = "x".repeat(60);
         let spec = spec(&["gem", "../..", "__/__", "a b", "a/b", &long, "gem"]);
         let all: Vec<String> =
-            (0..spec.members.len()).map(|seat| workspace_of(&spec, "/run", seat)).collect();
+            (0..spec.members.len()).map(|member_index| workspace_of(&spec, "/run", member_index)).collect();
         let names: Vec<&str> = all.iter().filter_map(|path| path.strip_prefix("/run/workspaces/")).collect();
         assert_eq!(names, ["gem", "_____", "_____-2", "a_b", "a_b-2", &"x".repeat(48), "gem-2"]);
     }

@@ -1,7 +1,10 @@
 //! A run's decider as the session holds it.
 
 use super::Coordination;
-use crate::decider::{Answered, ChoreKind, Consequence, Decider, Job, Order, Sight, Wanted, Whose};
+use crate::decider::{
+    AnswerEffects, Consequence, Decider, EffectKey, EffectRequest, EnvOwner, SideTaskKind, Visibility,
+    WantedEffects,
+};
 use althing_protocol::{
     Decision, Event, InteractionId, Item, Notice, NoticeLevel, RunEnd, RunResult, TaskId,
 };
@@ -16,7 +19,7 @@ impl Decider for Coordination {
         self.consequences()
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> WantedEffects {
         self.wanted()
     }
 
@@ -24,41 +27,41 @@ impl Decider for Coordination {
         self.is_over()
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
-        Some(match job {
-            Job::Call(call) => Order::Call {
-                request: Box::new(self.request(call.seat)?),
-                agent: self.agent(call.seat).cloned(),
-                place: self.place(call.seat).map(|place| (place, self.sight(call.seat))),
+    fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest> {
+        Some(match effect {
+            EffectKey::Call(call) => EffectRequest::Call {
+                request: Box::new(self.request(call.member_index)?),
+                agent: self.agent(call.member_index).cloned(),
+                env: self.env(call.member_index).map(|env| (env, self.visibility(call.member_index))),
             },
-            Job::Chore(chore) => match &chore.kind {
-                ChoreKind::StorePlan => Order::StorePlan(self.plan_draft()?),
-                ChoreKind::OpenPlan => Order::OpenPlan(self.spec().plan.clone()?),
-                kind => Order::Chore {
+            EffectKey::SideTask(side_task) => match &side_task.kind {
+                SideTaskKind::StorePlan => EffectRequest::StorePlan(self.plan_draft()?),
+                SideTaskKind::OpenPlan => EffectRequest::OpenPlan(self.spec().plan.clone()?),
+                kind => EffectRequest::SideTask {
                     kind: kind.clone(),
-                    access: self.access(chore.seat),
-                    place: self.place(chore.seat),
+                    access: self.access(side_task.member_index),
+                    env: self.env(side_task.member_index),
                 },
             },
-            Job::Program(_) => return None,
+            EffectKey::Program(_) => return None,
         })
     }
 
-    fn task_of(&self, job: &Job) -> TaskId {
-        match job {
-            Job::Call(call) => self.work(call.seat),
-            Job::Chore(chore) => self.work(chore.seat),
-            Job::Program(program) => program.task.clone(),
+    fn task_of(&self, effect: &EffectKey) -> TaskId {
+        match effect {
+            EffectKey::Call(call) => self.work(call.member_index),
+            EffectKey::SideTask(side_task) => self.work(side_task.member_index),
+            EffectKey::Program(program) => program.task.clone(),
         }
     }
 
-    fn problem(&self, job: &Job, item: &Item) -> Option<(TaskId, Notice)> {
-        let Job::Chore(chore) = job else { return None };
+    fn side_task_warning(&self, effect: &EffectKey, item: &Item) -> Option<(TaskId, Notice)> {
+        let EffectKey::SideTask(side_task) = effect else { return None };
         let (task, text, hint) = match item {
             Item::WorkspaceKept { error: Some(error) } => {
-                let agent = self.agent(chore.seat)?;
+                let agent = self.agent(side_task.member_index)?;
                 let text = format!("{agent}'s answer stands, but its files are not part of it: {error}");
-                (self.work(chore.seat), text, None)
+                (self.work(side_task.member_index), text, None)
             }
             Item::PlanStored { error: Some(error), .. } => {
                 let hint = "its answer is kept as it is; ask again, or write the plan yourself";
@@ -72,8 +75,13 @@ impl Decider for Coordination {
         Some((task, Notice { level: NoticeLevel::Warning, text, hint }))
     }
 
-    fn answered(&self, interaction: &InteractionId, decision: &Decision) -> Option<Result<Answered, String>> {
-        self.asks(interaction).then(|| self.answer_override(interaction, decision).map(|facts| (facts, None)))
+    fn answer_question(
+        &self,
+        interaction: &InteractionId,
+        decision: &Decision,
+    ) -> Option<Result<AnswerEffects, String>> {
+        self.has_open_question(interaction)
+            .then(|| self.answer_override(interaction, decision).map(|facts| (facts, None)))
     }
 
     fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
@@ -96,14 +104,15 @@ impl Decider for Coordination {
 
 impl Coordination {
     /// Where the agent in a seat works; None where it has no hands.
-    fn place(&self, seat: usize) -> Option<Whose> {
-        self.spec().members.get(seat).filter(|member| member.has_tools)?;
-        Some(Whose::Member { run: self.task.clone(), spec: self.shared_spec(), seat })
+    fn env(&self, member_index: usize) -> Option<EnvOwner> {
+        self.spec().members.get(member_index).filter(|member| member.has_tools)?;
+        Some(EnvOwner::Member { run: self.task.clone(), spec: self.shared_spec(), member_index })
     }
 
     /// What the agent in a seat is to see from there.
-    fn sight(&self, seat: usize) -> Sight {
-        let others = self.known_to(seat).into_iter().filter(|label| label.agent as usize != seat + 1);
-        Sight { access: self.access(seat), labels: others.collect() }
+    fn visibility(&self, member_index: usize) -> Visibility {
+        let others =
+            self.known_to(member_index).into_iter().filter(|label| label.agent as usize != member_index + 1);
+        Visibility { access: self.access(member_index), labels: others.collect() }
     }
 }

@@ -41,7 +41,7 @@ impl Coordination {
             return None;
         }
         let execution = (**self.state.spec.execution.as_ref()?).clone();
-        let mut execution = launch::carry_out(execution, planned);
+        let mut execution = launch::execution_run(execution, planned);
         // Both runs together may cost what one may.
         let spent = (self.state.usage.cost_usd * 1e6).ceil() as u64;
         let left = self.state.spec.rules.limits.cost_micro_usd.map(|most| most.saturating_sub(spent));
@@ -52,7 +52,7 @@ impl Coordination {
     }
 
     /// How the whole ended: the planning run, or the run that carried out its plan. None while that is under way.
-    pub(super) fn end_of_all(&self, planned: &RunResult) -> Option<RunStatus> {
+    pub(super) fn overall_status(&self, planned: &RunResult) -> Option<RunStatus> {
         match self.state.execution {
             _ if planned.follow_up.is_none() => Some(planned.status),
             Execution::Ended(status) => Some(status),
@@ -63,6 +63,6 @@ impl Coordination {
 
     /// Whether nothing more will happen: the run has its result, and so has the run that carries out its plan.
     pub fn is_over(&self) -> bool {
-        self.result().is_some_and(|result| self.end_of_all(result).is_some())
+        self.result().is_some_and(|result| self.overall_status(result).is_some())
     }
 }

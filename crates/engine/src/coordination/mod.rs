@@ -16,16 +16,16 @@ mod subagents;
 mod tally;
 mod wants;
 
-use crate::decider::{CallKey, Chore, ChoreKind, Consequence, Wanted};
+use crate::decider::{CallKey, Consequence, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::{
     AgentId, Answer, AnswerLabel, AttemptOutcome, ContextAccess, Decision, Event, Fact, Interaction, Item,
     Millis, Op, Phase, Purpose, Restart, Revision, RunResult, RunSpec, SessionId, TaskId, TaskStatus, Timer,
     Timestamp, Usage, Verdict,
 };
 use execution::Execution;
-pub(crate) use restart::Previous;
-pub(crate) use state::{Attempt, Seat, State, Turn};
-use state::{Context, Ending, Evaluated, Presented};
+pub(crate) use restart::RejectedAnswer;
+pub(crate) use state::{AttemptTurn, MemberAttempt, MemberState, RunState};
+use state::{ContextState, Ending, Evaluation, Presentation};
 use std::sync::Arc;
 
 /// The decider of one run.
@@ -37,7 +37,7 @@ pub struct Coordination {
     pub(crate) session: SessionId,
     /// Where the run's files are; part of its result.
     log_dir: String,
-    pub(crate) state: State,
+    pub(crate) state: RunState,
     pub(crate) phase: Phase,
     /// The override window, while it is open.
     interaction: Option<Interaction>,
@@ -54,18 +54,18 @@ impl Coordination {
     /// A run as its `TaskCreated` describes it.
     pub fn new(session: SessionId, task: TaskId, spec: RunSpec, log_dir: String) -> Self {
         let plan = spec.plan.as_ref().map(|plan| plan.progress.clone()).unwrap_or_default();
-        let seat = |member| Seat { plan: plan.clone(), ..Seat::new(member) };
-        let seats = spec.members.iter().cloned().map(seat).collect();
-        let state = State {
+        let member = |agent| MemberState { plan: plan.clone(), ..MemberState::new(agent) };
+        let members = spec.members.iter().cloned().map(member).collect();
+        let state = RunState {
             spec: Arc::new(spec),
-            seats,
+            members,
             answers: Vec::new(),
             usage: Usage::default(),
             writes: Vec::new(),
             ending: Ending::default(),
             restarts: 0,
             previous: None,
-            put_aside: Revision(0),
+            discarded: Revision(0),
             subagents: Vec::new(),
             plan,
             waits: 0,
@@ -109,25 +109,26 @@ impl Coordination {
     }
 
     /// The agent in a seat.
-    pub fn agent(&self, seat: usize) -> Option<&AgentId> {
-        self.state.seats.get(seat).map(|seat| &seat.member.id)
+    pub fn agent(&self, member_index: usize) -> Option<&AgentId> {
+        self.state.members.get(member_index).map(|member| &member.agent.id)
     }
 
     /// What the agent in a seat may do to the context paths now.
-    pub fn access(&self, seat: usize) -> ContextAccess {
-        match self.state.seats.get(seat).map(|seat| seat.context) {
-            Some(Context::Open) => ContextAccess::Writable,
+    pub fn access(&self, member_index: usize) -> ContextAccess {
+        match self.state.members.get(member_index).map(|member| member.context) {
+            Some(ContextState::Open) => ContextAccess::Writable,
             _ => ContextAccess::ReadOnly,
         }
     }
 
     /// The others' answers that the agent in a seat knows, newest of each.
-    pub fn known_to(&self, seat: usize) -> Vec<AnswerLabel> {
-        let Some(attempt) = self.state.seats.get(seat).and_then(|seat| seat.attempt.as_ref()) else {
+    pub fn known_to(&self, member_index: usize) -> Vec<AnswerLabel> {
+        let Some(attempt) = self.state.members.get(member_index).and_then(|member| member.attempt.as_ref())
+        else {
             return Vec::new();
         };
         let knows = if attempt.purpose.is_after_the_vote() { self.state.revision() } else { attempt.knows };
-        self.state.newest(seat, Revision(0), knows).into_iter().map(|answer| answer.label).collect()
+        self.state.newest(member_index, Revision(0), knows).into_iter().map(|answer| answer.label).collect()
     }
 
     /// The answers stored so far, in order.
@@ -136,13 +137,13 @@ impl Coordination {
     }
 
     /// The task of a seat's work.
-    pub fn work(&self, seat: usize) -> TaskId {
-        self.task.work(seat as u32 + 1)
+    pub fn work(&self, member_index: usize) -> TaskId {
+        self.task.work(member_index as u32 + 1)
     }
 
-    fn seat_of(&self, task: &TaskId) -> Option<usize> {
+    fn member_index_of(&self, task: &TaskId) -> Option<usize> {
         let rest = task.as_str().strip_prefix(self.task.as_str())?.strip_prefix(".a")?;
-        rest.parse::<usize>().ok()?.checked_sub(1).filter(|seat| *seat < self.state.seats.len())
+        rest.parse::<usize>().ok()?.checked_sub(1).filter(|index| *index < self.state.members.len())
     }
 
     /// Folds one event. Events of other tasks change nothing.
@@ -152,7 +153,7 @@ impl Coordination {
             (Fact::OpAccepted { op, .. }, _) => self.accept(op),
             (fact, Some(task)) if *task == self.task => self.apply_to_run(fact),
             (fact, Some(task)) if *task == self.task.execution() => self.state.execution.apply(fact),
-            (fact, Some(task)) => match self.seat_of(task) {
+            (fact, Some(task)) => match self.member_index_of(task) {
                 Some(index) => self.apply_to_work(index, fact),
                 None => self.apply_to_subagent(task, fact),
             },
@@ -176,8 +177,8 @@ impl Coordination {
             Op::Shutdown => self.state.halted = true,
             Op::Resume => {
                 self.state.halted = false;
-                for attempt in self.state.seats.iter_mut().filter_map(|seat| seat.attempt.as_mut()) {
-                    attempt.cut_off = true;
+                for attempt in self.state.members.iter_mut().filter_map(|member| member.attempt.as_mut()) {
+                    attempt.interrupted = true;
                 }
             }
             _ => {}
@@ -238,10 +239,10 @@ impl Coordination {
         }
     }
 
-    fn with_attempt(&mut self, agent: &AgentId, number: u32, change: impl FnOnce(&mut Attempt)) {
-        let seat = self.state.seats.iter_mut().find(|seat| seat.member.id == *agent);
+    fn with_attempt(&mut self, agent: &AgentId, number: u32, change: impl FnOnce(&mut MemberAttempt)) {
+        let member = self.state.members.iter_mut().find(|member| member.agent.id == *agent);
         if let Some(attempt) =
-            seat.and_then(|seat| seat.attempt.as_mut()).filter(|attempt| attempt.number == number)
+            member.and_then(|member| member.attempt.as_mut()).filter(|attempt| attempt.number == number)
         {
             change(attempt);
         }
@@ -264,28 +265,28 @@ impl Coordination {
     }
 
     fn set_status(&mut self, index: usize, status: TaskStatus) {
-        if let Some(seat) = self.state.seats.get_mut(index) {
-            seat.status = Some(status);
+        if let Some(member) = self.state.members.get_mut(index) {
+            member.status = Some(status);
         }
     }
 
     fn start(&mut self, index: usize, number: u32, purpose: Purpose, continues: Option<u32>) {
-        let Some(seat) = self.state.seats.get_mut(index) else { return };
-        let carried = seat.suspended.take().filter(|suspended| continues == Some(suspended.number));
-        seat.attempts = number;
-        seat.rounds += u32::from(continues.is_none() && !purpose.is_after_the_vote());
-        let attempt = match carried {
-            Some(old) => Attempt { number, cut_off: false, expired: false, ..old },
-            None => Attempt::new(number, purpose),
+        let Some(member) = self.state.members.get_mut(index) else { return };
+        let continued = member.suspended.take().filter(|suspended| continues == Some(suspended.number));
+        member.attempts = number;
+        member.rounds += u32::from(continues.is_none() && !purpose.is_after_the_vote());
+        let attempt = match continued {
+            Some(old) => MemberAttempt { number, interrupted: false, expired: false, ..old },
+            None => MemberAttempt::new(number, purpose),
         };
-        seat.seen = seat.seen.max(attempt.knows);
-        seat.attempt = Some(Attempt { plan: seat.plan.clone(), ..attempt });
+        member.seen = member.seen.max(attempt.knows);
+        member.attempt = Some(MemberAttempt { plan: member.plan.clone(), ..attempt });
     }
 
     fn end(&mut self, index: usize, number: u32, outcome: &AttemptOutcome) {
-        let Some(seat) = self.state.seats.get_mut(index) else { return };
-        let purpose = seat.attempt.as_ref().map(|attempt| attempt.purpose);
-        seat.end(number, outcome);
+        let Some(member) = self.state.members.get_mut(index) else { return };
+        let purpose = member.attempt.as_ref().map(|attempt| attempt.purpose);
+        member.end(number, outcome);
         let failure = match outcome {
             AttemptOutcome::Failed { error, .. } => Some(error.clone()),
             AttemptOutcome::GaveUp { reason } => Some(reason.clone()),
@@ -301,50 +302,51 @@ impl Coordination {
         };
         match (purpose, outcome) {
             (Some(Purpose::Present { .. }), AttemptOutcome::Presented { text }) => {
-                self.state.ending.presented = Some(Presented::Text(text.clone()));
+                self.state.ending.presented = Some(Presentation::Text(text.clone()));
             }
             (Some(Purpose::Present { .. }), _) => {
-                self.state.ending.presented = failure.map(Presented::Failed);
+                self.state.ending.presented = failure.map(Presentation::Failed);
             }
             (Some(Purpose::Evaluate), AttemptOutcome::Evaluated { restart: Some(restart) }) => {
-                self.state.ending.evaluated = Some(Evaluated::Wanting(restart.clone()));
+                self.state.ending.evaluated = Some(Evaluation::NeedsRestart(restart.clone()));
             }
             (Some(Purpose::Evaluate), AttemptOutcome::Interrupted) => {}
             (Some(Purpose::Evaluate), _) => {
-                self.state.ending.evaluated = Some(failure.map_or(Evaluated::Good, Evaluated::Failed));
+                self.state.ending.evaluated = Some(failure.map_or(Evaluation::Accepted, Evaluation::Failed));
             }
             _ => {}
         }
     }
 
     fn add(&mut self, index: usize, attempt: u32, item: &Item) {
-        let disturbs = !self.state.spec.rules.disable_injection;
+        let interrupts_others = !self.state.spec.rules.disable_injection;
         match item {
             Item::Answer(answer) => {
                 // A new answer invalidates the votes: they were about other answers.
-                for seat in self.state.seats.iter_mut().filter(|_| disturbs) {
-                    seat.vote = None;
-                    if let Some(attempt) = seat.attempt.as_mut().filter(|_| seat.member.id != answer.agent) {
+                for member in self.state.members.iter_mut().filter(|_| interrupts_others) {
+                    member.vote = None;
+                    if let Some(attempt) = member.attempt.as_mut().filter(|_| member.agent.id != answer.agent)
+                    {
                         attempt.stale.get_or_insert(attempt.turns.len());
                     }
                 }
                 self.state.answers.push(answer.clone());
                 let stored = self.state.answers.len() - 1;
-                if let Some(seat) = self.state.seats.get_mut(index) {
-                    seat.answers.push(stored);
+                if let Some(member) = self.state.members.get_mut(index) {
+                    member.answers.push(stored);
                 }
             }
             Item::Vote(ballot) => {
-                if let Some(seat) = self.state.seats.get_mut(index) {
-                    seat.vote = Some(ballot.clone());
+                if let Some(member) = self.state.members.get_mut(index) {
+                    member.vote = Some(ballot.clone());
                 }
             }
             Item::Reply(reply) => self.state.usage += reply.usage,
-            Item::FilesTaken { from, error } => self.take_files(from, error.as_ref()),
+            Item::FilesTaken { from, error } => self.record_imported_files(from, error.as_ref()),
             Item::PlanProgress(progress) => {
-                plan::note(&mut self.state.plan, progress);
-                if let Some(seat) = self.state.seats.get_mut(index) {
-                    plan::note(&mut seat.plan, progress);
+                plan::update_progress(&mut self.state.plan, progress);
+                if let Some(member) = self.state.members.get_mut(index) {
+                    plan::update_progress(&mut member.plan, progress);
                 }
             }
             Item::PlanStored { plan, error } => {
@@ -367,13 +369,13 @@ impl Coordination {
             | Item::Said { .. }
             | Item::Did { .. } => {}
         }
-        if let Some(seat) = self.state.seats.get_mut(index) {
-            seat.take(attempt, item);
+        if let Some(member) = self.state.members.get_mut(index) {
+            member.take(attempt, item);
         }
     }
 
     /// Whether it has this question open.
-    pub fn asks(&self, interaction: &althing_protocol::InteractionId) -> bool {
+    pub fn has_open_question(&self, interaction: &althing_protocol::InteractionId) -> bool {
         self.interaction.as_ref().is_some_and(|open| open.id == *interaction)
     }
 
@@ -389,7 +391,8 @@ impl Coordination {
         let closed = Fact::InteractionClosed { id: open.id.clone(), decision: decision.clone() };
         let mut facts = Vec::new();
         if let Decision::Presenter { agent } = decision {
-            let known = self.state.seats.iter().any(|seat| seat.member.id == *agent && seat.has_answered());
+            let known =
+                self.state.members.iter().any(|member| member.agent.id == *agent && member.has_answered());
             if !known {
                 return Err(format!("{agent} has no answer to present"));
             }

@@ -1,7 +1,7 @@
 //! The end of a run: its result, and the facts that close it. One place decides what status, exit code and
 //! events say about how a run ended.
 
-use super::state::{Ending, Evaluated, Presented, Seat, State};
+use super::state::{Ending, Evaluation, MemberState, Presentation, RunState};
 use super::tally::Tally;
 use super::{Consequence, Coordination};
 use crate::workspaces::workspace_of;
@@ -15,12 +15,12 @@ impl Coordination {
     pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
         let mut facts = Vec::new();
         let ending = &self.state.ending;
-        let presenter = self.presenter().map(|(_, seat)| &seat.member.id);
+        let presenter = self.presenter().map(|(_, member)| &member.agent.id);
         let warning = match (&ending.presented, &ending.evaluated, presenter) {
-            (Some(Presented::Failed(error)), _, Some(presenter)) => {
+            (Some(Presentation::Failed(error)), _, Some(presenter)) => {
                 Some(format!("{presenter} could not present ({error}); its own answer is used as it is."))
             }
-            (_, Some(Evaluated::Failed(error)), _) => {
+            (_, Some(Evaluation::Failed(error)), _) => {
                 Some(format!("the final answer could not be judged ({error}); it stands as it is."))
             }
             _ if end == RunEnd::Answered && ending.winner.is_none() => {
@@ -41,11 +41,11 @@ impl Coordination {
     pub(super) fn close(&self) -> Vec<Consequence> {
         let Some(result) = &self.state.result else { return Vec::new() };
         let mut facts = Vec::new();
-        for (index, seat) in self.state.seats.iter().enumerate() {
-            let now = seat.status.unwrap_or(TaskStatus::Pending);
-            let status = work_status(&self.state, seat);
+        for (index, member) in self.state.members.iter().enumerate() {
+            let now = member.status.unwrap_or(TaskStatus::Pending);
+            let status = work_status(&self.state, member);
             if now.can_become(status) {
-                let why = seat.out.as_ref().map(|out| out.error.clone());
+                let why = member.out.as_ref().map(|out| out.error.clone());
                 facts.push((self.work(index), Fact::StatusChanged { status, why }));
             }
         }
@@ -53,7 +53,7 @@ impl Coordination {
             facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Done }));
         }
         facts.extend(self.start_execution(result));
-        let Some(end) = self.end_of_all(result) else { return facts };
+        let Some(end) = self.overall_status(result) else { return facts };
         let status = match end {
             RunStatus::Completed | RunStatus::Partial => TaskStatus::Done,
             RunStatus::Cancelled => TaskStatus::Cancelled,
@@ -100,19 +100,19 @@ impl Coordination {
 
     /// What was presented, else the winner's answer, else the best there is.
     pub(crate) fn final_answer(&self) -> Option<String> {
-        if let Some(Presented::Text(text)) = &self.state.ending.presented {
+        if let Some(Presentation::Text(text)) = &self.state.ending.presented {
             return Some(text.clone());
         }
         if let Some(previous) = self.state.previous.as_ref().filter(|_| self.state.answered() == 0) {
             return Some(previous.answer.clone());
         }
-        let best = self.author()?;
-        let (_, seat) = self.state.seat(&best)?;
-        Some(self.state.answers.get(*seat.answers.last()?)?.content.clone())
+        let best = self.answer_author()?;
+        let (_, member) = self.state.find_member(&best)?;
+        Some(self.state.answers.get(*member.answers.last()?)?.content.clone())
     }
 
     /// Whose answer stands where nothing was presented.
-    pub(super) fn author(&self) -> Option<AgentId> {
+    pub(super) fn answer_author(&self) -> Option<AgentId> {
         let ending = self.ending();
         let chosen = ending.presenter.as_ref().or(ending.winner.as_ref()).cloned();
         chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
@@ -126,8 +126,8 @@ impl Coordination {
 
     /// The workspace of whoever the final answer comes from, if it has one.
     fn workspace_path(&self) -> Option<String> {
-        let (seat, state) = self.state.seat(&self.author()?)?;
-        state.member.has_tools.then(|| workspace_of(&self.state.spec, &self.log_dir, seat))
+        let (index, member) = self.state.find_member(&self.answer_author()?)?;
+        member.agent.has_tools.then(|| workspace_of(&self.state.spec, &self.log_dir, index))
     }
 
     fn error(&self, end: RunEnd) -> Option<String> {
@@ -142,9 +142,9 @@ impl Coordination {
             }
             RunEnd::Cancelled => Some("the run was cancelled".into()),
             RunEnd::NoAnswer => {
-                let failed = self.state.seats.iter().map(|seat| {
-                    let error = seat.out.as_ref().map_or("gave no answer", |out| out.error.as_str());
-                    format!("{}: {error}", seat.member.id)
+                let failed = self.state.members.iter().map(|member| {
+                    let error = member.out.as_ref().map_or("gave no answer", |out| out.error.as_str());
+                    format!("{}: {error}", member.agent.id)
                 });
                 let failed: Vec<String> = failed.collect();
                 Some(format!("no agent gave an answer\n{}", failed.join("\n")))
@@ -156,39 +156,39 @@ impl Coordination {
         let state = &self.state;
         let (tally, ending) = (Tally::of(state), self.ending());
         let presenter = match &state.ending.presented {
-            Some(Presented::Text(_)) => self.presenter().map(|(_, seat)| seat.member.id.clone()),
-            _ => ending.winner.as_ref().and(self.author()),
+            Some(Presentation::Text(_)) => self.presenter().map(|(_, member)| member.agent.id.clone()),
+            _ => ending.winner.as_ref().and(self.answer_author()),
         };
         CoordinationSummary {
             winner: ending.winner.clone(),
             presenter,
             strategy: state.spec.rules.strategy(),
             overridden: ending.overridden,
-            rounds: state.seats.iter().map(|seat| seat.rounds).max().unwrap_or_default(),
+            rounds: state.members.iter().map(|member| member.rounds).max().unwrap_or_default(),
             restarts: state.restarts,
             votes: tally.votes,
             ballots: tally.ballots,
-            agents: state.seats.iter().map(agent_summary).collect(),
+            agents: state.members.iter().map(agent_summary).collect(),
         }
     }
 }
 
-fn agent_summary(seat: &Seat) -> AgentSummary {
-    let status = match &seat.out {
+fn agent_summary(member: &MemberState) -> AgentSummary {
+    let status = match &member.out {
         Some(out) if out.timed_out => AgentOutcome::TimedOut,
         Some(_) => AgentOutcome::Failed,
-        None if seat.vote.is_some() => AgentOutcome::Voted,
-        None if seat.given() > 0 => AgentOutcome::Answered,
+        None if member.vote.is_some() => AgentOutcome::Voted,
+        None if member.given() > 0 => AgentOutcome::Answered,
         None => AgentOutcome::Cancelled,
     };
-    let error = seat.out.as_ref().map(|out| out.error.clone());
-    AgentSummary { id: seat.member.id.clone(), status, answers: seat.given(), error }
+    let error = member.out.as_ref().map(|out| out.error.clone());
+    AgentSummary { id: member.agent.id.clone(), status, answers: member.given(), error }
 }
 
-fn work_status(state: &State, seat: &Seat) -> TaskStatus {
-    if seat.out.is_some() {
+fn work_status(state: &RunState, member: &MemberState) -> TaskStatus {
+    if member.out.is_some() {
         TaskStatus::Failed
-    } else if seat.given() > 0 || seat.vote.is_some() {
+    } else if member.given() > 0 || member.vote.is_some() {
         TaskStatus::Done
     } else if state.cancelled || state.limit_passed() {
         TaskStatus::Cancelled

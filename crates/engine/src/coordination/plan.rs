@@ -3,12 +3,12 @@
 //! done.
 
 use super::Coordination;
-use super::state::{Attempt, Seat, State};
+use super::state::{MemberAttempt, MemberState, RunState};
 use crate::tools;
 use althing_protocol::{Fact, Item, PlanDraft, PlanProgress, PlanRun, PlanStatus, Purpose, ToolCall};
 use std::sync::Arc;
 
-impl State {
+impl RunState {
     /// Whether an attempt works on the plan.
     pub(crate) fn carries_out_plan(&self, purpose: Purpose) -> bool {
         let works = match purpose {
@@ -25,13 +25,18 @@ impl State {
         let Some(plan) = plan else { return };
         Arc::make_mut(&mut self.spec).plan = Some(plan.clone());
         self.plan.clone_from(&plan.progress);
-        for seat in &mut self.seats {
-            seat.plan.clone_from(&plan.progress);
+        for member in &mut self.members {
+            member.plan.clone_from(&plan.progress);
         }
     }
 
     /// What follows from an `update_plan_task` call.
-    pub(super) fn update_plan(&self, seat: &Seat, attempt: &Attempt, call: &ToolCall) -> Vec<Fact> {
+    pub(super) fn update_plan(
+        &self,
+        member: &MemberState,
+        attempt: &MemberAttempt,
+        call: &ToolCall,
+    ) -> Vec<Fact> {
         let fact = |item| Fact::ItemAdded { attempt: attempt.number, item };
         let result =
             |content: String, is_error| fact(Item::ToolResult { call: call.id.clone(), content, is_error });
@@ -40,16 +45,16 @@ impl State {
             Ok(progress) => progress,
             Err(problem) => return vec![result(problem, true)],
         };
-        let mut plan = seat.plan.clone();
-        note(&mut plan, &progress);
+        let mut plan = member.plan.clone();
+        update_progress(&mut plan, &progress);
         let done = tasks.iter().filter(|task| is_completed(&plan, &task.id)).count();
-        let told = format!("Noted. {done} of {} tasks are completed.", tasks.len());
-        vec![fact(Item::PlanProgress(progress)), result(told, false)]
+        let reply = format!("Noted. {done} of {} tasks are completed.", tasks.len());
+        vec![fact(Item::PlanProgress(progress)), result(reply, false)]
     }
 }
 
 /// Takes newer progress in, in place of what was known of the same task.
-pub(super) fn note(plan: &mut Vec<PlanProgress>, progress: &PlanProgress) {
+pub(super) fn update_progress(plan: &mut Vec<PlanProgress>, progress: &PlanProgress) {
     match plan.iter_mut().find(|known| known.task == progress.task) {
         Some(known) => known.clone_from(progress),
         None => plan.push(progress.clone()),
@@ -70,7 +75,7 @@ impl Coordination {
 
     /// Whether the plan that the run carries out is still to be read: before anybody has begun.
     pub(super) fn must_open_plan(&self) -> bool {
-        let begun = self.state.seats.iter().any(|seat| seat.attempts > 0);
+        let begun = self.state.members.iter().any(|member| member.attempts > 0);
         self.state.spec.plan.is_some() && !self.state.plan_opened && !begun
     }
 

@@ -4,13 +4,13 @@
 //! try is told of it, and where the next try comes to nothing, it is still the answer. The last try is not judged,
 //! since nothing would follow from it.
 
-use super::state::{Ending, Evaluated, Presented, Seat};
+use super::state::{Ending, Evaluation, MemberState, Presentation};
 use super::{Consequence, Coordination};
 use althing_protocol::{Fact, Phase, Purpose, Restart, Verdict};
 
 /// A final answer that was found wanting.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Previous {
+pub(crate) struct RejectedAnswer {
     /// The answer.
     pub(crate) answer: String,
     /// What it lacks, and what to do about it.
@@ -23,11 +23,11 @@ pub(crate) struct Previous {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Review {
     /// This seat judges it.
-    Ask(usize),
+    Evaluate(usize),
     /// The run starts over.
     StartOver(Restart),
     /// Nothing.
-    Stands,
+    Final,
 }
 
 impl Coordination {
@@ -39,38 +39,38 @@ impl Coordination {
     }
 
     /// Whether what was presented is the run's answer for good.
-    pub(super) fn stands(&self) -> bool {
-        self.is_presented() && self.review() == Review::Stands
+    pub(super) fn is_answer_final(&self) -> bool {
+        self.is_presented() && self.review() == Review::Final
     }
 
     fn review(&self) -> Review {
         let (state, ending) = (&self.state, &self.state.ending);
         let again = state.restarts < state.spec.rules.max_restarts && !state.limit_passed();
         // Who could not even present is not asked once more.
-        if !again || matches!(ending.presented, Some(Presented::Failed(_))) {
-            return Review::Stands;
+        if !again || matches!(ending.presented, Some(Presentation::Failed(_))) {
+            return Review::Final;
         }
         match &ending.evaluated {
-            None => self.evaluator().map_or(Review::Stands, Review::Ask),
-            Some(Evaluated::Wanting(restart)) => Review::StartOver(restart.clone()),
-            Some(Evaluated::Good | Evaluated::Failed(_)) => Review::Stands,
+            None => self.evaluator().map_or(Review::Final, Review::Evaluate),
+            Some(Evaluation::NeedsRestart(restart)) => Review::StartOver(restart.clone()),
+            Some(Evaluation::Accepted | Evaluation::Failed(_)) => Review::Final,
         }
     }
 
     /// Who judges the final answer: whoever gave it.
     fn evaluator(&self) -> Option<usize> {
-        let author = || self.state.seat(&self.author()?);
-        let (index, _) = self.presenter().or_else(author).filter(|(_, seat)| seat.is_live())?;
+        let author = || self.state.find_member(&self.answer_author()?);
+        let (index, _) = self.presenter().or_else(author).filter(|(_, member)| member.is_live())?;
         Some(index)
     }
 
     /// What follows once the presentation is over and the context paths are closed.
-    pub(super) fn judge_the_end(&self) -> Vec<Consequence> {
+    pub(super) fn after_presentation(&self) -> Vec<Consequence> {
         match self.review() {
-            Review::Ask(index) => {
-                let free = self.state.seats.get(index).filter(|seat| seat.attempt.is_none());
-                let start = |seat: &Seat| {
-                    let (attempt, purpose) = (seat.attempts + 1, Purpose::Evaluate);
+            Review::Evaluate(index) => {
+                let free = self.state.members.get(index).filter(|member| member.attempt.is_none());
+                let start = |member: &MemberState| {
+                    let (attempt, purpose) = (member.attempts + 1, Purpose::Evaluate);
                     (self.work(index), Fact::AttemptStarted { attempt, purpose, continues: None })
                 };
                 free.map(start).into_iter().collect()
@@ -80,7 +80,7 @@ impl Coordination {
                 let verdict = Verdict::Restarted { reason, instructions, nth };
                 vec![(self.task.clone(), Fact::Decided(verdict))]
             }
-            Review::Stands => Vec::new(),
+            Review::Final => Vec::new(),
         }
     }
 
@@ -90,11 +90,11 @@ impl Coordination {
         self.window_over = false;
         let state = &mut self.state;
         state.restarts = nth;
-        state.previous = Some(Previous { answer, why, ending: std::mem::take(&mut state.ending) });
-        state.put_aside = state.revision();
+        state.previous = Some(RejectedAnswer { answer, why, ending: std::mem::take(&mut state.ending) });
+        state.discarded = state.revision();
         let seen = state.revision();
-        for seat in &mut state.seats {
-            seat.start_over(seen);
+        for member in &mut state.members {
+            member.start_over(seen);
         }
     }
 }

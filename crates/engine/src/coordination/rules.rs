@@ -12,8 +12,8 @@
 //!    and the next try is told why.
 //! 6. Who fails is out; its answers stay. Limits and cancellation end the run with the best answer there is.
 
-use super::ruling::Next;
-use super::state::{Attempt, Context, Seat, State};
+use super::ruling::NextStep;
+use super::state::{ContextState, MemberAttempt, MemberState, RunState};
 use super::tally::Tally;
 use super::{Consequence, Coordination, ruling};
 use althing_protocol::{
@@ -25,10 +25,10 @@ use althing_protocol::{
 /// How much of an answer a preview shows.
 const PREVIEW_CHARS: usize = 200;
 
-/// What the next attempts of all seats depend on: looked at once for all, so that a large team costs no more per seat than
+/// What the next attempts of all members depend on: looked at once for all, so that a large team costs no more per seat than
 /// a small one.
 #[derive(Clone, Copy)]
-struct Standing {
+struct TeamProgress {
     /// Nobody's first answer is still to come.
     first_answers_are_in: bool,
     /// How many answers the slowest live agent has given.
@@ -37,34 +37,35 @@ struct Standing {
     one_candidate: bool,
 }
 
-impl State {
+impl RunState {
     pub(crate) fn revision(&self) -> Revision {
         Revision(self.answers.len() as u32)
     }
 
     /// How many answers there are since the run last started over.
     pub(crate) fn answered(&self) -> u32 {
-        self.revision().0 - self.put_aside.0
+        self.revision().0 - self.discarded.0
     }
 
     /// Seats with an answer among those known at a revision.
     pub(crate) fn candidates(&self, knows: Revision) -> Vec<usize> {
-        let known = |seat: &Seat| seat.answers.iter().any(|answer| *answer < knows.0 as usize);
-        (0..).zip(&self.seats).filter(|(_, seat)| known(seat)).map(|(index, _)| index).collect()
+        let known = |member: &MemberState| member.answers.iter().any(|answer| *answer < knows.0 as usize);
+        (0..).zip(&self.members).filter(|(_, member)| known(member)).map(|(index, _)| index).collect()
     }
 
     /// Whether others have answered since this attempt was last told.
-    pub(crate) fn is_stale(&self, seat: &Seat, attempt: &Attempt) -> bool {
-        !self.spec.rules.disable_injection && self.has_unseen(seat, attempt.knows)
+    pub(crate) fn is_stale(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
+        !self.spec.rules.disable_injection && self.has_unseen(member, attempt.knows)
     }
 
-    fn has_unseen(&self, seat: &Seat, seen: Revision) -> bool {
-        self.answers.iter().skip(seen.0 as usize).any(|answer| answer.agent != seat.member.id)
+    fn has_unseen(&self, member: &MemberState, seen: Revision) -> bool {
+        self.answers.iter().skip(seen.0 as usize).any(|answer| answer.agent != member.agent.id)
     }
 
     /// Nobody's first answer is still to come.
     fn first_answers_are_in(&self) -> bool {
-        self.global_cap_reached() || self.seats.iter().all(|seat| seat.has_answered() || !seat.is_live())
+        self.global_cap_reached()
+            || self.members.iter().all(|member| member.has_answered() || !member.is_live())
     }
 
     pub(crate) fn global_cap_reached(&self) -> bool {
@@ -72,27 +73,27 @@ impl State {
     }
 
     /// What is the same for every seat.
-    fn standing(&self) -> Standing {
-        let live = self.seats.iter().filter(|seat| seat.is_live());
-        Standing {
+    fn progress(&self) -> TeamProgress {
+        let live = self.members.iter().filter(|member| member.is_live());
+        TeamProgress {
             first_answers_are_in: self.first_answers_are_in(),
-            fewest_answers: live.map(|seat| seat.answers.len()).min().unwrap_or_default(),
-            one_candidate: self.seats.iter().filter(|seat| seat.has_answered()).take(2).count() == 1,
+            fewest_answers: live.map(|member| member.answers.len()).min().unwrap_or_default(),
+            one_candidate: self.members.iter().filter(|member| member.has_answered()).take(2).count() == 1,
         }
     }
 
-    fn may_answer(&self, seat: &Seat, standing: Standing) -> bool {
+    fn may_answer(&self, member: &MemberState, progress: TeamProgress) -> bool {
         let rules = &self.spec.rules;
-        let capped = rules.max_new_answers_per_agent.is_some_and(|cap| seat.answers.len() >= cap as usize);
+        let capped = rules.max_new_answers_per_agent.is_some_and(|cap| member.answers.len() >= cap as usize);
         // Who may not learn of others' answers has nothing to improve on once it is shown them for the vote.
-        let independent = rules.disable_injection && self.seats.len() > 1;
-        !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(seat, standing)
+        let independent = rules.disable_injection && self.members.len() > 1;
+        !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(member, progress)
     }
 
     /// Whether an agent has given so many more answers than the slowest live one that it lets the others catch up.
-    fn is_too_far_ahead(&self, seat: &Seat, standing: Standing) -> bool {
-        let lead = seat.answers.len().saturating_sub(standing.fewest_answers);
-        self.spec.rules.fairness_lead_cap.is_some_and(|cap| self.seats.len() > 1 && lead >= cap as usize)
+    fn is_too_far_ahead(&self, member: &MemberState, progress: TeamProgress) -> bool {
+        let lead = member.answers.len().saturating_sub(progress.fewest_answers);
+        self.spec.rules.fairness_lead_cap.is_some_and(|cap| self.members.len() > 1 && lead >= cap as usize)
     }
 
     /// Whether the run has cost what it may.
@@ -107,54 +108,54 @@ impl State {
     }
 
     /// The attempt that a seat with nothing under way should make now.
-    fn next_attempt(&self, seat: &Seat, standing: Standing) -> Option<Purpose> {
-        if !seat.is_live() || seat.attempt.is_some() || seat.vote.is_some() {
+    fn next_attempt(&self, member: &MemberState, progress: TeamProgress) -> Option<Purpose> {
+        if !member.is_live() || member.attempt.is_some() || member.vote.is_some() {
             return None;
         }
-        if !seat.has_answered() && !self.global_cap_reached() {
+        if !member.has_answered() && !self.global_cap_reached() {
             return Some(Purpose::Answer);
         }
         if self.spec.rules.skip_voting {
             return None;
         }
-        let early = self.early > seat.seen && self.has_unseen(seat, seat.seen);
-        if !standing.first_answers_are_in && !early {
+        let early = self.early > member.seen && self.has_unseen(member, member.seen);
+        if !progress.first_answers_are_in && !early {
             return None;
         }
-        let may_answer = self.may_answer(seat, standing);
+        let may_answer = self.may_answer(member, progress);
         // With one candidate and nothing to improve, a vote decides nothing.
-        (may_answer || !standing.one_candidate)
+        (may_answer || !progress.one_candidate)
             .then_some(Purpose::Judge { may_answer, knows: self.revision() })
     }
 
     /// Whether someone who has answered waits for others' first answers with something new to judge.
     pub(super) fn someone_waits(&self) -> bool {
         let rules = &self.spec.rules;
-        let waits = |seat: &Seat| {
-            seat.is_live()
-                && seat.has_answered()
-                && seat.attempt.is_none()
-                && seat.vote.is_none()
-                && self.has_unseen(seat, seat.seen)
+        let waits = |member: &MemberState| {
+            member.is_live()
+                && member.has_answered()
+                && member.attempt.is_none()
+                && member.vote.is_none()
+                && self.has_unseen(member, member.seen)
         };
         // Independent agents are shown others' answers only for the vote, and that waits for everyone.
         let deferred = rules.defer_voting_until_all_answered || rules.disable_injection || rules.skip_voting;
-        !deferred && !self.first_answers_are_in() && self.seats.iter().any(waits)
+        !deferred && !self.first_answers_are_in() && self.members.iter().any(waits)
     }
 
     /// Each agent's newest answer between two revisions, in the order of their names, the reader's own last.
     pub(crate) fn newest(&self, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
-        let shown = |seat: usize| {
-            let answers = &self.seats.get(seat)?.answers;
+        let shown = |index: usize| {
+            let answers = &self.members.get(index)?.answers;
             let newest = answers.iter().rev().find(|answer| **answer < up_to.0 as usize)?;
             self.answers.get(*newest).filter(|answer| answer.revision > after)
         };
-        let others = (0..self.seats.len()).filter(|seat| *seat != reader);
+        let others = (0..self.members.len()).filter(|index| *index != reader);
         others.chain([reader]).filter_map(shown).collect()
     }
 
-    pub(crate) fn seat(&self, id: &AgentId) -> Option<(usize, &Seat)> {
-        self.seats.iter().enumerate().find(|(_, seat)| seat.member.id == *id)
+    pub(crate) fn find_member(&self, id: &AgentId) -> Option<(usize, &MemberState)> {
+        self.members.iter().enumerate().find(|(_, member)| member.agent.id == *id)
     }
 }
 
@@ -177,12 +178,12 @@ impl Coordination {
         if let Some(end) = self.due_end() {
             // What was changed in the context paths belongs to the result, and so do the plan and what subagents cost.
             let open = self.open_context().is_some() || self.must_store_plan();
-            let ready = !open && !self.has_subagents_at_work();
+            let ready = !open && !self.has_running_subagents();
             return if ready { self.finish(end) } else { Vec::new() };
         }
-        let carried = self.carry_on();
-        if !carried.is_empty() {
-            return carried;
+        let resumed = self.resume_attempts();
+        if !resumed.is_empty() {
+            return resumed;
         }
         match self.phase {
             Phase::Answering if self.must_open_plan() => Vec::new(),
@@ -196,14 +197,14 @@ impl Coordination {
     /// How the run comes to its end now, if it does.
     pub(super) fn due_end(&self) -> Option<RunEnd> {
         let state = &self.state;
-        let busy = state.seats.iter().any(|seat| seat.attempt.is_some() || seat.suspended.is_some());
+        let busy = state.members.iter().any(|member| member.attempt.is_some() || member.suspended.is_some());
         if state.cancelled {
             return Some(RunEnd::Cancelled);
         }
         // An answer that is there already is not thrown away for having been dear.
         let ending = &state.ending;
-        let there = ending.presented.is_some() || ending.evaluated.is_some();
-        if state.limit_passed() && !(self.phase == Phase::Presenting && there) {
+        let has_answer = ending.presented.is_some() || ending.evaluated.is_some();
+        if state.limit_passed() && !(self.phase == Phase::Presenting && has_answer) {
             return Some(RunEnd::Limit);
         }
         match self.phase {
@@ -211,36 +212,36 @@ impl Coordination {
                 if busy || state.answered() > 0 {
                     return None;
                 }
-                let standing = state.standing();
-                let more = state.seats.iter().any(|seat| state.next_attempt(seat, standing).is_some());
+                let progress = state.progress();
+                let more = state.members.iter().any(|member| state.next_attempt(member, progress).is_some());
                 // Where the run had started over, there is still what it had come to before.
                 let end = if state.previous.is_some() { RunEnd::Answered } else { RunEnd::NoAnswer };
                 (!more).then_some(end)
             }
-            Phase::Presenting => self.stands().then_some(RunEnd::Answered),
+            Phase::Presenting => self.is_answer_final().then_some(RunEnd::Answered),
             Phase::OverrideWindow | Phase::Done | Phase::Stage(_) | Phase::Chat(_) => None,
         }
     }
 
     /// The seat to which the context paths are open.
     pub(super) fn open_context(&self) -> Option<usize> {
-        self.state.seats.iter().position(|seat| seat.context == Context::Open)
+        self.state.members.iter().position(|member| member.context == ContextState::Open)
     }
 
     fn begin(&self) -> Vec<Consequence> {
         // They are created in their order: where the last one is there, all are.
-        let all_there = self.state.seats.last().is_none_or(|last| last.status.is_some());
-        let seats = if all_there { &[] } else { self.state.seats.as_slice() };
-        let missing = (0..).zip(seats).filter(|(_, state)| state.status.is_none());
+        let all_there = self.state.members.last().is_none_or(|last| last.status.is_some());
+        let members = if all_there { &[] } else { self.state.members.as_slice() };
+        let missing = (0..).zip(members).filter(|(_, member)| member.status.is_none());
         let mut facts: Vec<Consequence> = missing
-            .map(|(seat, state)| {
-                let (id, agent) = (self.work(seat), state.member.id.clone());
+            .map(|(index, member)| {
+                let (id, agent) = (self.work(index), member.agent.id.clone());
                 let spec = TaskSpec::Work { agent };
                 (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
             })
             .collect();
-        let begun = self.status == TaskStatus::Running;
-        if !begun && self.interaction.is_none() && !self.state.halted {
+        let is_running = self.status == TaskStatus::Running;
+        if !is_running && self.interaction.is_none() && !self.state.halted {
             facts.extend(self.becomes(TaskStatus::Running, None));
         }
         facts
@@ -253,9 +254,9 @@ impl Coordination {
     /// Attempts that are over for a reason outside themselves.
     fn end_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
-        for (index, seat) in self.state.seats.iter().enumerate() {
-            let Some(attempt) = &seat.attempt else { continue };
-            let outcome = if attempt.cut_off || self.state.halted {
+        for (index, member) in self.state.members.iter().enumerate() {
+            let Some(attempt) = &member.attempt else { continue };
+            let outcome = if attempt.interrupted || self.state.halted {
                 AttemptOutcome::Interrupted
             } else if self.state.limit_passed() || self.state.cancelled {
                 AttemptOutcome::Cancelled
@@ -275,17 +276,17 @@ impl Coordination {
 
     /// One reply at a time: each may change what the next means.
     fn rule_on_replies(&self) -> Vec<Consequence> {
-        for (index, seat) in self.state.seats.iter().enumerate() {
-            let Some(attempt) = &seat.attempt else { continue };
-            match ruling::next(&self.state, index, seat, attempt) {
-                Next::Facts(facts) => {
+        for (index, member) in self.state.members.iter().enumerate() {
+            let Some(attempt) = &member.attempt else { continue };
+            match ruling::next_step(&self.state, index, member, attempt) {
+                NextStep::Facts(facts) => {
                     return facts.into_iter().map(|fact| (self.work(index), fact)).collect();
                 }
                 // Nobody starts anything in an attempt that is about to end.
-                next @ Next::Spawn { .. } if !attempt.is_over() && !self.is_stopping() => {
+                next @ NextStep::Spawn { .. } if !attempt.is_over() && !self.is_stopping() => {
                     return self.start_subagents(index, &next);
                 }
-                Next::Spawn { .. } | Next::Call | Next::Tools(_) | Next::Keep(_) => {}
+                NextStep::Spawn { .. } | NextStep::Call | NextStep::Tools(_) | NextStep::Snapshot(_) => {}
             }
         }
         Vec::new()
@@ -293,14 +294,14 @@ impl Coordination {
 
     /// Attempts that an interruption cut off go on as new attempts with the same conversation. A tool that was under way
     /// may have acted; its agent is told, and decides.
-    fn carry_on(&self) -> Vec<Consequence> {
+    fn resume_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
-        for (index, seat) in self.state.seats.iter().enumerate() {
-            let Some(old) = &seat.suspended else { continue };
-            let (work, attempt, purpose) = (self.work(index), seat.attempts + 1, old.purpose);
+        for (index, member) in self.state.members.iter().enumerate() {
+            let Some(old) = &member.suspended else { continue };
+            let (work, attempt, purpose) = (self.work(index), member.attempts + 1, old.purpose);
             facts
                 .push((work.clone(), Fact::AttemptStarted { attempt, purpose, continues: Some(old.number) }));
-            facts.extend(ruling::cut_off_calls(&self.state, seat, old).into_iter().map(|call| {
+            facts.extend(ruling::interrupted_calls(&self.state, member, old).into_iter().map(|call| {
                 let content =
                     "Interrupted before its result was known. It may have run: check before you repeat it.";
                 let item =
@@ -330,33 +331,33 @@ impl Coordination {
         if self.phase == Phase::Answering && state.first_answers_are_in() && state.answered() > 0 {
             facts.push((self.task.clone(), Fact::PhaseChanged { phase: Phase::Voting }));
         }
-        let standing = state.standing();
-        for (index, seat) in state.seats.iter().enumerate() {
-            self.drop_out(index, seat, &mut facts);
-            if let Some(purpose) = state.next_attempt(seat, standing) {
+        let progress = state.progress();
+        for (index, member) in state.members.iter().enumerate() {
+            self.report_dropout(index, member, &mut facts);
+            if let Some(purpose) = state.next_attempt(member, progress) {
                 let work = self.work(index);
-                if seat.status == Some(TaskStatus::Pending) {
+                if member.status == Some(TaskStatus::Pending) {
                     facts
                         .push((work.clone(), Fact::StatusChanged { status: TaskStatus::Running, why: None }));
                 }
                 facts.push((
                     work,
-                    Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None },
+                    Fact::AttemptStarted { attempt: member.attempts + 1, purpose, continues: None },
                 ));
-            } else if let Some(attempt) = &seat.attempt {
-                let told = Self::tell(attempt, state.revision());
+            } else if let Some(attempt) = &member.attempt {
+                let notification = Self::next_notification(attempt, state.revision());
                 let added = |item| (self.work(index), Fact::ItemAdded { attempt: attempt.number, item });
-                facts.extend(told.map(added));
+                facts.extend(notification.map(added));
             }
         }
-        let busy = state.seats.iter().any(|seat| seat.attempt.is_some());
+        let busy = state.members.iter().any(|member| member.attempt.is_some());
         if facts.is_empty() && !busy { self.count_votes() } else { facts }
     }
 
     /// Says of an agent that is out that it is, once.
-    fn drop_out(&self, index: usize, seat: &Seat, facts: &mut Vec<Consequence>) {
-        let said = seat.status.is_some_and(TaskStatus::is_final);
-        if let Some(out) = seat.out.as_ref().filter(|_| !said) {
+    fn report_dropout(&self, index: usize, member: &MemberState, facts: &mut Vec<Consequence>) {
+        let is_recorded = member.status.is_some_and(TaskStatus::is_final);
+        if let Some(out) = member.out.as_ref().filter(|_| !is_recorded) {
             facts.push((
                 self.work(index),
                 Fact::StatusChanged { status: TaskStatus::Failed, why: Some(out.error.clone()) },
@@ -366,7 +367,7 @@ impl Coordination {
 
     /// What an agent at work is told before its next call: never into a call under way, except that a judge whose
     /// first call is under way starts over with the newest answers rather than decide on old ones.
-    fn tell(attempt: &Attempt, revision: Revision) -> Option<Item> {
+    fn next_notification(attempt: &MemberAttempt, revision: Revision) -> Option<Item> {
         // What it called comes first: results follow their calls.
         if !attempt.open_calls().is_empty() {
             return None;
@@ -404,8 +405,10 @@ impl Coordination {
             return facts;
         };
         if self.interaction.is_none() {
-            let kind =
-                InteractionKind::WinnerOverride { winner: winner.clone(), candidates: self.choices(&tally) };
+            let kind = InteractionKind::WinnerOverride {
+                winner: winner.clone(),
+                candidates: self.override_candidates(&tally),
+            };
             let again =
                 if self.state.restarts == 0 { String::new() } else { self.state.restarts.to_string() };
             let id = InteractionId::new(format!("{}.override{again}", self.task));
@@ -416,11 +419,11 @@ impl Coordination {
         facts
     }
 
-    fn choices(&self, tally: &Tally) -> Vec<Candidate> {
-        let seats = tally.ranking.iter().filter_map(|index| self.state.seats.get(*index));
-        let choice = |seat: &Seat| {
-            let answer = self.state.answers.get(*seat.answers.last()?)?;
-            let agent = seat.member.id.clone();
+    fn override_candidates(&self, tally: &Tally) -> Vec<Candidate> {
+        let members = tally.ranking.iter().filter_map(|index| self.state.members.get(*index));
+        let choice = |member: &MemberState| {
+            let answer = self.state.answers.get(*member.answers.last()?)?;
+            let agent = member.agent.id.clone();
             let votes = tally.votes.get(&agent).copied().unwrap_or_default();
             Some(Candidate {
                 agent,
@@ -429,7 +432,7 @@ impl Coordination {
                 preview: answer.content.chars().take(PREVIEW_CHARS).collect(),
             })
         };
-        seats.filter_map(choice).collect()
+        members.filter_map(choice).collect()
     }
 
     fn override_window(&self) -> Vec<Consequence> {
@@ -453,14 +456,14 @@ impl Coordination {
         }
         if self.is_presented() {
             // Nobody may write while others work, nor while what was written is judged.
-            return if self.open_context().is_some() { Vec::new() } else { self.judge_the_end() };
+            return if self.open_context().is_some() { Vec::new() } else { self.after_presentation() };
         }
         match self.presenter() {
-            Some((index, seat)) if seat.attempt.is_none() => {
+            Some((index, member)) if member.attempt.is_none() => {
                 let purpose = Purpose::Present { strategy: self.presentation() };
                 vec![(
                     self.work(index),
-                    Fact::AttemptStarted { attempt: seat.attempts + 1, purpose, continues: None },
+                    Fact::AttemptStarted { attempt: member.attempts + 1, purpose, continues: None },
                 )]
             }
             _ => Vec::new(),
@@ -476,9 +479,9 @@ impl Coordination {
     }
 
     /// The seat that makes the final presentation; none where the winner's answer is used as it is.
-    pub(crate) fn presenter(&self) -> Option<(usize, &Seat)> {
+    pub(crate) fn presenter(&self) -> Option<(usize, &MemberState)> {
         let ending = &self.state.ending;
-        let chosen = self.state.seat(ending.presenter.as_ref().or(ending.winner.as_ref())?)?;
+        let chosen = self.state.find_member(ending.presenter.as_ref().or(ending.winner.as_ref())?)?;
         let spec = &self.state.spec;
         // A single quick agent has written what it had to write while it worked.
         let writes_later = spec.may_write() && !spec.is_single_and_quick();
@@ -488,11 +491,9 @@ impl Coordination {
             FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse => None,
             // Anyone can write one answer from all; the best placed one that is left does.
             FinalAnswerStrategy::Synthesize => {
-                let ranking = Tally::of(&self.state).ranking;
-                let live = ranking
-                    .into_iter()
-                    .find(|index| self.state.seats.get(*index).is_some_and(Seat::is_live))?;
-                Some((live, self.state.seats.get(live)?))
+                let members = &self.state.members;
+                let live = |index: usize| Some((index, members.get(index).filter(|it| it.is_live())?));
+                Tally::of(&self.state).ranking.into_iter().find_map(live)
             }
         }
     }

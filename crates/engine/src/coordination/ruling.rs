@@ -3,8 +3,8 @@
 //! Pure: the same reply in the same state always gets the same ruling.
 
 use super::novelty::is_new;
-use super::state::{Attempt, Seat, State, TRIES, Turn};
-use super::subagents::{Own, is_own};
+use super::state::{AttemptTurn, MAX_TRIES, MemberAttempt, MemberState, RunState};
+use super::subagents::{RunToolAction, is_run_tool};
 use crate::tools::{self, NEW_ANSWER, PLAN_TASK, RESTART, SPAWN, SUBMIT, SubTask, VOTE};
 use althing_protocol::{
     Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Restart, Revision, ToolCall,
@@ -29,13 +29,13 @@ enum Ruling {
 
 /// What an attempt waits for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Next {
+pub(crate) enum NextStep {
     /// A model call.
     Call,
     /// These tool calls of its last reply.
     Tools(Vec<ToolCall>),
     /// Its workspace to be kept with the answer in its last reply.
-    Keep(AnswerLabel),
+    Snapshot(AnswerLabel),
     /// These tasks of a `spawn_subagents` call to be started.
     Spawn {
         /// The call.
@@ -52,103 +52,126 @@ pub(crate) enum Next {
 }
 
 /// What an attempt waits for, or what follows from its last reply.
-pub(crate) fn next(state: &State, index: usize, seat: &Seat, attempt: &Attempt) -> Next {
-    let Some((reply, since)) = attempt.last_reply() else { return Next::Call };
+pub(crate) fn next_step(
+    state: &RunState,
+    index: usize,
+    member: &MemberState,
+    attempt: &MemberAttempt,
+) -> NextStep {
+    let Some((reply, since)) = attempt.last_reply() else { return NextStep::Call };
     let number = attempt.number;
-    if let Some(outcome) = attempt.settled.clone() {
-        return Next::Facts(vec![Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() }]);
+    if let Some(outcome) = attempt.pending_outcome.clone() {
+        return NextStep::Facts(vec![Fact::AttemptEnded {
+            attempt: number,
+            outcome,
+            usage: Usage::default(),
+        }]);
     }
-    if uses_tools(state, seat, attempt, reply) {
+    if uses_tools(state, member, attempt, reply) {
         let step = attempt.turns.len() - since.len() - 1;
-        return next_tools(state, index, seat, attempt, step);
+        return next_tools(state, index, member, attempt, step);
     }
     if attempt.is_ruled() {
         // Every call of a reply must be answered before the next: a crash may have kept only some of our words.
-        let silent = attempt.open_calls().into_iter().map(|call| {
+        let unanswered = attempt.open_calls().into_iter().map(|call| {
             let content = "Ignored.".to_owned();
             Fact::ItemAdded {
                 attempt: number,
                 item: Item::ToolResult { call: call.id.clone(), content, is_error: true },
             }
         });
-        let silent: Vec<Fact> = silent.collect();
-        return if silent.is_empty() { Next::Call } else { Next::Facts(silent) };
+        let unanswered: Vec<Fact> = unanswered.collect();
+        return if unanswered.is_empty() { NextStep::Call } else { NextStep::Facts(unanswered) };
     }
-    let ruling = rule(state, seat, attempt, reply);
-    let kept = since.contains(&Turn::Kept) || !seat.member.has_tools;
+    let ruling = rule(state, member, attempt, reply);
+    let has_snapshot = since.contains(&AttemptTurn::Snapshot) || !member.agent.has_tools;
     match ruling {
-        Ruling::Answer(_) if !kept => Next::Keep(label(index, seat)),
-        ruling => Next::Facts(facts(state, index, seat, attempt, reply, ruling)),
+        Ruling::Answer(_) if !has_snapshot => NextStep::Snapshot(label(index, member)),
+        ruling => NextStep::Facts(facts(state, index, member, attempt, reply, ruling)),
     }
 }
 
 /// What the tool calls of the last reply wait for.
-fn next_tools(state: &State, index: usize, seat: &Seat, attempt: &Attempt, step: usize) -> Next {
+fn next_tools(
+    state: &RunState,
+    index: usize,
+    member: &MemberState,
+    attempt: &MemberAttempt,
+    step: usize,
+) -> NextStep {
     let open = attempt.open_calls();
     if open.is_empty() {
-        return Next::Call;
+        return NextStep::Call;
     }
     let result = |call: &ToolCall, content: String, is_error| Fact::ItemAdded {
         attempt: attempt.number,
         item: Item::ToolResult { call: call.id.clone(), content, is_error },
     };
-    let (mut facts, mut hands) = (Vec::new(), Vec::new());
+    let (mut facts, mut to_run) = (Vec::new(), Vec::new());
     for call in open {
-        if call.name == PLAN_TASK && is_own(state, attempt, call) {
-            facts.extend(state.update_plan(seat, attempt, call));
+        if call.name == PLAN_TASK && is_run_tool(state, attempt, call) {
+            facts.extend(state.update_plan(member, attempt, call));
             continue;
         }
-        let own = match state.may_spawn(attempt.purpose).filter(|_| is_own(state, attempt, call)) {
-            Some(terms) if call.name == SPAWN => state.spawn(&terms, (index, attempt), step, call),
+        let action = match state.may_spawn(attempt.purpose).filter(|_| is_run_tool(state, attempt, call)) {
+            Some(settings) if call.name == SPAWN => state.spawn(&settings, (index, attempt), step, call),
             Some(_) => state.wait((index, attempt), step),
-            None if seat.member.has_tools => {
-                hands.push(call.clone());
+            None if member.agent.has_tools => {
+                to_run.push(call.clone());
                 continue;
             }
-            None => Own::Result(format!("There is no tool `{}`.", call.name), true),
+            None => RunToolAction::Result(format!("There is no tool `{}`.", call.name), true),
         };
-        match own {
-            Own::Result(content, is_error) => facts.push(result(call, content, is_error)),
-            Own::Start(tasks, background) => {
-                return Next::Spawn { call: call.id.clone(), step, tasks, background };
+        match action {
+            RunToolAction::Result(content, is_error) => facts.push(result(call, content, is_error)),
+            RunToolAction::Start(tasks, background) => {
+                return NextStep::Spawn { call: call.id.clone(), step, tasks, background };
             }
-            Own::Wait => {}
+            RunToolAction::Wait => {}
         }
     }
-    if facts.is_empty() { Next::Tools(hands) } else { Next::Facts(facts) }
+    if facts.is_empty() { NextStep::Tools(to_run) } else { NextStep::Facts(facts) }
 }
 
 /// The calls of the last reply that hands were to carry out and that have no result: they may have acted.
-pub(crate) fn cut_off_calls<'a>(state: &State, seat: &Seat, attempt: &'a Attempt) -> Vec<&'a ToolCall> {
+pub(crate) fn interrupted_calls<'a>(
+    state: &RunState,
+    member: &MemberState,
+    attempt: &'a MemberAttempt,
+) -> Vec<&'a ToolCall> {
     let Some((reply, _)) = attempt.last_reply() else { return Vec::new() };
-    if attempt.settled.is_some() || !seat.member.has_tools || !uses_tools(state, seat, attempt, reply) {
+    if attempt.pending_outcome.is_some()
+        || !member.agent.has_tools
+        || !uses_tools(state, member, attempt, reply)
+    {
         return Vec::new();
     }
-    attempt.open_calls().into_iter().filter(|call| !is_own(state, attempt, call)).collect()
+    attempt.open_calls().into_iter().filter(|call| !is_run_tool(state, attempt, call)).collect()
 }
 
 /// A reply that ends no turn but calls tools which its agent has.
-fn uses_tools(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply) -> bool {
+fn uses_tools(state: &RunState, member: &MemberState, attempt: &MemberAttempt, reply: &Reply) -> bool {
     let evaluating = attempt.purpose == Purpose::Evaluate;
-    let workflow = |call: &ToolCall| match call.name.as_str() {
+    let coordinates = |call: &ToolCall| match call.name.as_str() {
         NEW_ANSWER | VOTE => true,
         SUBMIT | RESTART => evaluating,
         _ => false,
     };
-    let has_tools = seat.member.has_tools || reply.tool_calls.iter().any(|call| is_own(state, attempt, call));
-    has_tools && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(workflow)
+    let has_tools =
+        member.agent.has_tools || reply.tool_calls.iter().any(|call| is_run_tool(state, attempt, call));
+    has_tools && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(coordinates)
 }
 
 /// The name of a seat's next answer.
-fn label(index: usize, seat: &Seat) -> AnswerLabel {
-    AnswerLabel { agent: index as u32 + 1, nth: seat.given() + 1 }
+fn label(index: usize, member: &MemberState) -> AnswerLabel {
+    AnswerLabel { agent: index as u32 + 1, nth: member.given() + 1 }
 }
 
 fn facts(
-    state: &State,
+    state: &RunState,
     index: usize,
-    seat: &Seat,
-    attempt: &Attempt,
+    member: &MemberState,
+    attempt: &MemberAttempt,
     reply: &Reply,
     ruling: Ruling,
 ) -> Vec<Fact> {
@@ -157,9 +180,9 @@ fn facts(
     let ended = |outcome| Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() };
     match ruling {
         Ruling::Answer(content) => {
-            let label = label(index, seat);
+            let label = label(index, member);
             let revision = Revision(state.answers.len() as u32 + 1);
-            let answer = Answer { agent: seat.member.id.clone(), label, revision, content };
+            let answer = Answer { agent: member.agent.id.clone(), label, revision, content };
             vec![item(Item::Answer(answer))]
         }
         Ruling::Vote(ballot) => vec![item(Item::Vote(ballot))],
@@ -177,29 +200,29 @@ fn facts(
             facts.push(item(Item::ToolResult { call, content, is_error: false }));
             facts
         }
-        Ruling::Refuse(words) if attempt.faults + 1 >= TRIES => {
-            let last = words.into_iter().next().map_or_else(String::new, |(_, text)| text);
+        Ruling::Refuse(errors) if attempt.faults + 1 >= MAX_TRIES => {
+            let last = errors.into_iter().next().map_or_else(String::new, |(_, text)| text);
             let reason = format!(
-                "did not finish its turn properly in {TRIES} tries; the last time it was told: {last}"
+                "did not finish its turn properly in {MAX_TRIES} tries; the last time it was told: {last}"
             );
             vec![ended(AttemptOutcome::GaveUp { reason })]
         }
-        Ruling::Refuse(words) => {
-            words.into_iter().map(|(call, text)| item(Item::Reminder { call, text })).collect()
+        Ruling::Refuse(errors) => {
+            errors.into_iter().map(|(call, text)| item(Item::Reminder { call, text })).collect()
         }
     }
 }
 
-fn rule(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply) -> Ruling {
+fn rule(state: &RunState, member: &MemberState, attempt: &MemberAttempt, reply: &Reply) -> Ruling {
     match attempt.purpose {
         // The last three are other deciders' purposes; what they say is simply said.
         Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => present(reply),
         Purpose::Evaluate => evaluate(reply),
-        Purpose::Answer => contribute(state, seat, attempt, reply, Offer { answer: true, vote: false }),
+        Purpose::Answer => contribute(state, member, attempt, reply, Offer { answer: true, vote: false }),
         Purpose::Judge { may_answer, .. } => {
             // The cap may have been reached since the tools were offered.
             let answer = may_answer && !state.global_cap_reached();
-            contribute(state, seat, attempt, reply, Offer { answer, vote: true })
+            contribute(state, member, attempt, reply, Offer { answer, vote: true })
         }
     }
 }
@@ -258,16 +281,22 @@ fn evaluate(reply: &Reply) -> Ruling {
     }
 }
 
-fn contribute(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, offer: Offer) -> Ruling {
+fn contribute(
+    state: &RunState,
+    member: &MemberState,
+    attempt: &MemberAttempt,
+    reply: &Reply,
+    offer: Offer,
+) -> Ruling {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(NEW_ANSWER), last(VOTE)) {
         (Some(_), Some(_)) => {
             refuse_all(reply, "You both answered and voted. Do one of the two: call one tool, once.")
         }
-        (Some(call), None) => answer(state, seat, attempt, reply, call, offer),
-        (None, Some(call)) => vote(state, seat, attempt, reply, call, offer),
+        (Some(call), None) => answer(state, member, attempt, reply, call, offer),
+        (None, Some(call)) => vote(state, member, attempt, reply, call, offer),
         (None, None)
-            if reply.tool_calls.is_empty() && plain_text_answers(state) && !reply.text.trim().is_empty() =>
+            if reply.tool_calls.is_empty() && accepts_plain_text(state) && !reply.text.trim().is_empty() =>
         {
             Ruling::Answer(reply.text.clone())
         }
@@ -283,14 +312,14 @@ fn contribute(state: &State, seat: &Seat, attempt: &Attempt, reply: &Reply, offe
 }
 
 /// In a single quick run nothing is left to vote on: a plain reply is the answer.
-fn plain_text_answers(state: &State) -> bool {
-    state.spec.rules.skip_voting && state.seats.len() == 1
+fn accepts_plain_text(state: &RunState) -> bool {
+    state.spec.rules.skip_voting && state.members.len() == 1
 }
 
 fn answer(
-    state: &State,
-    seat: &Seat,
-    attempt: &Attempt,
+    state: &RunState,
+    member: &MemberState,
+    attempt: &MemberAttempt,
     reply: &Reply,
     call: &ToolCall,
     offer: Offer,
@@ -306,8 +335,8 @@ fn answer(
         Err(problem) => return refuse_all(reply, &problem),
     };
     // Only against what the agent knows: two that come to the same answer apart from each other agree, they do not copy.
-    let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == seat.member.id;
-    let current = state.answers.iter().skip(state.put_aside.0 as usize);
+    let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
+    let current = state.answers.iter().skip(state.discarded.0 as usize);
     let hint = if offer.vote { ", or vote for it" } else { "" };
     let known: Vec<&Answer> = current.filter(known).collect();
     if let Some(same) = known.iter().find(|answer| answer.content.trim() == content.trim()) {
@@ -327,9 +356,9 @@ fn answer(
 }
 
 fn vote(
-    state: &State,
-    seat: &Seat,
-    attempt: &Attempt,
+    state: &RunState,
+    member: &MemberState,
+    attempt: &MemberAttempt,
     reply: &Reply,
     call: &ToolCall,
     offer: Offer,
@@ -342,18 +371,22 @@ fn vote(
         Err(problem) => return refuse_all(reply, &problem),
     };
     let candidates = state.candidates(attempt.knows);
-    let Some(target) = candidates.iter().find(|&&seat| target == format!("agent{}", seat + 1)) else {
-        let names: Vec<String> = candidates.iter().map(|seat| format!("agent{}", seat + 1)).collect();
+    let Some(target) = candidates.iter().find(|&&index| target == format!("agent{}", index + 1)) else {
+        let names: Vec<String> = candidates.iter().map(|index| format!("agent{}", index + 1)).collect();
         return refuse_all(
             reply,
             &format!("`{target}` is nobody you can vote for. Choose one of: {}.", names.join(", ")),
         );
     };
-    let Some(target) = state.seats.get(*target) else {
+    let Some(target) = state.members.get(*target) else {
         return refuse_all(reply, "There is nobody to vote for.");
     };
-    let ballot = Ballot { voter: seat.member.id.clone(), target: target.member.id.clone(), reason };
-    if state.is_stale(seat, attempt) { Ruling::Stale(ballot, call.id.clone()) } else { Ruling::Vote(ballot) }
+    let ballot = Ballot { voter: member.agent.id.clone(), target: target.agent.id.clone(), reason };
+    if state.is_stale(member, attempt) {
+        Ruling::Stale(ballot, call.id.clone())
+    } else {
+        Ruling::Vote(ballot)
+    }
 }
 
 /// Tells every call of the reply, or the agent itself where it made none.

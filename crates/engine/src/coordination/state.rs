@@ -7,16 +7,16 @@ use althing_protocol::{
 use std::sync::Arc;
 
 use super::execution::Execution;
-use super::restart::Previous;
+use super::restart::RejectedAnswer;
 use super::subagents::Subagent;
 
 /// How often an agent may end a turn wrongly before it is out.
-pub(crate) const TRIES: u32 = 3;
+pub(crate) const MAX_TRIES: u32 = 3;
 
 /// One agent's seat in the run.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Seat {
-    pub(crate) member: Member,
+pub(crate) struct MemberState {
+    pub(crate) agent: Member,
     /// Where the task of its work stands, once there is one.
     pub(crate) status: Option<TaskStatus>,
     /// Its answers since the run last started over, as indexes into the run's.
@@ -26,11 +26,11 @@ pub(crate) struct Seat {
     /// Its vote, while it stands.
     pub(crate) vote: Option<Ballot>,
     /// Why it takes no further part. Its answers stay candidates all the same.
-    pub(crate) out: Option<Out>,
+    pub(crate) out: Option<Dropout>,
     /// What it is doing.
-    pub(crate) attempt: Option<Attempt>,
+    pub(crate) attempt: Option<MemberAttempt>,
     /// An attempt that was cut off and is to be carried on.
-    pub(crate) suspended: Option<Attempt>,
+    pub(crate) suspended: Option<MemberAttempt>,
     /// The number of its newest attempt.
     pub(crate) attempts: u32,
     /// Attempts that count as rounds: neither carried on ones nor what comes after the vote.
@@ -38,7 +38,7 @@ pub(crate) struct Seat {
     /// The answers it was shown last.
     pub(crate) seen: Revision,
     /// Whether it may write to the writable context paths.
-    pub(crate) context: Context,
+    pub(crate) context: ContextState,
     /// Its backend's own conversation, where it keeps one.
     pub(crate) native: Option<String>,
     /// How far it is with the plan that the run carries out.
@@ -47,7 +47,7 @@ pub(crate) struct Seat {
 
 /// Where an agent stands with the writable context paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Context {
+pub(crate) enum ContextState {
     /// It may read them.
     #[default]
     Closed,
@@ -59,14 +59,14 @@ pub(crate) enum Context {
 
 /// Why an agent is out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Out {
+pub(crate) struct Dropout {
     pub(crate) error: String,
     pub(crate) timed_out: bool,
 }
 
 /// One try of a seat, with the conversation so far.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Attempt {
+pub(crate) struct MemberAttempt {
     /// Its number within the work.
     pub number: u32,
     /// The number of the attempt whose conversation it carries on; its own, where it began with it.
@@ -78,7 +78,7 @@ pub(crate) struct Attempt {
     /// The answers it was shown at its start and by updates since.
     pub knows: Revision,
     /// What was said since its first message.
-    pub turns: Vec<Turn>,
+    pub turns: Vec<AttemptTurn>,
     /// How often it ended a turn wrongly.
     pub(crate) faults: u32,
     /// Its soft limit passed when it had so many turns; it is told before its next call.
@@ -88,14 +88,14 @@ pub(crate) struct Attempt {
     /// Its hard limit passed.
     pub(crate) expired: bool,
     /// A crash cut it off: the fact of its end is still to be written.
-    pub(crate) cut_off: bool,
+    pub(crate) interrupted: bool,
     /// What it came to: the fact of its end is still to be written.
-    pub(crate) settled: Option<AttemptOutcome>,
+    pub(crate) pending_outcome: Option<AttemptOutcome>,
 }
 
 /// A turn of an attempt's conversation.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Turn {
+pub(crate) enum AttemptTurn {
     /// The model spoke.
     Reply(Reply),
     /// A tool call was answered.
@@ -124,10 +124,10 @@ pub(crate) enum Turn {
     /// It was told that its time is nearly up.
     TimeWarning,
     /// Its workspace was kept with the answer in its last reply. Nothing that it is told.
-    Kept,
+    Snapshot,
 }
 
-impl Attempt {
+impl MemberAttempt {
     pub(crate) fn new(number: u32, purpose: Purpose) -> Self {
         let knows = match purpose {
             Purpose::Judge { knows, .. } => knows,
@@ -144,33 +144,33 @@ impl Attempt {
             warn: None,
             stale: None,
             expired: false,
-            cut_off: false,
-            settled: None,
+            interrupted: false,
+            pending_outcome: None,
         }
     }
 
     /// The steps at which the model called a tool, in order.
     pub(crate) fn steps_that_call<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = usize> + 'a {
-        let calls = move |turn: &Turn| match turn {
-            Turn::Reply(reply) => reply.tool_calls.iter().any(|call| call.name == tool),
+        let calls = move |turn: &AttemptTurn| match turn {
+            AttemptTurn::Reply(reply) => reply.tool_calls.iter().any(|call| call.name == tool),
             _ => false,
         };
         self.turns.iter().enumerate().filter(move |(_, turn)| calls(turn)).map(|(step, _)| step)
     }
 
     /// The last reply and what was said since.
-    pub(crate) fn last_reply(&self) -> Option<(&Reply, &[Turn])> {
-        let at = self.turns.iter().rposition(|turn| matches!(turn, Turn::Reply(_)))?;
+    pub(crate) fn last_reply(&self) -> Option<(&Reply, &[AttemptTurn])> {
+        let at = self.turns.iter().rposition(|turn| matches!(turn, AttemptTurn::Reply(_)))?;
         let (before, since) = self.turns.split_at_checked(at + 1)?;
         match before.last() {
-            Some(Turn::Reply(reply)) => Some((reply, since)),
+            Some(AttemptTurn::Reply(reply)) => Some((reply, since)),
             _ => None,
         }
     }
 
     /// Whether the last reply still waits for its ruling, or for its tools.
     pub(crate) fn is_ruled(&self) -> bool {
-        self.last_reply().is_none_or(|(_, since)| since.iter().any(|turn| *turn != Turn::Kept))
+        self.last_reply().is_none_or(|(_, since)| since.iter().any(|turn| *turn != AttemptTurn::Snapshot))
     }
 
     /// The calls of the last reply that have no result yet.
@@ -178,7 +178,9 @@ impl Attempt {
         let Some((reply, since)) = self.last_reply() else { return Vec::new() };
         let answered = |call: &ToolCall| {
             since.iter().any(|turn| match turn {
-                Turn::ToolResult { call: id, .. } | Turn::Reminder { call: Some(id), .. } => *id == call.id,
+                AttemptTurn::ToolResult { call: id, .. } | AttemptTurn::Reminder { call: Some(id), .. } => {
+                    *id == call.id
+                }
                 _ => false,
             })
         };
@@ -186,14 +188,14 @@ impl Attempt {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.cut_off || self.expired
+        self.interrupted || self.expired
     }
 
     fn take(&mut self, item: &Item) {
         match item {
-            Item::Reply(reply) => self.turns.push(Turn::Reply(reply.clone())),
+            Item::Reply(reply) => self.turns.push(AttemptTurn::Reply(reply.clone())),
             Item::ToolResult { call, content, is_error } => {
-                self.turns.push(Turn::ToolResult {
+                self.turns.push(AttemptTurn::ToolResult {
                     call: call.clone(),
                     content: content.clone(),
                     is_error: *is_error,
@@ -202,20 +204,20 @@ impl Attempt {
             Item::Reminder { call, text } => {
                 // One reply may hold several refused calls; it is one fault.
                 self.faults += u32::from(!self.is_ruled());
-                self.turns.push(Turn::Reminder { call: call.clone(), text: text.clone() });
+                self.turns.push(AttemptTurn::Reminder { call: call.clone(), text: text.clone() });
             }
             Item::Update { revision } => {
-                self.turns.push(Turn::Update { from: self.knows, to: *revision });
+                self.turns.push(AttemptTurn::Update { from: self.knows, to: *revision });
                 self.knows = *revision;
                 self.stale = None;
             }
             Item::TimeWarning => {
                 self.warn = None;
-                self.turns.push(Turn::TimeWarning);
+                self.turns.push(AttemptTurn::TimeWarning);
             }
-            Item::WorkspaceKept { .. } => self.turns.push(Turn::Kept),
-            Item::Answer(_) => self.settled = Some(AttemptOutcome::Answered),
-            Item::Vote(_) => self.settled = Some(AttemptOutcome::Voted),
+            Item::WorkspaceKept { .. } => self.turns.push(AttemptTurn::Snapshot),
+            Item::Answer(_) => self.pending_outcome = Some(AttemptOutcome::Answered),
+            Item::Vote(_) => self.pending_outcome = Some(AttemptOutcome::Voted),
             Item::StaleVote(_)
             | Item::FilesTaken { .. }
             | Item::PlanProgress(_)
@@ -231,10 +233,10 @@ impl Attempt {
     }
 }
 
-impl Seat {
-    pub(crate) fn new(member: Member) -> Self {
+impl MemberState {
+    pub(crate) fn new(agent: Member) -> Self {
         Self {
-            member,
+            agent,
             status: None,
             answers: Vec::new(),
             earlier: 0,
@@ -245,7 +247,7 @@ impl Seat {
             attempts: 0,
             rounds: 0,
             seen: Revision(0),
-            context: Context::Closed,
+            context: ContextState::Closed,
             native: None,
             plan: Vec::new(),
         }
@@ -271,17 +273,17 @@ impl Seat {
         self.vote = None;
         self.suspended = None;
         self.seen = seen;
-        if self.context == Context::Refused {
-            self.context = Context::Closed;
+        if self.context == ContextState::Refused {
+            self.context = ContextState::Closed;
         }
     }
 
     /// Folds an item of the attempt under way; content of an attempt that is over changes nothing.
     pub(crate) fn take(&mut self, attempt: u32, item: &Item) {
         match item {
-            Item::ContextOpened { error: None } => self.context = Context::Open,
-            Item::ContextOpened { error: Some(_) } => self.context = Context::Refused,
-            Item::ContextClosed { .. } => self.context = Context::Closed,
+            Item::ContextOpened { error: None } => self.context = ContextState::Open,
+            Item::ContextOpened { error: Some(_) } => self.context = ContextState::Refused,
+            Item::ContextClosed { .. } => self.context = ContextState::Closed,
             Item::Reply(Reply { native: Some(native), .. }) => self.native = Some(native.clone()),
             _ => {}
         }
@@ -300,10 +302,10 @@ impl Seat {
                 self.suspended = Some(ended);
                 None
             }
-            AttemptOutcome::GaveUp { reason } => Some(Out { error: reason.clone(), timed_out: false }),
-            AttemptOutcome::Failed { error, .. } => Some(Out { error: error.clone(), timed_out: false }),
+            AttemptOutcome::GaveUp { reason } => Some(Dropout { error: reason.clone(), timed_out: false }),
+            AttemptOutcome::Failed { error, .. } => Some(Dropout { error: error.clone(), timed_out: false }),
             AttemptOutcome::TimedOut => {
-                Some(Out { error: "its round's time limit passed".into(), timed_out: true })
+                Some(Dropout { error: "its round's time limit passed".into(), timed_out: true })
             }
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
@@ -329,36 +331,36 @@ pub(crate) struct Ending {
     pub(crate) presenter: Option<AgentId>,
     pub(crate) overridden: bool,
     pub(crate) ballots: Vec<Ballot>,
-    /// What the presenter said, or that it failed to.
-    pub(crate) presented: Option<Presented>,
-    /// What was thought of the final answer, where that was asked.
-    pub(crate) evaluated: Option<Evaluated>,
+    /// How the presentation went.
+    pub(crate) presented: Option<Presentation>,
+    /// What was thought of the final answer.
+    pub(crate) evaluated: Option<Evaluation>,
 }
 
 /// What was thought of the final answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Evaluated {
+pub(crate) enum Evaluation {
     /// It is good enough.
-    Good,
+    Accepted,
     /// It is not.
-    Wanting(Restart),
+    NeedsRestart(Restart),
     /// That could not be found out.
     Failed(String),
 }
 
 /// How the presentation went.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Presented {
+pub(crate) enum Presentation {
     Text(String),
     Failed(String),
 }
 
 /// Everything a run's decider knows.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct State {
+pub(crate) struct RunState {
     /// Shared with the doers, which outlive a borrow.
     pub(crate) spec: Arc<RunSpec>,
-    pub(crate) seats: Vec<Seat>,
+    pub(crate) members: Vec<MemberState>,
     /// In the order in which they were stored: the nth has revision n.
     pub(crate) answers: Vec<Answer>,
     pub(crate) usage: Usage,
@@ -368,9 +370,9 @@ pub(crate) struct State {
     /// How often the run has started over.
     pub(crate) restarts: u32,
     /// What it had come to before it last started over.
-    pub(crate) previous: Option<Previous>,
+    pub(crate) previous: Option<RejectedAnswer>,
     /// The answers of before: kept, but no candidates.
-    pub(crate) put_aside: Revision,
+    pub(crate) discarded: Revision,
     /// The agents that its agents have started, in that order.
     pub(crate) subagents: Vec<Subagent>,
     /// How far the plan is that it carries out.

@@ -4,9 +4,9 @@
 //! folds three things of it: that it is there, what it costs, and how it ended. It belongs to the attempt that asked:
 //! when that is over, so is the subagent; when that is interrupted, both go on later.
 
-use super::ruling::Next;
-use super::state::{Attempt, Seat, State};
-use super::{Chore, ChoreKind, Consequence, Coordination};
+use super::ruling::NextStep;
+use super::state::{MemberAttempt, MemberState, RunState};
+use super::{Consequence, Coordination, SideTask, SideTaskKind};
 use crate::launch::excerpt;
 use crate::tools::{self, PLAN_TASK, SPAWN, SubTask, WAIT};
 use crate::workspaces::workspace_of;
@@ -17,24 +17,24 @@ use althing_protocol::{
 use std::fmt::Write;
 
 /// How much of a subagent's answer the agent that asked is told, in bytes.
-const MOST_TOLD: usize = 20_000;
+const MAX_ANSWER_BYTES: usize = 20_000;
 
 /// A subagent of one of the run's agents.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subagent {
     pub(crate) task: TaskId,
     /// Who asked, as an index into the run's members.
-    pub(crate) seat: usize,
+    pub(crate) member_index: usize,
     pub(crate) of: SubagentOf,
     /// How it ended.
-    pub(crate) end: Option<End>,
+    pub(crate) end: Option<SubagentEnd>,
     /// It was told to stop.
     pub(crate) stopped: bool,
 }
 
 /// How a subagent ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct End {
+pub(crate) struct SubagentEnd {
     status: RunStatus,
     answer: Option<String>,
     error: Option<String>,
@@ -43,7 +43,7 @@ pub(crate) struct End {
     /// Its workspace, as long as nothing of it was taken.
     workspace: Option<String>,
     /// What was taken of it is there, or why it is not.
-    taken: Option<Result<(), String>>,
+    imported: Option<Result<(), String>>,
 }
 
 impl Subagent {
@@ -52,8 +52,8 @@ impl Subagent {
         self.task.as_str().rsplit('.').next().unwrap_or_default()
     }
 
-    fn belongs_to(&self, seat: usize, attempt: &Attempt) -> bool {
-        self.seat == seat && self.of.attempt == attempt.origin
+    fn belongs_to(&self, member_index: usize, attempt: &MemberAttempt) -> bool {
+        self.member_index == member_index && self.of.attempt == attempt.origin
     }
 
     fn is_over(&self) -> bool {
@@ -74,15 +74,15 @@ impl Subagent {
         match (&end.answer, &end.error) {
             (Some(answer), _) => {
                 let whole = format!("the whole text is in {}/final_answer.md", end.log_dir);
-                let _ = writeln!(text, "{}", excerpt(answer, MOST_TOLD, &whole));
+                let _ = writeln!(text, "{}", excerpt(answer, MAX_ANSWER_BYTES, &whole));
             }
             (None, error) => {
                 let _ = writeln!(text, "{}", error.as_deref().unwrap_or("no answer"));
             }
         }
-        match &end.taken {
+        match &end.imported {
             Some(Ok(())) => {
-                let _ = writeln!(text, "Its files are in your workspace, under {}.", place_of(name));
+                let _ = writeln!(text, "Its files are in your workspace, under {}.", subagent_dir(name));
             }
             Some(Err(error)) => {
                 let _ = writeln!(text, "Its files could not be brought to you: {error}");
@@ -94,12 +94,12 @@ impl Subagent {
 }
 
 /// Where a subagent's files are put, within the workspace of the agent that asked.
-fn place_of(name: &str) -> String {
+fn subagent_dir(name: &str) -> String {
     format!("subagents/{name}")
 }
 
 /// What is to be done about a call of one of the run's own tools.
-pub(super) enum Own {
+pub(super) enum RunToolAction {
     /// It gets this result.
     Result(String, bool),
     /// These tasks of it are still to be started.
@@ -108,46 +108,51 @@ pub(super) enum Own {
     Wait,
 }
 
-impl State {
+impl RunState {
     /// The terms on which an attempt may start subagents, if it may.
     pub(crate) fn may_spawn(&self, purpose: Purpose) -> Option<SubagentsConfig> {
         let contributes = matches!(purpose, Purpose::Answer | Purpose::Judge { may_answer: true, .. });
         self.spec.rules.subagents.filter(|_| contributes)
     }
 
-    fn subagents_of<'s>(&'s self, seat: usize, attempt: &'s Attempt) -> impl Iterator<Item = &'s Subagent> {
-        self.subagents.iter().filter(move |subagent| subagent.belongs_to(seat, attempt))
+    fn subagents_of<'s>(
+        &'s self,
+        member_index: usize,
+        attempt: &'s MemberAttempt,
+    ) -> impl Iterator<Item = &'s Subagent> {
+        self.subagents.iter().filter(move |subagent| subagent.belongs_to(member_index, attempt))
     }
 
     /// What is to be done about a `spawn_subagents` call.
     pub(super) fn spawn(
         &self,
-        terms: &SubagentsConfig,
-        (seat, attempt): (usize, &Attempt),
+        settings: &SubagentsConfig,
+        (member_index, attempt): (usize, &MemberAttempt),
         step: usize,
         call: &ToolCall,
-    ) -> Own {
+    ) -> RunToolAction {
         let (tasks, background) = match tools::spawn(call) {
             Ok(asked) => asked,
-            Err(problem) => return Own::Result(problem, true),
+            Err(problem) => return RunToolAction::Result(problem, true),
         };
-        if background && !terms.background {
-            return Own::Result("Subagents cannot work in the background here.".into(), true);
+        if background && !settings.background {
+            return RunToolAction::Result("Subagents cannot work in the background here.".into(), true);
         }
         let of_call = |subagent: &&Subagent| subagent.of.step == step && subagent.of.call == call.id;
-        let started: Vec<&Subagent> = self.subagents_of(seat, attempt).filter(of_call).collect();
+        let started: Vec<&Subagent> = self.subagents_of(member_index, attempt).filter(of_call).collect();
         if started.len() < tasks.len() {
-            let at_work = self.subagents_of(seat, attempt).filter(|subagent| subagent.end.is_none()).count();
+            let running =
+                self.subagents_of(member_index, attempt).filter(|subagent| subagent.end.is_none()).count();
             // A crash may have come between the first and the last.
-            if started.is_empty() && at_work + tasks.len() > terms.max_concurrent as usize {
-                let most = terms.max_concurrent;
-                return Own::Result(
-                    format!("Nothing was started: at most {most} subagents work at once, and {at_work} do."),
+            if started.is_empty() && running + tasks.len() > settings.max_concurrent as usize {
+                let most = settings.max_concurrent;
+                return RunToolAction::Result(
+                    format!("Nothing was started: at most {most} subagents work at once, and {running} do."),
                     true,
                 );
             }
             let missing = (1..).zip(tasks).filter(|(nth, _)| !started.iter().any(|it| it.of.nth == *nth));
-            return Own::Start(missing.collect(), background);
+            return RunToolAction::Start(missing.collect(), background);
         }
         if background {
             let names: Vec<&str> = started.iter().map(|subagent| subagent.name()).collect();
@@ -155,77 +160,82 @@ impl State {
                 "Started: {}. `{WAIT}` gives their results; those still at work when your turn ends are stopped.",
                 names.join(", ")
             );
-            return Own::Result(text, false);
+            return RunToolAction::Result(text, false);
         }
         reports(&started)
     }
 
     /// What is to be done about a `wait_for_subagents` call: it tells what earlier ones have not told.
-    pub(super) fn wait(&self, (seat, attempt): (usize, &Attempt), step: usize) -> Own {
+    pub(super) fn wait(
+        &self,
+        (member_index, attempt): (usize, &MemberAttempt),
+        step: usize,
+    ) -> RunToolAction {
         let waited = attempt.steps_that_call(WAIT).filter(|earlier| *earlier < step).last();
         let news = |subagent: &&Subagent| {
             subagent.of.background && waited.is_none_or(|waited| subagent.of.step > waited)
         };
-        let started: Vec<&Subagent> = self.subagents_of(seat, attempt).filter(news).collect();
+        let started: Vec<&Subagent> = self.subagents_of(member_index, attempt).filter(news).collect();
         reports(&started)
     }
 }
 
-fn reports(subagents: &[&Subagent]) -> Own {
+fn reports(subagents: &[&Subagent]) -> RunToolAction {
     if subagents.is_empty() {
-        return Own::Result("No subagents are at work.".into(), false);
+        return RunToolAction::Result("No subagents are at work.".into(), false);
     }
     if !subagents.iter().all(|subagent| subagent.is_over()) {
-        return Own::Wait;
+        return RunToolAction::Wait;
     }
     let mut text = String::new();
     for subagent in subagents {
         subagent.report(&mut text);
     }
-    Own::Result(text, false)
+    RunToolAction::Result(text, false)
 }
 
 impl Coordination {
     /// The facts that start subagents.
-    pub(super) fn start_subagents(&self, seat: usize, next: &Next) -> Vec<Consequence> {
-        let (Next::Spawn { call, step, tasks, background }, Some(state)) = (next, self.state.seats.get(seat))
+    pub(super) fn start_subagents(&self, member_index: usize, next: &NextStep) -> Vec<Consequence> {
+        let (NextStep::Spawn { call, step, tasks, background }, Some(member)) =
+            (next, self.state.members.get(member_index))
         else {
             return Vec::new();
         };
-        let Some(attempt) = &state.attempt else { return Vec::new() };
+        let Some(attempt) = &member.attempt else { return Vec::new() };
         let mut facts = Vec::new();
-        for (n, (nth, asked)) in (self.state.subagents.len() + 1..).zip(tasks) {
+        for (n, (nth, sub_task)) in (self.state.subagents.len() + 1..).zip(tasks) {
             let id = TaskId::new(format!("{}.s{n}", self.task));
             let of = SubagentOf {
-                work: self.work(seat),
+                work: self.work(member_index),
                 attempt: attempt.origin,
                 step: *step,
                 call: call.clone(),
                 nth: *nth,
                 background: *background,
-                workspace: state
-                    .member
+                workspace: member
+                    .agent
                     .has_tools
-                    .then(|| workspace_of(&self.state.spec, &self.log_dir, seat)),
+                    .then(|| workspace_of(&self.state.spec, &self.log_dir, member_index)),
             };
-            let spec = TaskSpec::Run(Box::new(self.errand(&state.member, asked, of, n as u64)));
-            facts.push((id.clone(), Fact::TaskCreated { id, parent: Some(self.work(seat)), spec }));
+            let spec = TaskSpec::Run(Box::new(self.subagent_spec(&member.agent, sub_task, of, n as u64)));
+            facts.push((id.clone(), Fact::TaskCreated { id, parent: Some(self.work(member_index)), spec }));
         }
         facts
     }
 
     /// What a subagent is to do: by default one agent like the one that asked, quickly; it may look at what the run is
     /// about, but writes only to its own workspace, and starts nobody.
-    fn errand(&self, asking: &Member, asked: &SubTask, of: SubagentOf, n: u64) -> RunSpec {
+    fn subagent_spec(&self, caller: &Member, sub_task: &SubTask, of: SubagentOf, n: u64) -> RunSpec {
         let spec = &self.state.spec;
-        let terms = spec.rules.subagents.unwrap_or_default();
-        let agent_mode = if asked.team { AgentMode::Multi } else { AgentMode::Single };
+        let settings = spec.rules.subagents.unwrap_or_default();
+        let agent_mode = if sub_task.team { AgentMode::Multi } else { AgentMode::Single };
         // Where nobody may act yet, nobody may act for somebody either.
         let planning = spec.modes.planning || spec.rules.plan_first;
         let modes = Modes { agent_mode, refinement: false, planning };
-        let time = asked
-            .timeout
-            .map_or(terms.default_timeout, |time| time.max(terms.min_timeout).min(terms.max_timeout));
+        let time = sub_task.timeout.map_or(settings.default_timeout, |time| {
+            time.max(settings.min_timeout).min(settings.max_timeout)
+        });
         let rules = RunRules {
             override_window: None,
             max_restarts: 0,
@@ -234,16 +244,16 @@ impl Coordination {
             limits: RunLimits { orchestrator: time, cost_micro_usd: None, ..spec.rules.limits },
             ..spec.rules.clone()
         };
-        let mut context = asked.context.clone().unwrap_or_default();
+        let mut context = sub_task.context.clone().unwrap_or_default();
         if let Some(workspace) = &of.workspace {
             let _ = write!(context, "\nThe workspace of the agent that asks is {workspace} (read only).");
         }
         let read_only = |path: &ContextPath| ContextPath { writable: false, ..path.clone() };
         RunSpec {
-            task: asked.task.clone(),
+            task: sub_task.task.clone(),
             context: Some(context.trim().to_owned()).filter(|context| !context.is_empty()),
             history: Vec::new(),
-            members: if asked.team { spec.members.clone() } else { vec![asking.clone()] },
+            members: if sub_task.team { spec.members.clone() } else { vec![caller.clone()] },
             context_paths: spec.context_paths.iter().map(read_only).collect(),
             modes,
             rules: rules.with(&modes.overrides()),
@@ -257,42 +267,49 @@ impl Coordination {
     /// Subagents whose attempt is over are stopped.
     pub(super) fn stop_subagents(&self) -> Vec<Consequence> {
         let wanted = |subagent: &Subagent| {
-            let seat = self.state.seats.get(subagent.seat);
-            let attempts = seat.into_iter().flat_map(|seat| seat.attempt.iter().chain(&seat.suspended));
-            attempts.into_iter().any(|attempt| subagent.belongs_to(subagent.seat, attempt))
+            let member = self.state.members.get(subagent.member_index);
+            let attempts =
+                member.into_iter().flat_map(|member| member.attempt.iter().chain(&member.suspended));
+            attempts.into_iter().any(|attempt| subagent.belongs_to(subagent.member_index, attempt))
         };
         let stop = |subagent: &Subagent| {
             let op = Op::Cancel { task: subagent.task.clone() };
             (subagent.task.clone(), Fact::accepted(op, Origin::System))
         };
-        let at_work = self.state.subagents.iter().filter(|it| it.end.is_none() && !it.stopped);
-        at_work.filter(|subagent| !wanted(subagent)).map(stop).collect()
+        let running = self.state.subagents.iter().filter(|it| it.end.is_none() && !it.stopped);
+        running.filter(|subagent| !wanted(subagent)).map(stop).collect()
     }
 
     /// Whether a subagent is still at work.
-    pub(super) fn has_subagents_at_work(&self) -> bool {
+    pub(super) fn has_running_subagents(&self) -> bool {
         self.state.subagents.iter().any(|subagent| subagent.end.is_none())
     }
 
     /// Files of subagents that are to be brought to the one who asked.
-    pub(super) fn files_to_take(&self, index: usize, seat: &Seat, attempt: &Attempt) -> Vec<Chore> {
-        let chore = |subagent: &Subagent| {
+    pub(super) fn files_to_import(
+        &self,
+        index: usize,
+        member: &MemberState,
+        attempt: &MemberAttempt,
+    ) -> Vec<SideTask> {
+        let side_task = |subagent: &Subagent| {
             let from = subagent.end.as_ref()?.workspace.clone()?;
-            let name = place_of(subagent.name());
-            let kind = ChoreKind::Take { subagent: subagent.task.clone(), from, name };
-            Some(Chore { seat: index, attempt: attempt.number, kind })
+            let name = subagent_dir(subagent.name());
+            let kind = SideTaskKind::ImportFiles { subagent: subagent.task.clone(), from, name };
+            Some(SideTask { member_index: index, attempt: attempt.number, kind })
         };
-        let subagents = self.state.subagents_of(index, attempt).filter(|_| seat.member.has_tools);
-        subagents.filter_map(chore).collect()
+        let subagents = self.state.subagents_of(index, attempt).filter(|_| member.agent.has_tools);
+        subagents.filter_map(side_task).collect()
     }
 
     /// Folds a fact of a task that is no seat's work: a subagent's.
     pub(super) fn apply_to_subagent(&mut self, task: &TaskId, fact: &Fact) {
         if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = fact {
-            let asked = spec.subagent_of.as_ref().and_then(|of| Some((self.seat_of(&of.work)?, of.clone())));
-            self.state.subagents.extend(asked.map(|(seat, of)| Subagent {
+            let asked =
+                spec.subagent_of.as_ref().and_then(|of| Some((self.member_index_of(&of.work)?, of.clone())));
+            self.state.subagents.extend(asked.map(|(member_index, of)| Subagent {
                 task: id.clone(),
-                seat,
+                member_index,
                 of,
                 end: None,
                 stopped: false,
@@ -301,11 +318,14 @@ impl Coordination {
         }
         let found = self.state.subagents.iter_mut().find(|subagent| subagent.task.covers(task));
         let Some(subagent) = found else { return };
-        let hands = self.state.seats.get(subagent.seat).is_some_and(|seat| seat.member.has_tools);
+        let has_tools =
+            self.state.members.get(subagent.member_index).is_some_and(|member| member.agent.has_tools);
         match fact {
             Fact::ItemAdded { item: Item::Reply(reply), .. } => self.state.usage += reply.usage,
             Fact::AttemptEnded { usage, .. } => self.state.usage += *usage,
-            Fact::Decided(Verdict::Finished { result, .. }) => subagent.end = Some(End::of(result, hands)),
+            Fact::Decided(Verdict::Finished { result, .. }) => {
+                subagent.end = Some(SubagentEnd::of(result, has_tools))
+            }
             _ => {}
         }
     }
@@ -318,34 +338,34 @@ impl Coordination {
     }
 
     /// Folds that a subagent's files were taken, or could not be.
-    pub(super) fn take_files(&mut self, from: &TaskId, error: Option<&String>) {
+    pub(super) fn record_imported_files(&mut self, from: &TaskId, error: Option<&String>) {
         let ended = self.state.subagents.iter_mut().find(|subagent| subagent.task == *from);
         if let Some(end) = ended.and_then(|subagent| subagent.end.as_mut()) {
             end.workspace = None;
-            end.taken = Some(error.map_or(Ok(()), |error| Err(error.clone())));
+            end.imported = Some(error.map_or(Ok(()), |error| Err(error.clone())));
         }
     }
 }
 
-impl End {
-    fn of(result: &RunResult, hands: bool) -> Self {
+impl SubagentEnd {
+    fn of(result: &RunResult, has_tools: bool) -> Self {
         Self {
             status: result.status,
             answer: result.final_answer.clone(),
             error: result.error.clone(),
             log_dir: result.log_dir.clone(),
             // Who has no workspace has nowhere to take files to.
-            workspace: result.workspace_path.clone().filter(|_| hands),
-            taken: None,
+            workspace: result.workspace_path.clone().filter(|_| has_tools),
+            imported: None,
         }
     }
 }
 
 /// Whether a call is of one of the run's own tools that this attempt was offered.
-pub(super) fn is_own(state: &State, attempt: &Attempt, call: &ToolCall) -> bool {
+pub(super) fn is_run_tool(state: &RunState, attempt: &MemberAttempt, call: &ToolCall) -> bool {
     match call.name.as_str() {
         SPAWN => state.may_spawn(attempt.purpose).is_some(),
-        WAIT => state.may_spawn(attempt.purpose).is_some_and(|terms| terms.background),
+        WAIT => state.may_spawn(attempt.purpose).is_some_and(|settings| settings.background),
         PLAN_TASK => state.carries_out_plan(attempt.purpose),
         _ => false,
     }

@@ -1,6 +1,6 @@
 //! Who wins: counting votes, and settling draws by a rule that favours nobody's place in the config.
 
-use super::state::{Seat, State};
+use super::state::{MemberState, RunState};
 use althing_protocol::{AgentId, Ballot};
 use std::collections::BTreeMap;
 
@@ -21,22 +21,22 @@ impl Tally {
     /// Most votes win. A draw goes to whoever has more votes from others; a draw there is settled by lot, drawn from
     /// the run's own number: fair from run to run, the same on every replay. Where nobody has voted, the newest
     /// answer wins: its author knew the most.
-    pub(crate) fn of(state: &State) -> Self {
-        let ballots: Vec<Ballot> = state.seats.iter().filter_map(|seat| seat.vote.clone()).collect();
+    pub(crate) fn of(state: &RunState) -> Self {
+        let ballots: Vec<Ballot> = state.members.iter().filter_map(|member| member.vote.clone()).collect();
         let mut votes = BTreeMap::new();
         for ballot in &ballots {
             *votes.entry(ballot.target.clone()).or_default() += 1;
         }
-        let mut ranked: Vec<(Standing, usize)> = state
-            .seats
+        let mut ranked: Vec<(RankKey, usize)> = state
+            .members
             .iter()
             .enumerate()
-            .filter(|(_, seat)| seat.has_answered())
-            .map(|(index, seat)| (Standing::of(seat, index, state, &ballots), index))
+            .filter(|(_, member)| member.has_answered())
+            .map(|(index, member)| (RankKey::of(member, index, state, &ballots), index))
             .collect();
         ranked.sort_by(|(a, _), (b, _)| b.cmp(a));
         let tie_break = match ranked.as_slice() {
-            [(first, _), (second, _), ..] => first.over(second),
+            [(first, _), (second, _), ..] => first.tie_break_reason(second),
             _ => None,
         };
         Self { ranking: ranked.into_iter().map(|(_, index)| index).collect(), votes, ballots, tie_break }
@@ -45,28 +45,28 @@ impl Tally {
 
 /// What places one candidate before another, in this order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Standing {
+struct RankKey {
     votes: usize,
     from_others: usize,
     /// Only where nobody voted: the index of its newest answer, plus one.
     newest: usize,
-    lot: u64,
+    tie_break: u64,
 }
 
-impl Standing {
-    fn of(seat: &Seat, index: usize, state: &State, ballots: &[Ballot]) -> Self {
-        let id = &seat.member.id;
+impl RankKey {
+    fn of(member: &MemberState, index: usize, state: &RunState, ballots: &[Ballot]) -> Self {
+        let id = &member.agent.id;
         let mine = || ballots.iter().filter(|ballot| ballot.target == *id);
-        let newest = if ballots.is_empty() { seat.answers.last().map_or(0, |last| last + 1) } else { 0 };
+        let newest = if ballots.is_empty() { member.answers.last().map_or(0, |last| last + 1) } else { 0 };
         Self {
             votes: mine().count(),
             from_others: mine().filter(|ballot| ballot.voter != *id).count(),
             newest,
-            lot: lot(state.spec.tie_break_seed, index as u64),
+            tie_break: tie_break_number(state.spec.tie_break_seed, index as u64),
         }
     }
 
-    fn over(&self, second: &Self) -> Option<String> {
+    fn tie_break_reason(&self, second: &Self) -> Option<String> {
         if self.newest != second.newest {
             Some("nobody voted: the newest answer wins".into())
         } else if self.votes != second.votes {
@@ -80,7 +80,7 @@ impl Standing {
 }
 
 /// A number that looks drawn at random but follows from the run's lot alone (the finaliser of SplitMix64).
-fn lot(seed: u64, index: u64) -> u64 {
+fn tie_break_number(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

@@ -1,14 +1,14 @@
 //! What should be under way, given the state: model calls, chores, deadlines.
 
-use super::ruling::{self, Next};
-use super::state::{Attempt, Context, Seat};
-use super::{CallKey, Chore, ChoreKind, Coordination, Wanted};
+use super::ruling::{self, NextStep};
+use super::state::{ContextState, MemberAttempt, MemberState};
+use super::{CallKey, Coordination, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::{Millis, Purpose, Timer};
 
 impl Coordination {
     /// What should be under way.
-    pub fn wanted(&self) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub fn wanted(&self) -> WantedEffects {
+        let mut wanted = WantedEffects::default();
         if self.state.result.is_some() || self.state.halted {
             return wanted;
         }
@@ -24,9 +24,9 @@ impl Coordination {
         if let Some(countdown) = self.interaction.as_ref().and_then(|open| open.countdown) {
             wanted.timers.push((Timer::OverrideWindow, countdown));
         }
-        for (seat, state) in self.state.seats.iter().enumerate() {
-            let Some(attempt) = &state.attempt else { continue };
-            let (agent, number) = (state.member.id.clone(), attempt.number);
+        for (index, member) in self.state.members.iter().enumerate() {
+            let Some(attempt) = &member.attempt else { continue };
+            let (agent, number) = (member.agent.id.clone(), attempt.number);
             let limit = if matches!(attempt.purpose, Purpose::Answer) {
                 limits.initial_round
             } else {
@@ -37,56 +37,69 @@ impl Coordination {
                 let hard = Millis(limit.0 + limits.round_grace.0);
                 wanted.timers.push((Timer::RoundHard { agent, attempt: number }, hard));
             }
-            self.want_next(seat, state, attempt, &mut wanted);
+            self.want_next(index, member, attempt, &mut wanted);
             if !attempt.is_over() {
-                wanted.chores.extend(self.files_to_take(seat, state, attempt));
+                wanted.side_tasks.extend(self.files_to_import(index, member, attempt));
             }
         }
-        if let Some(seat) = self.open_context().filter(|_| self.is_presented() || self.due_end().is_some()) {
-            let attempt = self.state.seats.get(seat).map_or(0, |seat| seat.attempts);
-            wanted.chores.push(Chore { seat, attempt, kind: ChoreKind::CloseContext });
+        if let Some(member_index) =
+            self.open_context().filter(|_| self.is_presented() || self.due_end().is_some())
+        {
+            let attempt = self.state.members.get(member_index).map_or(0, |member| member.attempts);
+            wanted.side_tasks.push(SideTask { member_index, attempt, kind: SideTaskKind::CloseContext });
         }
         if self.must_store_plan() && self.due_end().is_some() {
-            let (seat, state) = self.author().and_then(|author| self.state.seat(&author)).unzip();
-            let (seat, attempt) = (seat.unwrap_or_default(), state.map_or(0, |state| state.attempts));
-            wanted.chores.push(Chore { seat, attempt, kind: ChoreKind::StorePlan });
+            let (index, member) =
+                self.answer_author().and_then(|author| self.state.find_member(&author)).unzip();
+            let (member_index, attempt) =
+                (index.unwrap_or_default(), member.map_or(0, |member| member.attempts));
+            wanted.side_tasks.push(SideTask { member_index, attempt, kind: SideTaskKind::StorePlan });
         }
         if self.must_open_plan() {
-            wanted.chores.push(Chore { seat: 0, attempt: 0, kind: ChoreKind::OpenPlan });
+            wanted.side_tasks.push(SideTask { member_index: 0, attempt: 0, kind: SideTaskKind::OpenPlan });
         }
         wanted
     }
 
-    fn want_next(&self, index: usize, seat: &Seat, attempt: &Attempt, wanted: &mut Wanted) {
+    fn want_next(
+        &self,
+        index: usize,
+        member: &MemberState,
+        attempt: &MemberAttempt,
+        wanted: &mut WantedEffects,
+    ) {
         if attempt.is_over() {
             return;
         }
         let number = attempt.number;
-        let chore = |kind| Chore { seat: index, attempt: number, kind };
-        match ruling::next(&self.state, index, seat, attempt) {
-            Next::Call if self.must_open_context(seat, attempt) => {
-                wanted.chores.push(chore(ChoreKind::OpenContext))
+        let side_task = |kind| SideTask { member_index: index, attempt: number, kind };
+        match ruling::next_step(&self.state, index, member, attempt) {
+            NextStep::Call if self.must_open_context(member, attempt) => {
+                wanted.side_tasks.push(side_task(SideTaskKind::OpenContext))
             }
-            Next::Call => {
-                wanted.calls.push(CallKey { seat: index, attempt: number, step: attempt.turns.len() })
+            NextStep::Call => {
+                wanted.calls.push(CallKey { member_index: index, attempt: number, step: attempt.turns.len() })
             }
-            Next::Tools(calls) => {
-                wanted.chores.extend(calls.into_iter().map(|call| chore(ChoreKind::Tool(call))))
+            NextStep::Tools(calls) => {
+                wanted.side_tasks.extend(calls.into_iter().map(|call| side_task(SideTaskKind::Tool(call))))
             }
-            Next::Keep(label) => wanted.chores.push(chore(ChoreKind::Keep(label))),
-            Next::Spawn { .. } | Next::Facts(_) => {}
+            NextStep::Snapshot(label) => wanted.side_tasks.push(side_task(SideTaskKind::Snapshot(label))),
+            NextStep::Spawn { .. } | NextStep::Facts(_) => {}
         }
     }
 
     /// Context paths are opened for writing when nobody works beside the one who writes: to the presenter, and to a
     /// single quick agent from its start.
-    fn must_open_context(&self, seat: &Seat, attempt: &Attempt) -> bool {
+    fn must_open_context(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let writes = self.works_alone(attempt);
-        writes && seat.member.has_tools && seat.context == Context::Closed && self.state.spec.may_write()
+        writes
+            && member.agent.has_tools
+            && member.context == ContextState::Closed
+            && self.state.spec.may_write()
     }
 
     /// Whether no other agent works beside this attempt, so that it may act.
-    fn works_alone(&self, attempt: &Attempt) -> bool {
+    fn works_alone(&self, attempt: &MemberAttempt) -> bool {
         match attempt.purpose {
             Purpose::Present { .. } => true,
             Purpose::Evaluate => false,
@@ -96,10 +109,13 @@ impl Coordination {
 
     /// Whether the agent of this attempt only plans, and may change nothing: in a planning run always; in a run that plans
     /// first until it may act, which for an agent with a place of its own is when its context paths are open.
-    pub(crate) fn only_plans(&self, seat: &Seat, attempt: &Attempt) -> bool {
+    pub(crate) fn only_plans(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let spec = &self.state.spec;
-        let acts =
-            if seat.member.has_tools { seat.context == Context::Open } else { self.works_alone(attempt) };
+        let acts = if member.agent.has_tools {
+            member.context == ContextState::Open
+        } else {
+            self.works_alone(attempt)
+        };
         spec.modes.planning || (spec.rules.plan_first && !acts)
     }
 }

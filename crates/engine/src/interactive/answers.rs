@@ -3,7 +3,7 @@
 //! An approval holds for exactly what was shown, once: it names the proposal's digest, and the question closes with it.
 
 use super::InteractiveSession;
-use super::state::Step;
+use super::state::ChatStep;
 use crate::decider::Consequence;
 use crate::launch::{self, Consent};
 use althing_protocol::{
@@ -66,9 +66,9 @@ impl InteractiveSession {
         let Some(Decision::Approve { edited, instructions, .. }) = &launching.decision else { return None };
         let shown = &launching.proposal.as_ref()?.launch;
         let mut launch = edited.as_deref().unwrap_or(shown).clone();
-        if let Some(words) = instructions.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
+        if let Some(text) = instructions.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
             let before = launch.context.take().map(|context| context + "\n\n").unwrap_or_default();
-            launch.context = Some(format!("{before}The user adds: {words}"));
+            launch.context = Some(format!("{before}The user adds: {text}"));
         }
         Some(launch)
     }
@@ -90,7 +90,7 @@ impl InteractiveSession {
     }
 
     /// Why an op makes no sense as things stand, for people; None where it does.
-    pub fn refuses(&self, op: &Op) -> Option<String> {
+    pub fn refusal_of(&self, op: &Op) -> Option<String> {
         let words = match op {
             Op::SendMessage { text, .. } if text.trim().is_empty() => "the message is empty".to_owned(),
             Op::Unqueue { message } if self.queue.iter().all(|queued| queued.seq != *message) => {
@@ -107,7 +107,7 @@ impl InteractiveSession {
             Op::Compact if self.spec.agent.is_none() => {
                 "nobody can sum the conversation up: interactive mode is off".to_owned()
             }
-            Op::Compact if self.older() == 0 => "there is nothing to shorten yet".to_owned(),
+            Op::Compact if self.older_turn_count() == 0 => "there is nothing to shorten yet".to_owned(),
             Op::Cancel { task } if *task == self.task && self.turn.is_none() => {
                 "nothing is under way".to_owned()
             }
@@ -117,15 +117,16 @@ impl InteractiveSession {
     }
 
     fn knows(&self, message: Seq) -> bool {
-        let said = |steps: &[Step]| {
-            steps.iter().any(|step| matches!(step, Step::Reply { seq, .. } if *seq == message))
+        let contains_reply = |steps: &[ChatStep]| {
+            steps.iter().any(|step| matches!(step, ChatStep::Reply { seq, .. } if *seq == message))
         };
         let of_turn = self.turn.as_ref().is_some_and(|turn| {
-            said(&turn.steps) || turn.message.as_ref().is_some_and(|spoken| spoken.seq == message)
+            contains_reply(&turn.steps)
+                || turn.message.as_ref().is_some_and(|user_message| user_message.seq == message)
         });
         of_turn
-            || self.past.iter().any(|past| past.message.seq == message || said(&past.steps))
+            || self.past.iter().any(|past| past.message.seq == message || contains_reply(&past.steps))
             || self.queue.iter().any(|queued| queued.seq == message)
-            || self.keeps(message)
+            || self.preserves(message)
     }
 }

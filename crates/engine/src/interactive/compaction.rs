@@ -4,17 +4,17 @@
 //! Kept are the goal (the first message), what the user pinned, and markers: decisions, file paths, references to runs.
 //! The newest exchanges stay as they are. If there is no summary, nothing is lost: the conversation goes on as it is.
 
-use super::state::{Past, Shortening, Step, Turn};
+use super::state::{ChatStep, ChatTurn, CompactionStep, PastTurn};
 use super::{InteractiveSession, tokens};
 use crate::launch::excerpt;
 use althing_protocol::{Message, ModelRequest, Reply, RunResult, Seq, Verdict};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// How much of a tool result, and of a run's result, goes into what is to be summed up.
-const RESULT_SHOWN: usize = 2000;
-/// The longest line that is kept as a decision.
-const LINE: usize = 300;
+/// The maximum size of a tool result, or of a run's result, in the text to be summarized, in bytes.
+const MAX_RESULT_BYTES: usize = 2000;
+/// The maximum length of a line that is preserved as a decision, in bytes.
+const MAX_MARKER_BYTES: usize = 300;
 /// Words that make a line one that is kept.
 const DECISIONS: &[&str] = &[
     "decision:",
@@ -32,16 +32,16 @@ const DECISIONS: &[&str] = &[
 
 /// What was before the turns that are kept whole.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Earlier {
+pub(super) struct CompactedHistory {
     pub(super) summary: String,
-    pub(super) kept: Vec<Kept>,
+    pub(super) preserved: Vec<PreservedMessage>,
     /// Decisions, file paths and runs, oldest first.
     pub(super) markers: Vec<String>,
 }
 
 /// A message that is kept word for word.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Kept {
+pub(super) struct PreservedMessage {
     pub(super) seq: Seq,
     pub(super) by_user: bool,
     pub(super) text: String,
@@ -54,7 +54,7 @@ pub(super) fn summary_in(reply: &Reply) -> Option<&str> {
 
 impl InteractiveSession {
     /// How many past turns are older than those that stay as they are.
-    pub(super) fn older(&self) -> usize {
+    pub(super) fn older_turn_count(&self) -> usize {
         let recent = self.spec.agent.as_ref().map_or(0, |agent| agent.compaction.preserve_recent as usize);
         self.past.len().saturating_sub(recent)
     }
@@ -64,41 +64,41 @@ impl InteractiveSession {
     }
 
     /// Whether the older part is to be summed up before this turn.
-    pub(super) fn must_shorten(&self, turn: &Turn) -> bool {
+    pub(super) fn must_compact(&self, turn: &ChatTurn) -> bool {
         let enabled = self.spec.agent.as_ref().is_some_and(|agent| agent.compaction.enabled);
-        match turn.shortening {
-            _ if self.older() == 0 => false,
-            Shortening::Unasked => enabled && self.size() > self.threshold(),
-            Shortening::Asked => true,
-            Shortening::Summed(_) | Shortening::Over => false,
+        match turn.compaction {
+            _ if self.older_turn_count() == 0 => false,
+            CompactionStep::NotChecked => enabled && self.size() > self.threshold(),
+            CompactionStep::Requested => true,
+            CompactionStep::Summarized(_) | CompactionStep::Finished => false,
         }
     }
 
     /// The size of the conversation in tokens: as the provider counted it, else estimated.
     pub fn size(&self) -> u64 {
-        match self.counted {
+        match self.provider_count {
             Some((counted, since)) => counted + since,
-            None => self.frame.tokens + self.said,
+            None => self.base_prompt.tokens + self.estimated_tokens,
         }
     }
 
     /// Whether a message is kept although its turn is not.
-    pub(super) fn keeps(&self, message: Seq) -> bool {
-        self.earlier.as_ref().is_some_and(|earlier| earlier.kept.iter().any(|kept| kept.seq == message))
+    pub(super) fn preserves(&self, message: Seq) -> bool {
+        self.earlier.as_ref().is_some_and(|earlier| earlier.preserved.iter().any(|kept| kept.seq == message))
     }
 
-    fn older_turns(&self) -> &[Past] {
-        self.past.get(..self.older()).unwrap_or_default()
+    fn older_turns(&self) -> &[PastTurn] {
+        self.past.get(..self.older_turn_count()).unwrap_or_default()
     }
 
     /// Where the whole of what is shortened can be read, in words.
-    pub(super) fn in_the_log(&self) -> String {
+    pub(super) fn log_reference(&self) -> String {
         format!("the whole text is in the log of session {}", self.session)
     }
 
     /// The call that sums up.
-    pub(super) fn summing_request(&self) -> ModelRequest {
-        let whole = self.in_the_log();
+    pub(super) fn summary_request(&self) -> ModelRequest {
+        let whole = self.log_reference();
         let mut text = String::new();
         if let Some(earlier) = &self.earlier {
             let _ = write!(text, "<SUMMARY OF WHAT CAME BEFORE>\n{}\n<END OF SUMMARY>\n\n", earlier.summary);
@@ -108,7 +108,7 @@ impl InteractiveSession {
             let _ = writeln!(text, "User: {}", past.message.text);
             for step in &past.steps {
                 let _ = match step {
-                    Step::Reply { reply, .. } => {
+                    ChatStep::Reply { reply, .. } => {
                         let calls: Vec<&str> =
                             reply.tool_calls.iter().map(|call| call.name.as_str()).collect();
                         let calls = if calls.is_empty() {
@@ -118,14 +118,14 @@ impl InteractiveSession {
                         };
                         writeln!(text, "Assistant: {}{calls}", reply.text)
                     }
-                    Step::Result { content, .. } => {
-                        writeln!(text, "Result: {}", excerpt(content, RESULT_SHOWN, &whole))
+                    ChatStep::Result { content, .. } => {
+                        writeln!(text, "Result: {}", excerpt(content, MAX_RESULT_BYTES, &whole))
                     }
-                    Step::Reminder(_) => Ok(()),
+                    ChatStep::Reminder(_) => Ok(()),
                 };
             }
             if past.direct.is_some() || past.cut_short.is_some() {
-                let _ = writeln!(text, "Assistant: {}", excerpt(past.answer(), RESULT_SHOWN, &whole));
+                let _ = writeln!(text, "Assistant: {}", excerpt(past.answer(), MAX_RESULT_BYTES, &whole));
             }
         }
         text.push_str("<END OF CONVERSATION>");
@@ -146,11 +146,12 @@ impl InteractiveSession {
     pub(super) fn compacted(&self, summary: &str) -> Verdict {
         let older = self.older_turns();
         let mut kept: BTreeSet<Seq> = self.goal.iter().map(|goal| goal.seq).collect();
-        let known = |seq: &&Seq| self.keeps(**seq) || older.iter().any(|past| text_of(past, **seq).is_some());
+        let known =
+            |seq: &&Seq| self.preserves(**seq) || older.iter().any(|past| text_of(past, **seq).is_some());
         kept.extend(self.pins.iter().filter(known));
         // A summary that is longer than what it replaces helps nobody.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
-        let summary = excerpt(summary, most, &self.in_the_log());
+        let summary = excerpt(summary, most, &self.log_reference());
         let markers = self.markers(older, most / 2);
         let before = self.size();
         let up_to = older.last().map_or(Seq(0), |past| past.end);
@@ -162,7 +163,7 @@ impl InteractiveSession {
             tokens: (before, 0),
         };
         let mut after = self.clone();
-        after.take_summary(&verdict);
+        after.apply_summary(&verdict);
         if let Verdict::Compacted { tokens, .. } = &mut verdict {
             tokens.1 = after.size();
         }
@@ -170,39 +171,40 @@ impl InteractiveSession {
     }
 
     /// Folds a summary: what it sums up is forgotten, but for what is kept.
-    pub(super) fn take_summary(&mut self, verdict: &Verdict) {
+    pub(super) fn apply_summary(&mut self, verdict: &Verdict) {
         let Verdict::Compacted { up_to, summary, kept, markers, .. } = verdict else { return };
-        let texts = kept.iter().filter_map(|seq| self.text_kept(*seq)).collect();
+        let texts = kept.iter().filter_map(|seq| self.preserved_message(*seq)).collect();
         self.past.retain(|past| past.end > *up_to);
-        self.earlier = Some(Earlier { summary: summary.clone(), kept: texts, markers: markers.clone() });
+        self.earlier =
+            Some(CompactedHistory { summary: summary.clone(), preserved: texts, markers: markers.clone() });
         // A program's own conversation still holds all of it, and so does the last count.
         self.native = None;
-        self.counted = None;
-        self.said = tokens::estimate_messages(&self.messages());
+        self.provider_count = None;
+        self.estimated_tokens = tokens::estimate_messages(&self.messages());
         if let Some(attempt) = self.turn.as_mut().and_then(|turn| turn.attempt.as_mut()) {
             attempt.settled = Some(althing_protocol::AttemptOutcome::Said);
         }
     }
 
-    fn text_kept(&self, seq: Seq) -> Option<Kept> {
-        let before = self.earlier.iter().flat_map(|earlier| &earlier.kept).find(|kept| kept.seq == seq);
+    fn preserved_message(&self, seq: Seq) -> Option<PreservedMessage> {
+        let before = self.earlier.iter().flat_map(|earlier| &earlier.preserved).find(|kept| kept.seq == seq);
         if let Some(kept) = before {
             return Some(kept.clone());
         }
         if let Some((by_user, text)) = self.past.iter().find_map(|past| text_of(past, seq)) {
-            return Some(Kept { seq, by_user, text: text.to_owned() });
+            return Some(PreservedMessage { seq, by_user, text: text.to_owned() });
         }
         let goal = self.goal.as_ref().filter(|goal| goal.seq == seq)?;
-        Some(Kept { seq, by_user: true, text: goal.text.clone() })
+        Some(PreservedMessage { seq, by_user: true, text: goal.text.clone() })
     }
 
     /// What must not be lost of the older part, in at most so many bytes: the newest of it, where it is too much.
-    fn markers(&self, older: &[Past], most: usize) -> Vec<String> {
+    fn markers(&self, older: &[PastTurn], most: usize) -> Vec<String> {
         let mut all: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();
         for past in older {
             collect_markers(&past.message.text, &mut all);
             for step in &past.steps {
-                if let Step::Reply { reply, .. } = step {
+                if let ChatStep::Reply { reply, .. } = step {
                     collect_markers(&reply.text, &mut all);
                 }
             }
@@ -211,16 +213,17 @@ impl InteractiveSession {
             let id = format!("\"run_id\":\"{}\"", run.run_id);
             older.iter().any(|past| {
                 let direct = past.direct.as_ref().is_some_and(|result| result.run_id == run.run_id);
-                let told =
-                    |step: &Step| matches!(step, Step::Result { content, .. } if content.contains(&id));
-                direct || past.steps.iter().any(told)
+                let reports_run =
+                    |step: &ChatStep| matches!(step, ChatStep::Result { content, .. } if content.contains(&id));
+                direct || past.steps.iter().any(reports_run)
             })
         };
         all.extend(self.runs.iter().filter(is_older).map(run_marker));
         let mut seen = BTreeSet::new();
         let mut room = most;
         let mut kept: Vec<String> = Vec::new();
-        let left_out = format!("[older decisions, paths and runs are left out here; {}]", self.in_the_log());
+        let left_out =
+            format!("[older decisions, paths and runs are left out here; {}]", self.log_reference());
         let mut is_whole = true;
         for marker in all.into_iter().rev() {
             if marker == left_out || (marker.len() > room && !seen.contains(&marker)) {
@@ -241,12 +244,12 @@ impl InteractiveSession {
 }
 
 /// What a fact of a past turn says, and whether the user said it.
-fn text_of(past: &Past, message: Seq) -> Option<(bool, &str)> {
+fn text_of(past: &PastTurn, message: Seq) -> Option<(bool, &str)> {
     if past.message.seq == message {
         return Some((true, &past.message.text));
     }
     past.steps.iter().find_map(|step| match step {
-        Step::Reply { seq, reply } if *seq == message => Some((false, reply.text.as_str())),
+        ChatStep::Reply { seq, reply } if *seq == message => Some((false, reply.text.as_str())),
         _ => None,
     })
 }
@@ -262,7 +265,7 @@ fn run_marker(run: &RunResult) -> String {
 fn collect_markers(text: &str, into: &mut Vec<String>) {
     for line in text.lines().map(str::trim) {
         let lower = line.to_lowercase();
-        if line.len() <= LINE && DECISIONS.iter().any(|word| lower.contains(word)) {
+        if line.len() <= MAX_MARKER_BYTES && DECISIONS.iter().any(|word| lower.contains(word)) {
             into.push(line.to_owned());
         }
         into.extend(line.split_whitespace().filter_map(path_in).map(str::to_owned));
@@ -273,7 +276,7 @@ fn collect_markers(text: &str, into: &mut Vec<String>) {
 fn path_in(word: &str) -> Option<&str> {
     let edge = |c: char| !c.is_alphanumeric() && !matches!(c, '/' | '.' | '_' | '~' | '-');
     let word = word.trim_matches(edge).trim_end_matches('.');
-    let named = word.len() > 2 && word.len() <= LINE && word.chars().any(char::is_alphabetic);
+    let named = word.len() > 2 && word.len() <= MAX_MARKER_BYTES && word.chars().any(char::is_alphabetic);
     let in_directories = word.contains('/') && !word.contains("://") && !word.contains("//");
     let extension = word.rsplit_once('.').filter(|(stem, extension)| {
         stem.len() > 1

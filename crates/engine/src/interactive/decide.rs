@@ -1,7 +1,9 @@
 //! The conversation's decider as the session holds it.
 
 use super::InteractiveSession;
-use crate::decider::{Answered, Consequence, Decider, Job, Order, Sight, Wanted, Whose};
+use crate::decider::{
+    AnswerEffects, Consequence, Decider, EffectKey, EffectRequest, EnvOwner, Visibility, WantedEffects,
+};
 use althing_protocol::{ContextAccess, Decision, Event, InteractionId, Op, TaskId};
 
 impl Decider for InteractiveSession {
@@ -13,7 +15,7 @@ impl Decider for InteractiveSession {
         self.consequences()
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> WantedEffects {
         self.wanted()
     }
 
@@ -22,31 +24,37 @@ impl Decider for InteractiveSession {
         false
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
-        let place = Whose::Talker { chat: self.task.clone(), spec: self.spec.clone() };
+    fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest> {
+        let env = EnvOwner::ChatAgent { chat: self.task.clone(), spec: self.spec.clone() };
         // Nobody works beside it.
         let access = ContextAccess::Writable;
-        match job {
-            Job::Call(_) => Some(Order::Call {
+        match effect {
+            EffectKey::Call(_) => Some(EffectRequest::Call {
                 request: Box::new(self.request()?),
                 agent: self.spec.agent.as_ref().map(|agent| agent.member.id.clone()),
-                place: self.is_at_work().then_some((place, Sight { access, labels: Vec::new() })),
+                env: self.is_conversing().then_some((env, Visibility { access, labels: Vec::new() })),
             }),
-            Job::Chore(chore) => Some(Order::Chore { kind: chore.kind.clone(), access, place: Some(place) }),
-            Job::Program(_) => None,
+            EffectKey::SideTask(side_task) => {
+                Some(EffectRequest::SideTask { kind: side_task.kind.clone(), access, env: Some(env) })
+            }
+            EffectKey::Program(_) => None,
         }
     }
 
-    fn task_of(&self, _: &Job) -> TaskId {
+    fn task_of(&self, _: &EffectKey) -> TaskId {
         self.task.clone()
     }
 
-    fn answered(&self, interaction: &InteractionId, decision: &Decision) -> Option<Result<Answered, String>> {
+    fn answer_question(
+        &self,
+        interaction: &InteractionId,
+        decision: &Decision,
+    ) -> Option<Result<AnswerEffects, String>> {
         self.interaction.as_ref().filter(|open| open.id == *interaction)?;
         Some(self.answer(interaction, decision).map(|facts| (facts, None)))
     }
 
-    fn refuses(&self, op: &Op) -> Option<String> {
-        self.refuses(op)
+    fn refusal_of(&self, op: &Op) -> Option<String> {
+        self.refusal_of(op)
     }
 }

@@ -23,10 +23,13 @@ use althing_protocol::{
     ModeChoice, Notice, NoticeLevel, Op, Phase, Purpose, RunResult, Seq, SessionId, TaskId, TaskSpec,
     TaskStatus, TeamSpec, Usage, Verdict,
 };
-use budget::Purse;
-use compaction::Earlier;
-use request::Frame;
-use state::{Attempt, Child, Launching, Past, Shortening, Spoken, Step, Turn, mood_after};
+use budget::SessionBudget;
+use compaction::CompactedHistory;
+use request::BasePrompt;
+use state::{
+    ChatAttempt, ChatStep, ChatTurn, CompactionStep, LaunchState, LaunchedRun, PastTurn, UserMessage,
+    state_after_run,
+};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -37,21 +40,21 @@ pub struct InteractiveSession {
     session: SessionId,
     task: TaskId,
     spec: Arc<ChatSpec>,
-    frame: Arc<Frame>,
+    base_prompt: Arc<BasePrompt>,
     phase: ChatState,
     status: TaskStatus,
     /// What the user has toggled.
     modes: ModeChoice,
     /// Messages that wait for their turn.
-    queue: VecDeque<Spoken>,
+    queue: VecDeque<UserMessage>,
     /// The conversation is to be shortened at the next occasion.
-    shorten: bool,
-    turn: Option<Turn>,
-    past: Vec<Past>,
+    compaction_requested: bool,
+    turn: Option<ChatTurn>,
+    past: Vec<PastTurn>,
     /// What was before `past`, summed up.
-    earlier: Option<Earlier>,
+    earlier: Option<CompactedHistory>,
     /// The first message: what the conversation is for.
-    goal: Option<Spoken>,
+    goal: Option<UserMessage>,
     pins: BTreeSet<Seq>,
     /// The number of the newest attempt.
     attempts: u32,
@@ -62,16 +65,16 @@ pub struct InteractiveSession {
     interaction: Option<Interaction>,
     /// How many interactions were opened.
     interactions: u32,
-    purse: Purse,
+    budget: SessionBudget,
     /// What people are still to be told.
     notice: Option<Notice>,
     /// The backend's own conversation, where it keeps one.
     native: Option<String>,
     /// The size of the conversation as the provider counted it last, and about how much came since.
-    counted: Option<(u64, u64)>,
+    provider_count: Option<(u64, u64)>,
     /// About how much was said since the last summary, and the summary with it, in tokens: kept, so that a long history
     /// need not be gone through before every turn.
-    said: u64,
+    estimated_tokens: u64,
     halted: bool,
 }
 
@@ -83,12 +86,12 @@ impl InteractiveSession {
             session,
             task,
             modes: spec.modes.clone(),
-            frame: Arc::new(Frame::new(&spec)),
+            base_prompt: Arc::new(BasePrompt::new(&spec)),
             spec: Arc::new(spec),
             phase: ChatState::Idle,
             status: TaskStatus::Pending,
             queue: VecDeque::new(),
-            shorten: false,
+            compaction_requested: false,
             turn: None,
             past: Vec::new(),
             earlier: None,
@@ -99,11 +102,11 @@ impl InteractiveSession {
             runs: Vec::new(),
             interaction: None,
             interactions: 0,
-            purse: Purse::new(budget),
+            budget: SessionBudget::new(budget),
             notice: None,
             native: None,
-            counted: None,
-            said: 0,
+            provider_count: None,
+            estimated_tokens: 0,
             halted: false,
         }
     }
@@ -145,10 +148,10 @@ impl InteractiveSession {
 
     /// What the conversation itself has cost; each run's cost is in its result.
     pub fn usage(&self) -> Usage {
-        self.purse.conversation
+        self.budget.conversation
     }
 
-    fn launching(&self) -> Option<&Launching> {
+    fn launching(&self) -> Option<&LaunchState> {
         self.turn.as_ref()?.launching.as_ref()
     }
 
@@ -159,19 +162,19 @@ impl InteractiveSession {
     }
 
     /// What the user toggled, as it counts for a turn.
-    fn choice(&self, turn: &Turn) -> ModeChoice {
+    fn choice(&self, turn: &ChatTurn) -> ModeChoice {
         let of_message = turn.message.as_ref().map(|message| message.modes.clone()).unwrap_or_default();
-        joined(of_message, &self.modes)
+        merge_choices(of_message, &self.modes)
     }
 
     /// The team as it stands for a turn: with the paths that the user granted in the message. The user
     /// granted them, so no approval is asked for again.
-    fn team(&self, turn: &Turn) -> Cow<'_, TeamSpec> {
+    fn team(&self, turn: &ChatTurn) -> Cow<'_, TeamSpec> {
         let team = &self.spec.team;
         match turn.message.as_ref().map(|message| message.grants.as_slice()) {
             None | Some([]) => Cow::Borrowed(team),
             // A message with a grant that cannot be given has failed before anything is launched.
-            Some(grants) => match launch::granted(team, grants) {
+            Some(grants) => match launch::with_grants(team, grants) {
                 Ok(context_paths) => Cow::Owned(TeamSpec { context_paths, ..team.clone() }),
                 Err(_) => Cow::Borrowed(team),
             },
@@ -183,7 +186,7 @@ impl InteractiveSession {
         match (&event.fact, &event.task) {
             (Fact::OpAccepted { op, .. }, _) => self.accept(event.seq, op),
             (Fact::TaskCreated { id, parent, spec: TaskSpec::Run(_) }, _) => {
-                self.see_run(id, parent.as_ref() == Some(&self.task))
+                self.note_run_created(id, parent.as_ref() == Some(&self.task))
             }
             (fact, Some(task)) if *task == self.task => self.apply_own(event.seq, fact),
             (Fact::Decided(Verdict::Finished { result, .. }), Some(task)) => self.end_run(task, result),
@@ -193,7 +196,7 @@ impl InteractiveSession {
 
     fn accept(&mut self, seq: Seq, op: &Op) {
         match op {
-            Op::SendMessage { text, modes, grants } => self.queue.push_back(Spoken {
+            Op::SendMessage { text, modes, grants } => self.queue.push_back(UserMessage {
                 seq,
                 text: text.clone(),
                 modes: modes.clone(),
@@ -204,7 +207,7 @@ impl InteractiveSession {
                 let queued = || self.queue.back().map(|message| message.seq);
                 self.pins.extend(message.or_else(queued).or_else(|| self.newest_message()));
             }
-            Op::Compact => self.shorten = self.spec.agent.is_some(),
+            Op::Compact => self.compaction_requested = self.spec.agent.is_some(),
             Op::SetModes { modes } => self.modes = modes.clone(),
             Op::Cancel { task } if *task == self.task => {
                 if let Some(turn) = &mut self.turn {
@@ -213,7 +216,7 @@ impl InteractiveSession {
             }
             Op::Cancel { task } => {
                 let launching = self.turn.as_mut().and_then(|turn| turn.launching.as_mut());
-                let run = launching.and_then(Launching::active_mut).filter(|run| run.id == *task);
+                let run = launching.and_then(LaunchState::active_mut).filter(|run| run.id == *task);
                 if let Some(run) = run {
                     run.cancelled = true;
                 }
@@ -222,14 +225,14 @@ impl InteractiveSession {
             Op::Resume => {
                 self.halted = false;
                 if let Some(attempt) = self.turn.as_mut().and_then(|turn| turn.attempt.as_mut()) {
-                    attempt.cut_off = true;
+                    attempt.interrupted = true;
                 }
             }
             _ => {}
         }
     }
 
-    fn see_run(&mut self, id: &TaskId, mine: bool) {
+    fn note_run_created(&mut self, id: &TaskId, mine: bool) {
         let number = id.as_str().strip_prefix('r').and_then(|number| number.parse().ok());
         self.newest_run = self.newest_run.max(number.unwrap_or_default());
         let launched = self.launched();
@@ -237,23 +240,23 @@ impl InteractiveSession {
         let launching = turn.launching.get_or_insert_default();
         match &launching.run {
             None => {
-                launching.run = Some(Child::new(id.clone()));
+                launching.run = Some(LaunchedRun::new(id.clone()));
                 launching.launched = launched.map(Box::new);
             }
-            Some(_) => launching.execution = Some(Child::new(id.clone())),
+            Some(_) => launching.execution = Some(LaunchedRun::new(id.clone())),
         }
     }
 
     fn end_run(&mut self, task: &TaskId, result: &RunResult) {
         let launching = self.turn.as_mut().and_then(|turn| turn.launching.as_mut());
-        let Some(run) = launching.and_then(Launching::active_mut).filter(|run| run.id == *task) else {
+        let Some(run) = launching.and_then(LaunchState::active_mut).filter(|run| run.id == *task) else {
             return;
         };
         run.result = Some(result.clone());
         if let Some(turn) = &mut self.turn {
-            turn.mood = mood_after(result.status);
+            turn.base_state = state_after_run(result.status);
         }
-        self.purse.pay_run(&result.usage);
+        self.budget.add_run(&result.usage);
         self.runs.push(result.clone());
     }
 
@@ -265,13 +268,13 @@ impl InteractiveSession {
                 self.start(*attempt, *purpose, *continues)
             }
             Fact::AttemptEnded { attempt, outcome, usage } => {
-                self.purse.pay_call(usage);
+                self.budget.add_call(usage);
                 self.end(*attempt, outcome);
             }
             Fact::ItemAdded { attempt, item } => self.add(seq, *attempt, item),
             Fact::InteractionOpened(interaction) => self.open(interaction),
             Fact::InteractionClosed { decision, .. } => self.close(decision),
-            Fact::Decided(verdict) => self.take_summary(verdict),
+            Fact::Decided(verdict) => self.apply_summary(verdict),
             Fact::Notice(notice) => {
                 self.notice.take_if(|due| due == notice);
                 // There is no plan to show: that was said now.
@@ -293,10 +296,13 @@ impl InteractiveSession {
                 self.goal.get_or_insert_with(|| message.clone());
                 self.count_since(&message.text);
             }
-            let shortening =
-                if std::mem::take(&mut self.shorten) { Shortening::Asked } else { Shortening::Unasked };
-            let mut turn = Turn::new(message, false);
-            turn.shortening = shortening;
+            let compaction = if std::mem::take(&mut self.compaction_requested) {
+                CompactionStep::Requested
+            } else {
+                CompactionStep::NotChecked
+            };
+            let mut turn = ChatTurn::new(message, false);
+            turn.compaction = compaction;
             turn.direct = turn.message.is_some()
                 && (self.spec.agent.is_none() || self.choice(&turn).planning == Some(true));
             self.turn = Some(turn);
@@ -307,9 +313,9 @@ impl InteractiveSession {
         }
     }
 
-    fn close_turn(&mut self, end: Seq, turn: Turn) {
+    fn close_turn(&mut self, end: Seq, turn: ChatTurn) {
         let Some(message) = turn.message else { return };
-        let result = turn.launching.as_ref().and_then(Launching::last_result).cloned();
+        let result = turn.launching.as_ref().and_then(LaunchState::last_result).cloned();
         let cut_short = match &turn.over {
             Some(AttemptOutcome::Said) => None,
             Some(AttemptOutcome::Failed { error, .. }) => Some(format!("[no reply: {error}]")),
@@ -318,9 +324,9 @@ impl InteractiveSession {
             _ => Some("[stopped by the user]".to_owned()),
         };
         let direct = result.filter(|_| turn.direct).map(Box::new);
-        let past = Past { message, steps: turn.steps, direct, cut_short, end };
+        let past = PastTurn { message, steps: turn.steps, direct, cut_short, end };
         if past.direct.is_some() || past.cut_short.is_some() {
-            self.count_since(&launch::excerpt(past.answer(), self.most_of_a_result(), ""));
+            self.count_since(&launch::excerpt(past.answer(), self.result_limit(), ""));
         }
         self.past.push(past);
     }
@@ -328,9 +334,9 @@ impl InteractiveSession {
     fn start(&mut self, number: u32, purpose: Purpose, continues: Option<u32>) {
         self.attempts = number;
         let Some(turn) = &mut self.turn else { return };
-        let carried = turn.suspended.take().filter(|old| continues == Some(old.number));
-        let faults = carried.map_or(0, |old| old.faults);
-        turn.attempt = Some(Attempt { number, purpose, cut_off: false, faults, settled: None });
+        let continued = turn.suspended.take().filter(|old| continues == Some(old.number));
+        let faults = continued.map_or(0, |old| old.faults);
+        turn.attempt = Some(ChatAttempt { number, purpose, interrupted: false, faults, settled: None });
     }
 
     fn end(&mut self, number: u32, outcome: &AttemptOutcome) {
@@ -339,7 +345,7 @@ impl InteractiveSession {
         match (ended.purpose, outcome) {
             (_, AttemptOutcome::Interrupted) => turn.suspended = Some(ended),
             (Purpose::Compact, _) => {
-                turn.shortening = Shortening::Over;
+                turn.compaction = CompactionStep::Finished;
                 let problem = match outcome {
                     AttemptOutcome::Failed { error, .. } => error,
                     AttemptOutcome::GaveUp { reason } => reason,
@@ -354,7 +360,7 @@ impl InteractiveSession {
             _ => {
                 turn.over = Some(outcome.clone());
                 if turn.direct {
-                    turn.mood = ChatState::Chatting;
+                    turn.base_state = ChatState::Chatting;
                 }
             }
         }
@@ -362,30 +368,31 @@ impl InteractiveSession {
 
     fn add(&mut self, seq: Seq, number: u32, item: &Item) {
         if let Item::Reply(reply) = item {
-            self.purse.pay_call(&reply.usage);
+            self.budget.add_call(&reply.usage);
         }
         let Some(turn) = &mut self.turn else { return };
         let Some(attempt) = turn.attempt.as_mut().filter(|attempt| attempt.number == number) else { return };
         match item {
             Item::Reply(reply) if attempt.purpose == Purpose::Compact => {
-                turn.shortening = Shortening::Summed(reply.clone())
+                turn.compaction = CompactionStep::Summarized(reply.clone())
             }
             Item::Reply(reply) => {
                 // A program with a conversation of its own counts what it did inside, not what it was shown.
                 let counts = reply.usage.input_tokens > 0 && reply.usage.calls <= 1 && reply.native.is_none();
-                self.counted = counts.then(|| (reply.usage.input_tokens + reply.usage.output_tokens, 0));
+                self.provider_count =
+                    counts.then(|| (reply.usage.input_tokens + reply.usage.output_tokens, 0));
                 if reply.native.is_some() {
                     self.native.clone_from(&reply.native);
                 }
-                turn.steps.push(Step::Reply { seq, reply: reply.clone() });
-                self.said += tokens::estimate_reply(&reply.text, &reply.tool_calls);
+                turn.steps.push(ChatStep::Reply { seq, reply: reply.clone() });
+                self.estimated_tokens += tokens::estimate_reply(&reply.text, &reply.tool_calls);
             }
             Item::ToolResult { call, content, is_error } => {
                 let launched = turn.launch_call().is_some_and(|open| open.id == *call);
                 if launched {
                     turn.launching = None;
                 }
-                turn.steps.push(Step::Result {
+                turn.steps.push(ChatStep::Result {
                     call: call.clone(),
                     content: content.clone(),
                     is_error: *is_error,
@@ -394,7 +401,7 @@ impl InteractiveSession {
             }
             Item::Reminder { text, .. } => {
                 attempt.faults += 1;
-                turn.steps.push(Step::Reminder(text.clone()));
+                turn.steps.push(ChatStep::Reminder(text.clone()));
                 self.count_since(text);
             }
             _ => {}
@@ -419,18 +426,18 @@ impl InteractiveSession {
         let Some(turn) = &mut self.turn else { return };
         let approved = matches!(decision, Decision::Approve { .. });
         match open.kind {
-            InteractionKind::Budget { .. } if approved => self.purse.allow_more(),
-            InteractionKind::Budget { .. } => turn.unpaid = true,
+            InteractionKind::Budget { .. } if approved => self.budget.allow_more(),
+            InteractionKind::Budget { .. } => turn.budget_refused = true,
             _ => {
                 let launching = turn.launching.get_or_insert_default();
                 launching.decision = Some(decision.clone());
                 let plan = launching.run.as_ref().and_then(|run| run.result.clone());
                 if let (Decision::Change { text }, Some(plan)) = (decision, plan) {
                     let replan = Some((text.clone(), Box::new(plan)));
-                    *launching = Launching { replan, ..Launching::default() };
+                    *launching = LaunchState { replan, ..LaunchState::default() };
                 }
                 if !approved {
-                    turn.mood = ChatState::Chatting;
+                    turn.base_state = ChatState::Chatting;
                 }
             }
         }
@@ -438,25 +445,24 @@ impl InteractiveSession {
 
     fn count_since(&mut self, text: &str) {
         let tokens = tokens::estimate_message(text);
-        self.said += tokens;
-        if let Some((_, since)) = &mut self.counted {
+        self.estimated_tokens += tokens;
+        if let Some((_, since)) = &mut self.provider_count {
             *since += tokens;
         }
     }
 
     /// The newest thing that was said: the agent's last words, or the message they answer.
     fn newest_message(&self) -> Option<Seq> {
-        let said = |steps: &[Step]| {
+        let last_text_of = |steps: &[ChatStep]| {
             steps.iter().rev().find_map(|step| match step {
-                Step::Reply { seq, reply } if !reply.text.trim().is_empty() => Some(*seq),
+                ChatStep::Reply { seq, reply } if !reply.text.trim().is_empty() => Some(*seq),
                 _ => None,
             })
         };
-        let of_turn = self
-            .turn
-            .as_ref()
-            .and_then(|turn| said(&turn.steps).or_else(|| turn.message.as_ref().map(|message| message.seq)));
-        let of_past = || self.past.last().map(|past| said(&past.steps).unwrap_or(past.message.seq));
+        let of_turn = self.turn.as_ref().and_then(|turn| {
+            last_text_of(&turn.steps).or_else(|| turn.message.as_ref().map(|message| message.seq))
+        });
+        let of_past = || self.past.last().map(|past| last_text_of(&past.steps).unwrap_or(past.message.seq));
         of_turn.or_else(of_past)
     }
 
@@ -466,7 +472,7 @@ impl InteractiveSession {
 }
 
 /// A choice, with what it leaves open taken from another.
-fn joined(first: ModeChoice, second: &ModeChoice) -> ModeChoice {
+fn merge_choices(first: ModeChoice, second: &ModeChoice) -> ModeChoice {
     ModeChoice {
         agent_mode: first.agent_mode.or(second.agent_mode),
         agent: first.agent.or_else(|| second.agent.clone()),

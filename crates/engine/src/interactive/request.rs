@@ -1,11 +1,11 @@
 //! What the interactive agent is shown: its system prompt, the conversation, its tools; and what a run is given of the
 //! conversation.
 
-use super::compaction::Earlier;
-use super::state::{Child, Launching, Step};
+use super::compaction::CompactedHistory;
+use super::state::{ChatStep, LaunchState, LaunchedRun};
 use super::{InteractiveSession, tokens};
 use crate::launch::{self, LAUNCH_RUN, excerpt};
-use crate::prompt::interactive::{Talk, system_prompt};
+use crate::prompt::interactive::{ChatPromptInput, system_prompt};
 use althing_protocol::{
     CallContext, ChatSpec, Exchange, Grant, Message, ModelRequest, Purpose, RunResult, ToolSpec,
 };
@@ -16,24 +16,25 @@ use std::sync::Arc;
 
 /// How much of the conversation a run is given at most, in tokens, where the config does not say how much a conversation
 /// may hold; and at least, whatever it says. The context of a current model holds more than the first.
-const HISTORY: u64 = 100_000;
-const LEAST_HISTORY: u64 = 4_000;
+const MAX_HISTORY: u64 = 100_000;
+const MIN_HISTORY: u64 = 4_000;
 
 /// What is the same in every call of a conversation.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Frame {
+pub(super) struct BasePrompt {
     system: Arc<str>,
     tools: Vec<ToolSpec>,
     /// Its size.
     pub(super) tokens: u64,
 }
 
-impl Frame {
+impl BasePrompt {
     pub(super) fn new(spec: &ChatSpec) -> Self {
         let Some(agent) = &spec.agent else {
             return Self { system: "".into(), tools: Vec::new(), tokens: 0 };
         };
-        let system = system_prompt(&Talk { agent, team: &spec.team, project: spec.project.as_deref() });
+        let system =
+            system_prompt(&ChatPromptInput { agent, team: &spec.team, project: spec.project.as_deref() });
         let tool = launch::launch_run_spec(&spec.team);
         let tokens =
             [&system, &tool.description, &tool.parameters.to_string()].map(|text| estimate_tokens(text));
@@ -46,7 +47,7 @@ impl InteractiveSession {
     pub fn request(&self) -> Option<ModelRequest> {
         let attempt = self.turn.as_ref()?.attempt.as_ref()?;
         let compacts = attempt.purpose == Purpose::Compact;
-        let request = if compacts { self.summing_request() } else { self.conversation() };
+        let request = if compacts { self.summary_request() } else { self.conversation() };
         let call_context = CallContext {
             work: self.task.clone(),
             attempt: attempt.number,
@@ -59,7 +60,7 @@ impl InteractiveSession {
     }
 
     /// Whether the call under way is one of the agent's own, with its place and tools; a summary is made without them.
-    pub fn is_at_work(&self) -> bool {
+    pub fn is_conversing(&self) -> bool {
         let attempt = self.turn.as_ref().and_then(|turn| turn.attempt.as_ref());
         attempt.is_some_and(|attempt| attempt.purpose == Purpose::Converse)
     }
@@ -68,9 +69,9 @@ impl InteractiveSession {
     fn conversation(&self) -> ModelRequest {
         let messages = self.messages();
         ModelRequest {
-            system: self.frame.system.clone(),
+            system: self.base_prompt.system.clone(),
             messages,
-            tools: self.frame.tools.clone(),
+            tools: self.base_prompt.tools.clone(),
             call_context: None,
         }
     }
@@ -81,7 +82,7 @@ impl InteractiveSession {
             messages.push(Message::User(past.message.text.clone()));
             push_steps(&mut messages, &past.steps, past.cut_short.as_deref());
             if let Some(result) = &past.direct {
-                let text = direct_words(result, self.most_of_a_result());
+                let text = direct_result_text(result, self.result_limit());
                 messages.push(Message::Assistant { text, tool_calls: Vec::new() });
             }
         }
@@ -93,19 +94,19 @@ impl InteractiveSession {
     }
 
     /// What came before the turns that are shown whole.
-    fn before(&self, earlier: &Earlier) -> Message {
+    fn before(&self, earlier: &CompactedHistory) -> Message {
         let mut text = format!(
             "<EARLIER CONVERSATION, SUMMED UP>\n{}\n<END OF SUMMARY>\n\n<KEPT WORD FOR WORD>\n",
             earlier.summary
         );
-        for kept in &earlier.kept {
-            let goal = self.goal.as_ref().is_some_and(|goal| goal.seq == kept.seq);
-            let who = match (goal, kept.by_user) {
+        for message in &earlier.preserved {
+            let goal = self.goal.as_ref().is_some_and(|goal| goal.seq == message.seq);
+            let who = match (goal, message.by_user) {
                 (true, _) => "User (the first message)",
                 (false, true) => "User",
                 (false, false) => "Assistant",
             };
-            let _ = writeln!(text, "{who}: {}", kept.text);
+            let _ = writeln!(text, "{who}: {}", message.text);
         }
         for marker in &earlier.markers {
             let _ = writeln!(text, "- {marker}");
@@ -115,17 +116,17 @@ impl InteractiveSession {
     }
 
     /// How much of a run's result enters the conversation, in bytes: an eighth of what it may hold, within reason.
-    pub(super) fn most_of_a_result(&self) -> usize {
+    pub(super) fn result_limit(&self) -> usize {
         let threshold = self.spec.agent.as_ref().map_or(100_000, |agent| agent.compaction.threshold_tokens);
         (threshold / 8).clamp(500, 4000) as usize * 4
     }
 
     /// The result of a launch as the agent is told it.
-    pub(super) fn told(&self, launching: &Launching) -> String {
-        let result = |run: &Option<Child>| run.as_ref().and_then(|run| run.result.clone());
-        let most = self.most_of_a_result();
+    pub(super) fn launch_result(&self, launching: &LaunchState) -> String {
+        let result = |run: &Option<LaunchedRun>| run.as_ref().and_then(|run| run.result.clone());
+        let most = self.result_limit();
         match (result(&launching.run), result(&launching.execution)) {
-            (Some(run), execution) => launch::told(&run, execution.as_ref(), most),
+            (Some(run), execution) => launch::result_text(&run, execution.as_ref(), most),
             (None, _) => String::new(),
         }
     }
@@ -133,8 +134,9 @@ impl InteractiveSession {
     /// The conversation so far, as a run is given it: whole, as long as a model's context is likely to hold it. Of a
     /// longer one the newest exchanges, and before them how much is left out and where it can be read.
     pub(super) fn history(&self) -> Vec<Exchange> {
-        let threshold = self.spec.agent.as_ref().map_or(HISTORY, |agent| agent.compaction.threshold_tokens);
-        let mut room = threshold.max(LEAST_HISTORY);
+        let threshold =
+            self.spec.agent.as_ref().map_or(MAX_HISTORY, |agent| agent.compaction.threshold_tokens);
+        let mut room = threshold.max(MIN_HISTORY);
         let earlier = self.earlier.as_ref().map(|earlier| self.summed_up(earlier));
         room = room.saturating_sub(earlier.as_ref().map_or(0, size));
         let mut history: Vec<Exchange> = Vec::new();
@@ -145,8 +147,8 @@ impl InteractiveSession {
             if history.is_empty() && size(&exchange) > room {
                 // Four bytes to a token, and half of them for each side.
                 let most = usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(2);
-                exchange.user = excerpt(&exchange.user, most, &self.in_the_log());
-                exchange.assistant = excerpt(&exchange.assistant, most, &self.in_the_log());
+                exchange.user = excerpt(&exchange.user, most, &self.log_reference());
+                exchange.assistant = excerpt(&exchange.assistant, most, &self.log_reference());
                 history.push(exchange);
                 room = 0;
             } else if messages == 0 && size(&exchange) <= room {
@@ -163,7 +165,7 @@ impl InteractiveSession {
             } else {
                 format!("{messages} older messages and their answers")
             };
-            let user = format!("[{what}, {bytes} bytes, are left out here; {}]", self.in_the_log());
+            let user = format!("[{what}, {bytes} bytes, are left out here; {}]", self.log_reference());
             history.push(Exchange { user, assistant: "[left out as well]".to_owned() });
         }
         history.extend(earlier);
@@ -172,13 +174,18 @@ impl InteractiveSession {
     }
 
     /// What came before the turns that are still whole, as one exchange.
-    fn summed_up(&self, earlier: &Earlier) -> Exchange {
+    fn summed_up(&self, earlier: &CompactedHistory) -> Exchange {
         let goal = self.goal.as_ref();
-        let mut assistant =
-            format!("[the conversation from here on, summed up; {}]\n{}", self.in_the_log(), earlier.summary);
-        for kept in earlier.kept.iter().filter(|kept| goal.is_none_or(|goal| goal.seq != kept.seq)) {
-            let who = if kept.by_user { "The user said" } else { "The answer was" };
-            let _ = write!(assistant, "\n{who}, word for word: {}", kept.text);
+        let mut assistant = format!(
+            "[the conversation from here on, summed up; {}]\n{}",
+            self.log_reference(),
+            earlier.summary
+        );
+        for message in
+            earlier.preserved.iter().filter(|message| goal.is_none_or(|goal| goal.seq != message.seq))
+        {
+            let who = if message.by_user { "The user said" } else { "The answer was" };
+            let _ = write!(assistant, "\n{who}, word for word: {}", message.text);
         }
         for marker in &earlier.markers {
             let _ = write!(assistant, "\n- {marker}");
@@ -193,7 +200,7 @@ fn size(exchange: &Exchange) -> u64 {
 }
 
 /// What was said in a turn. Every call gets a result: providers refuse a conversation in which one has none.
-fn push_steps(messages: &mut Vec<Message>, steps: &[Step], cut_short: Option<&str>) {
+fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option<&str>) {
     let mut open: Vec<String> = Vec::new();
     let close = |messages: &mut Vec<Message>, open: &mut Vec<String>| {
         messages.extend(open.drain(..).map(|call| Message::Tool {
@@ -204,7 +211,7 @@ fn push_steps(messages: &mut Vec<Message>, steps: &[Step], cut_short: Option<&st
     };
     for step in steps {
         match step {
-            Step::Reply { reply, .. } => {
+            ChatStep::Reply { reply, .. } => {
                 close(messages, &mut open);
                 let mut seen = HashSet::new();
                 open.extend(
@@ -215,7 +222,7 @@ fn push_steps(messages: &mut Vec<Message>, steps: &[Step], cut_short: Option<&st
                     tool_calls: reply.tool_calls.clone(),
                 });
             }
-            Step::Result { call, content, is_error } => {
+            ChatStep::Result { call, content, is_error } => {
                 open.retain(|id| id != call);
                 messages.push(Message::Tool {
                     call: call.clone(),
@@ -223,17 +230,17 @@ fn push_steps(messages: &mut Vec<Message>, steps: &[Step], cut_short: Option<&st
                     is_error: *is_error,
                 });
             }
-            Step::Reminder(text) => messages.push(Message::User(text.clone())),
+            ChatStep::Reminder(text) => messages.push(Message::User(text.clone())),
         }
     }
-    if let Some(words) = cut_short {
+    if let Some(reason) = cut_short {
         close(messages, &mut open);
-        messages.push(Message::Assistant { text: words.to_owned(), tool_calls: Vec::new() });
+        messages.push(Message::Assistant { text: reason.to_owned(), tool_calls: Vec::new() });
     }
 }
 
 /// What the agent is told of a run that a message was by itself.
-fn direct_words(result: &RunResult, most: usize) -> String {
+fn direct_result_text(result: &RunResult, most: usize) -> String {
     let (answer, file) = match &result.final_answer {
         Some(answer) => (answer.as_str(), "final_answer.md"),
         None => (result.error.as_deref().unwrap_or_default(), "result.json"),

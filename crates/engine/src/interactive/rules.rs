@@ -11,8 +11,8 @@
 //! 5. Before the conversation grows too long its older part is summed up; before it costs too much the user is asked.
 
 use super::budget::Expense;
-use super::state::{Attempt, Launching, Shortening, Turn};
-use super::transitions::towards;
+use super::state::{ChatAttempt, ChatTurn, CompactionStep, LaunchState};
+use super::transitions::next_state_towards;
 use super::{InteractiveSession, compaction};
 use crate::decider::Consequence;
 use crate::launch::{self, Consent, LAUNCH_RUN, Launch};
@@ -23,16 +23,16 @@ use althing_protocol::{
 };
 
 /// How often the agent may say nothing before its turn is over.
-const TRIES: u32 = 3;
+const MAX_TRIES: u32 = 3;
 /// The most model calls of a turn: an agent that goes round in circles comes to an end.
-const MOST_REPLIES: usize = 200;
+const MAX_REPLIES: usize = 200;
 
 /// How much of a plan is shown to those who change it, in bytes.
-const PLAN_SHOWN: usize = 32 * 1024;
+const MAX_PLAN_BYTES: usize = 32 * 1024;
 
 /// What the agent's attempt waits for.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Next {
+pub(super) enum NextStep {
     /// A model call.
     Call,
     /// These tool calls of its last reply.
@@ -59,23 +59,23 @@ impl InteractiveSession {
         if let Some(attempt) = &turn.attempt {
             // Replies first: what the agent has said counts, whatever ends its attempt.
             if let Some(outcome) = settled(turn, attempt) {
-                return vec![self.ended(attempt, outcome)];
+                return vec![self.attempt_ended(attempt, outcome)];
             }
-            if attempt.cut_off || self.halted {
-                return vec![self.ended(attempt, AttemptOutcome::Interrupted)];
+            if attempt.interrupted || self.halted {
+                return vec![self.attempt_ended(attempt, AttemptOutcome::Interrupted)];
             }
         }
         if self.halted {
             return Vec::new();
         }
         if turn.is_stopping() {
-            return self.wind_up(turn);
+            return self.stop_turn(turn);
         }
-        if let Some(error) = self.wrong_grant(turn) {
+        if let Some(error) = self.grant_error(turn) {
             return vec![match &turn.attempt {
-                None => self.started(Purpose::Converse, None),
+                None => self.attempt_started(Purpose::Converse, None),
                 Some(attempt) => {
-                    self.ended(attempt, AttemptOutcome::Failed { error, hint: None, kind: None })
+                    self.attempt_ended(attempt, AttemptOutcome::Failed { error, hint: None, kind: None })
                 }
             }];
         }
@@ -83,22 +83,22 @@ impl InteractiveSession {
             return self.run_directly(turn);
         }
         if let Some(old) = &turn.suspended {
-            return self.carry_on(turn, old);
+            return self.resume_attempt(turn, old);
         }
         match &turn.attempt {
             None => self.begin(turn),
-            Some(attempt) if attempt.purpose == Purpose::Compact => self.sum_up(turn, attempt),
+            Some(attempt) if attempt.purpose == Purpose::Compact => self.finish_compaction(turn, attempt),
             Some(attempt) => match self.next(turn, attempt) {
-                Next::Facts(facts) => facts,
-                Next::Call | Next::Tools(_) | Next::Wait => Vec::new(),
+                NextStep::Facts(facts) => facts,
+                NextStep::Call | NextStep::Tools(_) | NextStep::Wait => Vec::new(),
             },
         }
     }
 
     /// What is wrong with the paths that the user granted in the message. The user has to mend it, so no agent is asked.
-    fn wrong_grant(&self, turn: &Turn) -> Option<String> {
+    fn grant_error(&self, turn: &ChatTurn) -> Option<String> {
         let message = turn.message.as_ref().filter(|message| !message.grants.is_empty())?;
-        launch::granted(&self.spec.team, &message.grants).err()
+        launch::with_grants(&self.spec.team, &message.grants).err()
     }
 
     fn due_status(&self) -> Option<TaskStatus> {
@@ -119,28 +119,28 @@ impl InteractiveSession {
     fn due_state(&self) -> Option<ChatState> {
         let wanted = match &self.turn {
             None if self.halted => return None,
-            None if self.queue.is_empty() && !self.shorten => ChatState::Idle,
+            None if self.queue.is_empty() && !self.compaction_requested => ChatState::Idle,
             None => ChatState::Chatting,
             Some(turn) => {
                 let stopping = turn.is_stopping();
                 let runs = turn.launching.as_ref().is_some_and(|run| run.is_running(stopping));
-                let approved = turn.launching.as_ref().is_some_and(Launching::is_approved);
+                let approved = turn.launching.as_ref().is_some_and(LaunchState::is_approved);
                 let approved = approved && !stopping && turn.over.is_none();
                 let here = if self.awaits_approval() || approved {
                     ChatState::AwaitingApproval
                 } else if runs {
                     ChatState::Running
                 } else {
-                    turn.mood
+                    turn.base_state
                 };
                 if here == self.phase && self.is_over(turn) { ChatState::Idle } else { here }
             }
         };
-        (wanted != self.phase).then(|| towards(self.phase, wanted))
+        (wanted != self.phase).then(|| next_state_towards(self.phase, wanted))
     }
 
     /// Whether nothing is left to happen in a turn.
-    fn is_over(&self, turn: &Turn) -> bool {
+    fn is_over(&self, turn: &ChatTurn) -> bool {
         if turn.over.is_some() {
             return true;
         }
@@ -152,21 +152,21 @@ impl InteractiveSession {
             && turn.launching.as_ref().is_some_and(|run| {
                 run.last_result().is_some() && run.unseen_plan().is_none() && !run.is_approved()
             });
-        let idle = turn.message.is_none() && turn.suspended.is_none() && !self.must_shorten(turn);
+        let idle = turn.message.is_none() && turn.suspended.is_none() && !self.must_compact(turn);
         turn.is_stopping() || ran || idle
     }
 
-    fn ended(&self, attempt: &Attempt, outcome: AttemptOutcome) -> Consequence {
+    fn attempt_ended(&self, attempt: &ChatAttempt, outcome: AttemptOutcome) -> Consequence {
         self.fact(Fact::AttemptEnded { attempt: attempt.number, outcome, usage: Usage::default() })
     }
 
-    fn item(&self, attempt: &Attempt, item: Item) -> Consequence {
+    fn item(&self, attempt: &ChatAttempt, item: Item) -> Consequence {
         self.fact(Fact::ItemAdded { attempt: attempt.number, item })
     }
 
     fn result(
         &self,
-        attempt: &Attempt,
+        attempt: &ChatAttempt,
         call: &ToolCall,
         content: impl Into<String>,
         is_error: bool,
@@ -175,17 +175,17 @@ impl InteractiveSession {
         self.item(attempt, Item::ToolResult { call, content, is_error })
     }
 
-    fn started(&self, purpose: Purpose, continues: Option<u32>) -> Consequence {
+    fn attempt_started(&self, purpose: Purpose, continues: Option<u32>) -> Consequence {
         self.fact(Fact::AttemptStarted { attempt: self.attempts + 1, purpose, continues })
     }
 
     /// Ends a turn that the user stopped, one thing after the other.
-    fn wind_up(&self, turn: &Turn) -> Vec<Consequence> {
+    fn stop_turn(&self, turn: &ChatTurn) -> Vec<Consequence> {
         if let Some(open) = &self.interaction {
             let decision = Decision::Reject { reason: Some("the turn was stopped".into()) };
             return vec![self.fact(Fact::InteractionClosed { id: open.id.clone(), decision })];
         }
-        if let Some(run) = turn.launching.as_ref().and_then(Launching::active) {
+        if let Some(run) = turn.launching.as_ref().and_then(LaunchState::active) {
             let op = Op::Cancel { task: run.id.clone() };
             let cancel = (run.id.clone(), Fact::accepted(op, Origin::System));
             return if run.cancelled { Vec::new() } else { vec![cancel] };
@@ -193,25 +193,25 @@ impl InteractiveSession {
         let Some(attempt) = &turn.attempt else { return Vec::new() };
         let ran = turn.launching.as_ref().filter(|launching| launching.last_result().is_some());
         if let (Some(launching), Some(call)) = (ran, turn.launch_call()) {
-            return vec![self.result(attempt, call, self.told(launching), false)];
+            return vec![self.result(attempt, call, self.launch_result(launching), false)];
         }
         let outcome = if turn.cancelled {
             AttemptOutcome::Cancelled
         } else {
             AttemptOutcome::GaveUp { reason: "the budget is spent".into() }
         };
-        vec![self.ended(attempt, outcome)]
+        vec![self.attempt_ended(attempt, outcome)]
     }
 
     /// Rule 1, second half: the message is a run. What only planned is shown to the user, who may have it carried out.
-    fn run_directly(&self, turn: &Turn) -> Vec<Consequence> {
-        let unbegun = Launching::default();
-        let launching = turn.launching.as_ref().unwrap_or(&unbegun);
+    fn run_directly(&self, turn: &ChatTurn) -> Vec<Consequence> {
+        let not_launched = LaunchState::default();
+        let launching = turn.launching.as_ref().unwrap_or(&not_launched);
         if launching.active().is_some() || self.interaction.is_some() {
             return Vec::new();
         }
         if let Some(planned) = launching.unseen_plan() {
-            return vec![self.fact(self.shown_plan(planned))];
+            return vec![self.fact(self.plan_question(planned))];
         }
         if launching.run.is_some() && !launching.is_approved() {
             return Vec::new();
@@ -220,18 +220,18 @@ impl InteractiveSession {
             return vec![self.fact(question)];
         }
         match (self.direct_run(turn, launching), &turn.attempt) {
-            (Ok(spec), _) => vec![self.creates(spec)],
+            (Ok(spec), _) => vec![self.create_run(spec)],
             // There is no agent to tell what is wrong: the attempt to do it says so.
-            (Err(_), None) => vec![self.started(Purpose::Converse, None)],
+            (Err(_), None) => vec![self.attempt_started(Purpose::Converse, None)],
             (Err(error), Some(attempt)) => {
-                vec![self.ended(attempt, AttemptOutcome::Failed { error, hint: None, kind: None })]
+                vec![self.attempt_ended(attempt, AttemptOutcome::Failed { error, hint: None, kind: None })]
             }
         }
     }
 
     /// The question whether a plan is to be carried out, or that there is none.
-    fn shown_plan(&self, planned: &RunResult) -> Fact {
-        let tasks = launch::tasks_in(planned.final_answer.as_deref().unwrap_or_default());
+    fn plan_question(&self, planned: &RunResult) -> Fact {
+        let tasks = launch::plan_preview(planned.final_answer.as_deref().unwrap_or_default());
         // Only what is stored can be approved: that is what would be carried out.
         let Some((plan, preview)) = planned.plan.clone().zip(tasks) else {
             let text = format!("run {} ended without a plan that could be carried out", planned.run_id);
@@ -244,24 +244,24 @@ impl InteractiveSession {
     }
 
     /// What a message is as a launch.
-    pub(super) fn direct_launch(turn: &Turn) -> LaunchRun {
+    pub(super) fn direct_launch(turn: &ChatTurn) -> LaunchRun {
         let task = turn.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
         let replan = turn.launching.as_ref().and_then(|launching| launching.replan.as_ref());
         let context = replan.map(|(changes, plan)| {
             let whole = format!("the whole plan is in {}/final_answer.md", plan.log_dir);
             let before = plan.final_answer.as_deref().unwrap_or_default();
-            let before = launch::excerpt(before, PLAN_SHOWN, &whole);
+            let before = launch::excerpt(before, MAX_PLAN_BYTES, &whole);
             format!("There is a plan already:\n{before}\n\nThe user wants it changed: {changes}")
         });
         LaunchRun { task, context, ..LaunchRun::default() }
     }
 
-    fn direct_run(&self, turn: &Turn, launching: &Launching) -> Result<RunSpec, String> {
+    fn direct_run(&self, turn: &ChatTurn, launching: &LaunchState) -> Result<RunSpec, String> {
         let plan = launching.run.as_ref().and_then(|run| run.result.as_ref());
         let spec = match (plan, &launching.decision, &launching.launched) {
             (Some(plan), Some(Decision::Approve { instructions, .. }), Some(planned)) => {
                 let mut launch = (**planned).clone();
-                launch.context = instructions.as_ref().map(|words| format!("The user adds: {words}"));
+                launch.context = instructions.as_ref().map(|text| format!("The user adds: {text}"));
                 let mut spec = self.execution(turn, &launch, plan, Consent::Person)?;
                 if let Some(plan) = &mut spec.plan {
                     plan.additions.clone_from(instructions);
@@ -276,20 +276,20 @@ impl InteractiveSession {
     /// The run that carries out a plan, within what may still be spent.
     fn execution(
         &self,
-        turn: &Turn,
+        turn: &ChatTurn,
         planning: &LaunchRun,
         plan: &RunResult,
         consent: Consent,
     ) -> Result<RunSpec, String> {
         let launch = LaunchRun { planning_mode: false, execute_after_planning: false, ..planning.clone() };
         let launch = self.resolve(turn, &launch, &ModeChoice::default(), consent)?;
-        Ok(launch::carry_out(launch.spec, plan))
+        Ok(launch::execution_run(launch.spec, plan))
     }
 
     /// A launch resolved for the session's next run, within what may still be spent.
     fn resolve(
         &self,
-        turn: &Turn,
+        turn: &ChatTurn,
         launch: &LaunchRun,
         choice: &ModeChoice,
         consent: Consent,
@@ -297,7 +297,7 @@ impl InteractiveSession {
         let mut launch =
             launch::resolve_launch(&self.team(turn), launch, choice, consent, self.tie_break_seed())?;
         let limits = &mut launch.spec.rules.limits;
-        limits.cost_micro_usd = limits.cost_micro_usd.into_iter().chain(self.purse.left()).min();
+        limits.cost_micro_usd = limits.cost_micro_usd.into_iter().chain(self.budget.left()).min();
         Ok(launch)
     }
 
@@ -312,7 +312,7 @@ impl InteractiveSession {
             .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
     }
 
-    fn creates(&self, spec: RunSpec) -> Consequence {
+    fn create_run(&self, spec: RunSpec) -> Consequence {
         let id = self.next_run();
         let spec = TaskSpec::Run(Box::new(spec));
         (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
@@ -320,8 +320,8 @@ impl InteractiveSession {
 
     /// An attempt that an interruption cut off goes on as a new one with the same conversation. A tool that was under
     /// way may have acted; the agent is told, and decides. A run goes on by itself.
-    fn carry_on(&self, turn: &Turn, old: &Attempt) -> Vec<Consequence> {
-        let mut facts = vec![self.started(old.purpose, Some(old.number))];
+    fn resume_attempt(&self, turn: &ChatTurn, old: &ChatAttempt) -> Vec<Consequence> {
+        let mut facts = vec![self.attempt_started(old.purpose, Some(old.number))];
         let attempt = self.attempts + 1;
         for call in turn.open_calls().into_iter().filter(|call| call.name != LAUNCH_RUN) {
             let content =
@@ -334,84 +334,84 @@ impl InteractiveSession {
     }
 
     /// The turn's first attempt: to sum up what is too long, or to answer.
-    fn begin(&self, turn: &Turn) -> Vec<Consequence> {
+    fn begin(&self, turn: &ChatTurn) -> Vec<Consequence> {
         if self.interaction.is_some() {
             return Vec::new();
         }
         if let Some(question) = self.budget_question(Expense::Call) {
             return vec![self.fact(question)];
         }
-        let purpose = if self.must_shorten(turn) { Purpose::Compact } else { Purpose::Converse };
-        vec![self.started(purpose, None)]
+        let purpose = if self.must_compact(turn) { Purpose::Compact } else { Purpose::Converse };
+        vec![self.attempt_started(purpose, None)]
     }
 
-    fn sum_up(&self, turn: &Turn, attempt: &Attempt) -> Vec<Consequence> {
-        let Shortening::Summed(reply) = &turn.shortening else { return Vec::new() };
+    fn finish_compaction(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> Vec<Consequence> {
+        let CompactionStep::Summarized(reply) = &turn.compaction else { return Vec::new() };
         if let Some(summary) = compaction::summary_in(reply) {
             return vec![self.fact(Fact::Decided(self.compacted(summary)))];
         }
         let reason = "the model gave no summary".to_owned();
-        vec![self.ended(attempt, AttemptOutcome::GaveUp { reason })]
+        vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]
     }
 
     /// What an attempt waits for, or what follows from its last reply.
-    pub(super) fn next(&self, turn: &Turn, attempt: &Attempt) -> Next {
+    pub(super) fn next(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> NextStep {
         if self.interaction.is_some() {
-            return Next::Wait;
+            return NextStep::Wait;
         }
         let Some((reply, since)) = turn.last_reply() else { return self.call() };
         let open = turn.open_calls();
         let others: Vec<&ToolCall> = open.iter().filter(|call| call.name != LAUNCH_RUN).copied().collect();
         if !others.is_empty() {
-            return Next::Tools(others.into_iter().cloned().collect());
+            return NextStep::Tools(others.into_iter().cloned().collect());
         }
         if let Some(call) = open.first() {
             return self.launch(turn, attempt, call);
         }
         if reply.tool_calls.is_empty() && since.is_empty() {
             let text = "You said nothing. Answer the user, or call a tool.".to_owned();
-            let fact = if attempt.faults + 1 >= TRIES {
-                self.ended(attempt, AttemptOutcome::GaveUp { reason: "it said nothing".into() })
+            let fact = if attempt.faults + 1 >= MAX_TRIES {
+                self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason: "it said nothing".into() })
             } else {
                 self.item(attempt, Item::Reminder { call: None, text })
             };
-            return Next::Facts(vec![fact]);
+            return NextStep::Facts(vec![fact]);
         }
-        if turn.replies() >= MOST_REPLIES {
-            let reason = format!("it came to no end in {MOST_REPLIES} model calls");
-            return Next::Facts(vec![self.ended(attempt, AttemptOutcome::GaveUp { reason })]);
+        if turn.replies() >= MAX_REPLIES {
+            let reason = format!("it came to no end in {MAX_REPLIES} model calls");
+            return NextStep::Facts(vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]);
         }
         self.call()
     }
 
-    fn call(&self) -> Next {
+    fn call(&self) -> NextStep {
         match self.budget_question(Expense::Call) {
-            Some(question) => Next::Facts(vec![self.fact(question)]),
-            None => Next::Call,
+            Some(question) => NextStep::Facts(vec![self.fact(question)]),
+            None => NextStep::Call,
         }
     }
 
     /// Rules 2 and 3: a `launch_run` call, from its arguments to its result.
-    fn launch(&self, turn: &Turn, attempt: &Attempt, call: &ToolCall) -> Next {
-        let unbegun = Launching::default();
-        let launching = turn.launching.as_ref().unwrap_or(&unbegun);
+    fn launch(&self, turn: &ChatTurn, attempt: &ChatAttempt, call: &ToolCall) -> NextStep {
+        let not_launched = LaunchState::default();
+        let launching = turn.launching.as_ref().unwrap_or(&not_launched);
         if launching.active().is_some() {
-            return Next::Wait;
+            return NextStep::Wait;
         }
         if let (true, Some(planned)) = (launching.execution_is_due(), &launching.launched) {
             if let Some(question) = self.budget_question(Expense::Run) {
-                return Next::Facts(vec![self.fact(question)]);
+                return NextStep::Facts(vec![self.fact(question)]);
             }
             let executed =
                 launching.last_result().map(|plan| self.execution(turn, planned, plan, self.consent()));
             if let Some(Ok(spec)) = executed {
-                return Next::Facts(vec![self.creates(spec)]);
+                return NextStep::Facts(vec![self.create_run(spec)]);
             }
         }
         if launching.last_result().is_some() {
-            return Next::Facts(vec![self.result(attempt, call, self.told(launching), false)]);
+            return NextStep::Facts(vec![self.result(attempt, call, self.launch_result(launching), false)]);
         }
-        let refused = |text: String| Next::Facts(vec![self.result(attempt, call, refusal(&text), false)]);
+        let refused = |text: String| NextStep::Facts(vec![self.result(attempt, call, refusal(&text), false)]);
         match &launching.decision {
             Some(Decision::Reject { reason }) => {
                 let why = reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -429,13 +429,13 @@ impl InteractiveSession {
         };
         let launch = match launch {
             Ok(launch) => launch,
-            Err(problem) => return Next::Facts(vec![self.result(attempt, call, problem, true)]),
+            Err(problem) => return NextStep::Facts(vec![self.result(attempt, call, problem, true)]),
         };
         if let Some(question) = self.budget_question(Expense::Run) {
-            return Next::Facts(vec![self.fact(question)]);
+            return NextStep::Facts(vec![self.fact(question)]);
         }
-        Next::Facts(vec![if launching.decision.is_some() || self.consent() == Consent::Nobody {
-            self.creates(launch.spec)
+        NextStep::Facts(vec![if launching.decision.is_some() || self.consent() == Consent::Nobody {
+            self.create_run(launch.spec)
         } else {
             let id = InteractionId::new(format!("{}.approval{}", self.task, self.interactions + 1));
             let kind = InteractionKind::RunApproval { proposal: Box::new(launch.proposal) };
@@ -453,13 +453,13 @@ impl InteractiveSession {
 }
 
 /// What an attempt has come to, where it has.
-fn settled(turn: &Turn, attempt: &Attempt) -> Option<AttemptOutcome> {
+fn settled(turn: &ChatTurn, attempt: &ChatAttempt) -> Option<AttemptOutcome> {
     if attempt.settled.is_some() || attempt.purpose != Purpose::Converse {
         return attempt.settled.clone();
     }
     let (reply, since) = turn.last_reply()?;
-    let said = reply.tool_calls.is_empty() && !reply.text.trim().is_empty() && since.is_empty();
-    said.then_some(AttemptOutcome::Said)
+    let is_final = reply.tool_calls.is_empty() && !reply.text.trim().is_empty() && since.is_empty();
+    is_final.then_some(AttemptOutcome::Said)
 }
 
 /// What the agent is told of a run that was not started.

@@ -8,7 +8,7 @@ use althing_protocol::{
 
 /// What the user said.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Spoken {
+pub(crate) struct UserMessage {
     /// The fact that accepted it.
     pub(crate) seq: Seq,
     pub(crate) text: String,
@@ -19,7 +19,7 @@ pub(crate) struct Spoken {
 
 /// What was said in a turn after the user's message.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Step {
+pub(crate) enum ChatStep {
     /// The agent spoke.
     Reply { seq: Seq, reply: Reply },
     /// A tool call was answered.
@@ -30,14 +30,14 @@ pub(crate) enum Step {
 
 /// A run that a turn launched.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Child {
+pub(crate) struct LaunchedRun {
     pub(crate) id: TaskId,
     pub(crate) result: Option<RunResult>,
     /// It was asked to stop.
     pub(crate) cancelled: bool,
 }
 
-impl Child {
+impl LaunchedRun {
     pub(crate) fn new(id: TaskId) -> Self {
         Self { id, result: None, cancelled: false }
     }
@@ -51,32 +51,32 @@ impl Child {
 
 /// A `launch_run` call on its way to its result.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Launching {
+pub(crate) struct LaunchState {
     /// What was shown for approval.
     pub(crate) proposal: Option<Box<Proposal>>,
     /// What the user said to it.
     pub(crate) decision: Option<Decision>,
     /// The run, once it exists.
-    pub(crate) run: Option<Child>,
+    pub(crate) run: Option<LaunchedRun>,
     /// What that run was launched with, settled.
     pub(crate) launched: Option<Box<LaunchRun>>,
     /// The run that carries out the plan.
-    pub(crate) execution: Option<Child>,
+    pub(crate) execution: Option<LaunchedRun>,
     /// The user was asked about the plan of a message that is a run by itself, or told that there is none.
     pub(crate) plan_shown: bool,
     /// What the user wants changed about the plan before.
     pub(crate) replan: Option<(String, Box<RunResult>)>,
 }
 
-impl Launching {
+impl LaunchState {
     /// The run under way.
-    pub(crate) fn active(&self) -> Option<&Child> {
+    pub(crate) fn active(&self) -> Option<&LaunchedRun> {
         let waits = self.execution.is_none();
         let run = self.run.as_ref().filter(|run| run.is_active(waits));
         run.or_else(|| self.execution.as_ref().filter(|run| run.is_active(false)))
     }
 
-    pub(crate) fn active_mut(&mut self) -> Option<&mut Child> {
+    pub(crate) fn active_mut(&mut self) -> Option<&mut LaunchedRun> {
         let waits = self.execution.is_none();
         let run = self.run.as_mut().filter(|run| run.is_active(waits));
         run.or_else(|| self.execution.as_mut().filter(|run| run.is_active(false)))
@@ -118,11 +118,11 @@ impl Launching {
 
 /// One try of the agent.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Attempt {
+pub(crate) struct ChatAttempt {
     pub(crate) number: u32,
     pub(crate) purpose: Purpose,
     /// A crash cut it off: the fact of its end is still to be written.
-    pub(crate) cut_off: bool,
+    pub(crate) interrupted: bool,
     /// How often it said nothing at all.
     pub(crate) faults: u32,
     /// What it came to: the fact of its end is still to be written.
@@ -131,64 +131,64 @@ pub(crate) struct Attempt {
 
 /// A turn under way: from a message to the agent's last word on it.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Turn {
+pub(crate) struct ChatTurn {
     /// The message; None where the conversation is only to be shortened.
-    pub(crate) message: Option<Spoken>,
+    pub(crate) message: Option<UserMessage>,
     /// Whether the message is a run by itself.
     pub(crate) direct: bool,
-    pub(crate) steps: Vec<Step>,
+    pub(crate) steps: Vec<ChatStep>,
     /// How far the summing up has come that may precede the turn.
-    pub(crate) shortening: Shortening,
-    pub(crate) attempt: Option<Attempt>,
+    pub(crate) compaction: CompactionStep,
+    pub(crate) attempt: Option<ChatAttempt>,
     /// An attempt that was cut off and is to be carried on.
-    pub(crate) suspended: Option<Attempt>,
+    pub(crate) suspended: Option<ChatAttempt>,
     /// Where the conversation stands while neither an approval nor a run is waited for.
-    pub(crate) mood: ChatState,
-    pub(crate) launching: Option<Launching>,
+    pub(crate) base_state: ChatState,
+    pub(crate) launching: Option<LaunchState>,
     /// The user asked to stop.
     pub(crate) cancelled: bool,
     /// The user would not spend more.
-    pub(crate) unpaid: bool,
+    pub(crate) budget_refused: bool,
     /// The agent's part is over.
     pub(crate) over: Option<AttemptOutcome>,
 }
 
 /// How far the summing up before a turn has come.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Shortening {
+pub(crate) enum CompactionStep {
     /// Not looked at: it is done if the conversation has grown too long.
-    Unasked,
+    NotChecked,
     /// The user asked for it.
-    Asked,
+    Requested,
     /// The model said this.
-    Summed(Reply),
+    Summarized(Reply),
     /// Done, or given up.
-    Over,
+    Finished,
 }
 
-impl Turn {
-    pub(crate) fn new(message: Option<Spoken>, direct: bool) -> Self {
+impl ChatTurn {
+    pub(crate) fn new(message: Option<UserMessage>, direct: bool) -> Self {
         Self {
             message,
             direct,
             steps: Vec::new(),
-            shortening: Shortening::Unasked,
+            compaction: CompactionStep::NotChecked,
             attempt: None,
             suspended: None,
-            mood: ChatState::Chatting,
+            base_state: ChatState::Chatting,
             launching: None,
             cancelled: false,
-            unpaid: false,
+            budget_refused: false,
             over: None,
         }
     }
 
     /// The last reply and what was said since.
-    pub(crate) fn last_reply(&self) -> Option<(&Reply, &[Step])> {
-        let at = self.steps.iter().rposition(|step| matches!(step, Step::Reply { .. }))?;
+    pub(crate) fn last_reply(&self) -> Option<(&Reply, &[ChatStep])> {
+        let at = self.steps.iter().rposition(|step| matches!(step, ChatStep::Reply { .. }))?;
         let (before, since) = self.steps.split_at_checked(at + 1)?;
         match before.last() {
-            Some(Step::Reply { reply, .. }) => Some((reply, since)),
+            Some(ChatStep::Reply { reply, .. }) => Some((reply, since)),
             _ => None,
         }
     }
@@ -197,7 +197,7 @@ impl Turn {
     pub(crate) fn open_calls(&self) -> Vec<&ToolCall> {
         let Some((reply, since)) = self.last_reply() else { return Vec::new() };
         let answered = |call: &ToolCall| {
-            since.iter().any(|step| matches!(step, Step::Result { call: id, .. } if *id == call.id))
+            since.iter().any(|step| matches!(step, ChatStep::Result { call: id, .. } if *id == call.id))
         };
         reply.tool_calls.iter().filter(|call| !answered(call)).collect()
     }
@@ -208,20 +208,20 @@ impl Turn {
     }
 
     pub(crate) fn replies(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, Step::Reply { .. })).count()
+        self.steps.iter().filter(|step| matches!(step, ChatStep::Reply { .. })).count()
     }
 
     /// Whether nothing more is to be begun in it.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.cancelled || self.unpaid
+        self.cancelled || self.budget_refused
     }
 }
 
 /// A turn that is over.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Past {
-    pub(crate) message: Spoken,
-    pub(crate) steps: Vec<Step>,
+pub(crate) struct PastTurn {
+    pub(crate) message: UserMessage,
+    pub(crate) steps: Vec<ChatStep>,
     /// The result of the run that the message was by itself.
     pub(crate) direct: Option<Box<RunResult>>,
     /// Why the agent has no last word, where it has none.
@@ -230,22 +230,22 @@ pub(crate) struct Past {
     pub(crate) end: Seq,
 }
 
-impl Past {
+impl PastTurn {
     /// The agent's last word, or the run's.
     pub(crate) fn answer(&self) -> &str {
         if let Some(result) = &self.direct {
             return result.final_answer.as_deref().or(result.error.as_deref()).unwrap_or_default();
         }
-        let said = self.steps.iter().rev().find_map(|step| match step {
-            Step::Reply { reply, .. } if !reply.text.trim().is_empty() => Some(reply.text.as_str()),
+        let text = self.steps.iter().rev().find_map(|step| match step {
+            ChatStep::Reply { reply, .. } if !reply.text.trim().is_empty() => Some(reply.text.as_str()),
             _ => None,
         });
-        said.or(self.cut_short.as_deref()).unwrap_or_default()
+        text.or(self.cut_short.as_deref()).unwrap_or_default()
     }
 }
 
 /// The state in which a run's end leaves the conversation.
-pub(crate) fn mood_after(status: RunStatus) -> ChatState {
+pub(crate) fn state_after_run(status: RunStatus) -> ChatState {
     match status {
         RunStatus::Completed => ChatState::ProcessingResults,
         RunStatus::Partial | RunStatus::Failed => ChatState::ProcessingPartial,

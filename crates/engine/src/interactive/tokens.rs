@@ -3,18 +3,18 @@
 use althing_protocol::{Message, ToolCall};
 use althing_text::estimate_tokens;
 
-/// What a message costs besides its text.
-const FRAME: u64 = 4;
+/// The estimated overhead of a message, in tokens.
+const MESSAGE_OVERHEAD: u64 = 4;
 
 /// A message that is only text.
 pub(crate) fn estimate_message(text: &str) -> u64 {
-    FRAME + estimate_tokens(text)
+    MESSAGE_OVERHEAD + estimate_tokens(text)
 }
 
 /// A reply, with the calls in it.
 pub(crate) fn estimate_reply(text: &str, calls: &[ToolCall]) -> u64 {
     let calls = calls.iter().map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
-    FRAME + estimate_tokens(text) + calls.sum::<u64>()
+    MESSAGE_OVERHEAD + estimate_tokens(text) + calls.sum::<u64>()
 }
 
 /// Messages.

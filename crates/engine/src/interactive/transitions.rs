@@ -20,7 +20,7 @@ pub(crate) fn may_follow(from: ChatState, to: ChatState) -> bool {
 
 /// The next state on the way to one. A crash may have kept what brought about a state but not the state itself; what was
 /// skipped is made up for, so that the log never shows a transition that is none.
-pub(crate) fn towards(from: ChatState, to: ChatState) -> ChatState {
+pub(crate) fn next_state_towards(from: ChatState, to: ChatState) -> ChatState {
     if may_follow(from, to) {
         return to;
     }
@@ -49,7 +49,7 @@ mod tests {
     ];
 
     #[test]
-    fn the_table_has_the_arrows_of_the_specification_and_no_others() {
+    fn the_table_has_exactly_the_transitions_of_the_specification() {
         let processing = [ProcessingResults, ProcessingPartial, ProcessingCancelled];
         let mut arrows = vec![
             (Idle, Chatting),
@@ -70,12 +70,12 @@ mod tests {
     }
 
     #[test]
-    fn every_state_is_reached_from_every_other_by_lawful_steps() {
+    fn every_state_is_reachable_from_every_other_by_allowed_transitions() {
         for from in ALL {
             for to in ALL.into_iter().filter(|to| *to != from) {
                 let (mut at, mut steps) = (from, 0);
                 while at != to {
-                    let next = towards(at, to);
+                    let next = next_state_towards(at, to);
                     assert!(may_follow(at, next), "{at:?} to {next:?} on the way from {from:?} to {to:?}");
                     (at, steps) = (next, steps + 1);
                     assert!(steps < 6, "{from:?} to {to:?} goes round in circles");

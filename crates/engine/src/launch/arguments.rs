@@ -1,6 +1,6 @@
 //! Reads the arguments of a `launch_run` call as a model or an MCP client wrote them; every error names the parameter.
 
-use super::{did_you_mean, words};
+use super::{check_length, did_you_mean};
 use althing_protocol::LaunchRun;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -39,8 +39,8 @@ pub fn read_launch(arguments: &Map<String, Value>) -> Result<LaunchRun, String> 
     }
     let (task, context): (String, Option<String>) =
         (read(arguments, "task")?.unwrap_or_default(), read(arguments, "context")?);
-    words("task", &task)?;
-    words("context", context.as_deref().unwrap_or_default())?;
+    check_length("task", &task)?;
+    check_length("context", context.as_deref().unwrap_or_default())?;
     Ok(LaunchRun {
         task,
         context,

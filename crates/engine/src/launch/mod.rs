@@ -8,16 +8,16 @@ mod arguments;
 mod overrides;
 mod paths;
 mod plan;
+mod result_text;
 mod team;
-mod told;
 mod tool;
 
 pub use arguments::read_launch;
 pub use tool::{LAUNCH_RUN, launch_run_spec};
 
 pub(crate) use arguments::read_text;
-pub(crate) use plan::tasks_in;
-pub(crate) use told::{excerpt, told};
+pub(crate) use plan::plan_preview;
+pub(crate) use result_text::{excerpt, result_text};
 
 use althing_protocol::{
     AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, PathGrant, PlanRun, Proposal, RunResult, RunSpec,
@@ -28,7 +28,7 @@ use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
 /// The longest task and context that a model or an MCP client may give: what is longer belongs into files.
-const MOST_WORDS: usize = 64 * 1024;
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Who stands for a run's rights before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,8 @@ pub fn resolve_launch(
     consent: Consent,
     tie_break_seed: u64,
 ) -> Result<Launch, String> {
-    let mut settled = launch.clone();
-    if settled.task.trim().is_empty() {
+    let mut resolved = launch.clone();
+    if resolved.task.trim().is_empty() {
         return Err("`task` is empty: say what the run is to accomplish.".into());
     }
     let (agent_mode, mut members) = team::members(team, launch, choice)?;
@@ -67,21 +67,21 @@ pub fn resolve_launch(
         return Err("`execute_after_planning` needs `planning_mode: true`.".into());
     }
     let modes = Modes { agent_mode, refinement, planning };
-    settled.agent_mode = Some(agent_mode);
-    settled.agents = Some(members.iter().map(|member| member.id.clone()).collect());
-    settled.refinement = Some(refinement);
-    settled.planning_mode = planning;
-    settled.execute_after_planning &= planning;
+    resolved.agent_mode = Some(agent_mode);
+    resolved.agents = Some(members.iter().map(|member| member.id.clone()).collect());
+    resolved.refinement = Some(refinement);
+    resolved.planning_mode = planning;
+    resolved.execute_after_planning &= planning;
     if choice.refinement.is_some() {
-        overrides::yield_to(modes, &mut settled.coordination_overrides)?;
+        overrides::drop_overridden(modes, &mut resolved.coordination_overrides)?;
     }
     let mut rules = team.rules.clone().with(&modes.overrides());
-    overrides::apply(&mut rules, &team.rules, &settled.coordination_overrides)?;
+    overrides::apply(&mut rules, &team.rules, &resolved.coordination_overrides)?;
     // In a run that only plans nobody acts, not even whoever presents.
     rules.plan_first &= !planning;
-    team::add_prompts(&mut members, &settled.agent_system_prompts)?;
-    let context_paths = paths::resolve(team, &settled.context_paths, consent)?;
-    let acts = !planning || settled.execute_after_planning;
+    team::add_prompts(&mut members, &resolved.agent_system_prompts)?;
+    let context_paths = paths::resolve(team, &resolved.context_paths, consent)?;
+    let acts = !planning || resolved.execute_after_planning;
     let may_write = context_paths.iter().filter(|path| path.writable && acts);
     let may_write: Vec<String> = may_write.map(|path| path.path.clone()).collect();
     let may_read = context_paths.iter().map(|path| &path.path).filter(|path| !may_write.contains(path));
@@ -92,16 +92,16 @@ pub fn resolve_launch(
             member.has_tools = true;
         }
     }
-    let execution = if settled.execute_after_planning {
-        let launch = LaunchRun { planning_mode: false, execute_after_planning: false, ..settled.clone() };
+    let execution = if resolved.execute_after_planning {
+        let launch = LaunchRun { planning_mode: false, execute_after_planning: false, ..resolved.clone() };
         let choice = ModeChoice::default();
         Some(Box::new(resolve_launch(team, &launch, &choice, consent, tie_break_seed.wrapping_add(1))?.spec))
     } else {
         None
     };
     let spec = RunSpec {
-        task: settled.task.clone(),
-        context: settled.context.clone(),
+        task: resolved.task.clone(),
+        context: resolved.context.clone(),
         history: Vec::new(),
         members: members.clone(),
         // A plan changes nothing, whatever its run could reach.
@@ -118,18 +118,18 @@ pub fn resolve_launch(
     };
     let digest = String::new();
     let mut proposal =
-        Proposal { launch: settled, members, modes, chosen: chosen(choice), may_read, may_write, digest };
+        Proposal { launch: resolved, members, modes, chosen: chosen(choice), may_read, may_write, digest };
     proposal.digest = digest_of(&proposal)?;
     Ok(Launch { spec, proposal })
 }
 
 /// The context paths of a team together with those that a person grants, or what is wrong with the grants.
-pub(crate) fn granted(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<ContextPath>, String> {
+pub(crate) fn with_grants(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<ContextPath>, String> {
     paths::resolve(team, grants, Consent::Person)
 }
 
 /// The run that carries out what a planning run came to, from how it was resolved before there was a plan.
-pub(crate) fn carry_out(mut execution: RunSpec, planned: &RunResult) -> RunSpec {
+pub(crate) fn execution_run(mut execution: RunSpec, planned: &RunResult) -> RunSpec {
     let mut context = execution.context.take().map(|context| context + "\n\n").unwrap_or_default();
     let steps = planned.final_answer.as_deref().unwrap_or_default();
     let plan = planned.plan.clone().zip(plan::tasks(steps));
@@ -139,7 +139,7 @@ pub(crate) fn carry_out(mut execution: RunSpec, planned: &RunResult) -> RunSpec 
             write!(context, "The plan was made by run {}; it is kept in {}.", planned.run_id, plan.plan.path);
     } else {
         let whole = format!("the whole plan is in {}/final_answer.md", planned.log_dir);
-        let steps = excerpt(steps, MOST_WORDS / 2, &whole);
+        let steps = excerpt(steps, MAX_TEXT_BYTES / 2, &whole);
         let _ = write!(context, "Carry out this plan, made by run {}:\n{steps}", planned.run_id);
     }
     execution.context = Some(context);
@@ -156,12 +156,12 @@ fn chosen(choice: &ModeChoice) -> Vec<String> {
     toggled.into_iter().filter(|(_, is)| *is).map(|(name, _)| name.to_owned()).collect()
 }
 
-fn words(name: &str, text: &str) -> Result<(), String> {
-    if text.len() <= MOST_WORDS {
+fn check_length(name: &str, text: &str) -> Result<(), String> {
+    if text.len() <= MAX_TEXT_BYTES {
         return Ok(());
     }
     Err(format!(
-        "`{name}` is too long ({} bytes; at most {MOST_WORDS}). Sum it up, and name files by their paths in \
+        "`{name}` is too long ({} bytes; at most {MAX_TEXT_BYTES}). Sum it up, and name files by their paths in \
          `context_paths` instead of quoting them.",
         text.len()
     ))

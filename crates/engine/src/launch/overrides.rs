@@ -30,7 +30,8 @@ pub(super) const KEYS: &[&str] = &[
 ];
 
 /// Keys of the config that an agent is told are not its own.
-const THE_USERS: &[&str] = &["override_window_seconds", "interactive_mode", "context_paths", "budget_usd"];
+const USER_ONLY_KEYS: &[&str] =
+    &["override_window_seconds", "interactive_mode", "context_paths", "budget_usd"];
 
 /// Applies changes to rules; `configured` says what the limits are.
 pub(super) fn apply(
@@ -52,36 +53,37 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
         "max_new_answers_global" => rules.max_new_answers_global = Some(count(key, value, 1)?),
         "voting_sensitivity" => {
             rules.voting_sensitivity =
-                word::<VotingSensitivity>(key, value, &["lenient", "balanced", "strict"])?
+                parse_name::<VotingSensitivity>(key, value, &["lenient", "balanced", "strict"])?
         }
         "skip_voting" => rules.skip_voting = flag(key, value)?,
         "disable_injection" => rules.disable_injection = flag(key, value)?,
         "defer_voting_until_all_answered" => rules.defer_voting_until_all_answered = flag(key, value)?,
         "final_answer_strategy" => {
-            let words = ["winner_reuse", "winner_present", "synthesize"];
-            rules.final_answer_strategy = Some(word::<FinalAnswerStrategy>(key, value, &words)?);
+            let names = ["winner_reuse", "winner_present", "synthesize"];
+            rules.final_answer_strategy = Some(parse_name::<FinalAnswerStrategy>(key, value, &names)?);
         }
         "skip_final_presentation" => rules.skip_final_presentation = flag(key, value)?,
         "answer_novelty_requirement" => {
-            rules.answer_novelty = word::<AnswerNovelty>(key, value, &["lenient", "balanced", "strict"])?
+            rules.answer_novelty =
+                parse_name::<AnswerNovelty>(key, value, &["lenient", "balanced", "strict"])?
         }
         "fairness_lead_cap_answers" => rules.fairness_lead_cap = Some(count(key, value, 0)?),
         "max_orchestration_restarts" => rules.max_restarts = count(key, value, 0)?,
         "enable_planning_mode" => rules.plan_first = flag(key, value)?,
         "first_answer_wait_seconds" => rules.first_answer_wait = seconds(key, value)?,
         "orchestrator_timeout_seconds" => {
-            rules.limits.orchestrator = within(key, value, Some(limits.orchestrator))?
+            rules.limits.orchestrator = limit_within(key, value, Some(limits.orchestrator))?
         }
         "initial_round_timeout_seconds" => {
-            rules.limits.initial_round = Some(within(key, value, limits.initial_round)?)
+            rules.limits.initial_round = Some(limit_within(key, value, limits.initial_round)?)
         }
         "subsequent_round_timeout_seconds" => {
-            rules.limits.subsequent_round = Some(within(key, value, limits.subsequent_round)?)
+            rules.limits.subsequent_round = Some(limit_within(key, value, limits.subsequent_round)?)
         }
         "round_timeout_grace_seconds" => {
-            rules.limits.round_grace = within(key, value, Some(limits.round_grace))?
+            rules.limits.round_grace = limit_within(key, value, Some(limits.round_grace))?
         }
-        _ if THE_USERS.contains(&key) => {
+        _ if USER_ONLY_KEYS.contains(&key) => {
             return Err(format!("`{key}` is the user's to set, in the config."));
         }
         _ => {
@@ -93,7 +95,7 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
 }
 
 /// Takes out what contradicts modes that the user chose.
-pub(super) fn yield_to(modes: Modes, changes: &mut Map<String, Value>) -> Result<(), String> {
+pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) -> Result<(), String> {
     let decided = serde_json::to_value(modes.overrides()).map_err(|error| error.to_string())?;
     let mut fixed: Vec<&str> =
         decided.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
@@ -118,9 +120,9 @@ fn count(key: &str, value: &Value, least: u32) -> Result<u32, String> {
         .ok_or_else(|| format!("`{key}` must be a whole number of at least {least}."))
 }
 
-fn word<T: DeserializeOwned>(key: &str, value: &Value, words: &[&str]) -> Result<T, String> {
+fn parse_name<T: DeserializeOwned>(key: &str, value: &Value, names: &[&str]) -> Result<T, String> {
     serde_json::from_value(value.clone())
-        .map_err(|_| format!("`{key}` must be one of \"{}\".", words.join("\", \"")))
+        .map_err(|_| format!("`{key}` must be one of \"{}\".", names.join("\", \"")))
 }
 
 fn seconds(key: &str, value: &Value) -> Result<Millis, String> {
@@ -131,7 +133,7 @@ fn seconds(key: &str, value: &Value) -> Result<Millis, String> {
 }
 
 /// A limit: some time, and no more than was configured.
-fn within(key: &str, value: &Value, most: Option<Millis>) -> Result<Millis, String> {
+fn limit_within(key: &str, value: &Value, most: Option<Millis>) -> Result<Millis, String> {
     let limit = seconds(key, value)?;
     match most {
         _ if limit == Millis(0) => Err(format!("`{key}` must be more than 0.")),

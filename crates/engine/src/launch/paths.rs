@@ -7,7 +7,7 @@ use super::Consent;
 use althing_protocol::{ContextPath, PathGrant, Permission, TeamSpec};
 
 /// The most paths that a launch may add.
-const MOST: usize = 32;
+const MAX_PATHS: usize = 32;
 
 /// The run's context paths.
 pub(super) fn resolve(
@@ -15,12 +15,12 @@ pub(super) fn resolve(
     grants: &[PathGrant],
     consent: Consent,
 ) -> Result<Vec<ContextPath>, String> {
-    if grants.len() > MOST {
-        return Err(format!("`context_paths` has {} paths; at most {MOST} can be added.", grants.len()));
+    if grants.len() > MAX_PATHS {
+        return Err(format!("`context_paths` has {} paths; at most {MAX_PATHS} can be added.", grants.len()));
     }
     let mut paths = team.context_paths.clone();
     for grant in grants {
-        let path = plain(&grant.path).map_err(|problem| format!("`context_paths`: {problem}"))?;
+        let path = normalize(&grant.path).map_err(|problem| format!("`context_paths`: {problem}"))?;
         let wants_write = grant.permission == Permission::Write;
         let guarded = |root: &ContextPath| root.protected.iter().any(|part| is_inside(&path, part));
         if wants_write && team.context_paths.iter().any(guarded) {
@@ -57,7 +57,7 @@ fn refusal(path: &str, wants_write: bool, team: &TeamSpec) -> String {
 }
 
 /// An absolute path without detours, as roots are compared.
-fn plain(path: &str) -> Result<String, String> {
+fn normalize(path: &str) -> Result<String, String> {
     let trimmed = path.trim();
     if !trimmed.starts_with('/') {
         return Err(format!("`{path}` must be an absolute path."));

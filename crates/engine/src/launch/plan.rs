@@ -5,11 +5,13 @@ use althing_protocol::PlanTask;
 use althing_text::truncate_chars;
 
 /// The most of a task that is shown.
-const BRIEF: usize = 200;
+const MAX_PREVIEW_CHARS: usize = 200;
 
 /// The tasks of the plan in an answer, in brief; None where there is no valid plan.
-pub(crate) fn tasks_in(answer: &str) -> Option<Vec<String>> {
-    let brief = |task: &PlanTask| format!("{}: {}", task.id, truncate_chars(task.description.trim(), BRIEF));
+pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
+    let brief = |task: &PlanTask| {
+        format!("{}: {}", task.id, truncate_chars(task.description.trim(), MAX_PREVIEW_CHARS))
+    };
     Some(tasks(answer)?.iter().map(brief).collect())
 }
 
@@ -26,14 +28,14 @@ mod tests {
     fn a_plan_is_shown_only_if_it_can_be_stored() {
         let plan = r#"{"tasks": [{"id": "a", "description": "Dig", "verification": "a hole"}, {"id": "b", "description": "Fill"}]}"#;
         let expected = Some(vec!["a: Dig".to_owned(), "b: Fill".to_owned()]);
-        assert_eq!(tasks_in(plan), expected);
-        assert_eq!(tasks_in(&format!("First this.\n```json\n{plan}\n```\nThen that.")), expected);
-        assert_eq!(tasks_in(&format!("So: {plan} and no more.")), expected);
+        assert_eq!(plan_preview(plan), expected);
+        assert_eq!(plan_preview(&format!("First this.\n```json\n{plan}\n```\nThen that.")), expected);
+        assert_eq!(plan_preview(&format!("So: {plan} and no more.")), expected);
         assert_eq!(tasks(plan).unwrap()[0].verification.as_deref(), Some("a hole"));
         let without_id = r#"{"tasks": [{"description": "Dig"}]}"#;
         let waiting = r#"{"tasks": [{"id": "a", "description": "Dig", "depends_on": ["z"]}]}"#;
         for none in ["", "Just do it.", "{\"tasks\": []}", "{\"tasks\": \"many\"}", without_id, waiting] {
-            assert_eq!(tasks_in(none), None, "{none}");
+            assert_eq!(plan_preview(none), None, "{none}");
         }
     }
 }

@@ -76,7 +76,7 @@ fn find<'a>(team: &'a TeamSpec, id: &AgentId) -> Result<&'a Member, String> {
 /// Adds words to the named members' system prompts, for this run.
 pub(super) fn add_prompts(members: &mut [Member], prompts: &BTreeMap<AgentId, String>) -> Result<(), String> {
     for (id, text) in prompts {
-        super::words("agent_system_prompts", text)?;
+        super::check_length("agent_system_prompts", text)?;
         let names: Vec<String> = members.iter().map(|member| member.id.to_string()).collect();
         let Some(member) = members.iter_mut().find(|member| member.id == *id) else {
             let hint = did_you_mean(id.as_str(), names.iter().map(String::as_str));
@@ -85,7 +85,7 @@ pub(super) fn add_prompts(members: &mut [Member], prompts: &BTreeMap<AgentId, St
                 names.join(", ")
             ));
         };
-        let before = member.system_message.take().map(|words| words + "\n\n").unwrap_or_default();
+        let before = member.system_message.take().map(|message| message + "\n\n").unwrap_or_default();
         member.system_message = Some(before + text);
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! What a launch means: the mode matrix, who takes part, what is refused and in which words.
 
-use super::{Consent, Launch, carry_out, launch_run_spec, read_launch, read_text, resolve_launch};
+use super::{Consent, Launch, execution_run, launch_run_spec, read_launch, read_text, resolve_launch};
 use crate::coordination::tests::harness::member;
 use crate::interactive::tests::harness::{result, team};
 use althing_protocol::{
@@ -34,7 +34,7 @@ fn ids(launch: &Launch) -> Vec<&str> {
 
 // spec: interactive/launch-run-tool/tool-schema-definition
 #[test]
-fn the_tool_has_every_parameter_and_exactly_the_agents_there_are() {
+fn the_tool_has_every_parameter_and_exactly_the_teams_agents() {
     let tool = launch_run_spec(&team(&["gem", "gpt"]));
     let properties = tool.parameters["properties"].as_object().unwrap();
     let mut names: Vec<&str> = properties.keys().map(String::as_str).collect();
@@ -91,7 +91,7 @@ fn all_rows_of_the_mode_matrix_set_up_their_run() {
     let planned = result(&"r1".into(), &both.spec, RunStatus::Completed);
     let resolved_with_it = *both.spec.execution.clone().unwrap();
     assert_eq!(resolved(json!({"task": "x"})).unwrap().spec.rules, resolved_with_it.rules);
-    let execution = carry_out(resolved_with_it.clone(), &planned);
+    let execution = execution_run(resolved_with_it.clone(), &planned);
     assert!(!execution.modes.planning && execution.context.unwrap().contains("the answer of r1"));
     // A plan that is kept is carried out task by task.
     let kept = RunResult {
@@ -99,7 +99,7 @@ fn all_rows_of_the_mode_matrix_set_up_their_run() {
         plan: Some(PlanRef { id: "p1".into(), path: "/plans/p1".into() }),
         ..planned
     };
-    let plan = carry_out(resolved_with_it, &kept).plan.unwrap();
+    let plan = execution_run(resolved_with_it, &kept).plan.unwrap();
     assert_eq!((plan.plan.id.as_str(), plan.tasks[0].id.as_str()), ("p1", "dig"));
 }
 
@@ -124,7 +124,7 @@ fn a_single_agent_is_the_named_one_the_tab_in_front_or_the_first() {
 }
 
 #[test]
-fn several_agents_keep_their_order_and_a_lonely_one_is_no_parliament() {
+fn several_agents_keep_their_order_and_one_agent_is_not_multi() {
     let launch = resolved(json!({"task": "x", "agents": ["cc", "gem", "cc"]})).unwrap();
     assert_eq!(ids(&launch), ["gem", "cc"]);
     assert!(refused(json!({"task": "x", "agent_mode": "multi", "agents": ["cc"]})).contains("at least two"));
@@ -143,7 +143,7 @@ fn several_agents_keep_their_order_and_a_lonely_one_is_no_parliament() {
 }
 
 #[test]
-fn what_is_wrong_is_said_by_parameter() {
+fn every_error_names_its_parameter() {
     for (arguments, words) in [
         (json!({}), "`task` is missing"),
         (json!({"task": "  "}), "`task` is empty"),
@@ -186,7 +186,7 @@ fn what_is_wrong_is_said_by_parameter() {
 
 // spec: design/launch-run/agent-system-prompts
 #[test]
-fn words_for_an_agent_are_added_to_its_own_and_to_nobody_elses() {
+fn an_additional_system_prompt_applies_to_its_agent_only() {
     let mut team = team(&["gem", "gpt"]);
     team.members[1].system_message = Some("You are a poet.".into());
     let launch =
@@ -197,7 +197,7 @@ fn words_for_an_agent_are_added_to_its_own_and_to_nobody_elses() {
 }
 
 #[test]
-fn overrides_change_the_rules_within_the_users_limits_and_behind_the_users_toggles() {
+fn overrides_change_the_rules_within_the_users_limits_and_mode_choices() {
     let overrides = json!({
         "final_answer_strategy": "winner_reuse", "voting_sensitivity": "strict", "max_new_answers_per_agent": 4,
         "orchestrator_timeout_seconds": 60, "initial_round_timeout_seconds": 5.5, "answer_novelty_requirement": "balanced"
@@ -219,7 +219,7 @@ fn overrides_change_the_rules_within_the_users_limits_and_behind_the_users_toggl
 
 // spec: design/launch-run/context-paths
 #[test]
-fn context_paths_are_added_to_the_inherited_ones_and_never_widen_rights_unseen() {
+fn context_paths_are_added_to_the_inherited_ones_and_need_consent() {
     let path = |path: &str, writable, protected: &[&str]| ContextPath {
         path: path.into(),
         writable,
@@ -264,7 +264,7 @@ fn context_paths_are_added_to_the_inherited_ones_and_never_widen_rights_unseen()
 }
 
 #[test]
-fn a_settled_proposal_means_the_same_when_it_is_resolved_again_and_its_digest_holds_all_of_it() {
+fn resolving_a_proposal_again_yields_the_same_run_and_its_digest_covers_all_of_it() {
     let choice = ModeChoice {
         refinement: Some(true),
         agent_mode: Some(AgentMode::Single),

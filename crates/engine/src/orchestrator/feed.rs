@@ -55,7 +55,7 @@ pub(crate) struct Cursor {
 
 /// What a reader finds.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Found {
+pub(crate) enum RingRead {
     Item(FeedItem),
     /// Nothing yet.
     Nothing,
@@ -103,7 +103,7 @@ impl Ring {
         Cursor { position: self.start + self.items.len() as u64, last: from }
     }
 
-    pub(crate) fn next(&self, cursor: &mut Cursor) -> Found {
+    pub(crate) fn next(&self, cursor: &mut Cursor) -> RingRead {
         loop {
             let Some(offset) = cursor.position.checked_sub(self.start) else {
                 if cursor.last < self.last {
@@ -117,8 +117,8 @@ impl Ring {
                 // At the end: everything published must have been seen.
                 return match cursor.last < self.last {
                     true => self.behind(cursor),
-                    false if self.closed => Found::Closed,
-                    false => Found::Nothing,
+                    false if self.closed => RingRead::Closed,
+                    false => RingRead::Nothing,
                 };
             };
             if let FeedItem::Event(event) = item {
@@ -133,15 +133,15 @@ impl Ring {
             } else {
                 cursor.position += 1;
             }
-            return Found::Item(item.clone());
+            return RingRead::Item(item.clone());
         }
     }
 
     /// Sends the reader to the log for everything up to now, and its cursor to the end.
-    fn behind(&self, cursor: &mut Cursor) -> Found {
+    fn behind(&self, cursor: &mut Cursor) -> RingRead {
         cursor.position = self.start + self.items.len() as u64;
         cursor.last = self.last;
-        Found::Behind(self.last)
+        RingRead::Behind(self.last)
     }
 }
 
@@ -168,7 +168,7 @@ impl Feed {
     }
 
     /// Publishes something passing; `make` is told the newest fact.
-    pub(crate) fn pass(&self, make: impl FnOnce(Seq) -> Progress) {
+    pub(crate) fn publish_progress(&self, make: impl FnOnce(Seq) -> Progress) {
         let mut ring = self.ring();
         let progress = make(ring.last);
         ring.push(FeedItem::Progress(Arc::new(progress)));
@@ -190,10 +190,10 @@ impl Feed {
         Subscription {
             feed: self.clone(),
             cursor,
-            had: from,
+            delivered: from,
             backlog: VecDeque::new(),
             behind: None,
-            began: false,
+            has_started: false,
             interest,
         }
     }
@@ -204,13 +204,13 @@ pub struct Subscription {
     feed: Feed,
     cursor: Cursor,
     /// The last fact handed out.
-    had: Seq,
+    delivered: Seq,
     /// Read from the log, not yet handed out.
     backlog: VecDeque<FeedItem>,
     /// Facts up to this one must be read from the log first. Kept here, since a caller may drop `next` while it reads.
     behind: Option<Seq>,
     /// History at the start is no gap.
-    began: bool,
+    has_started: bool,
     interest: Interest,
 }
 
@@ -224,59 +224,59 @@ impl Subscription {
             tokio::pin!(changed);
             changed.as_mut().enable();
             if let Some(up_to) = self.behind {
-                let read = feed.shared.log.read(self.had, up_to).await;
+                let read = feed.shared.log.read(self.delivered, up_to).await;
                 self.behind = None;
                 match read {
                     Ok(events) => self.catch_up(events),
                     Err(error) => return Some(Err(error)),
                 }
             }
-            match self.now() {
-                Some(FeedItem::Progress(progress)) if self.passes_by(&progress) => {}
+            match self.try_next() {
+                Some(FeedItem::Progress(progress)) if self.is_filtered_out(&progress) => {}
                 Some(item) => return Some(Ok(item)),
                 None if self.behind.is_some() => {}
-                None if self.feed.ring().next(&mut self.cursor.clone()) == Found::Closed => return None,
+                None if self.feed.ring().next(&mut self.cursor.clone()) == RingRead::Closed => return None,
                 None => changed.await,
             }
         }
     }
 
-    fn passes_by(&self, progress: &Progress) -> bool {
-        let passing = match progress {
+    fn is_filtered_out(&self, progress: &Progress) -> bool {
+        let is_transient = match progress {
             Progress::Delta { kind, .. } => *kind != DeltaKind::Retry,
             Progress::Output { .. } | Progress::ScreenChanged { .. } => true,
             Progress::Gap { .. } | Progress::Stalled { .. } => false,
         };
-        passing && self.interest == Interest::Facts
+        is_transient && self.interest == Interest::Facts
     }
 
     /// The next item that is there already; None where there is none, or the log must be read first.
-    fn now(&mut self) -> Option<FeedItem> {
+    fn try_next(&mut self) -> Option<FeedItem> {
         if let Some(item) = self.backlog.pop_front() {
-            return Some(self.hand_out(item));
+            return Some(self.deliver(item));
         }
         let found = self.feed.ring().next(&mut self.cursor);
         match found {
-            Found::Item(item) => Some(self.hand_out(item)),
-            Found::Nothing | Found::Closed => None,
-            Found::Behind(up_to) => {
+            RingRead::Item(item) => Some(self.deliver(item)),
+            RingRead::Nothing | RingRead::Closed => None,
+            RingRead::Behind(up_to) => {
                 self.behind = Some(up_to);
                 None
             }
         }
     }
 
-    fn hand_out(&mut self, item: FeedItem) -> FeedItem {
-        self.began = true;
+    fn deliver(&mut self, item: FeedItem) -> FeedItem {
+        self.has_started = true;
         if let FeedItem::Event(event) = &item {
-            self.had = event.seq;
+            self.delivered = event.seq;
         }
         item
     }
 
     fn catch_up(&mut self, events: Vec<Arc<Event>>) {
-        if self.began {
-            self.backlog.push_back(FeedItem::Progress(Arc::new(Progress::Gap { after: self.had })));
+        if self.has_started {
+            self.backlog.push_back(FeedItem::Progress(Arc::new(Progress::Gap { after: self.delivered })));
         }
         self.backlog.extend(events.into_iter().map(FeedItem::Event));
     }

@@ -31,7 +31,7 @@ struct Model {
     cursor: Option<(u64, u64)>,
     /// The log is being read up to here; the reader took nothing else meanwhile.
     reading: Option<(u64, u64)>,
-    handed_out: Vec<u64>,
+    delivered: Vec<u64>,
     /// What the reader has already when it subscribes; it may be more than there is yet.
     from: u64,
 }
@@ -54,7 +54,7 @@ impl Model {
         ring
     }
 
-    fn keep(&mut self, ring: &Ring) {
+    fn store(&mut self, ring: &Ring) {
         self.start = ring.start;
         self.published = ring.last.0;
         self.ring = ring
@@ -78,7 +78,7 @@ impl Model {
             let mut ring = self.ring();
             ring.publish(&[event(self.published + 1)]);
             ring.push(FeedItem::Progress(Arc::new(Progress::Gap { after: Seq(0) })));
-            after.keep(&ring);
+            after.store(&ring);
             next.push(after);
         }
         next.extend(self.reader_step());
@@ -88,7 +88,7 @@ impl Model {
     fn reader_step(&self) -> Option<Self> {
         let mut after = self.clone();
         if let Some((from, up_to)) = after.reading.take() {
-            after.handed_out.extend(from + 1..=up_to.min(self.durable));
+            after.delivered.extend(from + 1..=up_to.min(self.durable));
             return Some(after);
         }
         let ring = self.ring();
@@ -99,10 +99,10 @@ impl Model {
         };
         let mut cursor = Cursor { position, last: Seq(last) };
         match ring.next(&mut cursor) {
-            Found::Item(FeedItem::Event(event)) => after.handed_out.push(event.seq.0),
-            Found::Item(FeedItem::Progress(_)) => {}
-            Found::Behind(up_to) => after.reading = Some((last, up_to.0)),
-            Found::Nothing | Found::Closed => return None,
+            RingRead::Item(FeedItem::Event(event)) => after.delivered.push(event.seq.0),
+            RingRead::Item(FeedItem::Progress(_)) => {}
+            RingRead::Behind(up_to) => after.reading = Some((last, up_to.0)),
+            RingRead::Nothing | RingRead::Closed => return None,
         }
         after.cursor = Some((cursor.position, cursor.last.0));
         Some(after)
@@ -125,30 +125,24 @@ fn explore(from: u64) {
         start: 0,
         cursor: None,
         reading: None,
-        handed_out: Vec::new(),
+        delivered: Vec::new(),
     };
     let mut seen = BTreeSet::new();
     let mut open = vec![start];
     let mut ended = 0;
     while let Some(model) = open.pop() {
-        let had = from + model.handed_out.len() as u64;
+        let had = from + model.delivered.len() as u64;
         let in_order: Vec<u64> = (from + 1..=had).collect();
-        assert_eq!(model.handed_out, in_order, "a gap or a repeat");
-        assert!(model.handed_out.is_empty() || had <= model.published, "shown before it was published");
+        assert_eq!(model.delivered, in_order, "a gap or a repeat");
+        assert!(model.delivered.is_empty() || had <= model.published, "shown before it was published");
         let steps = model.steps();
         if steps.is_empty() {
             assert_eq!(had, FACTS, "a reader that is done has everything");
             ended += 1;
         }
         for step in steps {
-            let key = (
-                step.durable,
-                step.published,
-                step.start,
-                step.cursor,
-                step.reading,
-                step.handed_out.clone(),
-            );
+            let key =
+                (step.durable, step.published, step.start, step.cursor, step.reading, step.delivered.clone());
             if seen.insert(key) {
                 open.push(step);
             }
@@ -171,7 +165,7 @@ fn ten_thousand_subscriptions_under_stress_miss_and_repeat_nothing() {
                 memory.0.lock().unwrap().push(event(seq));
                 feed.publish(&[event(seq)]);
                 if seq % 3 == 0 {
-                    feed.pass(|after| Progress::Gap { after });
+                    feed.publish_progress(|after| Progress::Gap { after });
                 }
             }
             feed.close();

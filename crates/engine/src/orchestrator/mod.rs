@@ -5,11 +5,11 @@
 //! (`reconcile.rs`). So nothing is shown or begun that a crash could make unsaid, and everything that arrives while the
 //! disk is busy goes into the next batch.
 
-mod doers;
+mod effects;
+mod envs;
 mod feed;
-mod passing;
-mod places;
-mod programs;
+mod program_reports;
+mod progress;
 mod reconcile;
 mod session;
 mod timers;
@@ -19,7 +19,7 @@ use althing_protocol::{
     JournalReader, Plans, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened,
     Submission, TaskId,
 };
-use doers::{DoerKey, Done};
+use effects::{EffectId, EffectOutcome};
 pub use feed::{Feed, Subscription};
 use session::Session;
 use std::collections::HashMap;
@@ -94,8 +94,8 @@ pub struct SubmitError;
 
 pub(crate) enum Input {
     Op(Submission),
-    Reported { key: DoerKey, report: ProgramReport },
-    Done { key: DoerKey, done: Done },
+    ProgramReported { id: EffectId, report: ProgramReport },
+    EffectEnded { id: EffectId, outcome: EffectOutcome },
 }
 
 /// A session under supervision: the handle that front ends hold.
@@ -118,9 +118,9 @@ impl Submitter {
 }
 
 /// Ends the stream of events however its session ends: after a panic, nobody may wait for what will never come.
-struct EndsWithTheSession(Feed);
+struct CloseFeedOnDrop(Feed);
 
-impl Drop for EndsWithTheSession {
+impl Drop for CloseFeedOnDrop {
     fn drop(&mut self) {
         self.0.close();
     }
@@ -128,15 +128,15 @@ impl Drop for EndsWithTheSession {
 
 impl Orchestrator {
     /// Takes over a session: a new one with its opening, or one with a history.
-    pub fn open(parts: SessionDeps, opening: Option<SessionOpened>) -> std::io::Result<Self> {
+    pub fn open(deps: SessionDeps, opening: Option<SessionOpened>) -> std::io::Result<Self> {
         let (inbox, received) = mpsc::channel();
-        let last = parts.history.last().map_or(Seq(0), |event| event.seq);
-        let feed = Feed::new(parts.reader.clone(), last);
-        let programs = parts.programs.clone();
-        let session = Session::new(parts, opening, feed.clone(), inbox.clone());
-        let watched = EndsWithTheSession(feed.clone());
+        let last = deps.history.last().map_or(Seq(0), |event| event.seq);
+        let feed = Feed::new(deps.reader.clone(), last);
+        let programs = deps.programs.clone();
+        let session = Session::new(deps, opening, feed.clone(), inbox.clone());
+        let close_feed = CloseFeedOnDrop(feed.clone());
         let thread = std::thread::Builder::new().name("session".into()).spawn(move || {
-            let _watched = watched;
+            let _close_feed = close_feed;
             session.run(&received)
         })?;
         Ok(Self { inbox, feed, programs, thread })

@@ -1,12 +1,12 @@
 //! The thread that owns a session's state: inputs become facts, facts become durable, and then they are shown.
 
-use super::doers::{DoerKey, Doers, Done};
+use super::effects::{EffectId, EffectOutcome, Effects};
+use super::envs::AgentEnvCache;
 use super::feed::Feed;
-use super::places::Places;
 use super::timers::Timers;
 use super::{Input, SessionDeps, SessionEnd};
 use crate::coordination::Coordination;
-use crate::decider::{Consequence, Decider, Job, Told};
+use crate::decider::{Consequence, Decider, EffectKey, ProgramAnswer};
 use crate::interactive::InteractiveSession;
 use crate::workflow::WorkflowExecutor;
 use althing_protocol::{
@@ -26,17 +26,17 @@ const DISK_RETRY: Duration = Duration::from_millis(250);
 
 /// The owner of a session's state.
 pub(super) struct Session {
-    pub(super) parts: SessionDeps,
+    pub(super) deps: SessionDeps,
     pub(super) feed: Feed,
-    pub(super) doers: Doers,
+    pub(super) effects: Effects,
     pub(super) timers: Timers,
-    pub(super) places: Places,
+    pub(super) envs: AgentEnvCache,
     /// By their tasks: the conversation or the workflow, and any number of runs.
     pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
     /// How many runs there are.
     runs: u32,
     /// Those whose files are written.
-    pub(super) kept: BTreeSet<TaskId>,
+    pub(super) files_written: BTreeSet<TaskId>,
     /// Who is whose child.
     parents: BTreeMap<TaskId, TaskId>,
     next_seq: Seq,
@@ -45,7 +45,7 @@ pub(super) struct Session {
     /// The facts that opened the questions that are open.
     questions: BTreeMap<InteractionId, Seq>,
     /// What programs are to be told once the facts of it are durable.
-    pub(super) to_tell: Vec<Told>,
+    pub(super) program_answers: Vec<ProgramAnswer>,
     /// The ids of ops that were accepted.
     accepted_ids: BTreeSet<OpId>,
     /// The id of the op that is being accepted.
@@ -59,26 +59,26 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(
-        parts: SessionDeps,
+        deps: SessionDeps,
         opening: Option<SessionOpened>,
         feed: Feed,
         inbox: Sender<Input>,
     ) -> Self {
-        let doers = Doers::new(parts.runtime.clone(), feed.clone(), inbox, parts.mask.clone());
+        let effects = Effects::new(deps.runtime.clone(), feed.clone(), inbox, deps.mask.clone());
         let mut session = Self {
             next_seq: Seq(1),
-            parts,
+            deps,
             feed,
-            doers,
+            effects,
             timers: Timers::default(),
-            places: Places::default(),
+            envs: AgentEnvCache::default(),
             deciders: BTreeMap::new(),
             runs: 0,
-            kept: BTreeSet::new(),
+            files_written: BTreeSet::new(),
             parents: BTreeMap::new(),
             pending: Vec::new(),
             questions: BTreeMap::new(),
-            to_tell: Vec::new(),
+            program_answers: Vec::new(),
             accepted_ids: BTreeSet::new(),
             current_id: None,
             opening,
@@ -86,7 +86,7 @@ impl Session {
             closed: false,
             halting: false,
         };
-        for event in std::mem::take(&mut session.parts.history) {
+        for event in std::mem::take(&mut session.deps.history) {
             session.fold(&event);
         }
         session
@@ -99,9 +99,9 @@ impl Session {
             self.begin(op);
         }
         // What a killed process had decided but not yet put beside the log.
-        self.keep_finished();
+        self.write_result_files();
         loop {
-            if self.pending.is_empty() && !self.wait_and_take(inbox) {
+            if self.pending.is_empty() && !self.wait_for_input(inbox) {
                 self.halting = true;
                 self.record(None, None, Fact::accepted(Op::Shutdown, Origin::System));
                 self.settle();
@@ -122,12 +122,12 @@ impl Session {
 
     /// Whether everything that was asked for is done.
     pub(super) fn is_over(&self) -> bool {
-        let mut top = self.deciders.iter().filter(|(task, _)| self.is_top(task)).peekable();
+        let mut top = self.deciders.iter().filter(|(task, _)| self.is_root_task(task)).peekable();
         top.peek().is_some() && top.all(|(_, decider)| decider.is_over())
     }
 
     /// Whether a task is nobody's child.
-    pub(super) fn is_top(&self, task: &TaskId) -> bool {
+    pub(super) fn is_root_task(&self, task: &TaskId) -> bool {
         !self.parents.contains_key(task)
     }
 
@@ -140,21 +140,20 @@ impl Session {
     }
 
     /// Waits for something to happen and turns it into facts. False when everyone who could ask is gone.
-    fn wait_and_take(&mut self, inbox: &Receiver<Input>) -> bool {
-        // A resumed run may be over already but for its closing words.
-        let first = match self.timers.next_in(self.parts.clock.now()) {
+    fn wait_for_input(&mut self, inbox: &Receiver<Input>) -> bool {
+        let first = match self.timers.next_in(self.deps.clock.now()) {
             Some(wait) => inbox.recv_timeout(wait),
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match first {
-            Ok(input) => self.take(input),
+            Ok(input) => self.handle_input(input),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return false,
         }
         for input in inbox.try_iter().take(BATCH) {
-            self.take(input);
+            self.handle_input(input);
         }
-        for (task, timer) in self.timers.take_due(self.parts.clock.now()) {
+        for (task, timer) in self.timers.take_due(self.deps.clock.now()) {
             // A deadline of a workflow's task is that task's fact.
             let task = match &timer {
                 althing_protocol::Timer::Task { task, .. } => task.clone(),
@@ -168,36 +167,40 @@ impl Session {
     }
 
     /// Records what an input says; what follows from it is settled later.
-    fn take(&mut self, input: Input) {
+    fn handle_input(&mut self, input: Input) {
         match input {
-            Input::Op(submission) => self.submitted(submission),
+            Input::Op(submission) => self.handle_submission(submission),
             // What was not wanted any more may still have ended before it was stopped: too late.
-            Input::Done { key, done } if self.doers.finished(&key) => self.done(&key, done),
-            Input::Reported { key, report } if self.doers.has(&key) => self.reported(&key, report),
-            Input::Done { .. } | Input::Reported { .. } => {}
+            Input::EffectEnded { id, outcome } if self.effects.remove(&id) => {
+                self.record_outcome(&id, outcome)
+            }
+            Input::ProgramReported { id, report } if self.effects.is_running(&id) => {
+                self.record_report(&id, report)
+            }
+            Input::EffectEnded { .. } | Input::ProgramReported { .. } => {}
         }
     }
 
-    fn done(&mut self, key: &DoerKey, done: Done) {
-        let Some(decider) = self.deciders.get(&key.owner) else { return };
-        let task = decider.task_of(&key.job);
-        let attempt = match &key.job {
-            Job::Call(call) => call.attempt,
-            Job::Chore(chore) => chore.attempt,
-            Job::Program(program) => program.attempt,
+    fn record_outcome(&mut self, id: &EffectId, outcome: EffectOutcome) {
+        let Some(decider) = self.deciders.get(&id.owner) else { return };
+        let task = decider.task_of(&id.key);
+        let attempt = match &id.key {
+            EffectKey::Call(call) => call.attempt,
+            EffectKey::SideTask(side_task) => side_task.attempt,
+            EffectKey::Program(program) => program.attempt,
         };
-        let notice = match &done {
-            Done::Added(item) => decider.problem(&key.job, item),
-            Done::Replied(_) | Done::Exited(_) => None,
+        let notice = match &outcome {
+            EffectOutcome::ItemAdded(item) => decider.side_task_warning(&id.key, item),
+            EffectOutcome::Replied(_) | EffectOutcome::Exited(_) => None,
         };
-        let fact = match done {
-            Done::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
-            Done::Replied(Err(BackendError { kind, message: error, hint, usage })) => {
+        let fact = match outcome {
+            EffectOutcome::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
+            EffectOutcome::Replied(Err(BackendError { kind, message: error, hint, usage })) => {
                 let outcome = AttemptOutcome::Failed { error, hint, kind: Some(kind) };
                 Fact::AttemptEnded { attempt, outcome, usage }
             }
-            Done::Added(item) => Fact::ItemAdded { attempt, item },
-            Done::Exited(ProgramEnd { ok, exit_code, signal, output, error, hint, usage }) => {
+            EffectOutcome::ItemAdded(item) => Fact::ItemAdded { attempt, item },
+            EffectOutcome::Exited(ProgramEnd { ok, exit_code, signal, output, error, hint, usage }) => {
                 let outcome = AttemptOutcome::Exited { ok, exit_code, signal, output, error, hint };
                 Fact::AttemptEnded { attempt, outcome, usage }
             }
@@ -208,22 +211,22 @@ impl Session {
         }
     }
 
-    fn reported(&mut self, key: &DoerKey, report: ProgramReport) {
-        let Job::Program(program) = &key.job else { return };
+    fn record_report(&mut self, id: &EffectId, report: ProgramReport) {
+        let EffectKey::Program(program) = &id.key else { return };
         let facts = match report {
             ProgramReport::Item(item) => {
                 vec![(program.task.clone(), Fact::ItemAdded { attempt: program.attempt, item })]
             }
             report => {
-                let decider = self.deciders.get(&key.owner);
-                decider.map(|decider| decider.reported(program, report)).unwrap_or_default()
+                let decider = self.deciders.get(&id.owner);
+                decider.map(|decider| decider.program_reported(program, report)).unwrap_or_default()
             }
         };
         self.record_all(facts, None);
     }
 
     /// Takes an op, unless it was accepted before under the same id.
-    fn submitted(&mut self, Submission { op, by, id }: Submission) {
+    fn handle_submission(&mut self, Submission { op, by, id }: Submission) {
         if id.as_ref().is_some_and(|id| self.accepted_ids.contains(id)) {
             return;
         }
@@ -262,7 +265,7 @@ impl Session {
             | Op::SetModes { .. }
                 if self.deciders.contains_key(&TaskId::chat()) =>
             {
-                match self.deciders.get(&TaskId::chat()).and_then(|chat| chat.refuses(&op)) {
+                match self.deciders.get(&TaskId::chat()).and_then(|chat| chat.refusal_of(&op)) {
                     Some(why) => self.refuse(&why),
                     None => {
                         self.record(Some(TaskId::chat()), None, self.accepted(op, by));
@@ -287,13 +290,13 @@ impl Session {
             }
             // Keystrokes may hold passwords: never recorded.
             Op::Input { task, bytes } => {
-                let programs = self.parts.programs.as_ref();
+                let programs = self.deps.programs.as_ref();
                 if !programs.is_some_and(|programs| programs.input(&task, &bytes)) {
                     self.refuse(&format!("{task} has no terminal that takes what is typed now"));
                 }
             }
             Op::Resize { task, cols, rows } => {
-                if let Some(programs) = &self.parts.programs {
+                if let Some(programs) = &self.deps.programs {
                     programs.resize(&task, cols, rows);
                 }
             }
@@ -327,14 +330,15 @@ impl Session {
     }
 
     fn answer(&mut self, interaction: &InteractionId, decision: &Decision, by: Origin) {
-        let verdict = self.deciders.values().find_map(|decider| decider.answered(interaction, decision));
+        let verdict =
+            self.deciders.values().find_map(|decider| decider.answer_question(interaction, decision));
         let verdict = verdict.unwrap_or_else(|| Err(format!("the interaction {interaction} is not open")));
         match verdict {
-            Ok((facts, told)) => {
+            Ok((facts, program_answer)) => {
                 let op = Op::Answer { interaction: interaction.clone(), decision: decision.clone() };
                 let cause = self.record(None, None, self.accepted(op, by));
                 self.record_all(facts, Some(cause));
-                self.to_tell.extend(told);
+                self.program_answers.extend(program_answer);
             }
             Err(why) => self.refuse_because_of(self.questions.get(interaction).copied(), &why),
         }
@@ -342,8 +346,8 @@ impl Session {
 
     /// Gives a fact its number and time, and folds it. It becomes durable, and shown, with the next commit.
     pub(super) fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
-        let (seq, at) = (self.next_seq, self.parts.clock.now());
-        let event = Arc::new(self.parts.mask.event(Event { seq, at, task, cause, fact }));
+        let (seq, at) = (self.next_seq, self.deps.clock.now());
+        let event = Arc::new(self.deps.mask.event(Event { seq, at, task, cause, fact }));
         self.fold(&event);
         self.pending.push(event);
         seq
@@ -383,11 +387,11 @@ impl Session {
     }
 
     fn create(&mut self, id: &TaskId, spec: &TaskSpec) {
-        let session = self.parts.session.clone();
+        let session = self.deps.session.clone();
         let decider: Box<dyn Decider> = match spec {
             TaskSpec::Run(spec) => {
                 self.runs += 1;
-                let log_dir = (self.parts.task_dir)(id);
+                let log_dir = (self.deps.task_dir)(id);
                 Box::new(Coordination::new(session, id.clone(), (**spec).clone(), log_dir))
             }
             TaskSpec::Workflow(spec) => Box::new(WorkflowExecutor::new(id.clone(), (**spec).clone())),
@@ -416,15 +420,15 @@ impl Session {
         if self.pending.is_empty() {
             return Ok(());
         }
-        let began = self.parts.clock.now();
+        let began = self.deps.clock.now();
         let mut late = Vec::new();
-        while let Err(error) = self.parts.journal.append(&self.pending) {
-            let waited = self.parts.clock.now().since(began).duration();
-            if !error.is_retryable() || waited >= self.parts.journal_retry_timeout || self.halting {
+        while let Err(error) = self.deps.journal.append(&self.pending) {
+            let waited = self.deps.clock.now().since(began).duration();
+            if !error.is_retryable() || waited >= self.deps.journal_retry_timeout || self.halting {
                 return Err(error);
             }
             let (reason, hint) = (error.message, error.hint);
-            self.feed.pass(|after| Progress::Stalled { after, reason, hint });
+            self.feed.publish_progress(|after| Progress::Stalled { after, reason, hint });
             match inbox.recv_timeout(DISK_RETRY) {
                 Ok(Input::Op(Submission { op: Op::Shutdown, by, .. })) => {
                     self.halting = true;
@@ -436,15 +440,15 @@ impl Session {
         }
         let written = std::mem::take(&mut self.pending);
         // Whoever hears of a result may look for its files.
-        self.keep_finished();
-        if let Some(observer) = &mut self.parts.observer {
+        self.write_result_files();
+        if let Some(observer) = &mut self.deps.observer {
             for event in &written {
                 observer(event);
             }
         }
         self.feed.publish(&written);
         for input in late {
-            self.take(input);
+            self.handle_input(input);
         }
         self.settle();
         if self.pending.is_empty() { Ok(()) } else { self.commit(inbox) }

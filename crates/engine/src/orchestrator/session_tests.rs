@@ -71,11 +71,11 @@ impl JournalReader for Memory {
     }
 }
 
-/// A clock that a test moves; it never moves by itself.
-struct Ticking;
+/// The system clock.
+struct SystemClock;
 
-impl Clock for Ticking {
-    #[expect(clippy::disallowed_methods, reason = "these tests wait for real deadlines")]
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "these tests use real timers")]
     fn now(&self) -> Timestamp {
         let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
         Timestamp(since.as_millis() as u64)
@@ -99,12 +99,12 @@ impl Mask for NoSecrets {
     }
 }
 
-type Behaviour = fn(&ModelRequest) -> Option<Result<Reply, BackendError>>;
+type Behavior = fn(&ModelRequest) -> Option<Result<Reply, BackendError>>;
 
 /// A backend that does what a test says; None hangs for ever.
 struct Scripted {
     info: BackendInfo,
-    behaviour: Behaviour,
+    behavior: Behavior,
 }
 
 impl Backend for Scripted {
@@ -118,7 +118,7 @@ impl Backend for Scripted {
         _: DeltaSink<'a>,
     ) -> BoxFuture<'a, Result<Reply, BackendError>> {
         Box::pin(async move {
-            match (self.behaviour)(request) {
+            match (self.behavior)(request) {
                 Some(result) => result,
                 None => std::future::pending().await,
             }
@@ -127,7 +127,7 @@ impl Backend for Scripted {
 }
 
 /// Answers, votes for the first, presents.
-#[expect(clippy::unnecessary_wraps, reason = "a behaviour may also hang")]
+#[expect(clippy::unnecessary_wraps, reason = "other behaviors may hang")]
 fn sensible(request: &ModelRequest) -> Option<Result<Reply, BackendError>> {
     let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
     Some(Ok(match () {
@@ -137,21 +137,21 @@ fn sensible(request: &ModelRequest) -> Option<Result<Reply, BackendError>> {
     }))
 }
 
-fn open(memory: &Memory, behaviours: &[Behaviour], history: Vec<Arc<Event>>) -> Orchestrator {
-    open_watched(memory, behaviours, history, None)
+fn open(memory: &Memory, behaviors: &[Behavior], history: Vec<Arc<Event>>) -> Orchestrator {
+    open_watched(memory, behaviors, history, None)
 }
 
 fn open_watched(
     memory: &Memory,
-    behaviours: &[Behaviour],
+    behaviors: &[Behavior],
     history: Vec<Arc<Event>>,
     observer: Option<Observer>,
 ) -> Orchestrator {
-    let backends = ["a", "b", "c"].into_iter().zip(behaviours).map(|(id, behaviour)| {
+    let backends = ["a", "b", "c"].into_iter().zip(behaviors).map(|(id, behavior)| {
         let info = BackendInfo { kind: "test".into(), model: id.into(), offline: false };
-        (AgentId::new(id), Arc::new(Scripted { info, behaviour: *behaviour }) as Arc<dyn Backend>)
+        (AgentId::new(id), Arc::new(Scripted { info, behavior: *behavior }) as Arc<dyn Backend>)
     });
-    let parts = SessionDeps {
+    let deps = SessionDeps {
         session: "s1".into(),
         journal: Box::new(memory.clone()),
         reader: Arc::new(memory.clone()),
@@ -161,13 +161,13 @@ fn open_watched(
         programs: None,
         plans: None,
         observer,
-        clock: Arc::new(Ticking),
+        clock: Arc::new(SystemClock),
         mask: Arc::new(NoSecrets),
         task_dir: Box::new(ToString::to_string),
         runtime: tokio::runtime::Handle::current(),
         journal_retry_timeout: Duration::from_secs(20),
     };
-    Orchestrator::open(parts, None).unwrap()
+    Orchestrator::open(deps, None).unwrap()
 }
 
 fn start(orchestrator: &Orchestrator, agents: &[&str], rules: RunRules) {
@@ -244,7 +244,7 @@ async fn while_the_disk_is_full_nothing_is_shown_or_begun_and_it_goes_on_when_th
 #[tokio::test]
 async fn a_backend_that_panics_fails_its_agent_and_not_the_run() {
     let memory = Memory::default();
-    let broken: Behaviour = |_| panic!("a bug in a backend");
+    let broken: Behavior = |_| panic!("a bug in a backend");
     let orchestrator = open(&memory, &[broken, sensible], Vec::new());
     start(&orchestrator, &["a", "b"], RunRules::default());
     let result = follow(&orchestrator).await.0.unwrap();
@@ -253,7 +253,7 @@ async fn a_backend_that_panics_fails_its_agent_and_not_the_run() {
 }
 
 #[tokio::test]
-async fn whoever_watches_a_session_that_breaks_off_is_not_left_waiting() {
+async fn the_event_stream_ends_when_the_session_thread_panics() {
     let memory = Memory::default();
     let broken: Observer = Box::new(|_| panic!("a bug in what is kept beside the log"));
     let orchestrator = open_watched(&memory, &[sensible], Vec::new(), Some(broken));
@@ -267,7 +267,7 @@ async fn whoever_watches_a_session_that_breaks_off_is_not_left_waiting() {
 #[tokio::test]
 async fn a_shutdown_leaves_a_log_that_a_resume_finishes() {
     let memory = Memory::default();
-    let hangs: Behaviour = |_| None;
+    let hangs: Behavior = |_| None;
     let orchestrator = open(&memory, &[sensible, hangs], Vec::new());
     start(&orchestrator, &["a", "b"], RunRules::default());
     let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Facts);
@@ -299,7 +299,7 @@ async fn a_shutdown_leaves_a_log_that_a_resume_finishes() {
 #[tokio::test]
 async fn a_silent_backend_is_ended_by_the_runs_limit() {
     let memory = Memory::default();
-    let hangs: Behaviour = |_| None;
+    let hangs: Behavior = |_| None;
     let mut rules = RunRules::default();
     rules.limits.orchestrator = Millis(100);
     let orchestrator = open(&memory, &[sensible, hangs], Vec::new());
@@ -311,7 +311,7 @@ async fn a_silent_backend_is_ended_by_the_runs_limit() {
 #[tokio::test]
 async fn a_failing_backend_is_reported_with_its_cost() {
     let memory = Memory::default();
-    let fails: Behaviour = |_| {
+    let fails: Behavior = |_| {
         let usage = Usage { calls: 3, ..Usage::default() };
         Some(Err(BackendError {
             kind: BackendErrorKind::Server,
@@ -327,7 +327,7 @@ async fn a_failing_backend_is_reported_with_its_cost() {
 }
 
 #[tokio::test]
-async fn an_answer_to_nothing_is_refused_in_words() {
+async fn an_answer_to_a_question_that_is_not_open_is_rejected_with_a_notice() {
     let memory = Memory::default();
     let orchestrator = open(&memory, &[sensible], Vec::new());
     let op = Op::Answer { interaction: "r9.override".into(), decision: Decision::Continue };
@@ -368,7 +368,7 @@ async fn an_op_that_is_delivered_again_under_its_id_is_accepted_once_even_after_
 }
 
 #[tokio::test]
-async fn a_session_that_another_writer_took_over_stops_at_once_and_says_so() {
+async fn a_session_that_another_writer_took_over_stops_at_once_with_its_error() {
     let memory = Memory::default();
     memory.refusals.store(1, Ordering::SeqCst);
     *memory.refusal_kind.lock().unwrap() = JournalErrorKind::OwnedElsewhere;

@@ -13,7 +13,7 @@ pub(super) struct Timers {
 
 impl Timers {
     /// Makes the deadlines of a task what is wanted: those that run go on, new ones start now.
-    pub(super) fn want(&mut self, task: &TaskId, wanted: Vec<(Timer, Millis)>, now: Timestamp) {
+    pub(super) fn set_wanted(&mut self, task: &TaskId, wanted: Vec<(Timer, Millis)>, now: Timestamp) {
         let still: BTreeSet<&Timer> = wanted.iter().map(|(timer, _)| timer).collect();
         self.due.retain(|(owner, timer), _| owner != task || still.contains(timer));
         for (timer, after) in wanted {

@@ -10,7 +10,7 @@ use althing_protocol::{InteractiveAgent, TeamSpec};
 pub use super::sections::orchestrator::launch_guidance;
 
 /// What the sections of the interactive agent's prompt may depend on.
-pub(crate) struct Talk<'a> {
+pub(crate) struct ChatPromptInput<'a> {
     pub(crate) agent: &'a InteractiveAgent,
     pub(crate) team: &'a TeamSpec,
     pub(crate) project: Option<&'a str>,
@@ -22,16 +22,16 @@ const BEHAVIOUR: &str = "Do what the user asks rather than describe how it could
                          did and what you found, briefly and truthfully; if something failed, say so.";
 
 /// The whole system prompt.
-pub(crate) fn system_prompt(talk: &Talk<'_>) -> String {
-    let member = &talk.agent.member;
-    let project = talk.project.map(|path| format!("You work in the project workspace {path}."));
-    let user = talk.agent.append_system_prompt.as_deref().map(str::trim).filter(|text| !text.is_empty());
+pub(crate) fn system_prompt(input: &ChatPromptInput<'_>) -> String {
+    let member = &input.agent.member;
+    let project = input.project.map(|path| format!("You work in the project workspace {path}."));
+    let user = input.agent.append_system_prompt.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let sections = [
-        identity::words(member.system_message.as_deref()),
+        identity::from_config(member.system_message.as_deref()),
         Some(BEHAVIOUR.to_owned()),
-        family::words(&member.model).map(str::to_owned),
+        family::instructions(&member.model).map(str::to_owned),
         project,
-        Some(orchestrator::say(talk)),
+        Some(orchestrator::section(input)),
         user.map(str::to_owned),
     ];
     let texts: Vec<String> = sections.into_iter().flatten().collect();

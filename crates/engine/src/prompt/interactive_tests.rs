@@ -1,11 +1,11 @@
 //! What the interactive agent is told, word for word, in each combination.
 
-use super::interactive::{Talk, launch_guidance, system_prompt};
+use super::interactive::{ChatPromptInput, launch_guidance, system_prompt};
 use crate::interactive::tests::harness::{agent, team};
 use althing_protocol::{ContextPath, InteractiveAgent, TeamSpec};
 
-fn told(agent: &InteractiveAgent, team: &TeamSpec, project: Option<&str>) -> String {
-    let text = system_prompt(&Talk { agent, team, project });
+fn prompt(agent: &InteractiveAgent, team: &TeamSpec, project: Option<&str>) -> String {
+    let text = system_prompt(&ChatPromptInput { agent, team, project });
     for name in ["new_answer", "vote", "ask_others"] {
         assert!(!text.contains(name), "{name} in {text}");
     }
@@ -15,14 +15,14 @@ fn told(agent: &InteractiveAgent, team: &TeamSpec, project: Option<&str>) -> Str
 // spec: interactive/interactive-agent-system-prompt/added-interactive-orchestrator-section
 // spec: interactive/interactive-agent-system-prompt/excluded-system-prompt-sections
 #[test]
-fn a_team_with_hands_and_paths_and_approval() {
+fn a_team_with_tools_and_paths_and_approval() {
     let mut team = team(&["gem", "gpt", "cc"]);
     team.members[0].has_tools = true;
     team.members[1].system_message = Some("You are a careful reviewer\nof Rust code.".into());
     team.members[2].offline = true;
     let path = |path: &str, writable| ContextPath { path: path.into(), writable, protected: Vec::new() };
     team.context_paths = vec![path("/srv/app", true), path("/srv/docs", false)];
-    insta::assert_snapshot!(told(&agent(), &team, None));
+    insta::assert_snapshot!(prompt(&agent(), &team, None));
 }
 
 // spec: interactive/interactive-agent-system-prompt/reused-system-prompt-sections
@@ -33,21 +33,21 @@ fn everything_that_can_be_configured() {
     agent.member.model = "openai/gpt-5-mini".into();
     agent.require_approval = false;
     agent.append_system_prompt = Some("Always answer in English.".into());
-    insta::assert_snapshot!(told(&agent, &team(&["gem", "gpt"]), Some("/home/ada/bridge")));
+    insta::assert_snapshot!(prompt(&agent, &team(&["gem", "gpt"]), Some("/home/ada/bridge")));
 }
 
 #[test]
 fn one_agent_only() {
-    insta::assert_snapshot!(told(&agent(), &team(&["gem"]), None));
+    insta::assert_snapshot!(prompt(&agent(), &team(&["gem"]), None));
 }
 
 #[test]
-fn each_family_of_models_has_its_own_words() {
+fn each_family_of_models_has_its_own_instructions() {
     let mut texts = Vec::new();
     for model in ["gpt-5.1", "grok-4", "x-ai/grok-4", "gemini-3-pro", "claude-opus-4-5", "llama3"] {
         let mut agent = agent();
         agent.member.model = model.into();
-        let text = told(&agent, &team(&["gem"]), None);
+        let text = prompt(&agent, &team(&["gem"]), None);
         let words: Vec<&str> = text.split("\n\n").skip(1).take_while(|part| !part.starts_with('#')).collect();
         texts.push(format!("{model}: {}", words.join(" ")));
     }
@@ -55,7 +55,7 @@ fn each_family_of_models_has_its_own_words() {
 }
 
 #[test]
-fn outside_clients_are_given_the_same_guidance() {
+fn mcp_clients_get_the_same_guidance() {
     let team = team(&["gem", "gpt"]);
-    assert!(told(&agent(), &team, None).contains(&launch_guidance(&team)));
+    assert!(prompt(&agent(), &team, None).contains(&launch_guidance(&team)));
 }

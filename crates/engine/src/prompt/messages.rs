@@ -1,61 +1,66 @@
 //! The conversation an agent is shown: the task, the answers it may know, and what was said since.
 
-use crate::coordination::{Attempt, Previous, State, Turn};
+use crate::coordination::{AttemptTurn, MemberAttempt, RejectedAnswer, RunState};
 use althing_protocol::{Answer, Message, PlanProgress, PlanStatus, PlanTask, Purpose, Revision};
 use std::fmt::Write;
 
 /// The conversation of an agent that answers or judges.
-pub(super) fn contribution(state: &State, seat: usize, attempt: &Attempt) -> Vec<Message> {
+pub(super) fn contribution(state: &RunState, member_index: usize, attempt: &MemberAttempt) -> Vec<Message> {
     // An update before anything was said is not told as one: the first message simply shows the newer answers.
     let (knows, turns) = match attempt.turns.split_first() {
-        Some((Turn::Update { to, .. }, rest)) => (*to, rest),
+        Some((AttemptTurn::Update { to, .. }, rest)) => (*to, rest),
         _ => (initially_known(attempt), attempt.turns.as_slice()),
     };
     let mut text = task(state, attempt);
     if matches!(attempt.purpose, Purpose::Judge { .. }) {
         text.push_str("\n\n<CURRENT ANSWERS from the agents>\n");
-        write_answers(&mut text, &state.newest(seat, Revision(0), knows));
+        write_answers(&mut text, &state.newest(member_index, Revision(0), knows));
         text.push_str("<END OF CURRENT ANSWERS>");
     }
     let mut messages = vec![Message::User(text)];
-    messages.extend(turns.iter().filter_map(|turn| message(state, seat, turn)));
+    messages.extend(turns.iter().filter_map(|turn| message(state, member_index, turn)));
     messages
 }
 
 /// The conversation of the presenter.
-pub(super) fn presentation(state: &State, seat: usize, attempt: &Attempt) -> Vec<Message> {
+pub(super) fn presentation(state: &RunState, member_index: usize, attempt: &MemberAttempt) -> Vec<Message> {
     let mut text = task(state, attempt);
-    let answers = state.newest(seat, Revision(0), state.revision());
+    let answers = state.newest(member_index, Revision(0), state.revision());
     text.push_str("\n\n<ANSWERS from the agents>\n");
     write_answers(&mut text, &answers);
     text.push_str("<END OF ANSWERS>");
     write_vote(&mut text, state);
-    let own = answers.last().filter(|answer| answer.label.agent as usize == seat + 1);
+    let own = answers.last().filter(|answer| answer.label.agent as usize == member_index + 1);
     if let Some(own) = own {
         let _ = write!(text, "\n\nYour own answer is {}, the last one.", own.label);
     }
     let mut messages = vec![Message::User(text)];
-    messages.extend(attempt.turns.iter().filter_map(|turn| message(state, seat, turn)));
+    messages.extend(attempt.turns.iter().filter_map(|turn| message(state, member_index, turn)));
     messages
 }
 
 /// The conversation of whoever judges the final answer.
-pub(super) fn evaluation(state: &State, seat: usize, attempt: &Attempt, answer: &str) -> Vec<Message> {
+pub(super) fn evaluation(
+    state: &RunState,
+    member_index: usize,
+    attempt: &MemberAttempt,
+    answer: &str,
+) -> Vec<Message> {
     let mut text = task(state, attempt);
     let _ = write!(text, "\n\n<FINAL ANSWER>\n{answer}\n<END OF FINAL ANSWER>");
     let mut messages = vec![Message::User(text)];
-    messages.extend(attempt.turns.iter().filter_map(|turn| message(state, seat, turn)));
+    messages.extend(attempt.turns.iter().filter_map(|turn| message(state, member_index, turn)));
     messages
 }
 
-fn initially_known(attempt: &Attempt) -> Revision {
+fn initially_known(attempt: &MemberAttempt) -> Revision {
     match attempt.purpose {
         Purpose::Judge { knows, .. } => knows,
         _ => Revision(0),
     }
 }
 
-fn task(state: &State, attempt: &Attempt) -> String {
+fn task(state: &RunState, attempt: &MemberAttempt) -> String {
     let spec = &state.spec;
     let mut text = String::new();
     if !spec.history.is_empty() {
@@ -72,7 +77,7 @@ fn task(state: &State, attempt: &Attempt) -> String {
     if let Some(plan) = &spec.plan {
         write_plan(&mut text, &plan.tasks, &attempt.plan);
     }
-    if let Some(Previous { answer, why, .. }) = &state.previous {
+    if let Some(RejectedAnswer { answer, why, .. }) = &state.previous {
         let _ = write!(
             text,
             "\n\n<PREVIOUS ATTEMPT FEEDBACK>\nAn earlier final answer was not good enough, and everyone starts over.\n\
@@ -119,8 +124,8 @@ fn write_answers(text: &mut String, answers: &[&Answer]) {
     }
 }
 
-fn write_vote(text: &mut String, state: &State) {
-    let anonymous = |agent| state.seat(agent).map_or(0, |(index, _)| index + 1);
+fn write_vote(text: &mut String, state: &RunState) {
+    let anonymous = |agent| state.find_member(agent).map_or(0, |(index, _)| index + 1);
     if state.ending.ballots.is_empty() {
         return;
     }
@@ -131,27 +136,29 @@ fn write_vote(text: &mut String, state: &State) {
     text.push_str("<END OF VOTES>");
 }
 
-fn message(state: &State, seat: usize, turn: &Turn) -> Option<Message> {
+fn message(state: &RunState, member_index: usize, turn: &AttemptTurn) -> Option<Message> {
     Some(match turn {
-        Turn::Kept => return None,
-        Turn::Reply(reply) => {
+        AttemptTurn::Snapshot => return None,
+        AttemptTurn::Reply(reply) => {
             Message::Assistant { text: reply.text.clone(), tool_calls: reply.tool_calls.clone() }
         }
-        Turn::ToolResult { call, content, is_error } => {
+        AttemptTurn::ToolResult { call, content, is_error } => {
             Message::Tool { call: call.clone(), content: content.clone(), is_error: *is_error }
         }
-        Turn::Reminder { call: Some(call), text } => {
+        AttemptTurn::Reminder { call: Some(call), text } => {
             Message::Tool { call: call.clone(), content: text.clone(), is_error: true }
         }
-        Turn::Reminder { call: None, text } => Message::User(text.clone()),
-        Turn::Update { from, to } => {
+        AttemptTurn::Reminder { call: None, text } => Message::User(text.clone()),
+        AttemptTurn::Update { from, to } => {
             let mut text = "<NEWER ANSWERS from the agents>\n".to_owned();
-            write_answers(&mut text, &state.newest(seat, *from, *to));
+            write_answers(&mut text, &state.newest(member_index, *from, *to));
             text.push_str(
                 "<END OF NEWER ANSWERS>\nThey replace the earlier answers of the same agents. Judge again.",
             );
             Message::User(text)
         }
-        Turn::TimeWarning => Message::User("Your time is nearly up. Finish now with what you have.".into()),
+        AttemptTurn::TimeWarning => {
+            Message::User("Your time is nearly up. Finish now with what you have.".into())
+        }
     })
 }

@@ -2,17 +2,17 @@
 //!
 //! Pure, and cheap to rebuild: prompts are not kept in the log, since the log says everything they are made of.
 
-mod besides;
 mod briefing;
+mod guidance;
 pub(crate) mod interactive;
 mod messages;
 mod sections;
 
-pub use besides::{AgentNotes, FileExcerpt, Guidance, Planning, SkillEntry};
 pub use briefing::{ProjectBriefing, WorkspaceBriefing};
+pub use guidance::{AgentNotes, FileExcerpt, Guidance, Planning, SkillEntry};
 pub use interactive::launch_guidance;
 
-use crate::coordination::{Attempt, Coordination, Seat};
+use crate::coordination::{Coordination, MemberAttempt, MemberState};
 use crate::tools;
 use althing_protocol::{
     CallContext, FinalAnswerStrategy, Grant, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
@@ -20,7 +20,7 @@ use althing_protocol::{
 use sections::Section;
 
 /// What the sections of a system prompt may depend on.
-pub(crate) struct Scene<'a> {
+pub(crate) struct PromptInput<'a> {
     pub(crate) identity: Option<&'a str>,
     pub(crate) agents: usize,
     /// Whether answers will be judged.
@@ -50,27 +50,27 @@ pub(crate) enum TurnKind {
 
 impl Coordination {
     /// The model call that an attempt is waiting for.
-    pub(crate) fn request(&self, seat: usize) -> Option<ModelRequest> {
-        let seat_state = self.state.seats.get(seat)?;
-        let attempt = seat_state.attempt.as_ref()?;
+    pub(crate) fn request(&self, member_index: usize) -> Option<ModelRequest> {
+        let member = self.state.members.get(member_index)?;
+        let attempt = member.attempt.as_ref()?;
         Some(ModelRequest {
-            system: self.system_prompt(seat_state, attempt).into(),
-            messages: self.messages(seat, attempt),
+            system: self.system_prompt(member, attempt).into(),
+            messages: self.messages(member_index, attempt),
             tools: self.tools(attempt),
             call_context: Some(CallContext {
-                work: self.work(seat),
+                work: self.work(member_index),
                 attempt: attempt.number,
-                native: seat_state.native.clone(),
+                native: member.native.clone(),
                 workspace: None,
-                grant: Grant { planning: self.only_plans(seat_state, attempt), ..Grant::default() },
+                grant: Grant { planning: self.only_plans(member, attempt), ..Grant::default() },
             }),
         })
     }
 
-    fn system_prompt(&self, seat: &Seat, attempt: &Attempt) -> String {
+    fn system_prompt(&self, member: &MemberState, attempt: &MemberAttempt) -> String {
         let spec = &self.state.spec;
         let turn = match attempt.purpose {
-            Purpose::Answer => TurnKind::Answer { tool: !self.plain_text_will_do() },
+            Purpose::Answer => TurnKind::Answer { tool: !self.accepts_plain_text() },
             Purpose::Judge { may_answer: true, .. } => TurnKind::Judge,
             Purpose::Judge { may_answer: false, .. } => TurnKind::VoteOnly,
             Purpose::Present { strategy } => TurnKind::Present(strategy),
@@ -78,32 +78,32 @@ impl Coordination {
             // Purposes of other deciders.
             Purpose::Carry | Purpose::Converse | Purpose::Compact => TurnKind::Answer { tool: false },
         };
-        let scene = Scene {
-            identity: seat.member.system_message.as_deref(),
-            agents: self.state.seats.len(),
+        let input = PromptInput {
+            identity: member.agent.system_message.as_deref(),
+            agents: self.state.members.len(),
             votes: !spec.rules.skip_voting,
             planning: spec.modes.planning,
             subagents: self.state.may_spawn(attempt.purpose).is_some(),
             turn,
-            sensitivity: seat.member.voting_sensitivity.unwrap_or(spec.rules.voting_sensitivity),
+            sensitivity: member.agent.voting_sensitivity.unwrap_or(spec.rules.voting_sensitivity),
         };
-        sections::render(Section::CONTRIBUTOR, &scene)
+        sections::render(Section::CONTRIBUTOR, &input)
     }
 
-    fn messages(&self, seat: usize, attempt: &Attempt) -> Vec<Message> {
+    fn messages(&self, member_index: usize, attempt: &MemberAttempt) -> Vec<Message> {
         match attempt.purpose {
-            Purpose::Present { .. } => messages::presentation(&self.state, seat, attempt),
+            Purpose::Present { .. } => messages::presentation(&self.state, member_index, attempt),
             Purpose::Evaluate => {
                 let answer = self.final_answer().unwrap_or_default();
-                messages::evaluation(&self.state, seat, attempt, &answer)
+                messages::evaluation(&self.state, member_index, attempt, &answer)
             }
-            _ => messages::contribution(&self.state, seat, attempt),
+            _ => messages::contribution(&self.state, member_index, attempt),
         }
     }
 
-    fn tools(&self, attempt: &Attempt) -> Vec<ToolSpec> {
+    fn tools(&self, attempt: &MemberAttempt) -> Vec<ToolSpec> {
         let mut tools = match attempt.purpose {
-            Purpose::Answer if self.plain_text_will_do() => Vec::new(),
+            Purpose::Answer if self.accepts_plain_text() => Vec::new(),
             Purpose::Answer => vec![tools::new_answer_spec()],
             Purpose::Judge { may_answer, .. } => {
                 let vote = tools::vote_spec(&self.state.candidates(attempt.knows));
@@ -119,8 +119,8 @@ impl Coordination {
     }
 
     /// A single quick run ends with its one answer: there is nothing that a tool call would tell us.
-    fn plain_text_will_do(&self) -> bool {
-        self.state.spec.rules.skip_voting && self.state.seats.len() == 1
+    fn accepts_plain_text(&self) -> bool {
+        self.state.spec.rules.skip_voting && self.state.members.len() == 1
     }
 }
 

@@ -7,8 +7,8 @@ use althing_protocol::{
 };
 use std::fmt::Write;
 
-fn rendered(world: &World, seat: usize) -> String {
-    let request = world.run.request(seat).expect("asked");
+fn rendered(world: &World, member_index: usize) -> String {
+    let request = world.run.request(member_index).expect("asked");
     let mut out = format!("=== system\n{}\n", request.system);
     for message in &request.messages {
         match message {
@@ -44,7 +44,7 @@ fn a_first_answer() {
 
 // spec: interactive/launch-run-tool/planning-mode-run
 #[test]
-fn a_planner_is_told_to_describe_its_approach_and_to_act_on_nothing() {
+fn a_planner_is_told_to_describe_its_approach_and_to_change_nothing() {
     let mut spec = spec(&["gem", "gpt"], RunRules::default());
     spec.modes.planning = true;
     insta::assert_snapshot!(rendered(&World::new(spec), 0));
@@ -103,7 +103,7 @@ fn a_presenter_by_strategy() {
 }
 
 #[test]
-fn whoever_judges_the_final_answer_and_whoever_starts_over() {
+fn an_evaluator_and_an_agent_after_a_restart() {
     let mut world = judged(RunRules { max_restarts: 1, ..RunRules::default() });
     world.says(0, vote("agent2"));
     world.says(1, vote("agent2"));
@@ -116,7 +116,7 @@ fn whoever_judges_the_final_answer_and_whoever_starts_over() {
 }
 
 #[test]
-fn an_agent_that_may_start_others() {
+fn an_agent_that_may_start_subagents() {
     let rules = RunRules { subagents: Some(SubagentsConfig::default()), ..RunRules::default() };
     insta::assert_snapshot!(rendered(&World::start(&["gem", "gpt"], rules), 0));
 }

@@ -1,7 +1,9 @@
 //! A workflow's decider as the session holds it.
 
 use super::WorkflowExecutor;
-use crate::decider::{Answered, Consequence, Decider, Job, Order, ProgramKey, Wanted};
+use crate::decider::{
+    AnswerEffects, Consequence, Decider, EffectKey, EffectRequest, ProgramKey, WantedEffects,
+};
 use althing_protocol::{Decision, Event, InteractionId, ProgramReport, TaskId};
 
 impl Decider for WorkflowExecutor {
@@ -13,7 +15,7 @@ impl Decider for WorkflowExecutor {
         self.consequences()
     }
 
-    fn wanted(&self) -> Wanted {
+    fn wanted(&self) -> WantedEffects {
         self.wanted()
     }
 
@@ -21,29 +23,33 @@ impl Decider for WorkflowExecutor {
         self.is_over()
     }
 
-    fn order(&self, job: &Job) -> Option<Order> {
-        let Job::Program(program) = job else { return None };
+    fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest> {
+        let EffectKey::Program(program) = effect else { return None };
         let (spec, resume) = self.program(program)?;
-        Some(Order::Program { spec: Box::new(spec.clone()), resume: resume.map(str::to_owned) })
+        Some(EffectRequest::Program { spec: Box::new(spec.clone()), resume: resume.map(str::to_owned) })
     }
 
-    fn task_of(&self, job: &Job) -> TaskId {
-        match job {
-            Job::Program(program) => program.task.clone(),
-            Job::Call(_) | Job::Chore(_) => self.task.clone(),
+    fn task_of(&self, effect: &EffectKey) -> TaskId {
+        match effect {
+            EffectKey::Program(program) => program.task.clone(),
+            EffectKey::Call(_) | EffectKey::SideTask(_) => self.task.clone(),
         }
     }
 
-    fn reported(&self, program: &ProgramKey, report: ProgramReport) -> Vec<Consequence> {
+    fn program_reported(&self, program: &ProgramKey, report: ProgramReport) -> Vec<Consequence> {
         match report {
-            ProgramReport::Waiting(ask) => self.waits(program, ask),
+            ProgramReport::Waiting(ask) => self.question_asked(program, ask),
             ProgramReport::MovedOn => self.moved_on(program),
             _ => Vec::new(),
         }
     }
 
-    fn answered(&self, interaction: &InteractionId, decision: &Decision) -> Option<Result<Answered, String>> {
-        let mut open = self.tasks.values().filter_map(|leaf| leaf.asks.as_ref());
+    fn answer_question(
+        &self,
+        interaction: &InteractionId,
+        decision: &Decision,
+    ) -> Option<Result<AnswerEffects, String>> {
+        let mut open = self.tasks.values().filter_map(|state| state.question.as_ref());
         open.any(|open| open.id == *interaction).then(|| self.answer(interaction, decision))
     }
 

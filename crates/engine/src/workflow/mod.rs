@@ -11,7 +11,7 @@ mod template;
 
 pub use report::{StageReport, TaskReport, WorkflowReport};
 
-use crate::decider::{Consequence, ProgramKey, Told};
+use crate::decider::{Consequence, ProgramAnswer, ProgramKey};
 use althing_protocol::{
     Ask, AttemptOutcome, Decision, Event, Fact, Interaction, InteractionId, InteractionKind, Item, Millis,
     Op, Phase, ProgramSpec, RunEnd, TaskId, TaskSpec, TaskStatus, Timer, Timestamp, Verdict, WorkflowSpec,
@@ -26,7 +26,7 @@ pub struct WorkflowExecutor {
     status: TaskStatus,
     /// The stage under way, once one is.
     stage: Option<u32>,
-    tasks: BTreeMap<TaskId, Leaf>,
+    tasks: BTreeMap<TaskId, StageTaskState>,
     cancelled: bool,
     halted: bool,
     /// Active time: between facts, but not across a resume.
@@ -36,7 +36,7 @@ pub struct WorkflowExecutor {
 
 /// What is known of one task that has been created.
 #[derive(Clone, Debug, PartialEq)]
-struct Leaf {
+struct StageTaskState {
     /// What it runs; None for a run, which has a decider of its own.
     program: Option<ProgramSpec>,
     status: TaskStatus,
@@ -45,49 +45,49 @@ struct Leaf {
     /// Whether that one is under way.
     running: bool,
     /// A crash cut it off: the fact of its end is still to be written.
-    cut_off: bool,
+    interrupted: bool,
     /// Its last attempt was cut off and nothing was decided about that yet.
     suspended: bool,
     /// A person wants it started again.
-    again: bool,
+    restart_approved: bool,
     /// Its time passed.
     expired: bool,
     cancelled: bool,
     /// The program's own conversation.
     conversation: Option<String>,
     /// How its last attempt ended.
-    end: Option<Ended>,
+    end: Option<TaskEnd>,
     /// What it asks, while it does.
-    asks: Option<Interaction>,
+    question: Option<Interaction>,
     /// How many questions it has asked.
-    asked: u32,
+    question_count: u32,
 }
 
 /// How a task ended, as far as later stages and people want to know.
 #[derive(Clone, Debug, Default, PartialEq)]
-struct Ended {
+struct TaskEnd {
     ok: bool,
     exit_code: Option<i32>,
     output: String,
     error: Option<String>,
 }
 
-impl Leaf {
+impl StageTaskState {
     fn new(program: Option<ProgramSpec>) -> Self {
         Self {
             program,
             status: TaskStatus::Pending,
             attempts: 0,
             running: false,
-            cut_off: false,
+            interrupted: false,
             suspended: false,
-            again: false,
+            restart_approved: false,
             expired: false,
             cancelled: false,
             conversation: None,
             end: None,
-            asks: None,
-            asked: 0,
+            question: None,
+            question_count: 0,
         }
     }
 }
@@ -115,11 +115,11 @@ impl WorkflowExecutor {
 
     /// What a program's attempt runs, and the conversation of its own that it goes on with.
     pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<&str>)> {
-        let leaf = self.tasks.get(&key.task)?;
-        let spec = leaf.program.as_ref()?;
+        let state = self.tasks.get(&key.task)?;
+        let spec = state.program.as_ref()?;
         // A conversation is gone on with unless the user wants it started over.
         let restart = spec.on_interrupt == Some(althing_protocol::OnInterrupt::Restart);
-        Some((spec, leaf.conversation.as_deref().filter(|_| !restart)))
+        Some((spec, state.conversation.as_deref().filter(|_| !restart)))
     }
 
     /// Folds one event. Events of other tasks change nothing.
@@ -132,12 +132,12 @@ impl WorkflowExecutor {
                     TaskSpec::Program(spec) => Some((**spec).clone()),
                     _ => None,
                 };
-                self.tasks.insert(id.clone(), Leaf::new(program));
+                self.tasks.insert(id.clone(), StageTaskState::new(program));
             }
             (fact, Some(task)) if *task == self.task => self.apply_to_workflow(fact),
             (fact, Some(task)) => {
-                if let Some(leaf) = self.tasks.get_mut(task) {
-                    leaf.apply(fact);
+                if let Some(state) = self.tasks.get_mut(task) {
+                    state.apply(fact);
                 }
             }
             _ => {}
@@ -156,15 +156,15 @@ impl WorkflowExecutor {
         match op {
             Op::Cancel { task } if *task == self.task => self.cancelled = true,
             Op::Cancel { task } => {
-                if let Some(leaf) = self.tasks.get_mut(task) {
-                    leaf.cancelled = true;
+                if let Some(state) = self.tasks.get_mut(task) {
+                    state.cancelled = true;
                 }
             }
             Op::Shutdown => self.halted = true,
             Op::Resume => {
                 self.halted = false;
-                for leaf in self.tasks.values_mut().filter(|leaf| leaf.running) {
-                    leaf.cut_off = true;
+                for state in self.tasks.values_mut().filter(|state| state.running) {
+                    state.interrupted = true;
                 }
             }
             _ => {}
@@ -180,15 +180,15 @@ impl WorkflowExecutor {
     }
 
     /// A program waits for a person: the facts of that. Nothing if it is known already.
-    pub fn waits(&self, key: &ProgramKey, ask: Ask) -> Vec<Consequence> {
-        let Some(leaf) = self.tasks.get(&key.task).filter(|leaf| leaf.is_current(key)) else {
+    pub fn question_asked(&self, key: &ProgramKey, ask: Ask) -> Vec<Consequence> {
+        let Some(state) = self.tasks.get(&key.task).filter(|state| state.is_current(key)) else {
             return Vec::new();
         };
-        if leaf.asks.as_ref().is_some_and(|open| open.kind == InteractionKind::Program(ask.clone())) {
+        if state.question.as_ref().is_some_and(|open| open.kind == InteractionKind::Program(ask.clone())) {
             return Vec::new();
         }
-        let mut facts = leaf.close(&key.task, Decision::MovedOn);
-        let id = InteractionId::new(format!("{}.i{}", key.task, leaf.asked + 1));
+        let mut facts = state.close(&key.task, Decision::MovedOn);
+        let id = InteractionId::new(format!("{}.i{}", key.task, state.question_count + 1));
         let opened = Interaction { id, kind: InteractionKind::Program(ask), countdown: None };
         facts.push((key.task.clone(), Fact::InteractionOpened(opened)));
         facts
@@ -196,10 +196,10 @@ impl WorkflowExecutor {
 
     /// A program went on by itself.
     pub fn moved_on(&self, key: &ProgramKey) -> Vec<Consequence> {
-        let Some(leaf) = self.tasks.get(&key.task).filter(|leaf| leaf.is_current(key)) else {
+        let Some(state) = self.tasks.get(&key.task).filter(|state| state.is_current(key)) else {
             return Vec::new();
         };
-        leaf.close(&key.task, Decision::MovedOn)
+        state.close(&key.task, Decision::MovedOn)
     }
 
     /// Checks a person's answer to a task's question: the facts that follow, with what is to be told to which program,
@@ -208,12 +208,13 @@ impl WorkflowExecutor {
         &self,
         interaction: &InteractionId,
         decision: &Decision,
-    ) -> Result<(Vec<Consequence>, Option<Told>), String> {
-        let asks = |leaf: &Leaf| leaf.asks.as_ref().is_some_and(|open| open.id == *interaction);
-        let Some((task, leaf)) = self.tasks.iter().find(|(_, leaf)| asks(leaf)) else {
+    ) -> Result<(Vec<Consequence>, Option<ProgramAnswer>), String> {
+        let asks =
+            |state: &StageTaskState| state.question.as_ref().is_some_and(|open| open.id == *interaction);
+        let Some((task, state)) = self.tasks.iter().find(|(_, state)| asks(state)) else {
             return Err(format!("the interaction {interaction} is not open"));
         };
-        let told = match (leaf.asks.as_ref().map(|open| &open.kind), decision) {
+        let program_answer = match (state.question.as_ref().map(|open| &open.kind), decision) {
             (Some(InteractionKind::Program(ask)), Decision::Choose { option }) => {
                 if !ask.options.iter().any(|known| known.id == *option) {
                     let known: Vec<&str> = ask.options.iter().map(|known| known.id.as_str()).collect();
@@ -224,8 +225,8 @@ impl WorkflowExecutor {
                     };
                     return Err(format!("`{option}` is no answer to what {task} asks; {known}"));
                 }
-                let told = |native| Told { task: task.clone(), native, option: option.clone() };
-                ask.native.clone().map(told)
+                let answer = |native| ProgramAnswer { task: task.clone(), native, option: option.clone() };
+                ask.native.clone().map(answer)
             }
             (Some(InteractionKind::Program(_)), _) => {
                 return Err(format!(
@@ -235,18 +236,18 @@ impl WorkflowExecutor {
             (Some(InteractionKind::Interrupted), Decision::Approve { .. } | Decision::Reject { .. }) => None,
             _ => return Err(format!("this is no answer to what {task} asks")),
         };
-        Ok((leaf.close(task, decision.clone()), told))
+        Ok((state.close(task, decision.clone()), program_answer))
     }
 }
 
-impl Leaf {
+impl StageTaskState {
     fn is_current(&self, key: &ProgramKey) -> bool {
         self.running && self.attempts == key.attempt
     }
 
     fn close(&self, task: &TaskId, decision: Decision) -> Vec<Consequence> {
         let closed = |open: &Interaction| Fact::InteractionClosed { id: open.id.clone(), decision };
-        self.asks.as_ref().map(closed).map(|fact| (task.clone(), fact)).into_iter().collect()
+        self.question.as_ref().map(closed).map(|fact| (task.clone(), fact)).into_iter().collect()
     }
 
     fn apply(&mut self, fact: &Fact) {
@@ -255,21 +256,21 @@ impl Leaf {
             Fact::AttemptStarted { attempt, .. } => {
                 self.attempts = *attempt;
                 self.running = true;
-                self.cut_off = false;
+                self.interrupted = false;
                 self.suspended = false;
-                self.again = false;
+                self.restart_approved = false;
                 self.expired = false;
             }
             Fact::AttemptEnded { attempt, outcome, .. } if *attempt == self.attempts => self.ended(outcome),
             Fact::ItemAdded { item: Item::Conversation { id }, .. } => self.conversation = Some(id.clone()),
             Fact::InteractionOpened(interaction) => {
-                self.asked += 1;
-                self.asks = Some(interaction.clone());
+                self.question_count += 1;
+                self.question = Some(interaction.clone());
             }
             Fact::InteractionClosed { decision, .. } => self.answered(decision),
             Fact::TimerFired(Timer::Task { attempt, .. }) if *attempt == self.attempts => self.expired = true,
             Fact::Decided(Verdict::Finished { end, result }) => {
-                self.end = Some(Ended {
+                self.end = Some(TaskEnd {
                     ok: *end == RunEnd::Answered,
                     exit_code: None,
                     output: result.final_answer.clone().unwrap_or_default(),
@@ -281,25 +282,25 @@ impl Leaf {
     }
 
     fn answered(&mut self, decision: &Decision) {
-        let open = self.asks.take();
+        let open = self.question.take();
         if open.is_none_or(|open| open.kind != InteractionKind::Interrupted) {
             return;
         }
-        self.again = matches!(decision, Decision::Approve { .. });
-        if !self.again {
+        self.restart_approved = matches!(decision, Decision::Approve { .. });
+        if !self.restart_approved {
             let error = Some("it was interrupted, and was not to be started again".to_owned());
             self.suspended = false;
-            self.end = Some(Ended { error, ..Ended::default() });
+            self.end = Some(TaskEnd { error, ..TaskEnd::default() });
         }
     }
 
     fn ended(&mut self, outcome: &AttemptOutcome) {
         self.running = false;
-        self.cut_off = false;
-        let failed = |error: &str| Some(Ended { error: Some(error.to_owned()), ..Ended::default() });
+        self.interrupted = false;
+        let failed = |error: &str| Some(TaskEnd { error: Some(error.to_owned()), ..TaskEnd::default() });
         self.end = match outcome {
             AttemptOutcome::Exited { ok, exit_code, output, error, .. } => {
-                Some(Ended { ok: *ok, exit_code: *exit_code, output: output.clone(), error: error.clone() })
+                Some(TaskEnd { ok: *ok, exit_code: *exit_code, output: output.clone(), error: error.clone() })
             }
             AttemptOutcome::Interrupted => {
                 self.suspended = true;
@@ -312,9 +313,9 @@ impl Leaf {
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
             | AttemptOutcome::Evaluated { .. }
-            | AttemptOutcome::Said => Some(Ended { ok: true, ..Ended::default() }),
+            | AttemptOutcome::Said => Some(TaskEnd { ok: true, ..TaskEnd::default() }),
             AttemptOutcome::Presented { text } => {
-                Some(Ended { ok: true, output: text.clone(), ..Ended::default() })
+                Some(TaskEnd { ok: true, output: text.clone(), ..TaskEnd::default() })
             }
         };
     }

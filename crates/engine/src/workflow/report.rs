@@ -53,9 +53,9 @@ impl WorkflowExecutor {
         for stage in &self.spec.stages {
             let mut tasks = Vec::new();
             for task in &stage.tasks {
-                let leaf = self.tasks.get(&self.task.stage_task(&task.id));
+                let state = self.tasks.get(&self.task.stage_task(&task.id));
                 let end = self.end_of(&task.id);
-                let status = leaf.map_or(TaskStatus::Pending, |leaf| leaf.status);
+                let status = state.map_or(TaskStatus::Pending, |state| state.status);
                 let failure = end.and_then(|end| end.error.clone());
                 if status == TaskStatus::Failed && error.is_none() {
                     let why = failure.as_deref().unwrap_or("it did not succeed");

@@ -6,8 +6,8 @@
 //! 3. A stage is over when all of its tasks are. After a failure that is not to be overlooked no further stage begins.
 //! 4. A workflow is done when all stages are and no task failed; else it failed. A cancelled one is cancelled.
 
-use super::{Ended, Leaf, WorkflowExecutor, template};
-use crate::decider::{Consequence, ProgramKey, Wanted};
+use super::{StageTaskState, TaskEnd, WorkflowExecutor, template};
+use crate::decider::{Consequence, ProgramKey, WantedEffects};
 use althing_protocol::{
     AttemptOutcome, Decision, Fact, Interaction, InteractionId, InteractionKind, OnInterrupt, Phase, Purpose,
     RunSpec, StageBody, StageSpec, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Usage,
@@ -24,7 +24,7 @@ impl WorkflowExecutor {
             return vec![status(&self.task, TaskStatus::Running, None)];
         }
         let settled: Vec<Consequence> =
-            self.tasks.iter().flat_map(|(task, leaf)| self.settle(task, leaf)).collect();
+            self.tasks.iter().flat_map(|(task, state)| self.task_consequences(task, state)).collect();
         if !settled.is_empty() {
             return settled;
         }
@@ -48,18 +48,18 @@ impl WorkflowExecutor {
     }
 
     /// What should be under way.
-    pub fn wanted(&self) -> Wanted {
-        let mut wanted = Wanted::default();
+    pub fn wanted(&self) -> WantedEffects {
+        let mut wanted = WantedEffects::default();
         if self.is_over() || self.halted {
             return wanted;
         }
-        for (task, leaf) in self.tasks.iter().filter(|(_, leaf)| leaf.running && leaf.program.is_some()) {
-            if leaf.cut_off || leaf.expired || leaf.cancelled || self.cancelled {
+        for (task, state) in self.tasks.iter().filter(|(_, state)| state.running && state.program.is_some()) {
+            if state.interrupted || state.expired || state.cancelled || self.cancelled {
                 continue;
             }
-            wanted.programs.push(ProgramKey { task: task.clone(), attempt: leaf.attempts });
+            wanted.programs.push(ProgramKey { task: task.clone(), attempt: state.attempts });
             if let Some(limit) = self.named(task).and_then(|named| named.timeout) {
-                wanted.timers.push((Timer::Task { task: task.clone(), attempt: leaf.attempts }, limit));
+                wanted.timers.push((Timer::Task { task: task.clone(), attempt: state.attempts }, limit));
             }
         }
         wanted
@@ -69,7 +69,7 @@ impl WorkflowExecutor {
     fn current(&self) -> Option<(u32, &StageSpec)> {
         let over = |stage: &StageSpec| {
             let done = |task: &StageTask| {
-                self.tasks.get(&self.task.stage_task(&task.id)).is_some_and(|leaf| leaf.status.is_final())
+                self.tasks.get(&self.task.stage_task(&task.id)).is_some_and(|state| state.status.is_final())
             };
             stage.tasks.iter().all(done)
         };
@@ -83,7 +83,7 @@ impl WorkflowExecutor {
     }
 
     fn status_of(&self, task: &StageTask) -> TaskStatus {
-        self.tasks.get(&self.task.stage_task(&task.id)).map_or(TaskStatus::Pending, |leaf| leaf.status)
+        self.tasks.get(&self.task.stage_task(&task.id)).map_or(TaskStatus::Pending, |state| state.status)
     }
 
     fn named(&self, id: &TaskId) -> Option<&StageTask> {
@@ -129,59 +129,59 @@ impl WorkflowExecutor {
     }
 
     /// How a task ended: of a run whose plan was carried out, how that went.
-    pub(super) fn end_of(&self, name: &str) -> Option<&Ended> {
+    pub(super) fn end_of(&self, name: &str) -> Option<&TaskEnd> {
         let task = self.task.stage_task(name);
-        let leaf = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
-        leaf.end.as_ref()
+        let state = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
+        state.end.as_ref()
     }
 
     /// What is due for one task.
-    fn settle(&self, id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
+    fn task_consequences(&self, id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
         let status = |status, why| (id.clone(), Fact::StatusChanged { status, why });
         // A run's own decider says how it stands.
-        if leaf.program.is_none() || leaf.status.is_final() {
+        if state.program.is_none() || state.status.is_final() {
             return Vec::new();
         }
-        if leaf.running {
+        if state.running {
             let ended = |outcome| {
-                let mut facts = leaf.close(id, Decision::MovedOn);
+                let mut facts = state.close(id, Decision::MovedOn);
                 let usage = Usage::default();
-                facts.push((id.clone(), Fact::AttemptEnded { attempt: leaf.attempts, outcome, usage }));
+                facts.push((id.clone(), Fact::AttemptEnded { attempt: state.attempts, outcome, usage }));
                 facts
             };
-            return match leaf {
-                _ if leaf.cancelled || self.cancelled => ended(AttemptOutcome::Cancelled),
-                _ if leaf.cut_off => ended(AttemptOutcome::Interrupted),
-                _ if leaf.expired => ended(AttemptOutcome::TimedOut),
-                Leaf { status: TaskStatus::Running, asks: Some(open), .. } => {
+            return match state {
+                _ if state.cancelled || self.cancelled => ended(AttemptOutcome::Cancelled),
+                _ if state.interrupted => ended(AttemptOutcome::Interrupted),
+                _ if state.expired => ended(AttemptOutcome::TimedOut),
+                StageTaskState { status: TaskStatus::Running, question: Some(open), .. } => {
                     let why = match &open.kind {
                         InteractionKind::Program(ask) => Some(ask.text.clone()),
                         _ => None,
                     };
                     vec![status(TaskStatus::WaitingForUser, why)]
                 }
-                Leaf { status: TaskStatus::WaitingForUser, asks: None, .. } => {
+                StageTaskState { status: TaskStatus::WaitingForUser, question: None, .. } => {
                     vec![status(TaskStatus::Running, None)]
                 }
                 _ => Vec::new(),
             };
         }
-        if let Some(Ended { ok, error, .. }) = &leaf.end {
-            let mut facts = leaf.close(id, Decision::MovedOn);
-            facts.push(match (ok, leaf.cancelled || self.cancelled) {
+        if let Some(TaskEnd { ok, error, .. }) = &state.end {
+            let mut facts = state.close(id, Decision::MovedOn);
+            facts.push(match (ok, state.cancelled || self.cancelled) {
                 (true, _) => status(TaskStatus::Done, None),
                 (false, true) => status(TaskStatus::Cancelled, None),
                 (false, false) => status(TaskStatus::Failed, error.clone()),
             });
             return facts;
         }
-        if leaf.cancelled || self.cancelled {
+        if state.cancelled || self.cancelled {
             return vec![status(TaskStatus::Cancelled, None)];
         }
-        if leaf.suspended && !leaf.again {
-            return after_cut(id, leaf);
+        if state.suspended && !state.restart_approved {
+            return after_interruption(id, state);
         }
-        start(id, leaf)
+        start(id, state)
     }
 
     fn finish(&self) -> Consequence {
@@ -203,24 +203,24 @@ impl WorkflowExecutor {
 }
 
 /// What becomes of a task that was cut off.
-fn after_cut(id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
+fn after_interruption(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     let status = |status, why: Option<&str>| {
         vec![(id.clone(), Fact::StatusChanged { status, why: why.map(str::to_owned) })]
     };
-    match leaf.program.as_ref().and_then(|program| program.on_interrupt) {
-        None | Some(OnInterrupt::Restart) => start(id, leaf),
+    match state.program.as_ref().and_then(|program| program.on_interrupt) {
+        None | Some(OnInterrupt::Restart) => start(id, state),
         Some(OnInterrupt::Fail) => {
             let why = "it was interrupted, and its workflow does not start such a task again";
             status(TaskStatus::Failed, Some(why))
         }
         // One step at a time, so that whatever of it a crash leaves is gone on with.
-        Some(OnInterrupt::Ask) if leaf.asks.is_none() => {
-            let interaction = InteractionId::new(format!("{id}.i{}", leaf.asked + 1));
+        Some(OnInterrupt::Ask) if state.question.is_none() => {
+            let interaction = InteractionId::new(format!("{id}.i{}", state.question_count + 1));
             let kind = InteractionKind::Interrupted;
             let opened = Interaction { id: interaction, kind, countdown: None };
             vec![(id.clone(), Fact::InteractionOpened(opened))]
         }
-        Some(OnInterrupt::Ask) => match leaf.status {
+        Some(OnInterrupt::Ask) => match state.status {
             TaskStatus::WaitingForUser => Vec::new(),
             TaskStatus::Running => {
                 status(TaskStatus::WaitingForUser, Some("it was interrupted: start it again?"))
@@ -231,13 +231,13 @@ fn after_cut(id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
 }
 
 /// Begins a task, or goes on with one that was cut off.
-fn start(id: &TaskId, leaf: &Leaf) -> Vec<Consequence> {
+fn start(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     let mut facts = Vec::new();
-    if leaf.status != TaskStatus::Running {
+    if state.status != TaskStatus::Running {
         facts.push((id.clone(), Fact::StatusChanged { status: TaskStatus::Running, why: None }));
     }
-    let continues = leaf.suspended.then_some(leaf.attempts);
-    let attempt = leaf.attempts + 1;
+    let continues = state.suspended.then_some(state.attempts);
+    let attempt = state.attempts + 1;
     facts.push((id.clone(), Fact::AttemptStarted { attempt, purpose: Purpose::Carry, continues }));
     facts
 }

@@ -32,7 +32,7 @@ mod tests {
     use super::fill;
 
     #[test]
-    fn values_are_put_in_once_and_what_has_none_stays() {
+    fn placeholders_are_expanded_once_and_unknown_ones_stay() {
         let output = |name: &str| (name == "log").then(|| "{{goal}} was met".to_owned());
         let filled = fill("{{goal}}: {{ log.output }}, {{x.output}}, {{open", "Ship", &output);
         assert_eq!(filled, "Ship: {{goal}} was met, {{x.output}}, {{open");

@@ -65,7 +65,7 @@ impl World {
     }
 
     /// The same world as someone finds it who has only these events.
-    fn found(spec: &WorkflowSpec, log: &[Event]) -> Self {
+    fn folded(spec: &WorkflowSpec, log: &[Event]) -> Self {
         let flow = WorkflowExecutor::new(TaskId::workflow(), spec.clone());
         let mut world = Self { flow, runs: BTreeMap::new(), log: Vec::new(), batch: 0 };
         for event in log {
@@ -88,9 +88,9 @@ impl World {
 
     fn record(&mut self, task: Option<TaskId>, fact: Fact) {
         if let (Fact::StatusChanged { status, .. }, Some(task)) = (&fact, &task)
-            && let Some(leaf) = self.flow.tasks.get(task)
+            && let Some(state) = self.flow.tasks.get(task)
         {
-            assert!(leaf.status.can_become(*status), "{task}: {:?} to {status:?}", leaf.status);
+            assert!(state.status.can_become(*status), "{task}: {:?} to {status:?}", state.status);
         }
         let seq = Seq(self.log.len() as u64 + 1);
         self.fold(Event { seq, at: Timestamp(seq.0 * 10), task, cause: None, fact });
@@ -173,7 +173,7 @@ fn a_failed_task_lets_its_stage_end_and_no_further_stage_begin() {
 }
 
 #[test]
-fn a_failure_that_may_be_overlooked_does_not_stop_the_stages_but_is_still_a_failure() {
+fn a_failure_with_continue_on_failure_does_not_stop_the_stages_but_fails_the_workflow() {
     let overlooked = StageTask { continue_on_failure: true, ..task("a", program("")) };
     let mut world = World::new(workflow(vec![vec![overlooked], vec![task("c", program(""))]]));
     world.exits("a", false, "");
@@ -183,14 +183,14 @@ fn a_failure_that_may_be_overlooked_does_not_stop_the_stages_but_is_still_a_fail
 }
 
 #[test]
-fn after_a_crash_finished_tasks_stay_finished_and_the_others_go_on_in_their_own_conversations() {
+fn after_a_crash_finished_tasks_stay_finished_and_the_others_resume_their_conversations() {
     let spec = workflow(vec![vec![task("a", program("")), task("b", program(""))]]);
     let mut world = World::new(spec.clone());
     let b = TaskId::workflow().stage_task("b");
     let item = Item::Conversation { id: "native-7".into() };
     world.happens(Some(b), Fact::ItemAdded { attempt: 1, item });
     world.exits("a", true, "");
-    let mut world = World::found(&spec, &world.log);
+    let mut world = World::folded(&spec, &world.log);
     world.op(Op::Resume);
     let wanted = world.flow.wanted().programs;
     assert_eq!(wanted.len(), 1, "a is not run again");
@@ -199,7 +199,7 @@ fn after_a_crash_finished_tasks_stay_finished_and_the_others_go_on_in_their_own_
 }
 
 #[test]
-fn what_becomes_of_an_interrupted_task_is_the_users_choice() {
+fn an_interrupted_task_follows_on_interrupt() {
     let with = |policy| workflow(vec![vec![task("a", ProgramSpec { on_interrupt: policy, ..program("") })]]);
     let cut = |policy| {
         let mut world = World::new(with(policy));
@@ -231,7 +231,7 @@ fn what_becomes_of_an_interrupted_task_is_the_users_choice() {
 }
 
 #[test]
-fn a_program_that_asks_waits_for_its_user_until_it_is_answered_or_moves_on() {
+fn a_program_that_asks_waits_until_it_is_answered_or_continues() {
     let mut world = World::new(workflow(vec![vec![task("a", program(""))]]));
     let key = world.flow.wanted().programs.remove(0);
     let ask = Ask {
@@ -240,23 +240,27 @@ fn a_program_that_asks_waits_for_its_user_until_it_is_answered_or_moves_on() {
         options: vec![althing_protocol::AskOption { id: "allow".into(), label: "Allow".into() }],
         native: Some("7".into()),
     };
-    for (task, fact) in world.flow.waits(&key, ask.clone()) {
+    for (task, fact) in world.flow.question_asked(&key, ask.clone()) {
         world.happens(Some(task), fact);
     }
     assert_eq!(world.status("a"), TaskStatus::WaitingForUser);
-    assert_eq!(world.flow.waits(&key, ask.clone()), [], "told once");
+    assert_eq!(world.flow.question_asked(&key, ask.clone()), [], "told once");
     let id = InteractionId::from("w1.a.i1");
     assert!(world.flow.answer(&id, &Decision::Choose { option: "no such".into() }).is_err());
     let (facts, told) = world.flow.answer(&id, &Decision::Choose { option: "allow".into() }).unwrap();
     assert_eq!(
         told,
-        Some(Told { task: TaskId::workflow().stage_task("a"), native: "7".into(), option: "allow".into() })
+        Some(ProgramAnswer {
+            task: TaskId::workflow().stage_task("a"),
+            native: "7".into(),
+            option: "allow".into()
+        })
     );
     for (task, fact) in facts {
         world.happens(Some(task), fact);
     }
     assert_eq!(world.status("a"), TaskStatus::Running);
-    for (task, fact) in world.flow.waits(&key, ask) {
+    for (task, fact) in world.flow.question_asked(&key, ask) {
         world.happens(Some(task), fact);
     }
     for (task, fact) in world.flow.moved_on(&key) {
@@ -309,7 +313,7 @@ fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
         0 => {
             // A crash, which may leave any part of the last batch.
             let left = world.log.len() - pick(rng, world.log.len() - world.batch);
-            *world = World::found(spec, &world.log[..left.max(1)]);
+            *world = World::folded(spec, &world.log[..left.max(1)]);
             world.op(Op::Resume);
         }
         1 if rng.u32(0..8) == 0 => world.op(Op::Cancel { task: TaskId::workflow() }),
@@ -327,15 +331,18 @@ fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
             let key = wanted.programs[pick(rng, wanted.programs.len())].clone();
             let about = althing_protocol::AskKind::Question;
             let ask = Ask { about, text: "well?".into(), options: Vec::new(), native: None };
-            let facts =
-                if rng.u32(0..2) == 0 { world.flow.waits(&key, ask) } else { world.flow.moved_on(&key) };
+            let facts = if rng.u32(0..2) == 0 {
+                world.flow.question_asked(&key, ask)
+            } else {
+                world.flow.moved_on(&key)
+            };
             for (task, fact) in facts {
                 world.happens(Some(task), fact);
             }
         }
         _ => {
-            let open = world.flow.tasks.values().find_map(|leaf| {
-                leaf.asks.as_ref().filter(|open| open.kind == InteractionKind::Interrupted).cloned()
+            let open = world.flow.tasks.values().find_map(|state| {
+                state.question.as_ref().filter(|open| open.kind == InteractionKind::Interrupted).cloned()
             });
             if let Some(open) = open {
                 let yes = Decision::Approve { digest: None, edited: None, instructions: None };
@@ -354,7 +361,7 @@ fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the size of this test comes from outside")]
+#[expect(clippy::disallowed_methods, reason = "an environment variable sets the size of a test")]
 fn histories() -> u64 {
     match std::env::var("ALTHING_TEST_SCALE").as_deref() {
         Ok("nightly") => 200_000,
@@ -386,10 +393,12 @@ fn random_histories_end_fold_to_the_live_state_and_repeat_nothing_finished() {
                 break;
             }
             step(&mut world, &mut rng, &spec);
-            assert_eq!(World::found(&spec, &world.log).flow, world.flow, "seed {seed}");
+            assert_eq!(World::folded(&spec, &world.log).flow, world.flow, "seed {seed}");
         }
         assert!(world.flow.is_over(), "seed {seed} does not end: {:#?}", world.flow);
-        assert!(world.flow.wanted() == crate::Wanted::default() && world.flow.consequences().is_empty());
+        assert!(
+            world.flow.wanted() == crate::WantedEffects::default() && world.flow.consequences().is_empty()
+        );
         let mut finished = std::collections::BTreeSet::new();
         for event in &world.log {
             match (&event.fact, &event.task) {

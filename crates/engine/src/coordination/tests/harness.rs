@@ -1,7 +1,7 @@
 //! Plays the world around a decider: gives its facts numbers and times, keeps the log, answers its calls.
 
 use crate::coordination::Coordination;
-use crate::decider::{CallKey, Chore, ChoreKind};
+use crate::decider::{CallKey, SideTask, SideTaskKind};
 use althing_protocol::{
     AgentId, AttemptOutcome, Event, Fact, Item, Member, Modes, Op, Origin, PlanRef, PlanRun, Purpose, Reply,
     RunRules, RunSpec, Seq, TaskId, TaskSpec, Timer, Timestamp, ToolCall, Usage,
@@ -141,75 +141,82 @@ impl World {
     }
 
     /// The agent of a subagent's run says this.
-    pub(crate) fn subagent_says(&mut self, task: &str, seat: usize, reply: Reply) {
+    pub(crate) fn subagent_says(&mut self, task: &str, member_index: usize, reply: Reply) {
         let run = self.run_of(&task.into());
-        let call = run.wanted().calls.into_iter().find(|call| call.seat == seat);
+        let call = run.wanted().calls.into_iter().find(|call| call.member_index == member_index);
         let call = call.unwrap_or_else(|| panic!("{task} is not asked:\n{}", self.story()));
-        let work = run.work(seat);
+        let work = run.work(member_index);
         self.happens(work, Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) });
     }
 
     /// The call that the agent's seat is waiting for.
-    pub(crate) fn call_of(&self, seat: usize) -> Option<CallKey> {
-        self.run.wanted().calls.into_iter().find(|call| call.seat == seat)
+    pub(crate) fn call_of(&self, member_index: usize) -> Option<CallKey> {
+        self.run.wanted().calls.into_iter().find(|call| call.member_index == member_index)
     }
 
     /// The agent's model says this.
-    pub(crate) fn says(&mut self, seat: usize, reply: Reply) {
-        let call =
-            self.call_of(seat).unwrap_or_else(|| panic!("seat {seat} is not asked:\n{}", self.story()));
+    pub(crate) fn says(&mut self, member_index: usize, reply: Reply) {
+        let call = self
+            .call_of(member_index)
+            .unwrap_or_else(|| panic!("member {member_index} is not asked:\n{}", self.story()));
         self.happens(
-            self.run.work(seat),
+            self.run.work(member_index),
             Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) },
         );
     }
 
     /// The plan that the run came to is stored, or is not.
     pub(crate) fn stores_plan(&mut self, error: Option<&str>) {
-        let chores = self.run.wanted().chores;
-        let chore = chores.iter().find(|chore| chore.kind == ChoreKind::StorePlan);
-        let chore = chore.unwrap_or_else(|| panic!("no plan is to be stored:\n{}", self.story()));
+        let side_tasks = self.run.wanted().side_tasks;
+        let side_task = side_tasks.iter().find(|side_task| side_task.kind == SideTaskKind::StorePlan);
+        let side_task = side_task.unwrap_or_else(|| panic!("no plan is to be stored:\n{}", self.story()));
         let plan = error.is_none().then(|| PlanRef { id: "p1".into(), path: "/plans/p1".into() });
         let item = Item::PlanStored { plan, error: error.map(str::to_owned) };
-        self.happens(self.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
+        self.happens(
+            self.run.work(side_task.member_index),
+            Fact::ItemAdded { attempt: side_task.attempt, item },
+        );
     }
 
     /// The plan that the run carries out is read as it is now, if it can be.
     pub(crate) fn opens_plan(&mut self, plan: Option<PlanRun>) {
-        assert_eq!(self.run.wanted().chores, [Chore { seat: 0, attempt: 0, kind: ChoreKind::OpenPlan }]);
+        assert_eq!(
+            self.run.wanted().side_tasks,
+            [SideTask { member_index: 0, attempt: 0, kind: SideTaskKind::OpenPlan }]
+        );
         let error = plan.is_none().then(|| "the disk said no".to_owned());
         let item = Item::PlanOpened { plan, error };
         self.happens("r1.a1".into(), Fact::ItemAdded { attempt: 0, item });
     }
 
     /// The agent's backend fails.
-    pub(crate) fn fails(&mut self, seat: usize) {
-        let call = self.call_of(seat).expect("the seat is asked");
+    pub(crate) fn fails(&mut self, member_index: usize) {
+        let call = self.call_of(member_index).expect("the member is asked");
         let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
         self.happens(
-            self.run.work(seat),
+            self.run.work(member_index),
             Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() },
         );
     }
 
     /// Whether the seat judges the final answer.
-    pub(crate) fn is_judged_by(&self, seat: usize) -> bool {
-        let attempt = self.run.state.seats.get(seat).and_then(|seat| seat.attempt.as_ref());
+    pub(crate) fn is_judged_by(&self, member_index: usize) -> bool {
+        let attempt = self.run.state.members.get(member_index).and_then(|member| member.attempt.as_ref());
         attempt.is_some_and(|attempt| attempt.purpose == Purpose::Evaluate)
     }
 
     /// Seats with a call under way.
     pub(crate) fn asked(&self) -> Vec<usize> {
-        self.run.wanted().calls.into_iter().map(|call| call.seat).collect()
+        self.run.wanted().calls.into_iter().map(|call| call.member_index).collect()
     }
 
-    pub(crate) fn tools_of(&self, seat: usize) -> Vec<String> {
-        self.run.request(seat).expect("asked").tools.into_iter().map(|tool| tool.name).collect()
+    pub(crate) fn tools_of(&self, member_index: usize) -> Vec<String> {
+        self.run.request(member_index).expect("asked").tools.into_iter().map(|tool| tool.name).collect()
     }
 
     /// Everything the seat is shown, as one text.
-    pub(crate) fn shown_to(&self, seat: usize) -> String {
-        let request = self.run.request(seat).expect("asked");
+    pub(crate) fn shown_to(&self, member_index: usize) -> String {
+        let request = self.run.request(member_index).expect("asked");
         format!("{}\n{:#?}", request.system, request.messages)
     }
 

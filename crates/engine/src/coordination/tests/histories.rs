@@ -1,7 +1,7 @@
 //! Random histories: whatever the models, the clock and the user do, the promises of a run hold.
 
 use super::harness::{World, answer, call, spec, text, vote};
-use crate::ChoreKind;
+use crate::SideTaskKind;
 use althing_protocol::{
     AttemptOutcome, ContextPath, Decision, Event, Fact, FinalAnswerStrategy, InteractionId, Item, Millis, Op,
     PlanRef, Purpose, Reply, RunLimits, RunRules, SubagentsConfig, TaskId, TaskSpec, Timer, ToolCall, Usage,
@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Steps after which the run's own limit is let pass: every run ends.
-const PATIENCE: usize = 120;
+const MAX_STEPS: usize = 120;
 
 fn histories() -> u64 {
     match std::env::var("ALTHING_TEST_SCALE").as_deref() {
@@ -60,7 +60,7 @@ fn call_restart(arguments: &str) -> ToolCall {
 }
 
 /// A call for subagents, or one that has to do with them.
-fn random_errand(rng: &mut Rng) -> Reply {
+fn random_spawn(rng: &mut Rng) -> Reply {
     let task = |rng: &mut Rng| serde_json::json!({"task": format!("part {}", rng.u8(..)), "team": rng.u8(0..4) == 0});
     let spawn = |rng: &mut Rng| {
         let tasks: Vec<_> = (0..rng.usize(1..4)).map(|_| task(rng)).collect();
@@ -112,26 +112,26 @@ fn stored_plan(error: Option<String>) -> Item {
 
 /// One thing that may happen to a run, or to one of the runs that its agents asked for, from outside.
 fn step(world: &mut World, rng: &mut Rng, agents: usize) {
-    let at_work = world.subagents.values().filter(|run| run.result().is_none());
-    let owners: Vec<TaskId> = at_work.map(|run| run.task.clone()).chain(["r1".into()]).collect();
+    let running = world.subagents.values().filter(|run| run.result().is_none());
+    let owners: Vec<TaskId> = running.map(|run| run.task.clone()).chain(["r1".into()]).collect();
     let owner = rng.choice(owners).unwrap_or("r1".into());
     let wanted = world.run_of(&owner).wanted();
     // Chores end soon, most of the time well.
-    if let Some(chore) = rng.choice(wanted.chores.clone()).filter(|_| rng.u8(0..3) > 0) {
+    if let Some(side_task) = rng.choice(wanted.side_tasks.clone()).filter(|_| rng.u8(0..3) > 0) {
         let error = (rng.u8(0..5) == 0).then(|| "the disk said no".to_owned());
-        let item = match chore.kind {
-            ChoreKind::Tool(call) => {
+        let item = match side_task.kind {
+            SideTaskKind::Tool(call) => {
                 Item::ToolResult { call: call.id, content: "done".into(), is_error: error.is_some() }
             }
-            ChoreKind::Keep(_) => Item::WorkspaceKept { error },
-            ChoreKind::Take { subagent, .. } => Item::FilesTaken { from: subagent, error },
-            ChoreKind::OpenContext => Item::ContextOpened { error },
-            ChoreKind::CloseContext => Item::ContextClosed { writes: Vec::new(), error },
-            ChoreKind::StorePlan => stored_plan(error),
-            ChoreKind::OpenPlan => Item::PlanOpened { plan: None, error },
+            SideTaskKind::Snapshot(_) => Item::WorkspaceKept { error },
+            SideTaskKind::ImportFiles { subagent, .. } => Item::FilesTaken { from: subagent, error },
+            SideTaskKind::OpenContext => Item::ContextOpened { error },
+            SideTaskKind::CloseContext => Item::ContextClosed { writes: Vec::new(), error },
+            SideTaskKind::StorePlan => stored_plan(error),
+            SideTaskKind::OpenPlan => Item::PlanOpened { plan: None, error },
         };
-        let work = world.run_of(&owner).work(chore.seat);
-        world.happens(work, Fact::ItemAdded { attempt: chore.attempt, item });
+        let work = world.run_of(&owner).work(side_task.member_index);
+        world.happens(work, Fact::ItemAdded { attempt: side_task.attempt, item });
         return;
     }
     match rng.u8(0..40) {
@@ -175,22 +175,22 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
             if let Some(call) = rng.choice(wanted.calls) {
                 let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
                 let ended = Fact::AttemptEnded { attempt: call.attempt, outcome, usage: ONE_CALL };
-                world.happens(world.run_of(&owner).work(call.seat), ended);
+                world.happens(world.run_of(&owner).work(call.member_index), ended);
             }
         }
         _ => {
             if let Some(call) = rng.choice(wanted.calls) {
                 let run = world.run_of(&owner);
                 let mut reply = random_reply(rng, agents);
-                if owner.as_str() == "r1" && world.is_judged_by(call.seat) && rng.bool() {
+                if owner.as_str() == "r1" && world.is_judged_by(call.member_index) && rng.bool() {
                     let words = r#"{"reason": "thin", "instructions": "more"}"#;
                     reply = Reply { tool_calls: vec![call_restart(words)], ..Reply::default() };
                 } else if run.spec().rules.subagents.is_some() && rng.u8(0..3) == 0 {
-                    reply = random_errand(rng);
+                    reply = random_spawn(rng);
                 }
                 reply.usage = ONE_CALL;
                 let item = Item::Reply(reply);
-                world.happens(run.work(call.seat), Fact::ItemAdded { attempt: call.attempt, item });
+                world.happens(run.work(call.member_index), Fact::ItemAdded { attempt: call.attempt, item });
             }
         }
     }
@@ -213,7 +213,7 @@ fn play(seed: u64) -> World {
     spec.modes.planning = rng.u8(0..6) == 0;
     spec.rules.override_window = rng.bool().then_some(Millis(60_000));
     let mut world = World::new(spec);
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_STEPS {
         if world.run.result().is_some() {
             // Sometimes the very end is torn too.
             if rng.u8(0..4) > 0 {
@@ -232,18 +232,21 @@ fn play(seed: u64) -> World {
     if world.run.result().is_none() {
         world.fires(Timer::Orchestrator);
     }
-    while let Some(chore) = world.run.wanted().chores.pop() {
-        let item = match chore.kind {
-            ChoreKind::StorePlan => stored_plan(None),
+    while let Some(side_task) = world.run.wanted().side_tasks.pop() {
+        let item = match side_task.kind {
+            SideTaskKind::StorePlan => stored_plan(None),
             _ => Item::ContextClosed { writes: Vec::new(), error: None },
         };
-        world.happens(world.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
+        world.happens(
+            world.run.work(side_task.member_index),
+            Fact::ItemAdded { attempt: side_task.attempt, item },
+        );
     }
     world
 }
 
-#[expect(clippy::too_many_lines, reason = "one page of what must hold")]
-fn check(seed: u64, world: &World, reached: &Reached) {
+#[expect(clippy::too_many_lines, reason = "the invariants are easier to review in one place")]
+fn check(seed: u64, world: &World, coverage: &Coverage) {
     let fail = |what: &str| panic!("seed {seed}: {what}\n{}", world.story());
     let (mut winners, mut finished, mut cancelled, mut restarts) = (0, 0, false, 0);
     let may_restart = world.run.spec().rules.max_restarts;
@@ -251,10 +254,10 @@ fn check(seed: u64, world: &World, reached: &Reached) {
     let mut created = BTreeSet::new();
     let mut ended = HashMap::new();
     let mut stored: Vec<(&str, &str)> = Vec::new();
-    let mut errands = Errands::default();
+    let mut subagents = SubagentAudit::default();
     for event in &world.log {
         let over = finished > 0;
-        errands.take(event, &fail);
+        subagents.check_event(event, &fail);
         // What only holds within one run is looked at for the one that was started first.
         let own = |task: &TaskId| !task.as_str().contains(".s");
         match &event.fact {
@@ -306,18 +309,18 @@ fn check(seed: u64, world: &World, reached: &Reached) {
             _ => {}
         }
     }
-    reached.restarts.fetch_add(usize::from(restarts > 0), Ordering::Relaxed);
-    reached.subagents.fetch_add(usize::from(errands.finished > 0), Ordering::Relaxed);
-    if errands.finished != world.subagents.len() {
+    coverage.restarts.fetch_add(usize::from(restarts > 0), Ordering::Relaxed);
+    coverage.subagents.fetch_add(usize::from(subagents.finished > 0), Ordering::Relaxed);
+    if subagents.finished != world.subagents.len() {
         fail("a subagent has not ended exactly once before the run that asked for it");
     }
-    if world.run.result().is_some_and(|result| result.usage.calls != errands.calls) {
+    if world.run.result().is_some_and(|result| result.usage.calls != subagents.calls) {
         fail("what agents and subagents cost is not what the run says it cost");
     }
     if finished != 1 || winners > 1 {
         fail("a run ends exactly once, with at most one winner");
     }
-    if world.run.wanted() != crate::Wanted::default() {
+    if world.run.wanted() != crate::WantedEffects::default() {
         fail("something is still wanted after the end");
     }
     if world.all_folded() != (world.run.clone(), world.subagents.clone()) {
@@ -338,25 +341,25 @@ fn check(seed: u64, world: &World, reached: &Reached) {
     }
 }
 
-/// How many histories came to something that is rare.
+/// How many histories coverage rare situations.
 #[derive(Default)]
-struct Reached {
+struct Coverage {
     restarts: AtomicUsize,
     subagents: AtomicUsize,
 }
 
 /// What subagents did.
 #[derive(Default)]
-struct Errands {
+struct SubagentAudit {
     asked: BTreeSet<(TaskId, u32, usize, String, u32)>,
-    at_work: BTreeSet<TaskId>,
+    running: BTreeSet<TaskId>,
     finished: usize,
     /// Model calls of everyone.
     calls: u64,
 }
 
-impl Errands {
-    fn take(&mut self, event: &Event, fail: &dyn Fn(&str)) {
+impl SubagentAudit {
+    fn check_event(&mut self, event: &Event, fail: &dyn Fn(&str)) {
         match (&event.fact, &event.task) {
             (Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. }, _) => {
                 let Some(of) = &spec.subagent_of else { return };
@@ -364,10 +367,10 @@ impl Errands {
                 if !self.asked.insert(key) || spec.rules.subagents.is_some() || spec.may_write() {
                     fail("a subagent twice, or with more rights than it may have");
                 }
-                self.at_work.insert(id.clone());
+                self.running.insert(id.clone());
             }
             (Fact::Decided(Verdict::Finished { .. }), Some(task)) => {
-                self.finished += usize::from(self.at_work.remove(task));
+                self.finished += usize::from(self.running.remove(task));
             }
             (Fact::ItemAdded { item: Item::Reply(reply), .. }, _) => self.calls += reply.usage.calls,
             (Fact::AttemptEnded { usage, .. }, _) => self.calls += usage.calls,
@@ -379,25 +382,25 @@ impl Errands {
 #[test]
 fn every_history_ends_once_with_one_winner_and_folds_to_the_live_state() {
     let seeds = histories();
-    let reached = Reached::default();
+    let coverage = Coverage::default();
     std::thread::scope(|scope| {
         for half in 0..2 {
-            let reached = &reached;
+            let coverage = &coverage;
             scope.spawn(move || {
                 for seed in (half..seeds).step_by(2) {
-                    check(seed, &play(seed), reached);
+                    check(seed, &play(seed), coverage);
                 }
             });
         }
     });
-    for (what, count) in [("start over", reached.restarts), ("have subagents", reached.subagents)] {
+    for (what, count) in [("start over", coverage.restarts), ("have subagents", coverage.subagents)] {
         let count = count.into_inner() as u64;
         assert!(count > seeds / 100, "{count} histories {what}: too few to mean anything");
     }
 }
 
 #[test]
-fn the_same_history_always_tells_the_same_story() {
+fn the_same_seed_always_yields_the_same_log() {
     for seed in 0..50 {
         assert_eq!(play(seed).story(), play(seed).story());
     }

@@ -1,7 +1,7 @@
 //! A run that carries out a plan: its agents say how far they are, and nothing that is done is done again.
 
 use super::harness::{World, answer, call, spec, text, vote};
-use crate::decider::ChoreKind;
+use crate::decider::SideTaskKind;
 use althing_protocol::{
     AgentMode, ContextAccess, ContextPath, Fact, Item, Modes, Op, PlanProgress, PlanRef, PlanRun, PlanStatus,
     PlanTask, Reply, RunRules, RunSpec, RunStatus, Usage,
@@ -36,7 +36,7 @@ fn carrying_out() -> World {
 }
 
 #[test]
-fn a_run_carries_out_its_plan_as_it_is_when_the_run_begins() {
+fn a_run_executes_its_plan_as_it_is_stored_when_the_run_begins() {
     let mut world = World::new(executing());
     let mut changed = executing().plan.unwrap();
     changed.tasks[1].id = "rewrite".into();
@@ -49,7 +49,7 @@ fn a_run_carries_out_its_plan_as_it_is_when_the_run_begins() {
     world.log.retain(|event| !matches!(event.fact, Fact::ItemAdded { item: Item::PlanOpened { .. }, .. }));
     world.crashes(world.last_batch());
     world.op(Op::Resume);
-    assert!(world.run.wanted().chores.is_empty() && world.asked() == [0], "{}", world.story());
+    assert!(world.run.wanted().side_tasks.is_empty() && world.asked() == [0], "{}", world.story());
 }
 
 fn update(id: &str, status: &str) -> Reply {
@@ -66,7 +66,7 @@ fn recorded(world: &World) -> Vec<(String, PlanStatus)> {
 }
 
 #[test]
-fn an_agent_that_carries_out_a_plan_is_shown_it_and_records_how_far_it_is() {
+fn an_agent_that_executes_a_plan_is_shown_it_and_records_its_progress() {
     let mut world = carrying_out();
     assert_eq!(world.tools_of(0), ["update_plan_task"]);
     let shown = world.shown_to(0);
@@ -74,7 +74,7 @@ fn an_agent_that_carries_out_a_plan_is_shown_it_and_records_how_far_it_is() {
     world.says(0, update("write", "in_progress"));
     world.says(0, update("write", "done"));
     assert!(world.shown_to(0).contains("2 of 2 tasks are completed"), "{}", world.shown_to(0));
-    assert!(world.shown_to(0).contains("write (pending)"), "what was said first stays as it was said");
+    assert!(world.shown_to(0).contains("write (pending)"), "the first message does not change");
     world.says(0, text("All done."));
     assert_eq!(world.run.result().unwrap().final_answer.as_deref(), Some("All done."));
     let expected = [("write".into(), PlanStatus::InProgress), ("write".into(), PlanStatus::Completed)];
@@ -83,7 +83,7 @@ fn an_agent_that_carries_out_a_plan_is_shown_it_and_records_how_far_it_is() {
 }
 
 #[test]
-fn after_an_interruption_an_agent_is_told_what_is_done_already() {
+fn after_an_interruption_an_agent_is_shown_the_completed_tasks() {
     let mut world = carrying_out();
     world.says(0, update("write", "completed"));
     world.crashes(world.last_batch());
@@ -93,7 +93,7 @@ fn after_an_interruption_an_agent_is_told_what_is_done_already() {
 }
 
 #[test]
-fn what_is_no_task_and_no_status_is_said() {
+fn an_unknown_task_or_status_is_an_error() {
     let mut world = carrying_out();
     world.says(0, update("wrote", "completed"));
     assert!(world.shown_to(0).contains("Its tasks are: read, write."), "{}", world.shown_to(0));
@@ -111,12 +111,12 @@ fn without_a_plan_there_is_nothing_to_record() {
 }
 
 /// Whether the call that the agent in a seat waits for may change nothing.
-fn is_read_only(world: &World, seat: usize) -> bool {
+fn is_read_only(world: &World, member_index: usize) -> bool {
     world
         .run
-        .request(seat)
+        .request(member_index)
         .and_then(|request| request.call_context)
-        .expect("a call from somewhere")
+        .expect("a call context")
         .grant
         .planning
 }
@@ -124,14 +124,14 @@ fn is_read_only(world: &World, seat: usize) -> bool {
 #[test]
 fn in_a_planning_run_no_agent_may_write_and_no_context_path_is_opened() {
     let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: true };
-    for hands in [false, true] {
+    for has_tools in [false, true] {
         let mut spec = spec(&["a"], RunRules::default().with(&modes.overrides()));
         spec.modes = modes;
-        spec.members[0].has_tools = hands;
+        spec.members[0].has_tools = has_tools;
         let path = ContextPath { path: "/project".into(), writable: true, protected: Vec::new() };
         spec.context_paths.push(path);
         let world = World::new(spec);
-        assert!(world.run.wanted().chores.is_empty(), "{:?}", world.run.wanted().chores);
+        assert!(world.run.wanted().side_tasks.is_empty(), "{:?}", world.run.wanted().side_tasks);
         assert_eq!(world.asked(), [0]);
         assert_eq!(world.run.access(0), ContextAccess::ReadOnly);
         assert!(is_read_only(&world, 0));
@@ -143,12 +143,12 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
     let rules = RunRules { plan_first: true, ..RunRules::default() };
     let mut world = World::start(&["a", "b"], rules.clone());
     assert!(is_read_only(&world, 0) && is_read_only(&world, 1));
-    for seat in world.asked() {
-        world.says(seat, answer(&format!("answer of seat {seat}")));
+    for member_index in world.asked() {
+        world.says(member_index, answer(&format!("answer of member {member_index}")));
     }
-    for seat in world.asked() {
-        assert!(is_read_only(&world, seat), "judging is no acting");
-        world.says(seat, vote("agent1"));
+    for member_index in world.asked() {
+        assert!(is_read_only(&world, member_index), "a judge does not act");
+        world.says(member_index, vote("agent1"));
     }
     assert_eq!(world.asked(), [0], "the winner presents");
     assert!(!is_read_only(&world, 0));
@@ -158,7 +158,7 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
         let mut spec = spec(&["a"], rules.clone().with(&modes.overrides()));
         spec.members[0].has_tools = true;
         let mut world = World::new(spec);
-        assert!(matches!(world.run.wanted().chores[0].kind, ChoreKind::OpenContext));
+        assert!(matches!(world.run.wanted().side_tasks[0].kind, SideTaskKind::OpenContext));
         let opened = Item::ContextOpened { error };
         world.happens("r1.a1".into(), Fact::ItemAdded { attempt: 1, item: opened });
         assert_eq!(is_read_only(&world, 0), read_only);
@@ -187,7 +187,7 @@ fn executions(world: &World) -> usize {
 
 // spec: interactive/launch-run-tool/planning-then-execution
 #[test]
-fn a_planning_run_starts_the_run_that_carries_out_its_plan_and_is_over_when_that_is() {
+fn a_planning_run_starts_the_run_that_executes_its_plan_and_ends_with_it() {
     let mut world = World::new(planning(Some(1_000_000)));
     world.says(
         0,
@@ -228,7 +228,7 @@ fn a_crash_anywhere_after_the_plan_leaves_one_execution() {
 }
 
 #[test]
-fn cancelling_a_planning_run_cancels_the_run_that_carries_out_its_plan() {
+fn cancelling_a_planning_run_cancels_the_run_that_executes_its_plan() {
     let mut world = World::new(planning(None));
     world.op(Op::Cancel { task: "r1".into() });
     assert_eq!((world.run.is_over(), executions(&world)), (true, 0), "a cancelled plan is not carried out");

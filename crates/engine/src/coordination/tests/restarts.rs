@@ -38,14 +38,14 @@ fn restarts(world: &World) -> usize {
 }
 
 #[test]
-fn a_run_that_may_not_start_over_is_not_judged() {
+fn the_answer_of_a_run_without_restarts_is_not_evaluated() {
     let mut world = World::start(&["a", "b"], rules(0));
     presented(&mut world, 1);
     assert_eq!(final_answer(&world), "final, try 1");
 }
 
 #[test]
-fn whoever_presented_judges_the_answer_and_may_let_it_stand() {
+fn the_presenter_evaluates_the_answer_and_may_accept_it() {
     let mut world = World::start(&["a", "b"], rules(1));
     presented(&mut world, 1);
     assert_eq!(world.asked(), [1]);
@@ -53,29 +53,39 @@ fn whoever_presented_judges_the_answer_and_may_let_it_stand() {
     assert!(world.shown_to(1).contains("final, try 1"));
     world.says(1, submit());
     assert_eq!(final_answer(&world), "final, try 1");
-    assert_eq!(world.run.result().unwrap().coordination_summary.rounds, 2, "judging is no round");
+    assert_eq!(
+        world.run.result().unwrap().coordination_summary.rounds,
+        2,
+        "an evaluation does not count as a round"
+    );
 }
 
 #[test]
-fn an_answer_found_wanting_starts_the_run_over_with_it_and_the_instructions() {
+fn a_rejected_answer_restarts_the_run_with_the_answer_and_the_instructions() {
     let mut world = World::start(&["a", "b"], rules(1));
     presented(&mut world, 1);
     world.says(1, restart("Name the fourth power."));
     assert_eq!(world.run.phase, Phase::Answering);
     assert_eq!(world.asked(), [0, 1]);
-    for seat in [0, 1] {
-        let shown = world.shown_to(seat);
+    for member_index in [0, 1] {
+        let shown = world.shown_to(member_index);
         for words in ["too short", "Name the fourth power.", "final, try 1"] {
             assert!(shown.contains(words), "{words}: {shown}");
         }
-        assert!(!shown.contains("first, try 1"), "only what was presented: {shown}");
-        assert_eq!(world.tools_of(seat), ["new_answer"]);
+        assert!(!shown.contains("first, try 1"), "only the presented answer is shown: {shown}");
+        assert_eq!(world.tools_of(member_index), ["new_answer"]);
     }
     // The same words again are no duplicate: they are another try.
     world.says(0, answer("first, try 1"));
     world.says(1, answer("second, try 2"));
-    assert!(!world.shown_to(0).contains("second, try 1"), "answers of before are no candidates");
-    assert!(world.shown_to(0).contains("agent2.2"), "names go on: what was kept with them never changes");
+    assert!(
+        !world.shown_to(0).contains("second, try 1"),
+        "answers from before the restart are not candidates"
+    );
+    assert!(
+        world.shown_to(0).contains("agent2.2"),
+        "labels continue, because snapshots are named after them"
+    );
     world.says(0, vote("agent1"));
     world.says(1, vote("agent1"));
     world.says(0, text("final, try 2"));
@@ -86,7 +96,7 @@ fn an_answer_found_wanting_starts_the_run_over_with_it_and_the_instructions() {
 }
 
 #[test]
-fn a_run_starts_over_at_most_as_often_as_it_may() {
+fn a_run_starts_over_at_most_max_restarts_times() {
     let mut world = World::start(&["a", "b"], rules(2));
     for nth in 1..=2 {
         presented(&mut world, nth);
@@ -97,7 +107,7 @@ fn a_run_starts_over_at_most_as_often_as_it_may() {
 }
 
 #[test]
-fn a_judgement_that_fails_or_says_nothing_lets_the_answer_stand() {
+fn a_failed_or_empty_evaluation_accepts_the_answer() {
     let mut failed = World::start(&["a", "b"], rules(1));
     presented(&mut failed, 1);
     failed.fails(1);
@@ -120,7 +130,7 @@ fn a_judgement_that_fails_or_says_nothing_lets_the_answer_stand() {
 }
 
 #[test]
-fn a_winner_whose_words_are_reused_judges_them_and_a_presenter_that_failed_is_not_asked_again() {
+fn a_winner_evaluates_its_reused_answer_and_a_failed_presenter_is_not_asked_again() {
     let reuse = Some(FinalAnswerStrategy::WinnerReuse);
     let mut world = World::start(&["a"], RunRules { final_answer_strategy: reuse, ..rules(1) });
     world.says(0, answer("mine"));
@@ -137,7 +147,7 @@ fn a_winner_whose_words_are_reused_judges_them_and_a_presenter_that_failed_is_no
 }
 
 #[test]
-fn where_nothing_comes_of_starting_over_the_answer_of_before_stands() {
+fn the_rejected_answer_is_the_result_if_the_restart_produces_nothing() {
     let mut world = World::start(&["a", "b"], rules(1));
     presented(&mut world, 1);
     world.says(1, restart("Again."));
@@ -153,7 +163,7 @@ fn where_nothing_comes_of_starting_over_the_answer_of_before_stands() {
 }
 
 #[test]
-fn a_limit_that_passes_while_the_answer_is_judged_does_not_make_it_less_of_one() {
+fn a_limit_during_the_evaluation_does_not_make_the_result_partial() {
     let mut timed = World::start(&["a", "b"], rules(1));
     presented(&mut timed, 1);
     timed.fires(Timer::Orchestrator);
@@ -171,7 +181,7 @@ fn a_limit_that_passes_while_the_answer_is_judged_does_not_make_it_less_of_one()
 }
 
 #[test]
-fn a_crash_at_any_point_of_starting_over_changes_nothing_about_it() {
+fn a_crash_at_any_point_of_a_restart_does_not_change_it() {
     let play = |world: &mut World| {
         presented(world, 1);
         world.says(1, restart("Again."));
@@ -200,8 +210,11 @@ fn context_paths_are_closed_while_the_answer_is_judged_and_opened_to_the_next_pr
     spec.context_paths.push(path);
     let mut world = World::new(spec);
     let done = |world: &mut World, item: Item| {
-        let chore = world.run.wanted().chores.pop().expect("a chore");
-        world.happens(world.run.work(chore.seat), Fact::ItemAdded { attempt: chore.attempt, item });
+        let side_task = world.run.wanted().side_tasks.pop().expect("a side task");
+        world.happens(
+            world.run.work(side_task.member_index),
+            Fact::ItemAdded { attempt: side_task.attempt, item },
+        );
     };
     let write = |change| FileWrite { path: "/project/a".into(), change, note: None };
     for change in [FileChange::New, FileChange::Modified] {
@@ -220,7 +233,7 @@ fn context_paths_are_closed_while_the_answer_is_judged_and_opened_to_the_next_pr
 }
 
 #[test]
-fn a_person_may_override_the_winner_of_every_try() {
+fn a_person_may_override_the_winner_after_every_restart() {
     let mut spec = spec(&["a", "b"], rules(1));
     spec.rules.override_window = Some(Millis(60_000));
     let mut world = World::new(spec);

@@ -13,8 +13,8 @@ fn quick(agents: &[&str]) -> World {
 }
 
 fn everyone_answers(world: &mut World) {
-    for seat in world.asked() {
-        world.says(seat, answer(&format!("answer of seat {seat}")));
+    for member_index in world.asked() {
+        world.says(member_index, answer(&format!("answer of member {member_index}")));
     }
 }
 
@@ -36,8 +36,8 @@ fn a_unanimous_run_takes_two_calls_per_agent_and_one_to_present() {
         let ids = ["a", "b", "c", "d", "e"];
         let mut world = World::start(&ids[..agents], RunRules::default());
         everyone_answers(&mut world);
-        for seat in world.asked() {
-            world.says(seat, vote("agent1"));
+        for member_index in world.asked() {
+            world.says(member_index, vote("agent1"));
         }
         assert_eq!(world.asked(), [0], "the winner presents");
         world.says(0, text("final"));
@@ -60,7 +60,7 @@ fn nobody_is_asked_to_judge_before_everyone_has_answered() {
 }
 
 #[test]
-fn a_slow_agent_holds_the_others_only_for_the_wait() {
+fn a_slow_agent_delays_the_others_only_for_the_wait() {
     let mut world = World::start(&["a", "b", "c"], RunRules::default());
     world.says(0, answer("one"));
     assert!(!world.wants_timer(&Timer::FirstAnswers { wait: 1 }), "nobody has anything new to judge yet");
@@ -130,14 +130,14 @@ fn a_vote_on_stale_answers_is_not_counted_and_costs_one_more_call() {
 }
 
 #[test]
-fn votes_that_arrive_together_with_a_new_answer_are_judged_by_what_the_voter_knew() {
+fn a_vote_that_arrives_together_with_a_new_answer_is_stale() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     everyone_answers(&mut world);
     let calls: Vec<_> = world.run.wanted().calls;
     // Both replies are recorded before anything follows from either.
     for (call, reply) in calls.iter().zip([answer("newer"), vote("agent1")]) {
         world.record(
-            Some(world.run.work(call.seat)),
+            Some(world.run.work(call.member_index)),
             Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) },
         );
     }
@@ -145,11 +145,11 @@ fn votes_that_arrive_together_with_a_new_answer_are_judged_by_what_the_voter_kne
     assert!(
         world.log.iter().any(|event| matches!(event.fact, Fact::ItemAdded { item: Item::StaleVote(_), .. }))
     );
-    assert!(world.run.state.seats[1].vote.is_none());
+    assert!(world.run.state.members[1].vote.is_none());
 }
 
 #[test]
-fn an_agent_that_calls_no_workflow_tool_is_reminded_and_out_after_three_tries() {
+fn an_agent_that_calls_no_coordination_tool_is_reminded_and_drops_out_after_three_tries() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     world.says(0, text("Let me think aloud."));
     assert!(world.shown_to(0).contains("`new_answer`"));
@@ -172,17 +172,17 @@ fn of_several_votes_in_a_reply_the_last_counts() {
     everyone_answers(&mut world);
     let both = [vote("agent1").tool_calls, vote("agent2").tool_calls].concat();
     world.says(0, Reply { tool_calls: both, ..Reply::default() });
-    assert_eq!(world.run.state.seats[0].vote.as_ref().unwrap().target.as_str(), "b");
+    assert_eq!(world.run.state.members[0].vote.as_ref().unwrap().target.as_str(), "b");
 }
 
 #[test]
-fn a_vote_and_an_answer_together_are_neither() {
+fn a_vote_and_an_answer_in_one_reply_are_both_refused() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     everyone_answers(&mut world);
     let both = [answer("new").tool_calls, vote("agent2").tool_calls].concat();
     world.says(0, Reply { tool_calls: both, ..Reply::default() });
     assert_eq!(world.run.answers().len(), 2);
-    assert!(world.run.state.seats[0].vote.is_none());
+    assert!(world.run.state.members[0].vote.is_none());
     let request = world.run.request(0).unwrap();
     assert_eq!(request.messages.len(), 4, "each of its two calls is answered");
 }
@@ -191,15 +191,15 @@ fn a_vote_and_an_answer_together_are_neither() {
 fn an_exact_duplicate_of_a_known_answer_is_not_stored() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     everyone_answers(&mut world);
-    world.says(0, answer("  answer of seat 1\n"));
+    world.says(0, answer("  answer of member 1\n"));
     assert_eq!(world.run.answers().len(), 2);
     assert!(world.shown_to(0).contains("word for word agent2.1"));
-    world.says(0, answer("answer of seat 0"));
+    world.says(0, answer("answer of member 0"));
     assert_eq!(world.run.answers().len(), 2, "its own neither");
 }
 
 #[test]
-fn two_who_come_to_the_same_first_answer_agree_and_do_not_copy() {
+fn two_agents_may_give_the_same_first_answer() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     world.says(0, answer("4"));
     world.says(1, answer("4"));
@@ -218,13 +218,13 @@ fn an_agent_at_its_cap_can_only_vote_and_so_can_all_at_the_global_cap() {
     world.says(1, answer("first"));
     world.says(2, answer("second"));
     assert_eq!(world.asked(), [0, 1, 2]);
-    for seat in 0..3 {
-        assert_eq!(world.tools_of(seat), ["vote"], "who has not answered votes too");
+    for member_index in 0..3 {
+        assert_eq!(world.tools_of(member_index), ["vote"], "who has not answered votes too");
     }
 }
 
 #[test]
-fn a_bad_vote_is_explained_with_the_names_there_are() {
+fn an_invalid_vote_is_explained_with_the_valid_names() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     everyone_answers(&mut world);
     world.says(0, vote("gpt-5"));
@@ -235,12 +235,12 @@ fn a_bad_vote_is_explained_with_the_names_there_are() {
 
 // spec: modes/skip-voting-configuration/skip-voting-enabled
 #[test]
-fn skip_voting_offers_no_vote_says_nothing_of_it_and_goes_straight_to_the_end() {
+fn skip_voting_offers_no_vote_does_not_mention_it_and_goes_straight_to_the_end() {
     let rules = RunRules { skip_voting: true, ..RunRules::default() };
     let mut world = World::start(&["a", "b"], rules);
-    for seat in world.asked() {
-        assert_eq!(world.tools_of(seat), ["new_answer"]);
-        assert!(!world.shown_to(seat).to_lowercase().contains("vote"));
+    for member_index in world.asked() {
+        assert_eq!(world.tools_of(member_index), ["new_answer"]);
+        assert!(!world.shown_to(member_index).to_lowercase().contains("vote"));
     }
     everyone_answers(&mut world);
     assert_eq!(world.run.phase, Phase::Presenting);
@@ -252,7 +252,7 @@ fn skip_voting_offers_no_vote_says_nothing_of_it_and_goes_straight_to_the_end() 
 
 // spec: modes/refinement-mode-toggle/refinement-off-with-single-agent
 #[test]
-fn a_quick_single_run_is_one_call_and_plain_text_will_do() {
+fn a_quick_single_run_is_one_call_and_accepts_plain_text() {
     let mut world = quick(&["a"]);
     assert!(world.run.request(0).unwrap().tools.is_empty());
     assert!(!world.shown_to(0).to_lowercase().contains("vote"));
@@ -265,17 +265,17 @@ fn a_quick_single_run_is_one_call_and_plain_text_will_do() {
 // spec: modes/refinement-mode-toggle/refinement-off-with-multi-agent
 // spec: modes/final-answer-strategy/multi-agent-quick-mode-defaults-to-synthesis
 #[test]
-fn a_quick_run_of_several_answers_once_votes_once_and_synthesises() {
+fn a_quick_run_of_several_agents_answers_once_votes_once_and_synthesizes() {
     let mut world = quick(&["a", "b", "c"]);
     everyone_answers(&mut world);
-    for seat in world.asked() {
-        assert_eq!(world.tools_of(seat), ["vote"], "one answer each");
-        world.says(seat, vote("agent2"));
+    for member_index in world.asked() {
+        assert_eq!(world.tools_of(member_index), ["vote"], "one answer each");
+        world.says(member_index, vote("agent2"));
     }
     assert_eq!(world.asked(), [1], "the vote chose the presenter");
     let shown = world.shown_to(1);
-    for seat in 0..3 {
-        assert!(shown.contains(&format!("answer of seat {seat}")), "{shown}");
+    for member_index in 0..3 {
+        assert!(shown.contains(&format!("answer of member {member_index}")), "{shown}");
     }
     world.says(1, text("made of all three"));
     let result = world.run.result().unwrap();
@@ -330,7 +330,7 @@ fn a_single_agent_at_its_cap_is_not_asked_to_vote_for_itself() {
 
 // spec: modes/final-answer-strategy/winner-reuse-strategy
 #[test]
-fn winner_reuse_hands_back_the_winners_own_words_without_another_call() {
+fn winner_reuse_returns_the_winners_answer_without_another_call() {
     let rules =
         RunRules { final_answer_strategy: Some(FinalAnswerStrategy::WinnerReuse), ..RunRules::default() };
     let mut world = World::start(&["a", "b"], rules);
@@ -338,13 +338,13 @@ fn winner_reuse_hands_back_the_winners_own_words_without_another_call() {
     world.says(0, vote("agent2"));
     world.says(1, vote("agent2"));
     assert_eq!(calls_made(&world), 4);
-    assert_eq!(final_answer(&world), "answer of seat 1");
+    assert_eq!(final_answer(&world), "answer of member 1");
     let summary = &world.run.result().unwrap().coordination_summary;
     assert_eq!(summary.presenter.as_ref().unwrap().as_str(), "b");
 }
 
 #[test]
-fn ties_go_to_votes_from_others_then_to_a_lot_that_favours_no_place() {
+fn ties_go_to_votes_from_others_then_to_a_random_number_independent_of_the_order() {
     let vote_all = |tie_break_seed: u64, votes: &[&str]| {
         let ids: Vec<String> = (0..votes.len()).map(|n| format!("a{n}")).collect();
         let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
@@ -352,8 +352,8 @@ fn ties_go_to_votes_from_others_then_to_a_lot_that_favours_no_place() {
         spec.tie_break_seed = tie_break_seed;
         let mut world = World::new(spec);
         everyone_answers(&mut world);
-        for (seat, target) in votes.iter().enumerate() {
-            world.says(seat, vote(target));
+        for (member_index, target) in votes.iter().enumerate() {
+            world.says(member_index, vote(target));
         }
         world.winner().unwrap().to_string()
     };
@@ -427,7 +427,7 @@ fn a_presenter_that_fails_leaves_its_own_answer_as_the_final_one() {
 }
 
 #[test]
-fn the_runs_limit_ends_it_with_the_best_answer_there_is() {
+fn the_runs_limit_ends_it_with_the_best_answer_so_far() {
     let mut world = World::start(&["a", "b", "c"], RunRules::default());
     world.says(0, answer("first"));
     world.says(1, answer("second"));
@@ -471,7 +471,7 @@ fn a_run_in_which_everyone_fails_says_why_agent_by_agent() {
 }
 
 #[test]
-fn a_cancelled_run_stops_at_once_and_keeps_what_it_has() {
+fn a_cancelled_run_stops_at_once_with_its_partial_result() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     world.says(0, answer("partial"));
     world.op(Op::Cancel { task: "r1".into() });
@@ -481,7 +481,7 @@ fn a_cancelled_run_stops_at_once_and_keeps_what_it_has() {
 }
 
 #[test]
-fn after_a_crash_a_reply_that_is_in_the_log_is_acted_on_and_not_asked_for_again() {
+fn after_a_crash_a_recorded_reply_is_processed_and_not_requested_again() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     let call = world.call_of(0).unwrap();
     // The process dies right after the reply is durable.
@@ -496,7 +496,7 @@ fn after_a_crash_a_reply_that_is_in_the_log_is_acted_on_and_not_asked_for_again(
 }
 
 #[test]
-fn an_interrupted_attempt_goes_on_with_its_conversation_as_a_new_attempt() {
+fn an_interrupted_attempt_is_continued_by_a_new_attempt_with_the_same_conversation() {
     let mut world = World::start(&["a"], RunRules::default());
     world.says(0, text("thinking"));
     // All that a model sees of a request: from where it is made is another matter.
@@ -511,7 +511,7 @@ fn an_interrupted_attempt_goes_on_with_its_conversation_as_a_new_attempt() {
     world.op(Op::Resume);
     assert_eq!(world.call_of(0).unwrap().attempt, 2);
     assert_eq!(seen(&world), before);
-    assert_eq!(world.run.state.seats[0].rounds, 1, "an interruption is not a round");
+    assert_eq!(world.run.state.members[0].rounds, 1, "an interruption is not a round");
 }
 
 #[test]
@@ -521,8 +521,8 @@ fn answers_are_shown_anonymously_in_order_with_ones_own_last() {
     let shown = world.shown_to(0);
     let at = |label: &str| shown.find(&format!("<{label}>")).expect("shown");
     assert!(at("agent2.1") < at("agent3.1") && at("agent3.1") < at("agent1.1"));
-    for seat in 0..3 {
-        world.says(seat, vote("agent2"));
+    for member_index in 0..3 {
+        world.says(member_index, vote("agent2"));
     }
     let shown = world.shown_to(1);
     assert!(!shown.contains("gem") && !shown.contains("gpt"), "in the presentation too: {shown}");
@@ -532,8 +532,8 @@ fn answers_are_shown_anonymously_in_order_with_ones_own_last() {
 fn the_log_says_who_won_with_which_votes() {
     let mut world = World::start(&["a", "b", "c"], RunRules::default());
     everyone_answers(&mut world);
-    for (seat, target) in ["agent2", "agent2", "agent1"].into_iter().enumerate() {
-        world.says(seat, vote(target));
+    for (member_index, target) in ["agent2", "agent2", "agent1"].into_iter().enumerate() {
+        world.says(member_index, vote(target));
     }
     let verdict = world.log.iter().find_map(|event| match &event.fact {
         Fact::Decided(Verdict::Winner { winner, votes, tie_break, .. }) => {
@@ -545,7 +545,7 @@ fn the_log_says_who_won_with_which_votes() {
 }
 
 #[test]
-fn an_agent_too_far_ahead_of_the_slowest_lets_the_others_catch_up() {
+fn an_agent_too_far_ahead_of_the_slowest_has_to_wait() {
     let mut world = World::start(&["a", "b"], RunRules { fairness_lead_cap: Some(1), ..RunRules::default() });
     everyone_answers(&mut world);
     world.says(0, answer("a better one"));
@@ -554,19 +554,19 @@ fn an_agent_too_far_ahead_of_the_slowest_lets_the_others_catch_up() {
 }
 
 #[test]
-fn an_answer_too_close_to_a_known_one_is_not_stored_where_novelty_is_asked_for() {
+fn an_answer_too_close_to_a_known_one_is_not_stored_if_novelty_is_required() {
     let rules = RunRules { answer_novelty: AnswerNovelty::Balanced, ..RunRules::default() };
     let mut world = World::start(&["a", "b"], rules);
     everyone_answers(&mut world);
-    world.says(0, answer("Answer of my own, for another seat 1"));
+    world.says(0, answer("Answer of my own, for another member 1"));
     assert_eq!(world.run.answers().len(), 3, "enough of its words are its own");
-    world.says(1, answer("answer of seat 1 x"));
+    world.says(1, answer("answer of member 1 x"));
     assert_eq!(world.run.answers().len(), 3);
     assert!(world.shown_to(1).contains("too close to"));
 }
 
 #[test]
-fn a_run_that_has_cost_what_it_may_ends_with_what_it_has() {
+fn a_run_that_reaches_its_cost_limit_ends_with_its_partial_result() {
     let limits = RunLimits { cost_micro_usd: Some(1000), ..RunLimits::default() };
     let mut world = World::start(&["a", "b"], RunRules { limits, ..RunRules::default() });
     let dear = Reply { usage: Usage { cost_usd: 0.002, ..Usage::default() }, ..answer("dear") };

@@ -1,7 +1,7 @@
 //! Agents that agents start: what they get, how their results come back, and that they never outlive who asked.
 
 use super::harness::{World, answer, call, spec, text, vote};
-use crate::ChoreKind;
+use crate::SideTaskKind;
 use althing_protocol::{
     ContextPath, Fact, Item, Millis, Op, Reply, RunLimits, RunRules, RunSpec, RunStatus, SubagentsConfig,
     TaskSpec, Usage,
@@ -36,12 +36,12 @@ fn spec_of(world: &World, id: &str) -> RunSpec {
 }
 
 #[test]
-fn an_agent_that_asks_for_subagents_waits_for_their_answers_and_goes_on_with_them() {
+fn an_agent_that_starts_subagents_waits_for_their_answers() {
     let mut world = World::start(&["a", "b"], rules());
     assert_eq!(world.tools_of(0), ["new_answer", "spawn_subagents", "wait_for_subagents"]);
     world.says(0, spawn(&two()));
     assert_eq!(at_work(&world), ["r1.s1", "r1.s2"]);
-    assert_eq!(world.asked(), [1], "who asked waits; the others do not");
+    assert_eq!(world.asked(), [1], "only the caller waits");
     let request = world.run_of(&"r1.s2".into()).request(0).unwrap();
     assert!(format!("{:?}", request.messages).contains("Be quick."));
     assert!(request.tools.is_empty(), "one level: {:?}", request.tools);
@@ -56,7 +56,7 @@ fn an_agent_that_asks_for_subagents_waits_for_their_answers_and_goes_on_with_the
 }
 
 #[test]
-fn a_subagent_may_look_but_writes_nowhere_and_has_its_own_limit() {
+fn a_subagent_may_read_context_paths_but_not_write_and_has_its_own_limit() {
     let mut spec = spec(&["a", "b"], rules());
     spec.members[0].has_tools = true;
     spec.context_paths.push(ContextPath { path: "/project".into(), writable: true, protected: Vec::new() });
@@ -69,22 +69,24 @@ fn a_subagent_may_look_but_writes_nowhere_and_has_its_own_limit() {
     assert_eq!(first.rules.limits.orchestrator, Millis::from_secs(60));
     assert_eq!(second.rules.limits.orchestrator, Millis::from_secs(600));
     let of = first.subagent_of.unwrap();
-    assert_eq!(of.workspace.as_deref(), Some("/logs/workspaces/a"), "it may read what the one that asks has");
+    assert_eq!(of.workspace.as_deref(), Some("/logs/workspaces/a"), "it may read its caller's workspace");
 }
 
 #[test]
-fn the_files_of_a_subagent_are_brought_to_the_one_that_asked_before_it_is_told() {
+fn the_files_of_a_subagent_are_imported_before_its_caller_gets_the_report() {
     let mut spec = spec(&["a"], rules());
     spec.members[0].has_tools = true;
     let mut world = World::new(spec);
     world.says(0, spawn(&serde_json::json!({"tasks": [{"task": "Write a file."}]})));
     world.subagent_says("r1.s1", 0, text("written"));
-    let keep = world.run_of(&"r1.s1".into()).wanted().chores;
-    assert!(matches!(keep[0].kind, ChoreKind::Keep(_)), "{keep:?}");
+    let keep = world.run_of(&"r1.s1".into()).wanted().side_tasks;
+    assert!(matches!(keep[0].kind, SideTaskKind::Snapshot(_)), "{keep:?}");
     let kept = Item::WorkspaceKept { error: None };
     world.happens("r1.s1.a1".into(), Fact::ItemAdded { attempt: 1, item: kept });
-    let chores = world.run.wanted().chores;
-    let ChoreKind::Take { subagent, from, name } = &chores[0].kind else { panic!("{chores:?}") };
+    let side_tasks = world.run.wanted().side_tasks;
+    let SideTaskKind::ImportFiles { subagent, from, name } = &side_tasks[0].kind else {
+        panic!("{side_tasks:?}")
+    };
     assert_eq!((from.as_str(), name.as_str()), ("/logs/r1.s1/workspaces/a", "subagents/s1"));
     assert!(world.asked().is_empty());
     let taken = Item::FilesTaken { from: subagent.clone(), error: None };
@@ -93,12 +95,12 @@ fn the_files_of_a_subagent_are_brought_to_the_one_that_asked_before_it_is_told()
 }
 
 #[test]
-fn subagents_in_the_background_are_waited_for_when_they_are_asked_for() {
+fn background_subagents_are_waited_for_on_request() {
     let mut world = World::start(&["a", "b"], rules());
     let mut two = two();
     two["background"] = true.into();
     world.says(0, spawn(&two));
-    assert_eq!(world.asked(), [0, 1], "it goes on at once");
+    assert_eq!(world.asked(), [0, 1], "the caller continues at once");
     assert!(world.shown_to(0).contains("Started: s1, s2"), "{}", world.shown_to(0));
     let wait = || Reply { tool_calls: vec![call("wait_for_subagents", "{}")], ..Reply::default() };
     world.says(0, wait());
@@ -112,7 +114,7 @@ fn subagents_in_the_background_are_waited_for_when_they_are_asked_for() {
 }
 
 #[test]
-fn subagents_never_outlive_the_turn_that_asked_for_them() {
+fn subagents_never_outlive_the_turn_that_started_them() {
     let mut world = World::start(&["a", "b"], rules());
     let mut two = two();
     two["background"] = true.into();
@@ -128,7 +130,7 @@ fn subagents_never_outlive_the_turn_that_asked_for_them() {
 }
 
 #[test]
-fn what_cannot_be_started_is_said_and_costs_the_agent_nothing() {
+fn an_invalid_spawn_call_is_an_error_but_not_a_fault() {
     let mut world = World::start(&["a", "b"], rules());
     let three = serde_json::json!({"tasks": [{"task": "1"}, {"task": "2"}, {"task": "3"}]});
     for (arguments, says) in [
@@ -145,7 +147,7 @@ fn what_cannot_be_started_is_said_and_costs_the_agent_nothing() {
 }
 
 #[test]
-fn where_they_are_not_allowed_nobody_is_offered_any() {
+fn without_subagents_in_the_rules_no_tool_is_offered() {
     let mut world = World::start(&["a", "b"], RunRules::default());
     assert_eq!(world.tools_of(0), ["new_answer"]);
     world.says(0, spawn(&two()));
@@ -172,7 +174,7 @@ fn a_crash_while_subagents_are_started_starts_each_of_them_once() {
 }
 
 #[test]
-fn what_subagents_cost_counts_against_the_limit_of_the_run() {
+fn the_cost_of_subagents_counts_against_the_limit_of_the_run() {
     let limits = RunLimits { cost_micro_usd: Some(1_000_000), ..RunLimits::default() };
     let mut world = World::start(&["a", "b"], RunRules { limits, ..rules() });
     world.says(1, answer("early"));
@@ -197,7 +199,7 @@ fn a_team_of_subagents_votes_like_any_run() {
 }
 
 #[test]
-fn a_long_answer_of_a_subagent_is_told_in_excerpts_with_the_path_of_the_whole() {
+fn a_long_answer_of_a_subagent_is_shortened_with_the_path_of_the_full_text() {
     let mut world = World::start(&["a", "b"], rules());
     world.says(0, spawn(&serde_json::json!({"tasks": [{"task": "Write much."}]})));
     world.subagent_says("r1.s1", 0, text(&format!("begin {} end", "x".repeat(30_000))));

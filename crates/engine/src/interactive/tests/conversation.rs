@@ -1,7 +1,7 @@
 //! What a conversation does, scenario by scenario.
 
 use super::harness::{World, agent, chat, launches, result, team};
-use crate::ChoreKind;
+use crate::SideTaskKind;
 use crate::coordination::tests::harness::call;
 use althing_protocol::ChatState::{
     AwaitingApproval, Chatting, Idle, ProcessingCancelled, ProcessingPartial, ProcessingResults, Running,
@@ -88,7 +88,7 @@ fn a_launch_is_shown_approved_run_and_its_result_comes_back() {
 
 // spec: interactive/interactive-session-lifecycle/session-persistence-across-runs
 #[test]
-fn later_turns_still_see_what_earlier_runs_came_to() {
+fn later_turns_still_see_the_results_of_earlier_runs() {
     let mut world = World::new(unasked());
     world.user("Build it");
     world.says(launches(json!({"task": "build"})));
@@ -133,7 +133,7 @@ fn a_cancelled_approval_comes_back_to_the_agent_and_nothing_runs() {
 }
 
 #[test]
-fn what_the_user_edits_is_checked_again_and_is_what_runs() {
+fn an_edited_launch_is_checked_again_and_runs_as_edited() {
     let mut world = World::new(chat());
     world.user("Build it");
     world.says(launches(json!({"task": "build"})));
@@ -180,7 +180,7 @@ fn an_approval_holds_for_what_was_shown_and_only_once() {
 }
 
 #[test]
-fn what_is_toggled_after_a_proposal_was_shown_does_not_change_what_runs() {
+fn mode_changes_after_a_proposal_was_shown_do_not_change_the_run() {
     let mut world = World::new(chat());
     world.user("Build it");
     world.says(launches(json!({"task": "build", "agent_mode": "multi"})));
@@ -193,7 +193,7 @@ fn what_is_toggled_after_a_proposal_was_shown_does_not_change_what_runs() {
 
 // spec: design/state/partial-results
 #[test]
-fn a_run_that_fails_times_out_or_is_cancelled_hands_back_what_it_has() {
+fn a_run_that_fails_times_out_or_is_cancelled_returns_its_partial_result() {
     let ends = [
         (RunStatus::Partial, ProcessingPartial, "partial"),
         (RunStatus::Failed, ProcessingPartial, "failed"),
@@ -219,7 +219,7 @@ fn a_run_that_fails_times_out_or_is_cancelled_hands_back_what_it_has() {
 
 // spec: design/ui/queued-messages
 #[test]
-fn messages_sent_during_a_run_wait_in_line_and_can_be_taken_back() {
+fn messages_sent_during_a_run_are_queued_and_can_be_withdrawn() {
     let mut world = World::new(unasked());
     world.user("Build it");
     world.says(launches(json!({"task": "build"})));
@@ -230,7 +230,7 @@ fn messages_sent_during_a_run_wait_in_line_and_can_be_taken_back() {
     world.op(Op::Unqueue { message: second });
     let waiting: Vec<&str> = world.chat.queued().map(|(_, text)| text).collect();
     assert_eq!(waiting, ["In Rust", "With tests"]);
-    assert!(world.chat.refuses(&Op::Unqueue { message: second }).is_some());
+    assert!(world.chat.refusal_of(&Op::Unqueue { message: second }).is_some());
     world.run_ends(RunStatus::Completed);
     world.answers("Built.");
     assert_eq!(world.request().messages.last(), Some(&Message::User("In Rust".into())));
@@ -257,7 +257,7 @@ fn cancelling_the_turn_stops_its_run_and_ends_it() {
     assert!(format!("{:?}", world.request().messages).contains("the answer of r1"), "what it had is known");
     world.op(Op::Cancel { task: TaskId::chat() });
     assert_eq!(world.chat.state(), Idle);
-    assert!(world.chat.refuses(&Op::Cancel { task: TaskId::chat() }).is_some());
+    assert!(world.chat.refusal_of(&Op::Cancel { task: TaskId::chat() }).is_some());
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn cancelling_the_turn_withdraws_an_open_approval() {
 }
 
 #[test]
-fn errors_in_a_call_go_back_to_the_model_and_nothing_is_asked_or_run() {
+fn errors_in_a_call_are_returned_to_the_model_and_nothing_is_asked_or_run() {
     for (arguments, word) in [
         ("{\"taks\": \"x\"}", "Did you mean `task`?"),
         ("nonsense", "not valid JSON"),
@@ -316,7 +316,7 @@ fn a_plan_that_is_to_be_executed_becomes_a_second_run() {
 }
 
 #[test]
-fn a_plan_that_came_to_nothing_is_not_executed() {
+fn a_plan_of_a_failed_run_is_not_executed() {
     let mut world = World::new(unasked());
     world.user("Migrate the database");
     world.says(launches(json!({"task": "Migrate", "planning_mode": true, "execute_after_planning": true})));
@@ -353,7 +353,7 @@ fn a_plan_that_was_not_stored_cannot_be_approved() {
 }
 
 #[test]
-fn a_message_in_plan_mode_is_a_planning_run_by_itself() {
+fn a_message_in_plan_mode_directly_starts_a_planning_run() {
     let mut world = World::new(chat());
     world.user("Hello");
     world.answers("Hello!");
@@ -372,7 +372,7 @@ fn a_message_in_plan_mode_is_a_planning_run_by_itself() {
 }
 
 #[test]
-fn a_plan_is_shown_and_carried_out_with_what_the_user_adds() {
+fn a_plan_is_shown_and_executed_with_the_users_additions() {
     let mut world = World::new(chat());
     planned(&mut world, "Migrate");
     ends_with_plan(&mut world);
@@ -396,7 +396,7 @@ fn a_plan_is_shown_and_carried_out_with_what_the_user_adds() {
 }
 
 #[test]
-fn a_plan_can_be_changed_or_dropped() {
+fn a_plan_can_be_changed_or_rejected() {
     let mut world = World::new(ChatSpec { agent: None, ..chat() });
     planned(&mut world, "Migrate");
     ends_with_plan(&mut world);
@@ -445,7 +445,7 @@ fn without_an_interactive_agent_each_message_is_a_run_with_the_conversation_as_h
 }
 
 #[test]
-fn a_run_that_cannot_be_made_of_a_message_is_said_and_the_conversation_goes_on() {
+fn a_message_that_cannot_start_a_run_fails_and_the_conversation_continues() {
     let mut world = World::new(ChatSpec { agent: None, ..chat() });
     let modes = ModeChoice {
         agent: Some("nobody".into()),
@@ -466,7 +466,7 @@ fn grant(path: &str, permission: Permission) -> PathGrant {
 }
 
 #[test]
-fn paths_that_the_user_grants_hold_for_the_runs_of_that_message_whoever_approves_runs() {
+fn granted_paths_apply_only_to_the_runs_of_that_message_with_and_without_approval() {
     let granted = |path: &str, writable: bool| ContextPath { path: path.into(), writable, protected: vec![] };
     for spec in [chat(), unasked()] {
         let approval = spec.agent.as_ref().unwrap().require_approval;
@@ -502,7 +502,7 @@ fn paths_that_the_user_grants_hold_for_the_runs_of_that_message_whoever_approves
 }
 
 #[test]
-fn a_grant_that_cannot_be_given_fails_the_message_before_anybody_is_asked() {
+fn an_invalid_grant_fails_the_message_before_any_model_call() {
     for agent in [chat().agent, None] {
         let mut spec = ChatSpec { agent, ..chat() };
         let guarded =
@@ -519,7 +519,7 @@ fn a_grant_that_cannot_be_given_fails_the_message_before_anybody_is_asked() {
 }
 
 #[test]
-fn the_users_toggles_win_over_what_the_agent_asks_for_and_are_named() {
+fn the_users_mode_choices_override_the_agents_arguments_and_are_listed() {
     let mut world = World::new(chat());
     let modes = ModeChoice {
         refinement: Some(false),
@@ -538,23 +538,23 @@ fn the_users_toggles_win_over_what_the_agent_asks_for_and_are_named() {
 }
 
 #[test]
-fn every_tool_but_launch_run_is_the_places_and_comes_first() {
+fn tools_of_the_environment_run_before_launch_run() {
     let mut world = World::new(chat());
     world.user("Look");
     let tools = vec![call("read_file", "{\"path\":\"a\"}"), call("launch_run", "{\"task\":\"x\"}")];
     world.says(Reply { tool_calls: tools, ..Reply::default() });
-    let chores = world.chat.wanted().chores;
+    let side_tasks = world.chat.wanted().side_tasks;
     assert!(
-        matches!(&chores[..], [chore] if matches!(&chore.kind, ChoreKind::Tool(call) if call.name == "read_file"))
+        matches!(&side_tasks[..], [side_task] if matches!(&side_task.kind, SideTaskKind::Tool(call) if call.name == "read_file"))
     );
-    assert!(world.open().is_none() && world.chat.is_at_work(), "first what it wanted to know");
+    assert!(world.open().is_none() && world.chat.is_conversing(), "first what it wanted to know");
     let item = Item::ToolResult { call: "call-read_file".into(), content: "text".into(), is_error: false };
-    world.happens(TaskId::chat(), Fact::ItemAdded { attempt: chores[0].attempt, item });
+    world.happens(TaskId::chat(), Fact::ItemAdded { attempt: side_tasks[0].attempt, item });
     assert_eq!(world.chat.state(), AwaitingApproval);
 }
 
 #[test]
-fn an_interrupted_turn_goes_on_and_an_interrupted_tool_is_not_repeated() {
+fn an_interrupted_turn_is_resumed_and_an_interrupted_tool_is_not_repeated() {
     let mut world = World::new(chat());
     world.user("Look");
     world.says(Reply {
@@ -564,7 +564,7 @@ fn an_interrupted_turn_goes_on_and_an_interrupted_tool_is_not_repeated() {
     });
     let left = world.last_batch();
     world.crashes(left);
-    assert!(world.chat.wanted().chores.is_empty());
+    assert!(world.chat.wanted().side_tasks.is_empty());
     let (content, is_error) = world.last_result();
     assert!(is_error && content.contains("may have run"), "{content}");
     assert_eq!(
@@ -591,7 +591,7 @@ fn a_failed_call_ends_the_turn_and_the_next_message_is_answered() {
 }
 
 #[test]
-fn an_agent_that_says_nothing_is_reminded_and_then_given_up() {
+fn an_agent_with_empty_replies_is_reminded_and_then_given_up() {
     let mut world = World::new(chat());
     world.user("Hello");
     for _ in 0..3 {
@@ -609,7 +609,7 @@ fn an_agent_that_says_nothing_is_reminded_and_then_given_up() {
 
 // spec: interactive/interactive-agent-delegation-behavior/context-efficient-operation
 #[test]
-fn an_oversized_result_enters_as_its_beginning_and_a_path() {
+fn an_oversized_result_is_shortened_with_the_path_of_the_full_text() {
     let mut world = World::new(unasked());
     world.user("Build it");
     world.says(launches(json!({"task": "build"})));
@@ -627,7 +627,7 @@ fn an_oversized_result_enters_as_its_beginning_and_a_path() {
 
 // spec: design/cost/per-run
 #[test]
-fn what_the_conversation_and_each_run_cost_is_told_apart_and_the_budget_is_asked_for_first() {
+fn costs_of_conversation_and_runs_are_separate_and_the_user_is_asked_before_the_budget_is_exceeded() {
     let mut spec = unasked();
     spec.agent.as_mut().unwrap().budget_micro_usd = Some(400_000);
     let mut world = World::new(spec);
@@ -658,7 +658,7 @@ fn what_the_conversation_and_each_run_cost_is_told_apart_and_the_budget_is_asked
 }
 
 #[test]
-fn with_approval_writable_paths_are_shown_and_without_it_nothing_is_widened() {
+fn with_approval_writable_paths_are_shown_and_without_it_no_path_is_added() {
     let call = json!({"task": "x", "context_paths": [{"path": "/home/me/.ssh", "permission": "write"}]});
     let mut world = World::new(chat());
     world.user("Build it");

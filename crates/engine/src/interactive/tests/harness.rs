@@ -3,7 +3,7 @@
 use crate::Consequence;
 use crate::coordination::tests::harness::{call, member};
 use crate::interactive::InteractiveSession;
-use crate::launch::carry_out;
+use crate::launch::execution_run;
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, ContextCompaction, CoordinationSummary, Decision, Event, Fact,
     FinalAnswerStrategy, Interaction, InteractiveAgent, Item, Message, Millis, ModeChoice, ModelRequest, Op,
@@ -20,7 +20,7 @@ pub(crate) fn team(agents: &[&str]) -> TeamSpec {
 
 pub(crate) fn agent() -> InteractiveAgent {
     InteractiveAgent {
-        member: member("talker"),
+        member: member("host"),
         require_approval: true,
         append_system_prompt: None,
         compaction: ContextCompaction::default(),
@@ -141,7 +141,7 @@ impl World {
         due.map(|(run, result)| {
             let spec = self.run_spec(run).execution.clone().expect("a run to follow");
             let (id, parent) = (run.execution(), Some(TaskId::chat()));
-            let spec = TaskSpec::Run(Box::new(carry_out(*spec, result)));
+            let spec = TaskSpec::Run(Box::new(execution_run(*spec, result)));
             (id.clone(), Fact::TaskCreated { id, parent, spec })
         })
         .collect()

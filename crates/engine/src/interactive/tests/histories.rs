@@ -3,7 +3,7 @@
 use super::harness::{World, agent, chat, launches, result, team};
 use crate::coordination::tests::harness::call;
 use crate::interactive::transitions::may_follow;
-use crate::{ChoreKind, Wanted};
+use crate::{SideTaskKind, WantedEffects};
 use althing_protocol::{
     AgentMode, ChatSpec, ChatState, Decision, Event, Fact, InteractionId, InteractionKind, Item, LaunchRun,
     Message, ModeChoice, Op, Phase, PlanRef, Reply, RunEnd, RunSpec, RunStatus, Seq, TaskId, TaskSpec, Usage,
@@ -113,7 +113,7 @@ fn step(world: &mut World, rng: &mut Rng) {
         }
         10 => {
             world.op(Op::Shutdown);
-            assert_eq!(world.chat.wanted(), Wanted::default());
+            assert_eq!(world.chat.wanted(), WantedEffects::default());
             world.op(Op::Resume);
         }
         11 | 12 => {
@@ -169,12 +169,12 @@ fn step(world: &mut World, rng: &mut Rng) {
 /// The doers do their part.
 fn act(world: &mut World, rng: &mut Rng) {
     let wanted = world.chat.wanted();
-    assert!(wanted.calls.len() <= 1 && (wanted.calls.is_empty() || wanted.chores.is_empty()));
-    if let Some(chore) = rng.choice(wanted.chores) {
-        let ChoreKind::Tool(call) = chore.kind else { panic!("only tools") };
+    assert!(wanted.calls.len() <= 1 && (wanted.calls.is_empty() || wanted.side_tasks.is_empty()));
+    if let Some(side_task) = rng.choice(wanted.side_tasks) {
+        let SideTaskKind::Tool(call) = side_task.kind else { panic!("only tools") };
         assert_ne!(call.name, "launch_run");
         let item = Item::ToolResult { call: call.id, content: "done".into(), is_error: rng.bool() };
-        world.happens(TaskId::chat(), Fact::ItemAdded { attempt: chore.attempt, item });
+        world.happens(TaskId::chat(), Fact::ItemAdded { attempt: side_task.attempt, item });
     } else if !wanted.calls.is_empty() {
         if rng.u8(0..4) == 0 {
             check_request(world);
@@ -216,15 +216,15 @@ fn finish(world: &mut World) {
             world.run_ends(RunStatus::Partial);
         } else if !world.chat.wanted().calls.is_empty() {
             world.answers("That is all.");
-        } else if let Some(chore) = world.chat.wanted().chores.pop() {
-            let ChoreKind::Tool(call) = chore.kind else { panic!("only tools") };
+        } else if let Some(side_task) = world.chat.wanted().side_tasks.pop() {
+            let SideTaskKind::Tool(call) = side_task.kind else { panic!("only tools") };
             let item = Item::ToolResult { call: call.id, content: "done".into(), is_error: false };
-            world.happens(TaskId::chat(), Fact::ItemAdded { attempt: chore.attempt, item });
+            world.happens(TaskId::chat(), Fact::ItemAdded { attempt: side_task.attempt, item });
         } else {
             return;
         }
     }
-    panic!("it comes to no rest\n{}", world.story());
+    panic!("the conversation does not come to an end\n{}", world.story());
 }
 
 fn play(seed: u64) -> World {
@@ -239,7 +239,7 @@ fn play(seed: u64) -> World {
 
 /// What the log says, told from its beginning, and what must never be in it.
 #[derive(Default)]
-struct Told {
+struct LogAudit {
     state: ChatState,
     /// The run under way.
     active: Option<TaskId>,
@@ -256,9 +256,9 @@ struct Told {
     ended: BTreeSet<u32>,
 }
 
-impl Told {
+impl LogAudit {
     /// Takes in one fact; what is wrong with it.
-    fn take(&mut self, world: &World, event: &Event) -> Option<&'static str> {
+    fn check_event(&mut self, world: &World, event: &Event) -> Option<&'static str> {
         match &event.fact {
             Fact::OpAccepted { op: Op::SendMessage { .. }, .. } => self.waiting.push(event.seq),
             Fact::OpAccepted { op: Op::Unqueue { message }, .. } => self.waiting.retain(|seq| seq != message),
@@ -326,23 +326,23 @@ impl Told {
 
 fn check(seed: u64, world: &World) {
     let fail = |what: &str| panic!("seed {seed}: {what}\n{}", world.story());
-    let mut told = Told::default();
+    let mut audit = LogAudit::default();
     for event in &world.log {
-        if let Some(wrong) = told.take(world, event) {
+        if let Some(wrong) = audit.check_event(world, event) {
             fail(wrong);
         }
     }
-    let taken_once: BTreeSet<&Seq> = told.taken.iter().collect();
-    if !told.waiting.is_empty() || taken_once.len() != told.taken.len() || !told.taken.is_sorted() {
+    let taken_once: BTreeSet<&Seq> = audit.taken.iter().collect();
+    if !audit.waiting.is_empty() || taken_once.len() != audit.taken.len() || !audit.taken.is_sorted() {
         fail("a message was lost, or taken up twice, or out of order");
     }
-    if told.state != ChatState::Idle || world.chat.state() != ChatState::Idle {
+    if audit.state != ChatState::Idle || world.chat.state() != ChatState::Idle {
         fail("it does not come to rest");
     }
-    if told.started != told.ended {
+    if audit.started != audit.ended {
         fail("an attempt was left open");
     }
-    if world.chat.wanted() != Wanted::default() {
+    if world.chat.wanted() != WantedEffects::default() {
         fail("something is wanted of a conversation at rest");
     }
     if world.folded() != world.chat {
@@ -366,14 +366,14 @@ fn every_history_keeps_to_the_state_machine_and_launches_no_run_twice() {
 }
 
 #[test]
-fn the_same_history_always_tells_the_same_story() {
+fn the_same_seed_always_yields_the_same_log() {
     for seed in 0..50 {
         assert_eq!(play(seed).story(), play(seed).story());
     }
 }
 
 #[test]
-fn a_conversation_torn_anywhere_goes_on_and_launches_its_run_once() {
+fn a_conversation_resumes_from_any_prefix_of_its_log_and_launches_its_run_once() {
     let tell = |world: &mut World| {
         world.user("Build it");
         if world.chat.state() == ChatState::Chatting {

@@ -44,7 +44,7 @@ fn history(world: &mut World) -> Vec<Exchange> {
 }
 
 #[test]
-fn a_run_is_given_an_exchange_that_alone_is_too_long_in_excerpts() {
+fn a_single_exchange_that_is_too_long_is_shortened_in_a_runs_history() {
     let mut world = World::new(spec(10_000, 10));
     world.user("An older message");
     world.answers("An older answer");
@@ -61,7 +61,7 @@ fn a_run_is_given_an_exchange_that_alone_is_too_long_in_excerpts() {
 }
 
 #[test]
-fn a_run_is_given_the_summary_of_older_turns_with_what_the_user_pinned() {
+fn a_runs_history_contains_the_summary_and_the_pinned_messages() {
     let mut world = World::new(spec(5_000, 1));
     world.user("The goal");
     world.answers("Fine.");
@@ -85,7 +85,7 @@ fn a_run_is_given_the_summary_of_older_turns_with_what_the_user_pinned() {
 }
 
 #[test]
-fn what_is_summed_up_is_shortened_with_markers_and_so_is_a_summary_that_is_too_long() {
+fn the_text_to_summarize_and_an_overlong_summary_are_shortened_with_markers() {
     let mut world = World::new(spec(2_000, 1));
     world.user("Build it");
     world.says(launches(json!({"task": "build"})));
@@ -104,7 +104,7 @@ fn what_is_summed_up_is_shortened_with_markers_and_so_is_a_summary_that_is_too_l
 }
 
 #[test]
-fn a_plan_that_is_to_be_changed_is_given_to_its_next_run_with_a_marker_where_it_is_too_long() {
+fn an_overlong_plan_that_should_be_changed_is_shortened_with_a_marker() {
     let mut world = World::new(ChatSpec { agent: None, ..chat() });
     plan(&mut world, "Migrate");
     // Each task within its limit, all of them together too long.
@@ -121,7 +121,7 @@ fn a_plan_that_is_to_be_changed_is_given_to_its_next_run_with_a_marker_where_it_
 }
 
 #[test]
-fn the_result_of_a_message_that_was_a_run_by_itself_is_shown_to_the_agent_with_a_marker() {
+fn the_overlong_result_of_a_direct_run_is_shortened_with_a_marker() {
     let mut world = World::new(spec(100_000, 10));
     plan(&mut world, "Plan it");
     ends_with(&mut world, &long("result", 90_000));
@@ -133,7 +133,7 @@ fn the_result_of_a_message_that_was_a_run_by_itself_is_shown_to_the_agent_with_a
 }
 
 #[test]
-fn decisions_for_which_there_is_no_room_are_said_to_be_left_out_once() {
+fn omitted_decisions_are_mentioned_once() {
     let mut world = World::new(spec(1_000, 1));
     for n in 0..40 {
         world.user(&format!("Number {n}: we decided: {}", "y".repeat(120)));

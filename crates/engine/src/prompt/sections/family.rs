@@ -1,7 +1,7 @@
 //! A few words for one family of models, where it is known to need them.
 
 /// The words for a model, by its name.
-pub(in crate::prompt) fn words(model: &str) -> Option<&'static str> {
+pub(in crate::prompt) fn instructions(model: &str) -> Option<&'static str> {
     let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let family = |prefix: &str| model.starts_with(prefix);
     if family("gpt-5") || family("gpt5") {

@@ -1,12 +1,12 @@
 //! Who the agent is, in the user's own words.
 
-use crate::prompt::Scene;
+use crate::prompt::PromptInput;
 
-pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
-    words(scene.identity)
+pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
+    from_config(input.identity)
 }
 
 /// The user's words, where there are any.
-pub(in crate::prompt) fn words(identity: Option<&str>) -> Option<String> {
+pub(in crate::prompt) fn from_config(identity: Option<&str>) -> Option<String> {
     identity.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }

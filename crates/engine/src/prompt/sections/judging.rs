@@ -1,11 +1,11 @@
 //! How to judge the answers there are: when to vote, when to improve.
 
-use crate::prompt::{Scene, TurnKind};
+use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::VotingSensitivity;
 
-pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
-    let alone = scene.agents == 1;
-    let first = match (scene.turn, alone) {
+pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
+    let alone = input.agents == 1;
+    let first = match (input.turn, alone) {
         (TurnKind::Judge, true) => {
             "You have answered the original message; your answer stands below. If you can make it clearly better, submit \
              the whole improved answer with `new_answer`. If it is done, say so by voting for it with `vote`."
@@ -24,8 +24,8 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
         }
         (TurnKind::Answer { .. } | TurnKind::Present(_) | TurnKind::Evaluate, _) => return None,
     };
-    let bar = match scene.sensitivity {
-        _ if scene.turn == TurnKind::VoteOnly => return Some(first.to_owned()),
+    let bar = match input.sensitivity {
+        _ if input.turn == TurnKind::VoteOnly => return Some(first.to_owned()),
         VotingSensitivity::Lenient => {
             "If an answer serves the request well, vote; do not polish what is good enough."
         }

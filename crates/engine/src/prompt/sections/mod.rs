@@ -11,26 +11,26 @@ mod planning;
 mod presenting;
 mod subagents;
 
-use super::Scene;
+use super::PromptInput;
 
 /// A section: says its part for a scene, or nothing.
-pub(crate) struct Section(fn(&Scene<'_>) -> Option<String>);
+pub(crate) struct Section(fn(&PromptInput<'_>) -> Option<String>);
 
 impl Section {
     /// What a member of a run is told, most lasting first.
     pub(crate) const CONTRIBUTOR: &'static [Self] = &[
-        Self(identity::say),
-        Self(parliament::say),
-        Self(planning::say),
-        Self(subagents::say),
-        Self(judging::say),
-        Self(presenting::say),
-        Self(evaluating::say),
+        Self(identity::section),
+        Self(parliament::section),
+        Self(planning::section),
+        Self(subagents::section),
+        Self(judging::section),
+        Self(presenting::section),
+        Self(evaluating::section),
     ];
 }
 
 /// The sections' texts, joined.
-pub(crate) fn render(sections: &[Section], scene: &Scene<'_>) -> String {
-    let texts: Vec<String> = sections.iter().filter_map(|section| (section.0)(scene)).collect();
+pub(crate) fn render(sections: &[Section], input: &PromptInput<'_>) -> String {
+    let texts: Vec<String> = sections.iter().filter_map(|section| (section.0)(input)).collect();
     texts.join("\n\n")
 }

@@ -1,16 +1,16 @@
 //! The most important section of the interactive agent: which agents there are, when to launch a run and when to answer,
 //! how runs are set up, and how context and results flow. Made from the config.
 
-use crate::prompt::interactive::Talk;
+use crate::prompt::interactive::ChatPromptInput;
 use althing_protocol::{Member, TeamSpec};
 use std::fmt::Write;
 
 /// How much of an agent's own words is repeated.
-const ABOUT: usize = 200;
+const MAX_MESSAGE_CHARS: usize = 200;
 
-pub(in crate::prompt) fn say(talk: &Talk<'_>) -> String {
-    let mut text = launch_guidance(talk.team);
-    text.push_str(if talk.agent.require_approval {
+pub(in crate::prompt) fn section(input: &ChatPromptInput<'_>) -> String {
+    let mut text = launch_guidance(input.team);
+    text.push_str(if input.agent.require_approval {
         "\nThe user sees each run before it starts and may approve, change or cancel it. What comes back as cancelled was not \
          run: take the reason seriously, and do not propose the same again."
     } else {
@@ -28,7 +28,7 @@ pub fn launch_guidance(team: &TeamSpec) -> String {
          # Agents\n",
     );
     for member in &team.members {
-        let _ = writeln!(text, "- {}", about(member));
+        let _ = writeln!(text, "- {}", describe_member(member));
     }
     let several = team.members.len() > 1;
     text.push_str(
@@ -104,16 +104,16 @@ pub fn launch_guidance(team: &TeamSpec) -> String {
 }
 
 /// An agent in a line: its model, and what it can do.
-fn about(member: &Member) -> String {
+fn describe_member(member: &Member) -> String {
     let mut text =
         format!("{}: {}", member.id, if member.model.is_empty() { &member.backend } else { &member.model });
     if member.offline {
         text.push_str(" (offline model, not an AI)");
     }
     text.push_str(if member.has_tools { "; works with files and tools" } else { "; answers in text only" });
-    if let Some(words) = member.system_message.as_deref().map(str::trim).filter(|words| !words.is_empty()) {
-        let line = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        let short: String = line.chars().take(ABOUT).collect();
+    if let Some(message) = member.system_message.as_deref().map(str::trim).filter(|text| !text.is_empty()) {
+        let line = message.split_whitespace().collect::<Vec<_>>().join(" ");
+        let short: String = line.chars().take(MAX_MESSAGE_CHARS).collect();
         let _ = write!(text, "; {short}{}", if short.len() < line.len() { "…" } else { "" });
     }
     text

@@ -1,10 +1,10 @@
 //! How a run works, for an agent that is to answer or to judge.
 
-use crate::prompt::{Scene, TurnKind};
+use crate::prompt::{PromptInput, TurnKind};
 
-pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
-    let alone = scene.agents == 1;
-    let text = match (scene.turn, alone) {
+pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
+    let alone = input.agents == 1;
+    let text = match (input.turn, alone) {
         (TurnKind::Answer { tool: false }, _) => "Answer the original message completely and directly.",
         (TurnKind::Answer { tool: true }, true) => {
             "Work on the original message as well as you can, then submit your complete answer by calling `new_answer`. \
@@ -17,7 +17,7 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
         }
         (TurnKind::Judge | TurnKind::VoteOnly | TurnKind::Present(_) | TurnKind::Evaluate, _) => return None,
     };
-    let judged_later = scene.votes && !alone && scene.turn == TurnKind::Answer { tool: true };
+    let judged_later = input.votes && !alone && input.turn == TurnKind::Answer { tool: true };
     Some(if judged_later {
         format!("{text} Later you will see the other agents' answers.")
     } else {

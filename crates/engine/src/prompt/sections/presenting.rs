@@ -1,17 +1,17 @@
 //! How to write the final answer.
 
-use crate::prompt::{Scene, TurnKind};
+use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::FinalAnswerStrategy;
 
-pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
-    let TurnKind::Present(strategy) = scene.turn else { return None };
+pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
+    let TurnKind::Present(strategy) = input.turn else { return None };
     let how = match strategy {
         FinalAnswerStrategy::Synthesize => {
             "Several agents have answered the original message independently, and you were chosen to give the final \
              answer. Combine the strongest relevant parts of all the answers below into one; settle contradictions, leave \
              out what is weak or repeated."
         }
-        FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse if scene.votes => {
+        FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse if input.votes => {
             "Your answer was chosen by vote, and you give the final answer to the user. Present it at its best; take up \
              what the other answers and the voters' reasons rightly add."
         }
@@ -20,7 +20,7 @@ pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
              rightly add."
         }
     };
-    let hidden = if scene.votes { "agents, answers or votes" } else { "agents or answers" };
+    let hidden = if input.votes { "agents, answers or votes" } else { "agents or answers" };
     Some(format!(
         "{how} Write the final answer itself as plain text, addressed to the user. Do not mention {hidden}."
     ))

@@ -1,9 +1,9 @@
 //! When to start agents of one's own.
 
-use crate::prompt::Scene;
+use crate::prompt::PromptInput;
 
-pub(super) fn say(scene: &Scene<'_>) -> Option<String> {
-    scene.subagents.then(|| {
+pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
+    input.subagents.then(|| {
         "Where parts of the work are large and independent of each other, hand them to subagents with `spawn_subagents`; \
          do small things yourself. You answer for the result: check what they give you."
             .to_owned()

@@ -46,7 +46,7 @@ fn compactions(world: &World) -> Vec<(Seq, Vec<Seq>, (u64, u64))> {
 // spec: interactive/interactive-session-lifecycle/session-context-compaction
 // spec: design/compaction/pinned
 #[test]
-fn past_the_threshold_older_turns_are_summed_up_and_goal_pins_markers_and_the_newest_stay() {
+fn past_the_threshold_older_turns_are_summarized_and_goal_pins_markers_and_the_newest_stay() {
     let mut world = World::new(short(2000, 2));
     world.user("The goal: port the parser, keeping src/parser/mod.rs small");
     world.answers("We decided: no new dependencies.");
@@ -90,7 +90,7 @@ fn past_the_threshold_older_turns_are_summed_up_and_goal_pins_markers_and_the_ne
 }
 
 #[test]
-fn a_summary_that_fails_changes_nothing_but_is_said() {
+fn a_failed_summary_changes_nothing_and_is_reported() {
     let mut world = World::new(short(500, 1));
     for n in 0..3 {
         world.user(&format!("question {n}: {}", "why ".repeat(200)));
@@ -117,7 +117,7 @@ fn a_summary_that_fails_changes_nothing_but_is_said() {
 }
 
 #[test]
-fn the_user_can_ask_for_it_and_the_agents_own_conversation_begins_anew() {
+fn the_user_can_request_a_compaction_which_resets_the_backends_own_conversation() {
     let mut world = World::new(short(1_000_000, 1));
     for n in 0..3 {
         world.user(&format!("question {n}"));
@@ -126,7 +126,7 @@ fn the_user_can_ask_for_it_and_the_agents_own_conversation_begins_anew() {
     world.op(Op::Compact);
     assert_eq!((world.chat.state(), purpose(&world)), (ChatState::Chatting, Some(Purpose::Compact)));
     let request = world.request();
-    assert!(!world.chat.is_at_work(), "a summary needs no tools");
+    assert!(!world.chat.is_conversing(), "a summary needs no tools");
     assert!(request.tools.is_empty() && request.call_context.unwrap().native.is_none());
     let Some(Message::User(text)) = request.messages.first() else { panic!("{:?}", request.messages) };
     assert!(
@@ -135,14 +135,14 @@ fn the_user_can_ask_for_it_and_the_agents_own_conversation_begins_anew() {
     );
     world.answers("All about numbers.");
     assert_eq!(world.chat.state(), ChatState::Idle);
-    assert!(world.chat.refuses(&Op::Compact).is_some(), "nothing is left to shorten");
+    assert!(world.chat.refusal_of(&Op::Compact).is_some(), "nothing is left to shorten");
     world.user("Next");
     assert_eq!(world.request().call_context.unwrap().native, None);
     assert!(shown(&world).contains("All about numbers."));
 }
 
 #[test]
-fn a_provider_that_counts_is_believed() {
+fn the_providers_token_count_overrides_the_estimate() {
     let mut world = World::new(short(1000, 1));
     let counted = |input_tokens| Usage { input_tokens, output_tokens: 10, calls: 1, ..Usage::default() };
     for n in 0..2 {
@@ -162,7 +162,7 @@ fn a_provider_that_counts_is_believed() {
 }
 
 #[test]
-fn what_was_said_is_counted_as_it_is_said() {
+fn the_incremental_estimate_equals_a_full_recount() {
     let mut world = World::new(short(1_000_000, 1));
     for n in 0..5 {
         exchange(&mut world, n);
@@ -172,15 +172,15 @@ fn what_was_said_is_counted_as_it_is_said() {
     world.run_ends(RunStatus::Completed);
     let request = world.request();
     let whole = crate::interactive::tokens::estimate_messages(&request.messages);
-    let frame = world.chat.size() - whole;
+    let base_prompt = world.chat.size() - whole;
     world.answers("Built.");
     world.user("And now?");
     let whole = crate::interactive::tokens::estimate_messages(&world.request().messages);
-    assert_eq!(world.chat.size(), frame + whole, "the same as if all of it were counted again");
+    assert_eq!(world.chat.size(), base_prompt + whole, "the same as if all of it were counted again");
 }
 
 #[test]
-fn switched_off_nothing_is_summed_up() {
+fn nothing_is_summarized_if_compaction_is_disabled() {
     let mut spec = short(1, 0);
     spec.agent.as_mut().unwrap().compaction.enabled = false;
     let mut world = World::new(spec);

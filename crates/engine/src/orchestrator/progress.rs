@@ -6,7 +6,7 @@ use althing_protocol::{Delta, DeltaKind, Progress, TaskId};
 use std::sync::Arc;
 
 /// The stream of one model call.
-pub(super) struct Passing {
+pub(super) struct ProgressStream {
     feed: Feed,
     work: TaskId,
     mask: Arc<dyn Mask>,
@@ -15,31 +15,31 @@ pub(super) struct Passing {
     reasoning: String,
 }
 
-impl Passing {
+impl ProgressStream {
     pub(super) fn new(feed: Feed, work: TaskId, mask: Arc<dyn Mask>) -> Self {
         Self { feed, work, mask, text: String::new(), reasoning: String::new() }
     }
 
-    pub(super) fn take(&mut self, delta: Delta<'_>) {
+    pub(super) fn push(&mut self, delta: Delta<'_>) {
         // Retries are rare and always worth telling.
         if !self.feed.is_watched() && !matches!(delta, Delta::Retry { .. }) {
             return;
         }
         match delta {
             Delta::Text(text) => {
-                let safe = release(&*self.mask, &mut self.text, text);
-                self.pass(DeltaKind::Text, safe);
+                let safe = mask_chunk(&*self.mask, &mut self.text, text);
+                self.publish(DeltaKind::Text, safe);
             }
             Delta::Reasoning(text) => {
-                let safe = release(&*self.mask, &mut self.reasoning, text);
-                self.pass(DeltaKind::Reasoning, safe);
+                let safe = mask_chunk(&*self.mask, &mut self.reasoning, text);
+                self.publish(DeltaKind::Reasoning, safe);
             }
-            Delta::ToolCall(name) => self.pass(DeltaKind::ToolCall, self.mask.text(name)),
+            Delta::ToolCall(name) => self.publish(DeltaKind::ToolCall, self.mask.text(name)),
             Delta::Retry { attempt, after, reason } => {
                 self.text.clear();
                 self.reasoning.clear();
                 let text = format!("retry {attempt} in {:.1} s: {reason}", after.as_secs_f64());
-                self.pass(DeltaKind::Retry, self.mask.text(&text));
+                self.publish(DeltaKind::Retry, self.mask.text(&text));
             }
         }
     }
@@ -47,24 +47,29 @@ impl Passing {
     /// Nothing more comes: what was held back was no secret.
     pub(super) fn finish(&mut self) {
         let (text, reasoning) = (std::mem::take(&mut self.text), std::mem::take(&mut self.reasoning));
-        self.pass(DeltaKind::Text, text);
-        self.pass(DeltaKind::Reasoning, reasoning);
+        self.publish(DeltaKind::Text, text);
+        self.publish(DeltaKind::Reasoning, reasoning);
     }
 
-    fn pass(&self, kind: DeltaKind, text: String) {
+    fn publish(&self, kind: DeltaKind, text: String) {
         if !text.is_empty() {
-            self.feed.pass(|after| Progress::Delta { after, task: self.work.clone(), kind, text });
+            self.feed.publish_progress(|after| Progress::Delta {
+                after,
+                task: self.work.clone(),
+                kind,
+                text,
+            });
         }
     }
 }
 
 /// Adds to what is held back and gives what can be shown.
-pub(super) fn release(mask: &dyn Mask, held: &mut String, more: &str) -> String {
-    held.push_str(more);
-    let mut masked = mask.text(held);
+pub(super) fn mask_chunk(mask: &dyn Mask, held_back: &mut String, more: &str) -> String {
+    held_back.push_str(more);
+    let mut masked = mask.text(held_back);
     let safe = masked.len() - mask.unfinished(&masked).min(masked.len());
     // Held back in whole characters; a secret's beginning is one.
-    *held = if masked.is_char_boundary(safe) { masked.split_off(safe) } else { String::new() };
+    *held_back = if masked.is_char_boundary(safe) { masked.split_off(safe) } else { String::new() };
     masked
 }
 
@@ -73,10 +78,10 @@ mod tests {
     use super::*;
     use althing_protocol::Event;
 
-    /// Knows one secret.
-    struct Knows(&'static str);
+    /// A mask for one secret.
+    struct OneSecret(&'static str);
 
-    impl Mask for Knows {
+    impl Mask for OneSecret {
         fn event(&self, event: Event) -> Event {
             event
         }
@@ -91,15 +96,16 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_comes_in_pieces_is_masked_and_nothing_else_is_lost() {
+    fn a_secret_that_is_split_across_chunks_is_masked_and_nothing_else_is_lost() {
         for size in 1..8 {
-            let (mut held, mut shown) = (String::new(), String::new());
+            let (mut held_back, mut shown) = (String::new(), String::new());
             let stream = "a sk-1 and sk-12345 and sk-12";
             let pieces: Vec<char> = stream.chars().collect();
             for piece in pieces.chunks(size) {
-                shown += &release(&Knows("sk-12345"), &mut held, &piece.iter().collect::<String>());
+                shown +=
+                    &mask_chunk(&OneSecret("sk-12345"), &mut held_back, &piece.iter().collect::<String>());
             }
-            assert_eq!(shown + &held, "a sk-1 and [secret] and sk-12", "pieces of {size}");
+            assert_eq!(shown + &held_back, "a sk-1 and [secret] and sk-12", "pieces of {size}");
         }
     }
 }

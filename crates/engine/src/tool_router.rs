@@ -42,10 +42,10 @@ impl ToolHost for ToolRouter {
 mod tests {
     use super::*;
 
-    /// Offers one tool and says its own name.
-    struct Says(&'static str, &'static str);
+    /// A host that offers one tool, whose result names the host.
+    struct NamedHost(&'static str, &'static str);
 
-    impl ToolHost for Says {
+    impl ToolHost for NamedHost {
         fn tools(&self, _: ContextAccess) -> Vec<ToolSpec> {
             vec![ToolSpec {
                 name: self.0.into(),
@@ -65,11 +65,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_goes_to_the_first_host_that_offers_the_tool_and_to_nobody_where_it_is_excluded() {
+    async fn a_call_goes_to_the_first_host_that_offers_the_tool_and_excluded_tools_are_refused() {
         let hosts: Vec<Arc<dyn ToolHost>> = vec![
-            Arc::new(Says("read", "first")),
-            Arc::new(Says("read", "second")),
-            Arc::new(Says("run", "third")),
+            Arc::new(NamedHost("read", "first")),
+            Arc::new(NamedHost("read", "second")),
+            Arc::new(NamedHost("run", "third")),
         ];
         let router = ToolRouter::new(hosts, ["run".to_owned()]);
         let offered: Vec<String> =

@@ -5,10 +5,10 @@ use althing_protocol::RunResult;
 use serde_json::{Value, json};
 
 /// The longest reason of a ballot, and the longest task, that is repeated to the agent.
-const ASIDE: usize = 300;
+const MAX_DETAIL_BYTES: usize = 300;
 
 /// The result of a run, and of the run that carried out its plan, in at most about so many bytes.
-pub(crate) fn told(result: &RunResult, execution: Option<&RunResult>, most: usize) -> String {
+pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, most: usize) -> String {
     let share = if execution.is_some() { most / 2 } else { most };
     let mut value = shortened(result, share);
     if let (Some(execution), Value::Object(fields)) = (execution, &mut value) {
@@ -22,9 +22,9 @@ fn shortened(result: &RunResult, most: usize) -> Value {
     let mut result = result.clone();
     let log_dir = result.log_dir.clone();
     let in_file = |file: &str| format!("the whole text is in {log_dir}/{file}");
-    result.task = excerpt(&result.task, ASIDE, &in_file("result.json"));
+    result.task = excerpt(&result.task, MAX_DETAIL_BYTES, &in_file("result.json"));
     for ballot in &mut result.coordination_summary.ballots {
-        ballot.reason = excerpt(&ballot.reason, ASIDE, &in_file("result.json"));
+        ballot.reason = excerpt(&ballot.reason, MAX_DETAIL_BYTES, &in_file("result.json"));
     }
     for (text, file) in [(&mut result.final_answer, "final_answer.md"), (&mut result.error, "result.json")] {
         if let Some(text) = text {
@@ -84,29 +84,35 @@ mod tests {
     use super::excerpt;
 
     #[test]
-    fn a_text_that_fits_is_whole() {
+    fn a_text_that_fits_is_not_shortened() {
         assert_eq!(excerpt("äöü", 6, "x"), "äöü");
     }
 
     #[test]
-    fn of_a_long_text_the_beginning_the_end_and_the_headings_between_are_told_with_what_is_missing() {
+    fn an_excerpt_has_both_ends_the_omitted_headings_and_the_omitted_size() {
         let middle = format!("{}\n## Costs\n{}\n", "ä".repeat(500), "b".repeat(500));
         let text = format!("# Start\n{middle}The end");
-        let told = excerpt(&text, 400, "the whole text is in FILE");
-        assert!(told.starts_with("# Start\nä") && told.ends_with("bb\nThe end"), "{told}");
-        assert!(told.contains("## Costs") && told.contains("the whole text is in FILE"), "{told}");
-        let (before, rest) = told.split_once("\n[").unwrap();
+        let excerpt_text = excerpt(&text, 400, "the whole text is in FILE");
+        assert!(
+            excerpt_text.starts_with("# Start\nä") && excerpt_text.ends_with("bb\nThe end"),
+            "{excerpt_text}"
+        );
+        assert!(
+            excerpt_text.contains("## Costs") && excerpt_text.contains("the whole text is in FILE"),
+            "{excerpt_text}"
+        );
+        let (before, rest) = excerpt_text.split_once("\n[").unwrap();
         let (marker, after) = rest.split_once("]\n").unwrap();
         let missing = text.len() - before.len() - after.len();
         assert!(marker.starts_with(&format!("{missing} of {} bytes", text.len())), "{marker}");
     }
 
     #[test]
-    fn an_excerpt_is_never_cut_within_a_character_and_never_much_longer_than_asked_for() {
+    fn an_excerpt_never_splits_a_character_and_stays_near_its_limit() {
         let text = "# ä€😀\n".repeat(300);
         for most in 0..900 {
-            let told = excerpt(&text, most, "x");
-            assert!(told.len() <= most + most / 8 + 100, "{most}: {}", told.len());
+            let excerpt_text = excerpt(&text, most, "x");
+            assert!(excerpt_text.len() <= most + most / 8 + 100, "{most}: {}", excerpt_text.len());
         }
     }
 }

@@ -72,12 +72,12 @@ impl Guidance {
         let mut text = String::new();
         match (&self.planning, access) {
             (Planning::Off, _) | (Planning::First(_), ContextAccess::Writable) => {}
-            (Planning::First(words), ContextAccess::ReadOnly) => {
-                section(&mut text, words.as_deref().unwrap_or(PLAN_FIRST));
+            (Planning::First(instruction), ContextAccess::ReadOnly) => {
+                add_section(&mut text, instruction.as_deref().unwrap_or(PLAN_FIRST));
             }
         }
         if self.tasks {
-            section(
+            add_section(
                 &mut text,
                 "Keep a task list for work of several steps: create_task_plan before you begin, update_task_status as you go.",
             );
@@ -94,7 +94,7 @@ impl Guidance {
         if self.skills.is_empty() {
             return;
         }
-        section(text, "Skills: when one fits the work, read its file first and follow it.");
+        add_section(text, "Skills: when one fits the work, read its file first and follow it.");
         for skill in &self.skills {
             let _ = write!(text, "\n- {}: {} ({})", skill.name, skill.description, skill.path);
         }
@@ -104,7 +104,7 @@ impl Guidance {
         if self.instructions.is_empty() {
             return;
         }
-        section(
+        add_section(
             text,
             "The project's own instructions, the nearest first. Follow them where they concern your work; the request itself \
              comes before them. Directories further down may hold such files too.",
@@ -118,7 +118,7 @@ impl Guidance {
 impl AgentNotes {
     fn write(&self, text: &mut String) {
         let dir = &self.dir;
-        section(
+        add_section(
             text,
             &format!(
                 "Your notes outlast this run. Keep what you will need again, a file per subject: {dir}/short_term/*.md is \
@@ -142,9 +142,9 @@ impl FileExcerpt {
     }
 }
 
-fn section(text: &mut String, words: &str) {
+fn add_section(text: &mut String, section: &str) {
     text.push_str("\n\n");
-    text.push_str(words);
+    text.push_str(section);
 }
 
 #[cfg(test)]
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_to_tell_costs_nothing_and_planning_first_ends_with_the_presentation() {
+    fn empty_guidance_adds_nothing_and_planning_first_ends_with_the_presentation() {
         assert_eq!(Guidance::default().text(ContextAccess::ReadOnly), "");
         let first = Guidance { planning: Planning::First(Some("Only think.".into())), ..Guidance::default() };
         assert_eq!(first.text(ContextAccess::ReadOnly), "\n\nOnly think.");
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_says_where_the_rest_is() {
+    fn an_incomplete_excerpt_says_where_the_rest_is() {
         let page = |whole| FileExcerpt { path: "/p/AGENTS.md".into(), text: "Use tabs.\n".into(), whole };
         let guidance = |whole| {
             Guidance { instructions: vec![page(whole)], ..Guidance::default() }.text(ContextAccess::ReadOnly)

@@ -1,0 +1,331 @@
+//! The model calls and chores under way: started, told apart, stopped.
+
+use super::envs::AgentEnvHandle;
+use super::feed::Feed;
+use super::program_reports;
+use super::progress::ProgressStream;
+use super::{Backend, Input, Mask};
+use crate::decider::{EffectKey, SideTaskKind, Visibility};
+use althing_protocol::{
+    AgentEnv, BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, PlanDraft,
+    PlanRef, PlanRun, Plans, ProgramEnd, ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage,
+};
+use std::collections::{HashMap, HashSet};
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use tokio::runtime::Handle;
+use tokio::task::AbortHandle;
+
+/// The error of an effect that panicked.
+const INTERNAL_ERROR: &str = "an internal error ended it inside Althing";
+
+/// Something under way for a run or a workflow.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EffectId {
+    pub(crate) owner: TaskId,
+    pub(crate) key: EffectKey,
+}
+
+/// How it ended.
+pub(crate) enum EffectOutcome {
+    Replied(Result<Reply, BackendError>),
+    ItemAdded(Item),
+    Exited(ProgramEnd),
+}
+
+/// A model call with everything it needs.
+pub(super) struct Call {
+    pub(super) work: TaskId,
+    pub(super) request: ModelRequest,
+    pub(super) backend: Option<Arc<dyn Backend>>,
+    /// The way to where the agent works, if it has hands, and what it is to see there.
+    pub(super) env: Option<(AgentEnvHandle, Visibility)>,
+}
+
+/// What is under way. Dropping it stops everything.
+pub(super) struct Effects {
+    runtime: Handle,
+    feed: Feed,
+    inbox: Sender<Input>,
+    mask: Arc<dyn Mask>,
+    running: HashMap<TaskId, HashMap<EffectKey, AbortHandle>>,
+}
+
+impl Effects {
+    pub(super) fn new(runtime: Handle, feed: Feed, inbox: Sender<Input>, mask: Arc<dyn Mask>) -> Self {
+        Self { runtime, feed, inbox, mask, running: HashMap::new() }
+    }
+
+    pub(super) fn is_running(&self, id: &EffectId) -> bool {
+        self.is_running_key(&id.owner, &id.key)
+    }
+
+    fn is_running_key(&self, owner: &TaskId, key: &EffectKey) -> bool {
+        self.running.get(owner).is_some_and(|keys| keys.contains_key(key))
+    }
+
+    /// Whether what is under way for an owner is exactly these calls. Cheap: with hundreds of agents it is asked after
+    /// every reply.
+    pub(super) fn match_exactly(&self, owner: &TaskId, wanted: &[EffectKey]) -> bool {
+        let all_there =
+            wanted.iter().all(|key| matches!(key, EffectKey::Call(_)) && self.is_running_key(owner, key));
+        // Calls differ in their members, so that counting them is enough.
+        all_there && self.running.get(owner).map_or(0, HashMap::len) == wanted.len()
+    }
+
+    /// Takes note that something ended; false if it was not under way any more.
+    pub(super) fn remove(&mut self, id: &EffectId) -> bool {
+        self.running.get_mut(&id.owner).is_some_and(|keys| keys.remove(&id.key).is_some())
+    }
+
+    /// Stops what its owner does not want any more.
+    pub(super) fn abort_unwanted(&mut self, owner: &TaskId, wanted: &[EffectKey]) {
+        let Some(keys) = self.running.get_mut(owner) else { return };
+        let wanted: HashSet<&EffectKey> = wanted.iter().collect();
+        keys.retain(|key, handle| {
+            let keep = wanted.contains(key);
+            if !keep {
+                handle.abort();
+            }
+            keep
+        });
+    }
+
+    pub(super) fn stop_all(&mut self) {
+        for handle in self.running.drain().flat_map(|(_, keys)| keys.into_values()) {
+            handle.abort();
+        }
+    }
+
+    fn spawn(
+        &mut self,
+        id: EffectId,
+        if_aborted: EffectOutcome,
+        effect: impl Future<Output = EffectOutcome> + Send + 'static,
+    ) {
+        let guard = OutcomeGuard { inbox: self.inbox.clone(), id: id.clone(), outcome: Some(if_aborted) };
+        let handle = self.runtime.spawn(async move { guard.send(effect.await) });
+        self.running.entry(id.owner).or_default().insert(id.key, handle.abort_handle());
+    }
+
+    /// Starts a model call.
+    pub(super) fn call(&mut self, id: EffectId, call: Call) {
+        let (feed, mask) = (self.feed.clone(), self.mask.clone());
+        self.spawn(id, EffectOutcome::Replied(Err(internal_error())), async move {
+            let Call { work, mut request, backend, env } = call;
+            if let Some((env_handle, visibility)) = env
+                && let Err(error) = env_handle.add_context(&mut request, visibility).await
+            {
+                return EffectOutcome::Replied(Err(env_unavailable(&error)));
+            }
+            let mut progress = ProgressStream::new(feed, work, mask);
+            let mut on_delta = |delta: Delta<'_>| progress.push(delta);
+            let result = match backend {
+                Some(backend) => backend.call(&request, &mut on_delta).await,
+                None => Err(no_backend()),
+            };
+            progress.finish();
+            EffectOutcome::Replied(result)
+        });
+    }
+
+    /// Starts a program.
+    pub(super) fn program(&mut self, id: EffectId, job: ProgramJob, programs: Option<Arc<dyn Programs>>) {
+        let (inbox, feed, mask) = (self.inbox.clone(), self.feed.clone(), self.mask.clone());
+        let sink = program_reports::report_sink(id.clone(), job.task.clone(), inbox, feed, mask);
+        let failed = |error: &str| ProgramEnd { error: Some(error.into()), ..ProgramEnd::default() };
+        self.spawn(id, EffectOutcome::Exited(failed(INTERNAL_ERROR)), async move {
+            EffectOutcome::Exited(match programs {
+                Some(programs) => programs.run(&job, sink).await,
+                None => failed("this session cannot run programs"),
+            })
+        });
+    }
+
+    /// Starts to store or to read a plan.
+    pub(super) fn plan(&mut self, id: EffectId, plans: Option<Arc<dyn Plans>>, effect: PlanEffect) {
+        let failed = |error: &str| EffectOutcome::ItemAdded(effect.outcome_item(Err(error.into())));
+        let aborted = failed(INTERNAL_ERROR);
+        let Some(plans) = plans else {
+            let nowhere = failed("this session cannot store plans");
+            return self.spawn(id, aborted, async move { nowhere });
+        };
+        self.spawn(id, failed(INTERNAL_ERROR), async move {
+            // It waits for the disk.
+            let stored = tokio::task::spawn_blocking(move || effect.run(&*plans)).await;
+            stored.map_or(aborted, EffectOutcome::ItemAdded)
+        });
+    }
+
+    /// Starts a chore.
+    pub(super) fn side_task(
+        &mut self,
+        id: EffectId,
+        kind: SideTaskKind,
+        access: ContextAccess,
+        env_handle: Option<AgentEnvHandle>,
+    ) {
+        self.spawn(
+            id,
+            EffectOutcome::ItemAdded(outcome_item(&kind, Err(INTERNAL_ERROR.into()))),
+            async move {
+                let env = match env_handle {
+                    Some(env_handle) => env_handle.env().await,
+                    None => Ok(None),
+                };
+                let result = match env {
+                    Ok(Some(env)) => run_side_task(&*env, &kind, access).await,
+                    Ok(None) => Err("this agent has no such tool".into()),
+                    Err(error) => Err(error),
+                };
+                EffectOutcome::ItemAdded(outcome_item(&kind, result))
+            },
+        );
+    }
+}
+
+impl Drop for Effects {
+    fn drop(&mut self) {
+        self.stop_all();
+    }
+}
+
+/// What is done about a plan.
+pub(super) enum PlanEffect {
+    /// It is stored.
+    Store(PlanDraft),
+    /// It is read as it is now.
+    Open(PlanRun),
+}
+
+impl PlanEffect {
+    fn run(&self, plans: &dyn Plans) -> Item {
+        match self {
+            Self::Store(draft) => self.outcome_item(plans.store(draft).map(SideTaskOutput::PlanStored)),
+            Self::Open(plan) => self.outcome_item(plans.open(plan).map(SideTaskOutput::PlanOpened)),
+        }
+    }
+
+    fn outcome_item(&self, result: Result<SideTaskOutput, String>) -> Item {
+        let kind = match self {
+            Self::Store(_) => SideTaskKind::StorePlan,
+            Self::Open(_) => SideTaskKind::OpenPlan,
+        };
+        outcome_item(&kind, result)
+    }
+}
+
+/// What a chore brings back.
+enum SideTaskOutput {
+    Nothing,
+    Tool(ToolOutcome),
+    Writes(Vec<FileWrite>),
+    PlanStored(PlanRef),
+    PlanOpened(PlanRun),
+}
+
+async fn run_side_task(
+    env: &dyn AgentEnv,
+    kind: &SideTaskKind,
+    access: ContextAccess,
+) -> Result<SideTaskOutput, String> {
+    Ok(match kind {
+        SideTaskKind::Tool(call) => SideTaskOutput::Tool(env.tool_host().call(call, access).await),
+        SideTaskKind::Snapshot(label) => {
+            env.snapshot(*label).await?;
+            SideTaskOutput::Nothing
+        }
+        SideTaskKind::ImportFiles { from, name, .. } => {
+            env.import_dir(from, name).await?;
+            SideTaskOutput::Nothing
+        }
+        SideTaskKind::OpenContext => {
+            env.open_context().await?;
+            SideTaskOutput::Nothing
+        }
+        SideTaskKind::CloseContext => SideTaskOutput::Writes(env.close_context().await?),
+        SideTaskKind::StorePlan | SideTaskKind::OpenPlan => {
+            return Err("plans are not stored in an agent's environment".into());
+        }
+    })
+}
+
+/// A chore's result as the log keeps it.
+fn outcome_item(kind: &SideTaskKind, result: Result<SideTaskOutput, String>) -> Item {
+    let (output, error) = match result {
+        Ok(output) => (output, None),
+        Err(error) => (SideTaskOutput::Nothing, Some(error)),
+    };
+    match (kind, output) {
+        (SideTaskKind::Tool(call), SideTaskOutput::Tool(ToolOutcome { content, is_error })) => {
+            Item::ToolResult { call: call.id.clone(), content, is_error }
+        }
+        (SideTaskKind::Tool(call), _) => {
+            let content = error.unwrap_or_else(|| "the tool returned no result".into());
+            Item::ToolResult { call: call.id.clone(), content, is_error: true }
+        }
+        (SideTaskKind::Snapshot(_), _) => Item::WorkspaceKept { error },
+        (SideTaskKind::ImportFiles { subagent, .. }, _) => Item::FilesTaken { from: subagent.clone(), error },
+        (SideTaskKind::OpenContext, _) => Item::ContextOpened { error },
+        (SideTaskKind::CloseContext, SideTaskOutput::Writes(writes)) => Item::ContextClosed { writes, error },
+        (SideTaskKind::CloseContext, _) => Item::ContextClosed { writes: Vec::new(), error },
+        (SideTaskKind::StorePlan, SideTaskOutput::PlanStored(plan)) => {
+            Item::PlanStored { plan: Some(plan), error }
+        }
+        (SideTaskKind::StorePlan, _) => Item::PlanStored { plan: None, error },
+        (SideTaskKind::OpenPlan, SideTaskOutput::PlanOpened(plan)) => {
+            Item::PlanOpened { plan: Some(plan), error }
+        }
+        (SideTaskKind::OpenPlan, _) => Item::PlanOpened { plan: None, error },
+    }
+}
+
+/// Reports the end of a doer whatever ended it: one that panics must not leave its run waiting for ever.
+struct OutcomeGuard {
+    inbox: Sender<Input>,
+    id: EffectId,
+    outcome: Option<EffectOutcome>,
+}
+
+impl OutcomeGuard {
+    fn send(mut self, outcome: EffectOutcome) {
+        self.outcome = Some(outcome);
+    }
+}
+
+impl Drop for OutcomeGuard {
+    fn drop(&mut self) {
+        if let Some(outcome) = self.outcome.take() {
+            // The session may be gone already; then nobody waits for this.
+            let _ = self.inbox.send(Input::EffectEnded { id: self.id.clone(), outcome });
+        }
+    }
+}
+
+fn internal_error() -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::Protocol,
+        message: "the call ended because of an internal error inside Althing".into(),
+        hint: Some("please report this bug, with the session's log".into()),
+        usage: Usage::default(),
+    }
+}
+
+fn no_backend() -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::NotFound,
+        message: "this agent has no backend in this configuration".into(),
+        hint: Some("resume with the configuration that the run was started with".into()),
+        usage: Usage::default(),
+    }
+}
+
+fn env_unavailable(error: &str) -> BackendError {
+    BackendError {
+        kind: BackendErrorKind::BadRequest,
+        message: format!("the agent's environment cannot be used: {error}"),
+        hint: None,
+        usage: Usage::default(),
+    }
+}

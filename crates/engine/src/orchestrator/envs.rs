@@ -1,0 +1,112 @@
+//! The places where agents with hands work, opened when they are first needed, and what a model call looks like from
+//! there.
+
+use super::SessionDeps;
+use crate::decider::{EnvOwner, Visibility};
+use crate::workspaces::workspace_of;
+use althing_protocol::{AgentEnv, AgentEnvs, Member, Message, ModelRequest, TaskId};
+use std::collections::HashMap;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// A place that is open, None where there is none, or why it could not be opened.
+type OpenedEnv = Result<Option<Arc<dyn AgentEnv>>, String>;
+
+/// The places, by run and seat.
+#[derive(Default)]
+pub(super) struct AgentEnvCache {
+    envs: HashMap<(TaskId, usize), Arc<OnceCell<OpenedEnv>>>,
+}
+
+/// The way to a place: opening it takes time, so it is opened by the doer that needs it first.
+#[derive(Clone)]
+pub(super) struct AgentEnvHandle {
+    agent_envs: Option<Arc<dyn AgentEnvs>>,
+    /// Where the task's files are.
+    dir: String,
+    owner: EnvOwner,
+    cell: Arc<OnceCell<OpenedEnv>>,
+}
+
+impl AgentEnvCache {
+    /// The way to somebody's place.
+    pub(super) fn handle(&mut self, deps: &SessionDeps, owner: EnvOwner) -> AgentEnvHandle {
+        let (task, member_index) = match &owner {
+            EnvOwner::Member { run, member_index, .. } => (run.clone(), *member_index),
+            EnvOwner::ChatAgent { chat, .. } => (chat.clone(), 0),
+        };
+        let (agent_envs, dir) = (deps.agent_envs.clone(), (deps.task_dir)(&task));
+        AgentEnvHandle {
+            agent_envs,
+            dir,
+            owner,
+            cell: self.envs.entry((task, member_index)).or_default().clone(),
+        }
+    }
+}
+
+impl AgentEnvHandle {
+    /// The place itself.
+    pub(super) async fn env(&self) -> OpenedEnv {
+        let open = || async {
+            match (&self.agent_envs, &self.owner) {
+                (Some(agent_envs), EnvOwner::Member { run, spec, member_index }) => {
+                    agent_envs.open(run, &self.dir, spec, *member_index).await.map(Some)
+                }
+                (Some(agent_envs), EnvOwner::ChatAgent { spec, .. }) => {
+                    agent_envs.open_chat(&self.dir, spec).await
+                }
+                (None, EnvOwner::Member { .. }) => Err("no agent environments are available".into()),
+                (None, EnvOwner::ChatAgent { .. }) => Ok(None),
+            }
+        };
+        self.cell.get_or_init(open).await.clone()
+    }
+
+    fn belongs_to_cli_agent(&self) -> bool {
+        match &self.owner {
+            EnvOwner::Member { spec, member_index, .. } => {
+                spec.members.get(*member_index).is_some_and(Member::is_cli_agent)
+            }
+            EnvOwner::ChatAgent { spec, .. } => {
+                spec.agent.as_ref().is_some_and(|agent| agent.member.is_cli_agent())
+            }
+        }
+    }
+
+    /// Makes a request one from this place: its tools, what there is to know of it, others' paths as they are seen here.
+    pub(super) async fn add_context(
+        &self,
+        request: &mut ModelRequest,
+        visibility: Visibility,
+    ) -> Result<(), String> {
+        let Some(env) = self.env().await? else { return Ok(()) };
+        env.show_snapshots(visibility.labels).await?;
+        request.system = format!("{}\n\n{}", request.system, env.briefing(visibility.access)).into();
+        // A program has tools of its own for files and commands; those of a run's place would only be in their way. The
+        // place of a conversation's program offers no such tools.
+        if !self.belongs_to_cli_agent() || matches!(self.owner, EnvOwner::ChatAgent { .. }) {
+            request.tools.extend(env.tool_host().tools(visibility.access));
+        }
+        if let Some(call_context) = &mut request.call_context {
+            call_context.workspace = Some(env.path().to_owned());
+            // The run decides when an agent plans; the workspace decides what there is to touch.
+            let planning = call_context.grant.planning;
+            call_context.grant = env.grant(visibility.access);
+            call_context.grant.planning |= planning;
+        }
+        let EnvOwner::Member { spec, member_index, .. } = &self.owner else { return Ok(()) };
+        for other in (0..spec.members.len()).filter(|other| other != member_index) {
+            let path = workspace_of(spec, &self.dir, other);
+            let seen = env.view_of(other as u32 + 1);
+            for message in &mut request.messages {
+                if let Message::User(text) = message
+                    && text.contains(&path)
+                {
+                    *text = text.replace(&path, &seen);
+                }
+            }
+        }
+        Ok(())
+    }
+}
