@@ -1,5 +1,5 @@
-//! What all deciders have in common. A session holds them side by side, by their tasks, and does not know which kinds
-//! there are: it folds facts into them, records what follows, and carries out what they want.
+//! The interface of all deciders. A session holds one decider per task and does not know which kinds exist: it folds facts
+//! into them, records the facts that follow, and runs the effects that they want.
 
 use althing_protocol::{
     AgentId, AnswerLabel, ChatSpec, ContextAccess, Decision, Event, Fact, InteractionId, Item, Millis,
@@ -8,92 +8,92 @@ use althing_protocol::{
 };
 use std::sync::Arc;
 
-/// A model call that should be under way. Its place in the conversation names it: when the conversation moves on,
-/// it is another call.
+/// A model call that should be running, identified by its position in the conversation: when the conversation moves on, it
+/// is a different call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
-    /// Whose, as an index into the run's members.
+    /// The index of the member that makes the call.
     pub member_index: usize,
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// After how many turns of it.
+    /// The number of turns in the attempt before the call.
     pub step: usize,
 }
 
-/// Something to be done for an agent besides asking its model.
+/// Work for an agent other than a model call: a tool call, a snapshot, storing a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SideTask {
-    /// Whose, as an index into the run's members.
+    /// The index of the member that the work is for.
     pub member_index: usize,
-    /// In which attempt.
+    /// The number of the attempt.
     pub attempt: u32,
-    /// What.
+    /// What to do.
     pub kind: SideTaskKind,
 }
 
-/// What is to be done.
+/// The kinds of side task.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum SideTaskKind {
-    /// Carry out a tool call.
+    /// Execute a tool call.
     Tool(ToolCall),
-    /// Keep the workspace under this name.
+    /// Take a snapshot of the workspace under this label.
     Snapshot(AnswerLabel),
-    /// Put a subagent's files into the workspace.
+    /// Copy a subagent's files into the workspace.
     ImportFiles {
-        /// The subagent's run.
+        /// The subagent run.
         subagent: TaskId,
-        /// Where they are.
+        /// The directory of the files.
         from: String,
-        /// Where they go, within the workspace.
+        /// The target directory within the workspace.
         name: String,
     },
-    /// Open the writable context paths.
+    /// Make the writable context paths writable for the agent.
     OpenContext,
-    /// Close them, and say what changed.
+    /// Make the context paths read-only again, and list what changed.
     CloseContext,
-    /// Store the plan that the run came to.
+    /// Store the plan of a planning run.
     StorePlan,
-    /// Read the plan that the run carries out as it is now.
+    /// Read the current version of the plan that the run executes.
     OpenPlan,
 }
 
-/// What should be under way, given the state.
+/// The effects that should be running in the current state.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WantedEffects {
-    /// Model calls.
+    /// The model calls.
     pub calls: Vec<CallKey>,
-    /// Tool calls and other chores of agents with hands.
+    /// Tool calls and other side tasks.
     pub side_tasks: Vec<SideTask>,
-    /// Programs.
+    /// The programs.
     pub programs: Vec<ProgramKey>,
-    /// Deadlines, with how long they have from the moment they are first wanted.
+    /// Timers, with their duration from the moment they are first wanted.
     pub timers: Vec<(Timer, Millis)>,
 }
 
-/// A fact that follows from the state, and the task it is about.
+/// A fact that follows from the state, and the task that it belongs to.
 pub type Consequence = (TaskId, Fact);
 
-/// A program that should be under way.
+/// A program that should be running.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ProgramKey {
-    /// Whose.
+    /// The task that the program belongs to.
     pub task: TaskId,
-    /// Which attempt.
+    /// The number of the attempt.
     pub attempt: u32,
 }
 
-/// What a program is to be told: the answer to what it asked over its own protocol.
+/// A person's answer to a question that a program asked over its structured protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramAnswer {
-    /// Which program.
+    /// The task that the program belongs to.
     pub task: TaskId,
-    /// Its own id for the question.
+    /// The program's id for the question.
     pub native: String,
-    /// The option that was chosen.
+    /// The id of the chosen option.
     pub option: String,
 }
 
-/// Something that is wanted, and that a doer carries out.
+/// Identifies a wanted effect within its decider.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum EffectKey {
     Call(CallKey),
@@ -102,7 +102,7 @@ pub(crate) enum EffectKey {
 }
 
 impl WantedEffects {
-    /// Everything in it that doers carry out.
+    /// Splits the wanted effects into those that run as tasks and the timers.
     pub(crate) fn into_effects(self) -> (Vec<EffectKey>, Vec<(Timer, Millis)>) {
         let calls = self.calls.into_iter().map(EffectKey::Call);
         let side_tasks = self.side_tasks.into_iter().map(EffectKey::SideTask);
@@ -111,43 +111,43 @@ impl WantedEffects {
     }
 }
 
-/// Everything that a doer needs to carry out a job.
+/// The input of an effect.
 pub(crate) enum EffectRequest {
-    /// A model is called.
+    /// A model call.
     Call {
         request: Box<ModelRequest>,
         agent: Option<AgentId>,
-        /// Where the agent works, if it has hands, and what it is to see there.
+        /// The agent's environment, if it has tools, and what it may see there.
         env: Option<(EnvOwner, Visibility)>,
     },
-    /// Something is done where an agent works.
+    /// Work in an agent's environment.
     SideTask { kind: SideTaskKind, access: ContextAccess, env: Option<EnvOwner> },
-    /// A plan is stored.
+    /// Store a plan.
     StorePlan(PlanDraft),
-    /// A plan is read.
+    /// Read a plan.
     OpenPlan(PlanRun),
-    /// A program is run; it goes on in a conversation of its own, if it has one.
+    /// Run a program, resuming its own conversation if there is one.
     Program { spec: Box<ProgramSpec>, resume: Option<String> },
 }
 
-/// Whose place it is.
+/// The owner of an agent environment.
 #[derive(Clone)]
 pub(crate) enum EnvOwner {
-    /// A member's of a run.
+    /// A member of a run.
     Member { run: TaskId, spec: Arc<RunSpec>, member_index: usize },
-    /// The interactive agent's.
+    /// The chat agent of a conversation.
     ChatAgent { chat: TaskId, spec: Arc<ChatSpec> },
 }
 
-/// What an agent is to see from its place in one call.
+/// What an agent may see of its environment during one call.
 #[derive(Clone, Debug)]
 pub(crate) struct Visibility {
     pub(crate) access: ContextAccess,
-    /// The others' work that it knows.
+    /// The answers of other members whose snapshots it may see.
     pub(crate) labels: Vec<AnswerLabel>,
 }
 
-/// The facts that follow from a person's answer, and what is to be told to which program.
+/// The facts that follow from a person's answer, and the answer for the program that asked, if one did.
 pub(crate) type AnswerEffects = (Vec<Consequence>, Option<ProgramAnswer>);
 
 /// A pure function of the log: no clock, no randomness, no I/O.
@@ -155,49 +155,49 @@ pub(crate) trait Decider: Send {
     /// Folds one fact into the state.
     fn apply(&mut self, event: &Event);
 
-    /// What follows from the state; recorded, folded, asked again until nothing does.
+    /// The facts that follow from the state. The session records and folds them and calls again until there are none.
     fn consequences(&self) -> Vec<Consequence>;
 
-    /// What should be under way.
+    /// The effects that should be running.
     fn wanted(&self) -> WantedEffects;
 
-    /// Whether nothing more will happen.
+    /// Whether the task has ended.
     fn is_over(&self) -> bool;
 
-    /// What a doer needs to carry out one of the jobs that are wanted.
+    /// The input of a wanted effect; None if the effect is no longer wanted.
     fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest>;
 
-    /// The task on which a job's outcome is recorded.
+    /// The task that an effect's outcome is recorded on.
     fn task_of(&self, effect: &EffectKey) -> TaskId;
 
-    /// What people are told of a chore that failed while everything goes on, with the task that it is about.
+    /// A warning to people about a side task that failed without ending the work, with the task that it belongs to.
     fn side_task_warning(&self, _effect: &EffectKey, _item: &Item) -> Option<(TaskId, Notice)> {
         None
     }
 
-    /// The facts that follow from what a program reports.
+    /// The facts that follow from a program's report.
     fn program_reported(&self, _program: &ProgramKey, _report: ProgramReport) -> Vec<Consequence> {
         Vec::new()
     }
 
-    /// What follows from a person's answer, or why it is refused. None where the question is not one of its own.
+    /// What follows from a person's answer, or why it is rejected. None if the question belongs to another decider.
     fn answer_question(
         &self,
         interaction: &InteractionId,
         decision: &Decision,
     ) -> Option<Result<AnswerEffects, String>>;
 
-    /// Why an op makes no sense as things stand; None where it does.
+    /// Why an op is rejected in the current state; None if it is acceptable.
     fn refusal_of(&self, _op: &Op) -> Option<String> {
         None
     }
 
-    /// The files of what it has come to, by their names; none as long as it has not.
+    /// The result files by name; empty until the task has ended.
     fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         Ok(Vec::new())
     }
 
-    /// The result it would have if it were stopped now, where it is a run.
+    /// For a run: its result if it were stopped now.
     fn result_if_stopped(&self) -> Option<RunResult> {
         None
     }

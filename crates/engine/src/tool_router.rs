@@ -1,18 +1,18 @@
-//! Many tool hosts as one: each call goes to the host that offers the tool.
+//! Combines several tool hosts into one: each call is routed to the host that offers the tool.
 
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The hosts of one agent, in order: where two offer a tool of the same name, the first one has it.
+/// The tool hosts of one agent, in order. If two hosts offer a tool of the same name, the first one gets its calls.
 pub struct ToolRouter {
     hosts: Vec<Arc<dyn ToolHost>>,
-    /// Tools that the agent does not get, whoever offers them.
+    /// Tools that the agent does not get, regardless of the host.
     excluded: BTreeSet<String>,
 }
 
 impl ToolRouter {
-    /// Puts hosts together, less the excluded tools.
+    /// Combines hosts, without the excluded tools.
     pub fn new(hosts: Vec<Arc<dyn ToolHost>>, excluded: impl IntoIterator<Item = String>) -> Self {
         Self { hosts, excluded: excluded.into_iter().collect() }
     }
@@ -27,7 +27,7 @@ impl ToolHost for ToolRouter {
 
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
         let offers = |host: &&Arc<dyn ToolHost>| host.tools(access).iter().any(|tool| tool.name == call.name);
-        // An excluded tool is no tool at all: what was not offered is not carried out.
+        // A call of an excluded tool is refused like a call of an unknown tool.
         let host = self.hosts.iter().find(offers).filter(|_| !self.excluded.contains(&call.name));
         match host {
             Some(host) => host.call(call, access),

@@ -1,32 +1,32 @@
-//! The workflow tools: what agents are offered to take part in a run, and how their calls are read.
+//! The coordination tools that agents use to take part in a run, and how their calls are parsed.
 
 use althing_protocol::{
     Millis, PlanProgress, PlanStatus, PlanTask, Restart, SubagentsConfig, ToolCall, ToolSpec,
 };
 use serde_json::{Value, json};
 
-/// Gives an answer.
+/// The tool that submits an answer.
 pub const NEW_ANSWER: &str = "new_answer";
-/// Votes for an answer.
+/// The tool that votes for an answer.
 pub const VOTE: &str = "vote";
-/// Lets the final answer stand.
+/// The tool that accepts the final answer.
 pub const SUBMIT: &str = "submit";
-/// Asks for the run to start over.
+/// The tool that requests a restart of the run.
 pub const RESTART: &str = "restart_orchestration";
 
-/// Starts agents.
+/// The tool that starts subagents.
 pub const SPAWN: &str = "spawn_subagents";
-/// Waits for agents that were started in the background.
+/// The tool that waits for subagents in the background.
 pub const WAIT: &str = "wait_for_subagents";
-/// Says how far a task of the plan is.
+/// The tool that records the progress of a plan's task.
 pub const PLAN_TASK: &str = "update_plan_task";
 
-/// What a subagent is asked to do.
+/// The task of one subagent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SubTask {
     pub(crate) task: String,
     pub(crate) context: Option<String>,
-    /// Everyone of the run works on it, not only one like the one that asks.
+    /// Whether all agents of the run work on it, not only a copy of the caller.
     pub(crate) team: bool,
     pub(crate) timeout: Option<Millis>,
 }
@@ -45,7 +45,7 @@ pub(crate) fn new_answer_spec() -> ToolSpec {
     }
 }
 
-/// `vote{agent_id, reason}`, with exactly the ids that can be voted for.
+/// `vote{agent_id, reason}`, with the ids that can be voted for.
 pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
     let ids: Vec<String> =
         candidates.iter().map(|member_index| format!("agent{}", member_index + 1)).collect();
@@ -96,7 +96,7 @@ pub(crate) fn restart_spec() -> ToolSpec {
     }
 }
 
-/// Why and how a `restart_orchestration` call asks to start over, or what to tell the model.
+/// Parses a `restart_orchestration` call; the error is a message for the model.
 pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
     let arguments = arguments(call)?;
     let reason = text_field(call, &arguments, "reason")?;
@@ -104,7 +104,7 @@ pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
     Ok(Restart { reason, instructions })
 }
 
-/// `spawn_subagents{tasks, background}`, and `wait_for_subagents{}` where they may work in the background.
+/// `spawn_subagents{tasks, background}`, and `wait_for_subagents{}` if subagents may work in the background.
 pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     let seconds = |time: Millis| time.0 / 1000;
     let limits = format!(
@@ -155,7 +155,7 @@ pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     specs
 }
 
-/// What a `spawn_subagents` call asks for and whether in the background, or what to tell the model.
+/// Parses a `spawn_subagents` call: the tasks, and whether they run in the background. The error is a message for the model.
 pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
     let arguments = arguments(call)?;
     let background = arguments.get("background").and_then(Value::as_bool).unwrap_or_default();
@@ -176,7 +176,7 @@ pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
     Ok(((1..).zip(tasks).map(read).collect::<Result<_, String>>()?, background))
 }
 
-/// `update_plan_task{id, status, note}`, with exactly the ids of the plan.
+/// `update_plan_task{id, status, note}`, with the ids of the plan's tasks.
 pub(crate) fn plan_task_spec(tasks: &[PlanTask]) -> ToolSpec {
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     ToolSpec {
@@ -196,7 +196,7 @@ pub(crate) fn plan_task_spec(tasks: &[PlanTask]) -> ToolSpec {
     }
 }
 
-/// What an `update_plan_task` call says of the plan, or what to tell the model.
+/// Parses an `update_plan_task` call; the error is a message for the model.
 pub(crate) fn plan_progress(call: &ToolCall, tasks: &[PlanTask]) -> Result<PlanProgress, String> {
     let arguments = arguments(call)?;
     let task = text_field(call, &arguments, "id")?;
@@ -212,7 +212,7 @@ pub(crate) fn plan_progress(call: &ToolCall, tasks: &[PlanTask]) -> Result<PlanP
     Ok(PlanProgress { task, status, note })
 }
 
-/// The answer that a `new_answer` call carries, or what to tell the model.
+/// The answer in a `new_answer` call; the error is a message for the model.
 pub(crate) fn answer(call: &ToolCall) -> Result<String, String> {
     let content = text_field(call, &arguments(call)?, "content")?;
     if content.trim().is_empty() {
@@ -221,11 +221,11 @@ pub(crate) fn answer(call: &ToolCall) -> Result<String, String> {
     Ok(content)
 }
 
-/// Whom a `vote` call names and why, or what to tell the model.
+/// The target and the reason of a `vote` call; the error is a message for the model.
 pub(crate) fn vote(call: &ToolCall) -> Result<(String, String), String> {
     let arguments = arguments(call)?;
     let target = text_field(call, &arguments, "agent_id")?;
-    // A vote without a reason is still a vote.
+    // A missing reason does not invalidate a vote.
     let reason = arguments.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok((target.trim().to_owned(), reason))
 }

@@ -1,4 +1,4 @@
-//! A run's decider as the session holds it.
+//! The `Decider` implementation of a run.
 
 use super::Coordination;
 use crate::decider::{
@@ -86,7 +86,7 @@ impl Decider for Coordination {
 
     fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         let Some(result) = self.result() else { return Ok(Vec::new()) };
-        // One file for all of them: hundreds of agents must not mean hundreds of files.
+        // All answers go into one file, because a run may have hundreds of agents.
         let mut answers = String::new();
         for answer in self.answers() {
             let _ = write!(answers, "# {} ({})\n\n{}\n\n", answer.label, answer.agent, answer.content);
@@ -103,13 +103,13 @@ impl Decider for Coordination {
 }
 
 impl Coordination {
-    /// Where the agent in a seat works; None where it has no hands.
+    /// The owner of a member's environment; None if the member has no tools.
     fn env(&self, member_index: usize) -> Option<EnvOwner> {
         self.spec().members.get(member_index).filter(|member| member.has_tools)?;
         Some(EnvOwner::Member { run: self.task.clone(), spec: self.shared_spec(), member_index })
     }
 
-    /// What the agent in a seat is to see from there.
+    /// What a member may see of its environment.
     fn visibility(&self, member_index: usize) -> Visibility {
         let others =
             self.known_to(member_index).into_iter().filter(|label| label.agent as usize != member_index + 1);

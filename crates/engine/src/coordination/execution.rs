@@ -1,23 +1,23 @@
-//! The run that carries out the plan of a planning run. The planning run starts it, exactly once, and its task is over
-//! when that run is.
+//! The run that executes the plan of a planning run. The planning run starts it exactly once, and ends only when that run
+//! has ended.
 
 use super::{Consequence, Coordination};
 use crate::launch;
 use althing_protocol::{Fact, RunResult, RunStatus, TaskSpec, Verdict};
 
-/// How far the run is that carries out the plan.
+/// The state of the run that executes the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Execution {
-    /// It has not been started.
+    /// Not started.
     Due,
-    /// It is under way.
+    /// In progress.
     Running,
-    /// It has ended.
+    /// Ended with this status.
     Ended(RunStatus),
 }
 
 impl Execution {
-    /// Folds a fact of that run.
+    /// Folds a fact of the executing run.
     pub(super) fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::TaskCreated { .. } => *self = Self::Running,
@@ -28,13 +28,13 @@ impl Execution {
 }
 
 impl Coordination {
-    /// The id of the run that is to carry out the plan, as results name it; None where there is no plan or nobody asked.
+    /// The id of the run that will execute the plan, as in results; None if there is no plan or execution was not requested.
     pub(super) fn follow_up(&self, status: RunStatus) -> Option<String> {
         let asked = self.state.spec.execution.is_some() && status == RunStatus::Completed;
         asked.then(|| format!("{}.{}", self.session, self.task.execution()))
     }
 
-    /// The fact that starts the run that carries out the plan, where that is due.
+    /// The fact that starts the run that executes the plan, when it is due.
     pub(super) fn start_execution(&self, planned: &RunResult) -> Option<Consequence> {
         let is_due = planned.follow_up.is_some() && self.state.execution == Execution::Due;
         if !is_due || self.state.cancelled || self.state.halted {
@@ -42,7 +42,7 @@ impl Coordination {
         }
         let execution = (**self.state.spec.execution.as_ref()?).clone();
         let mut execution = launch::execution_run(execution, planned);
-        // Both runs together may cost what one may.
+        // The cost limit applies to both runs together.
         let spent = (self.state.usage.cost_usd * 1e6).ceil() as u64;
         let left = self.state.spec.rules.limits.cost_micro_usd.map(|most| most.saturating_sub(spent));
         let limits = &mut execution.rules.limits;
@@ -51,7 +51,7 @@ impl Coordination {
         Some((id.clone(), Fact::TaskCreated { id, parent: self.parent.clone(), spec }))
     }
 
-    /// How the whole ended: the planning run, or the run that carried out its plan. None while that is under way.
+    /// The status of the planning run together with the run that executes its plan; None while either is running.
     pub(super) fn overall_status(&self, planned: &RunResult) -> Option<RunStatus> {
         match self.state.execution {
             _ if planned.follow_up.is_none() => Some(planned.status),
@@ -61,7 +61,7 @@ impl Coordination {
         }
     }
 
-    /// Whether nothing more will happen: the run has its result, and so has the run that carries out its plan.
+    /// Whether the run has ended, and so has the run that executes its plan.
     pub fn is_over(&self) -> bool {
         self.result().is_some_and(|result| self.overall_status(result).is_some())
     }

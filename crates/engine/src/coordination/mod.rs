@@ -1,7 +1,7 @@
-//! The coordination of a run, as a decider: facts are folded into a state, and the state says what follows.
+//! The decider of a run: it folds facts into a state, and derives from the state what follows.
 //!
-//! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the meaning of a model's
-//! reply in `ruling.rs`, the vote in `tally.rs`; this file only folds.
+//! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the interpretation of a model's reply in
+//! `ruling.rs`, the vote count in `tally.rs`; this file only folds.
 
 mod decide;
 mod execution;
@@ -32,26 +32,26 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coordination {
     pub(crate) task: TaskId,
-    /// The task that it is part of.
+    /// The parent task.
     parent: Option<TaskId>,
     pub(crate) session: SessionId,
-    /// Where the run's files are; part of its result.
+    /// The directory of the run's files; part of the result.
     log_dir: String,
     pub(crate) state: RunState,
     pub(crate) phase: Phase,
     /// The override window, while it is open.
     interaction: Option<Interaction>,
-    /// The override window was open and is over, or never was to be.
+    /// Whether the override window has been closed.
     window_over: bool,
     status: TaskStatus,
-    /// Active time: between facts, but neither across a resume nor while a person is asked.
+    /// The active time: the time between facts, without downtime before a resume and without waiting for a person.
     active: Millis,
     began: Option<Timestamp>,
     last_at: Option<Timestamp>,
 }
 
 impl Coordination {
-    /// A run as its `TaskCreated` describes it.
+    /// A run, from its `TaskCreated`.
     pub fn new(session: SessionId, task: TaskId, spec: RunSpec, log_dir: String) -> Self {
         let plan = spec.plan.as_ref().map(|plan| plan.progress.clone()).unwrap_or_default();
         let member = |agent| MemberState { plan: plan.clone(), ..MemberState::new(agent) };
@@ -94,12 +94,12 @@ impl Coordination {
         }
     }
 
-    /// The run's result, once it is over.
+    /// The run's result, once it has ended.
     pub fn result(&self) -> Option<&RunResult> {
         self.state.result.as_ref()
     }
 
-    /// What the run is to do and with whom.
+    /// The spec of the run.
     pub fn spec(&self) -> &RunSpec {
         &self.state.spec
     }
@@ -108,12 +108,12 @@ impl Coordination {
         self.state.spec.clone()
     }
 
-    /// The agent in a seat.
+    /// The id of a member's agent.
     pub fn agent(&self, member_index: usize) -> Option<&AgentId> {
         self.state.members.get(member_index).map(|member| &member.agent.id)
     }
 
-    /// What the agent in a seat may do to the context paths now.
+    /// A member's current access to the context paths.
     pub fn access(&self, member_index: usize) -> ContextAccess {
         match self.state.members.get(member_index).map(|member| member.context) {
             Some(ContextState::Open) => ContextAccess::Writable,
@@ -121,7 +121,7 @@ impl Coordination {
         }
     }
 
-    /// The others' answers that the agent in a seat knows, newest of each.
+    /// The newest answer of each agent that a member knows.
     pub fn known_to(&self, member_index: usize) -> Vec<AnswerLabel> {
         let Some(attempt) = self.state.members.get(member_index).and_then(|member| member.attempt.as_ref())
         else {
@@ -136,7 +136,7 @@ impl Coordination {
         &self.state.answers
     }
 
-    /// The task of a seat's work.
+    /// The task of a member's work.
     pub fn work(&self, member_index: usize) -> TaskId {
         self.task.work(member_index as u32 + 1)
     }
@@ -146,7 +146,7 @@ impl Coordination {
         rest.parse::<usize>().ok()?.checked_sub(1).filter(|index| *index < self.state.members.len())
     }
 
-    /// Folds one event. Events of other tasks change nothing.
+    /// Folds one event. Events of unrelated tasks are ignored.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {
@@ -322,7 +322,7 @@ impl Coordination {
         let interrupts_others = !self.state.spec.rules.disable_injection;
         match item {
             Item::Answer(answer) => {
-                // A new answer invalidates the votes: they were about other answers.
+                // A new answer invalidates the votes, which were cast without knowing it.
                 for member in self.state.members.iter_mut().filter(|_| interrupts_others) {
                     member.vote = None;
                     if let Some(attempt) = member.attempt.as_mut().filter(|_| member.agent.id != answer.agent)
@@ -354,7 +354,7 @@ impl Coordination {
                 self.state.stored_plan = Some(stored);
             }
             Item::PlanOpened { plan, .. } => self.state.open_plan(plan.as_ref()),
-            // Everything since they were first opened, however often that was.
+            // The list covers all changes since the paths were first opened, so it replaces earlier lists.
             Item::ContextClosed { writes, error: None } => self.state.writes.clone_from(writes),
             Item::ContextClosed { error: Some(_), .. } => {}
             Item::ToolResult { .. }
@@ -374,12 +374,12 @@ impl Coordination {
         }
     }
 
-    /// Whether it has this question open.
+    /// Whether this run asked the question and it is still open.
     pub fn has_open_question(&self, interaction: &althing_protocol::InteractionId) -> bool {
         self.interaction.as_ref().is_some_and(|open| open.id == *interaction)
     }
 
-    /// Checks a person's answer to the override window; the facts that follow from it, or why it is refused.
+    /// Checks a person's answer to the override window. Returns the facts that follow, or why the answer is rejected.
     pub fn answer_override(
         &self,
         interaction: &althing_protocol::InteractionId,

@@ -1,4 +1,4 @@
-//! Whether an answer is different enough from an earlier one, by the share of words that the two have in common.
+//! Whether an answer differs enough from an earlier one, by the Jaccard similarity of their words.
 
 use althing_protocol::AnswerNovelty;
 use std::collections::BTreeSet;

@@ -1,5 +1,4 @@
-//! The end of a run: its result, and the facts that close it. One place decides what status, exit code and
-//! events say about how a run ended.
+//! The end of a run: its result, and the facts that close it. Status, exit code and events all derive from here.
 
 use super::state::{Ending, Evaluation, MemberState, Presentation, RunState};
 use super::tally::Tally;
@@ -11,7 +10,7 @@ use althing_protocol::{
 };
 
 impl Coordination {
-    /// The fact that ends the run; everything else about its end follows from it.
+    /// The fact that ends the run, with a warning if something went wrong; all other facts about the end follow from it.
     pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
         let mut facts = Vec::new();
         let ending = &self.state.ending;
@@ -37,7 +36,7 @@ impl Coordination {
         facts
     }
 
-    /// What is still to be said of a run that has ended: where its tasks stand.
+    /// The facts that follow the end of a run: the final statuses of its tasks, and the start of the execution.
     pub(super) fn close(&self) -> Vec<Consequence> {
         let Some(result) = &self.state.result else { return Vec::new() };
         let mut facts = Vec::new();
@@ -65,7 +64,7 @@ impl Coordination {
         facts
     }
 
-    /// What the run would give back if it ended like this now.
+    /// The run's result if it ended like this now.
     pub fn result_as_of_now(&self, end: RunEnd) -> RunResult {
         let state = &self.state;
         let final_answer = self.final_answer();
@@ -93,12 +92,12 @@ impl Coordination {
         }
     }
 
-    /// The run's id, as results name it.
+    /// The id of the run, as in results.
     pub(super) fn run_id(&self) -> String {
         format!("{}.{}", self.session, self.task)
     }
 
-    /// What was presented, else the winner's answer, else the best there is.
+    /// The presented answer, else the winner's answer, else the best answer so far.
     pub(crate) fn final_answer(&self) -> Option<String> {
         if let Some(Presentation::Text(text)) = &self.state.ending.presented {
             return Some(text.clone());
@@ -111,20 +110,21 @@ impl Coordination {
         Some(self.state.answers.get(*member.answers.last()?)?.content.clone())
     }
 
-    /// Whose answer stands where nothing was presented.
+    /// The author of the final answer if nothing was presented.
     pub(super) fn answer_author(&self) -> Option<AgentId> {
         let ending = self.ending();
         let chosen = ending.presenter.as_ref().or(ending.winner.as_ref()).cloned();
         chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
     }
 
-    /// How the answer in force came about: as long as a run that started over has no new one, the one of before.
+    /// The vote and presentation behind the current answer. After a restart, those of the rejected answer, until there is a new
+    /// answer.
     fn ending(&self) -> &Ending {
         let previous = self.state.previous.as_ref().filter(|_| self.state.answered() == 0);
         previous.map_or(&self.state.ending, |previous| &previous.ending)
     }
 
-    /// The workspace of whoever the final answer comes from, if it has one.
+    /// The workspace of the final answer's author, if it has one.
     fn workspace_path(&self) -> Option<String> {
         let (index, member) = self.state.find_member(&self.answer_author()?)?;
         member.agent.has_tools.then(|| workspace_of(&self.state.spec, &self.log_dir, index))

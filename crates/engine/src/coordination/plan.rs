@@ -1,6 +1,5 @@
-//! Plans: a planning run stores what it came to before it ends; a run that carries out a plan reads it again before it
-//! begins. How far that plan is, is told by its agents, task by task, and kept in the log, so that nobody does again what is
-//! done.
+//! Plans: a planning run stores its plan before it ends, and a run that executes a plan reads it again before it begins. The
+//! agents record the progress of each task in the log, so that completed tasks are not repeated.
 
 use super::Coordination;
 use super::state::{MemberAttempt, MemberState, RunState};
@@ -9,7 +8,7 @@ use althing_protocol::{Fact, Item, PlanDraft, PlanProgress, PlanRun, PlanStatus,
 use std::sync::Arc;
 
 impl RunState {
-    /// Whether an attempt works on the plan.
+    /// Whether an attempt with this purpose works on the plan.
     pub(crate) fn carries_out_plan(&self, purpose: Purpose) -> bool {
         let works = match purpose {
             Purpose::Answer | Purpose::Present { .. } | Purpose::Judge { may_answer: true, .. } => true,
@@ -19,7 +18,7 @@ impl RunState {
         works && self.spec.plan.is_some()
     }
 
-    /// Folds that the plan was read again, as it is now; None where it could not be.
+    /// Folds the current version of the plan; None if it could not be read.
     pub(super) fn open_plan(&mut self, plan: Option<&PlanRun>) {
         self.plan_opened = true;
         let Some(plan) = plan else { return };
@@ -30,7 +29,7 @@ impl RunState {
         }
     }
 
-    /// What follows from an `update_plan_task` call.
+    /// The facts that follow from an `update_plan_task` call.
     pub(super) fn update_plan(
         &self,
         member: &MemberState,
@@ -53,7 +52,7 @@ impl RunState {
     }
 }
 
-/// Takes newer progress in, in place of what was known of the same task.
+/// Replaces the recorded progress of a task, or adds it.
 pub(super) fn update_progress(plan: &mut Vec<PlanProgress>, progress: &PlanProgress) {
     match plan.iter_mut().find(|known| known.task == progress.task) {
         Some(known) => known.clone_from(progress),
@@ -66,20 +65,20 @@ fn is_completed(plan: &[PlanProgress], task: &str) -> bool {
 }
 
 impl Coordination {
-    /// Whether the run's plan is still to be stored. Nobody stores what a subagent comes to: it plans for the one that asked.
+    /// Whether the run's plan must be stored. The plan of a subagent is not stored; it is the result for its caller.
     pub(super) fn must_store_plan(&self) -> bool {
         let spec = &self.state.spec;
         let plans = spec.modes.planning && spec.subagent_of.is_none();
         plans && self.state.stored_plan.is_none() && self.final_answer().is_some()
     }
 
-    /// Whether the plan that the run carries out is still to be read: before anybody has begun.
+    /// Whether the plan that the run executes must be read again, which happens before any agent begins.
     pub(super) fn must_open_plan(&self) -> bool {
         let begun = self.state.members.iter().any(|member| member.attempts > 0);
         self.state.spec.plan.is_some() && !self.state.plan_opened && !begun
     }
 
-    /// What the run came to, for the one who stores its plan.
+    /// The outcome of a planning run, from which its plan is stored.
     pub fn plan_draft(&self) -> Option<PlanDraft> {
         Some(PlanDraft {
             run_id: self.run_id(),
@@ -89,7 +88,7 @@ impl Coordination {
         })
     }
 
-    /// How far the run's plan is, as its agents have told last; tasks that are not named have not begun.
+    /// The latest progress of the plan's tasks; tasks that are not listed have not begun.
     pub fn plan_progress(&self) -> &[PlanProgress] {
         &self.state.plan
     }

@@ -1,44 +1,44 @@
-//! After the final answer: whether someone judges it, and how a run starts over.
+//! The evaluation of the final answer, and how a run starts over.
 //!
-//! A run that may start over has its final answer judged by whoever gave it. What is found wanting is kept: the next
-//! try is told of it, and where the next try comes to nothing, it is still the answer. The last try is not judged,
-//! since nothing would follow from it.
+//! In a run that may start over, the author of the final answer evaluates it. A rejected answer is kept: the agents are shown
+//! it in the next round, and it stays the result if that round produces nothing. The answer of the last allowed round is
+//! not evaluated, because nothing would follow.
 
 use super::state::{Ending, Evaluation, MemberState, Presentation};
 use super::{Consequence, Coordination};
 use althing_protocol::{Fact, Phase, Purpose, Restart, Verdict};
 
-/// A final answer that was found wanting.
+/// A final answer that was rejected.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RejectedAnswer {
-    /// The answer.
+    /// The text of the answer.
     pub(crate) answer: String,
-    /// What it lacks, and what to do about it.
+    /// What the answer lacks, and what to do about it.
     pub(crate) why: Restart,
-    /// How it had come about.
+    /// The vote and presentation that led to it.
     pub(crate) ending: Ending,
 }
 
-/// What is left to do about a final answer.
+/// What to do with a final answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Review {
-    /// This seat judges it.
+    /// This member evaluates it.
     Evaluate(usize),
     /// The run starts over.
     StartOver(Restart),
-    /// Nothing.
+    /// It is the result of the run.
     Final,
 }
 
 impl Coordination {
-    /// Whether nothing more comes of the presentation.
+    /// Whether the presentation is over.
     pub(super) fn is_presented(&self) -> bool {
         let ending = &self.state.ending;
         let presented = ending.presented.is_some() || self.presenter().is_none();
         self.phase == Phase::Presenting && ending.winner.is_some() && presented
     }
 
-    /// Whether what was presented is the run's answer for good.
+    /// Whether the final answer will not be evaluated or rejected any more.
     pub(super) fn is_answer_final(&self) -> bool {
         self.is_presented() && self.review() == Review::Final
     }
@@ -46,7 +46,7 @@ impl Coordination {
     fn review(&self) -> Review {
         let (state, ending) = (&self.state, &self.state.ending);
         let again = state.restarts < state.spec.rules.max_restarts && !state.limit_passed();
-        // Who could not even present is not asked once more.
+        // An agent that failed to present is not asked to evaluate.
         if !again || matches!(ending.presented, Some(Presentation::Failed(_))) {
             return Review::Final;
         }
@@ -57,14 +57,14 @@ impl Coordination {
         }
     }
 
-    /// Who judges the final answer: whoever gave it.
+    /// The member that evaluates the final answer: its author.
     fn evaluator(&self) -> Option<usize> {
         let author = || self.state.find_member(&self.answer_author()?);
         let (index, _) = self.presenter().or_else(author).filter(|(_, member)| member.is_live())?;
         Some(index)
     }
 
-    /// What follows once the presentation is over and the context paths are closed.
+    /// The facts that follow once the presentation is over and the context paths are read-only again.
     pub(super) fn after_presentation(&self) -> Vec<Consequence> {
         match self.review() {
             Review::Evaluate(index) => {
@@ -84,7 +84,7 @@ impl Coordination {
         }
     }
 
-    /// Folds a restart: everything that led to the old answer is put aside; workspaces, names and costs go on.
+    /// Folds a restart: votes and answers are reset; workspaces, labels and costs continue.
     pub(super) fn start_over(&mut self, nth: u32, why: Restart) {
         let answer = self.final_answer().unwrap_or_default();
         self.window_over = false;

@@ -1,16 +1,17 @@
-//! The rules of a run, on a page: what follows from the state, and what should be under way.
+//! The rules of a run: which facts follow from the state.
 //!
-//! 1. Everyone answers once, undisturbed.
-//! 2. When every live agent has answered or is out, each one without a standing vote judges the newest answers: it
-//!    votes, or improves where the caps allow. One slow agent does not hold the rest for longer than
-//!    `first_answer_wait`, unless voting is deferred.
-//! 3. A new answer invalidates the votes. A judge whose first call is still under way starts over with it; any other
-//!    learns of it before its next call. A vote made without knowing it is not counted.
-//! 4. When nobody has anything left to judge, the vote is counted; a person may override the winner; the presenter
-//!    writes the final answer, unless the strategy is to reuse the winner's.
-//! 5. Where the run may start over, whoever gave the final answer judges it; what is found wanting starts the run over,
-//!    and the next try is told why.
-//! 6. Who fails is out; its answers stay. Limits and cancellation end the run with the best answer there is.
+//! 1. Every agent answers once, without seeing the others' answers.
+//! 2. When every active agent has answered, each agent without a valid vote judges the newest answers: it votes, or improves
+//!    an answer where the caps allow it. A slow agent delays the others by at most `first_answer_wait`, unless voting is
+//!    deferred.
+//! 3. A new answer invalidates the votes. A judge whose first call is still running starts over with the new answer; any
+//!    other judge is shown it before its next call. A vote that was cast without knowing it is not counted.
+//! 4. When no agent has anything left to judge, the votes are counted. A person may override the winner. The presenter writes
+//!    the final answer, unless the strategy is to reuse the winner's answer.
+//! 5. If the run may start over, the author of the final answer evaluates it. A rejected answer restarts the run, and the
+//!    agents are told why.
+//! 6. An agent that fails drops out; its answers remain candidates. A limit or a cancellation ends the run with its best
+//!    answer so far.
 
 use super::ruling::NextStep;
 use super::state::{ContextState, MemberAttempt, MemberState, RunState};
@@ -22,18 +23,17 @@ use althing_protocol::{
     Verdict,
 };
 
-/// How much of an answer a preview shows.
+/// The maximum length of an answer's preview.
 const PREVIEW_CHARS: usize = 200;
 
-/// What the next attempts of all members depend on: looked at once for all, so that a large team costs no more per seat than
-/// a small one.
+/// What the next attempts of all members depend on; computed once per pass, so that large teams stay cheap.
 #[derive(Clone, Copy)]
 struct TeamProgress {
-    /// Nobody's first answer is still to come.
+    /// Whether no first answer is outstanding.
     first_answers_are_in: bool,
-    /// How many answers the slowest live agent has given.
+    /// The number of answers of the slowest active agent.
     fewest_answers: usize,
-    /// Only one agent has answered.
+    /// Whether exactly one agent has answered.
     one_candidate: bool,
 }
 
@@ -42,18 +42,18 @@ impl RunState {
         Revision(self.answers.len() as u32)
     }
 
-    /// How many answers there are since the run last started over.
+    /// The number of answers since the run last started over.
     pub(crate) fn answered(&self) -> u32 {
         self.revision().0 - self.discarded.0
     }
 
-    /// Seats with an answer among those known at a revision.
+    /// The indexes of the members with an answer at this revision.
     pub(crate) fn candidates(&self, knows: Revision) -> Vec<usize> {
         let known = |member: &MemberState| member.answers.iter().any(|answer| *answer < knows.0 as usize);
         (0..).zip(&self.members).filter(|(_, member)| known(member)).map(|(index, _)| index).collect()
     }
 
-    /// Whether others have answered since this attempt was last told.
+    /// Whether other agents have answered since this attempt was last shown the answers.
     pub(crate) fn is_stale(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         !self.spec.rules.disable_injection && self.has_unseen(member, attempt.knows)
     }
@@ -62,7 +62,7 @@ impl RunState {
         self.answers.iter().skip(seen.0 as usize).any(|answer| answer.agent != member.agent.id)
     }
 
-    /// Nobody's first answer is still to come.
+    /// Whether no first answer is outstanding.
     fn first_answers_are_in(&self) -> bool {
         self.global_cap_reached()
             || self.members.iter().all(|member| member.has_answered() || !member.is_live())
@@ -72,7 +72,7 @@ impl RunState {
         self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answered() >= cap)
     }
 
-    /// What is the same for every seat.
+    /// The progress of the team, which is the same for every member.
     fn progress(&self) -> TeamProgress {
         let live = self.members.iter().filter(|member| member.is_live());
         TeamProgress {
@@ -85,29 +85,29 @@ impl RunState {
     fn may_answer(&self, member: &MemberState, progress: TeamProgress) -> bool {
         let rules = &self.spec.rules;
         let capped = rules.max_new_answers_per_agent.is_some_and(|cap| member.answers.len() >= cap as usize);
-        // Who may not learn of others' answers has nothing to improve on once it is shown them for the vote.
+        // Independent agents see the others' answers only for the vote, so they do not improve on them.
         let independent = rules.disable_injection && self.members.len() > 1;
         !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(member, progress)
     }
 
-    /// Whether an agent has given so many more answers than the slowest live one that it lets the others catch up.
+    /// Whether an agent is so many answers ahead of the slowest active agent that it has to wait.
     fn is_too_far_ahead(&self, member: &MemberState, progress: TeamProgress) -> bool {
         let lead = member.answers.len().saturating_sub(progress.fewest_answers);
         self.spec.rules.fairness_lead_cap.is_some_and(|cap| self.members.len() > 1 && lead >= cap as usize)
     }
 
-    /// Whether the run has cost what it may.
+    /// Whether the run has reached its cost limit.
     pub(crate) fn is_over_budget(&self) -> bool {
         let cap = self.spec.rules.limits.cost_micro_usd;
         cap.is_some_and(|cap| self.usage.cost_usd * 1e6 >= cap as f64)
     }
 
-    /// Whether a limit of the whole run has passed.
+    /// Whether the run has reached its time limit or its cost limit.
     pub(crate) fn limit_passed(&self) -> bool {
         self.timed_out || self.is_over_budget()
     }
 
-    /// The attempt that a seat with nothing under way should make now.
+    /// The attempt that an idle member should begin now.
     fn next_attempt(&self, member: &MemberState, progress: TeamProgress) -> Option<Purpose> {
         if !member.is_live() || member.attempt.is_some() || member.vote.is_some() {
             return None;
@@ -123,12 +123,12 @@ impl RunState {
             return None;
         }
         let may_answer = self.may_answer(member, progress);
-        // With one candidate and nothing to improve, a vote decides nothing.
+        // With a single candidate, a vote decides nothing.
         (may_answer || !progress.one_candidate)
             .then_some(Purpose::Judge { may_answer, knows: self.revision() })
     }
 
-    /// Whether someone who has answered waits for others' first answers with something new to judge.
+    /// Whether an agent that has answered waits for first answers although it has a new answer to judge.
     pub(super) fn someone_waits(&self) -> bool {
         let rules = &self.spec.rules;
         let waits = |member: &MemberState| {
@@ -138,12 +138,12 @@ impl RunState {
                 && member.vote.is_none()
                 && self.has_unseen(member, member.seen)
         };
-        // Independent agents are shown others' answers only for the vote, and that waits for everyone.
+        // Independent agents see the others' answers only for the vote, which waits for everyone.
         let deferred = rules.defer_voting_until_all_answered || rules.disable_injection || rules.skip_voting;
         !deferred && !self.first_answers_are_in() && self.members.iter().any(waits)
     }
 
-    /// Each agent's newest answer between two revisions, in the order of their names, the reader's own last.
+    /// Each agent's newest answer between two revisions, in order of their anonymous numbers, with the reader's own last.
     pub(crate) fn newest(&self, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
         let shown = |index: usize| {
             let answers = &self.members.get(index)?.answers;
@@ -160,12 +160,12 @@ impl RunState {
 }
 
 impl Coordination {
-    /// The facts that follow from the state as it is. Apply them and ask again, until there are none.
+    /// The facts that follow from the state. The caller applies them and calls again until there are none.
     pub fn consequences(&self) -> Vec<Consequence> {
         if self.state.result.is_some() {
             return self.close();
         }
-        // Replies first: what an agent has said counts, whatever ends its attempt.
+        // Replies first: a recorded reply counts even if its attempt is about to end.
         for rule in [Self::begin, Self::rule_on_replies, Self::end_attempts, Self::stop_subagents] {
             let facts = rule(self);
             if !facts.is_empty() {
@@ -176,7 +176,7 @@ impl Coordination {
             return self.halt();
         }
         if let Some(end) = self.due_end() {
-            // What was changed in the context paths belongs to the result, and so do the plan and what subagents cost.
+            // The result contains the changed files, the stored plan and the subagents' cost, so these come first.
             let open = self.open_context().is_some() || self.must_store_plan();
             let ready = !open && !self.has_running_subagents();
             return if ready { self.finish(end) } else { Vec::new() };
@@ -194,14 +194,14 @@ impl Coordination {
         }
     }
 
-    /// How the run comes to its end now, if it does.
+    /// How the run ends now, if it does.
     pub(super) fn due_end(&self) -> Option<RunEnd> {
         let state = &self.state;
         let busy = state.members.iter().any(|member| member.attempt.is_some() || member.suspended.is_some());
         if state.cancelled {
             return Some(RunEnd::Cancelled);
         }
-        // An answer that is there already is not thrown away for having been dear.
+        // A limit that passes after the presentation does not discard the final answer.
         let ending = &state.ending;
         let has_answer = ending.presented.is_some() || ending.evaluated.is_some();
         if state.limit_passed() && !(self.phase == Phase::Presenting && has_answer) {
@@ -214,7 +214,7 @@ impl Coordination {
                 }
                 let progress = state.progress();
                 let more = state.members.iter().any(|member| state.next_attempt(member, progress).is_some());
-                // Where the run had started over, there is still what it had come to before.
+                // After a restart, the rejected answer is still the best one.
                 let end = if state.previous.is_some() { RunEnd::Answered } else { RunEnd::NoAnswer };
                 (!more).then_some(end)
             }
@@ -223,13 +223,13 @@ impl Coordination {
         }
     }
 
-    /// The seat to which the context paths are open.
+    /// The index of the member that may write to the context paths now.
     pub(super) fn open_context(&self) -> Option<usize> {
         self.state.members.iter().position(|member| member.context == ContextState::Open)
     }
 
     fn begin(&self) -> Vec<Consequence> {
-        // They are created in their order: where the last one is there, all are.
+        // The works are created in order: if the last one exists, all do.
         let all_there = self.state.members.last().is_none_or(|last| last.status.is_some());
         let members = if all_there { &[] } else { self.state.members.as_slice() };
         let missing = (0..).zip(members).filter(|(_, member)| member.status.is_none());
@@ -251,7 +251,7 @@ impl Coordination {
         vec![(self.task.clone(), Fact::StatusChanged { status, why })]
     }
 
-    /// Attempts that are over for a reason outside themselves.
+    /// Ends the attempts that an interruption, a limit or a cancellation stopped.
     fn end_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
         for (index, member) in self.state.members.iter().enumerate() {
@@ -263,7 +263,7 @@ impl Coordination {
             } else if attempt.expired {
                 AttemptOutcome::TimedOut
             } else if matches!(attempt.purpose, Purpose::Answer) && self.state.global_cap_reached() {
-                // Its answer could not be taken any more; it votes instead.
+                // No further answer is accepted; the agent votes instead.
                 AttemptOutcome::Cancelled
             } else {
                 continue;
@@ -274,7 +274,7 @@ impl Coordination {
         facts
     }
 
-    /// One reply at a time: each may change what the next means.
+    /// Processes one reply at a time, because each may change how the next is interpreted.
     fn rule_on_replies(&self) -> Vec<Consequence> {
         for (index, member) in self.state.members.iter().enumerate() {
             let Some(attempt) = &member.attempt else { continue };
@@ -282,7 +282,7 @@ impl Coordination {
                 NextStep::Facts(facts) => {
                     return facts.into_iter().map(|fact| (self.work(index), fact)).collect();
                 }
-                // Nobody starts anything in an attempt that is about to end.
+                // An attempt that is about to end starts no subagents.
                 next @ NextStep::Spawn { .. } if !attempt.is_over() && !self.is_stopping() => {
                     return self.start_subagents(index, &next);
                 }
@@ -292,8 +292,8 @@ impl Coordination {
         Vec::new()
     }
 
-    /// Attempts that an interruption cut off go on as new attempts with the same conversation. A tool that was under way
-    /// may have acted; its agent is told, and decides.
+    /// Continues interrupted attempts as new attempts with the same conversation. An interrupted tool call may have run; its
+    /// agent is told, and decides whether to repeat it.
     fn resume_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
         for (index, member) in self.state.members.iter().enumerate() {
@@ -324,7 +324,7 @@ impl Coordination {
         }
     }
 
-    /// Rules 1 to 3: who answers, judges, and is told.
+    /// Rules 1 to 3: which agents answer, judge, and are notified.
     fn deliberate(&self) -> Vec<Consequence> {
         let state = &self.state;
         let mut facts = Vec::new();
@@ -354,7 +354,7 @@ impl Coordination {
         if facts.is_empty() && !busy { self.count_votes() } else { facts }
     }
 
-    /// Says of an agent that is out that it is, once.
+    /// Records, once, that a member dropped out.
     fn report_dropout(&self, index: usize, member: &MemberState, facts: &mut Vec<Consequence>) {
         let is_recorded = member.status.is_some_and(TaskStatus::is_final);
         if let Some(out) = member.out.as_ref().filter(|_| !is_recorded) {
@@ -365,10 +365,10 @@ impl Coordination {
         }
     }
 
-    /// What an agent at work is told before its next call: never into a call under way, except that a judge whose
-    /// first call is under way starts over with the newest answers rather than decide on old ones.
+    /// What a working agent is told before its next call. A running call is not interrupted, with one exception: a judge in
+    /// its first call starts over with the newest answers.
     fn next_notification(attempt: &MemberAttempt, revision: Revision) -> Option<Item> {
-        // What it called comes first: results follow their calls.
+        // Tool results come first, because they must directly follow their calls.
         if !attempt.open_calls().is_empty() {
             return None;
         }
@@ -384,7 +384,7 @@ impl Coordination {
         }
     }
 
-    /// Rule 4: the vote is counted, and a person may override its winner.
+    /// Rule 4: the votes are counted, and a person may override the winner.
     fn count_votes(&self) -> Vec<Consequence> {
         let tally = Tally::of(&self.state);
         let Some(winner) = tally.ranking.first().and_then(|index| self.agent(*index)) else {
@@ -448,14 +448,14 @@ impl Coordination {
         }
     }
 
-    /// Rule 4, second half: the presenter's attempt; then rule 5.
+    /// Rule 4, second half, and rule 5: the presentation and the evaluation.
     fn present(&self) -> Vec<Consequence> {
         if self.state.ending.winner.is_none() {
-            // The run has started over.
+            // The run was restarted.
             return vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Answering })];
         }
         if self.is_presented() {
-            // Nobody may write while others work, nor while what was written is judged.
+            // Context paths are read-only while the answer is evaluated.
             return if self.open_context().is_some() { Vec::new() } else { self.after_presentation() };
         }
         match self.presenter() {
@@ -470,7 +470,7 @@ impl Coordination {
         }
     }
 
-    /// How the presentation is made: where there is something to write, reusing the winner's words is not enough.
+    /// The strategy of the presentation. If the presenter has to write files, reusing the winner's text is not enough.
     fn presentation(&self) -> FinalAnswerStrategy {
         match self.state.spec.rules.strategy() {
             FinalAnswerStrategy::WinnerReuse => FinalAnswerStrategy::WinnerPresent,
@@ -478,18 +478,18 @@ impl Coordination {
         }
     }
 
-    /// The seat that makes the final presentation; none where the winner's answer is used as it is.
+    /// The member that presents; None if the winner's answer is used unchanged.
     pub(crate) fn presenter(&self) -> Option<(usize, &MemberState)> {
         let ending = &self.state.ending;
         let chosen = self.state.find_member(ending.presenter.as_ref().or(ending.winner.as_ref())?)?;
         let spec = &self.state.spec;
-        // A single quick agent has written what it had to write while it worked.
+        // A quick single agent writes its files while it works.
         let writes_later = spec.may_write() && !spec.is_single_and_quick();
         match spec.rules.strategy() {
             FinalAnswerStrategy::WinnerReuse if !writes_later => None,
             _ if chosen.1.is_live() => Some(chosen),
             FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse => None,
-            // Anyone can write one answer from all; the best placed one that is left does.
+            // Any agent can synthesize the answers; the best-ranked active agent does.
             FinalAnswerStrategy::Synthesize => {
                 let members = &self.state.members;
                 let live = |index: usize| Some((index, members.get(index).filter(|it| it.is_live())?));

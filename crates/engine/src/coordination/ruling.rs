@@ -1,4 +1,4 @@
-//! What a model's reply means for the run: an answer, a vote, the final answer, or a reminder.
+//! Interprets a model's reply: as an answer, a vote, the final answer, or an error that leads to a reminder.
 //!
 //! Pure: the same reply in the same state always gets the same ruling.
 
@@ -11,47 +11,47 @@ use althing_protocol::{
     Usage,
 };
 
-/// What comes of a reply.
+/// The interpretation of a reply.
 enum Ruling {
-    /// It gives this answer.
+    /// The reply submits this answer.
     Answer(String),
-    /// Its vote counts.
+    /// The reply votes, and the vote counts.
     Vote(Ballot),
-    /// Its vote came too late: newer answers had arrived.
+    /// The reply votes without knowing the newest answers, so the vote does not count. Contains the id of the call.
     Stale(Ballot, String),
-    /// It presented this.
+    /// The reply is the final answer.
     Present(String),
-    /// It lets the final answer stand, or says why the run should start over.
+    /// The reply accepts the final answer (None), or requests a restart.
     Evaluate(Option<Restart>),
-    /// It must try again: what each call is told, or what it is told where it made none.
+    /// The reply is invalid: an error for each call, or one without a call id if there are no calls.
     Refuse(Vec<(Option<String>, String)>),
 }
 
-/// What an attempt waits for.
+/// What an attempt needs next.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum NextStep {
     /// A model call.
     Call,
     /// These tool calls of its last reply.
     Tools(Vec<ToolCall>),
-    /// Its workspace to be kept with the answer in its last reply.
+    /// A snapshot of the workspace for the answer in its last reply.
     Snapshot(AnswerLabel),
-    /// These tasks of a `spawn_subagents` call to be started.
+    /// The start of subagents for a `spawn_subagents` call.
     Spawn {
-        /// The call.
+        /// The id of the call.
         call: String,
-        /// The step at which it was made.
+        /// The index of the turn that contains the call.
         step: usize,
-        /// Its tasks, each with its place in the call.
+        /// The tasks to start, with their numbers within the call.
         tasks: Vec<(u32, SubTask)>,
-        /// Whether the agent goes on meanwhile.
+        /// Whether the agent continues in the meantime.
         background: bool,
     },
-    /// Nothing: these facts follow from its last reply.
+    /// Nothing to wait for: these facts follow from its last reply.
     Facts(Vec<Fact>),
 }
 
-/// What an attempt waits for, or what follows from its last reply.
+/// Determines what an attempt needs next, or which facts follow from its last reply.
 pub(crate) fn next_step(
     state: &RunState,
     index: usize,
@@ -72,7 +72,7 @@ pub(crate) fn next_step(
         return next_tools(state, index, member, attempt, step);
     }
     if attempt.is_ruled() {
-        // Every call of a reply must be answered before the next: a crash may have kept only some of our words.
+        // Every tool call needs a result before the next model call. A crash may have lost some of the recorded results.
         let unanswered = attempt.open_calls().into_iter().map(|call| {
             let content = "Ignored.".to_owned();
             Fact::ItemAdded {
@@ -91,7 +91,7 @@ pub(crate) fn next_step(
     }
 }
 
-/// What the tool calls of the last reply wait for.
+/// Determines what the tool calls of the last reply need next.
 fn next_tools(
     state: &RunState,
     index: usize,
@@ -133,7 +133,7 @@ fn next_tools(
     if facts.is_empty() { NextStep::Tools(to_run) } else { NextStep::Facts(facts) }
 }
 
-/// The calls of the last reply that hands were to carry out and that have no result: they may have acted.
+/// The tool calls of an interrupted attempt's last reply that have no result; they may have run.
 pub(crate) fn interrupted_calls<'a>(
     state: &RunState,
     member: &MemberState,
@@ -149,7 +149,7 @@ pub(crate) fn interrupted_calls<'a>(
     attempt.open_calls().into_iter().filter(|call| !is_run_tool(state, attempt, call)).collect()
 }
 
-/// A reply that ends no turn but calls tools which its agent has.
+/// Whether a reply calls tools of its agent without ending the turn.
 fn uses_tools(state: &RunState, member: &MemberState, attempt: &MemberAttempt, reply: &Reply) -> bool {
     let evaluating = attempt.purpose == Purpose::Evaluate;
     let coordinates = |call: &ToolCall| match call.name.as_str() {
@@ -162,7 +162,7 @@ fn uses_tools(state: &RunState, member: &MemberState, attempt: &MemberAttempt, r
     has_tools && !reply.tool_calls.is_empty() && !reply.tool_calls.iter().any(coordinates)
 }
 
-/// The name of a seat's next answer.
+/// The label of a member's next answer.
 fn label(index: usize, member: &MemberState) -> AnswerLabel {
     AnswerLabel { agent: index as u32 + 1, nth: member.given() + 1 }
 }
@@ -215,19 +215,19 @@ fn facts(
 
 fn rule(state: &RunState, member: &MemberState, attempt: &MemberAttempt, reply: &Reply) -> Ruling {
     match attempt.purpose {
-        // The last three are other deciders' purposes; what they say is simply said.
+        // The last three purposes belong to other deciders and do not occur in a run.
         Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => present(reply),
         Purpose::Evaluate => evaluate(reply),
         Purpose::Answer => contribute(state, member, attempt, reply, Offer { answer: true, vote: false }),
         Purpose::Judge { may_answer, .. } => {
-            // The cap may have been reached since the tools were offered.
+            // The cap may have been reached after the tools were offered.
             let answer = may_answer && !state.global_cap_reached();
             contribute(state, member, attempt, reply, Offer { answer, vote: true })
         }
     }
 }
 
-/// Which workflow tools the attempt was offered.
+/// The coordination tools that the attempt was offered.
 #[derive(Clone, Copy)]
 struct Offer {
     answer: bool,
@@ -235,7 +235,7 @@ struct Offer {
 }
 
 impl Offer {
-    /// The tools by name, as an agent is reminded of them.
+    /// The names of the tools, for reminders.
     fn names(self) -> &'static str {
         match self {
             Self { answer: true, vote: true } => "`new_answer` or `vote`",
@@ -249,7 +249,7 @@ fn present(reply: &Reply) -> Ruling {
     if !reply.text.trim().is_empty() {
         return Ruling::Present(reply.text.clone());
     }
-    // Some models answer with the tool they used before; what they say is what counts.
+    // Some models present with `new_answer`, the tool that they used before; its content counts.
     let content = reply
         .tool_calls
         .iter()
@@ -262,7 +262,7 @@ fn present(reply: &Reply) -> Ruling {
     }
 }
 
-/// Who says neither lets the answer stand: a run must not start over by mistake.
+/// Interprets an evaluation. A reply without a tool call accepts the answer, so that a run does not start over by mistake.
 fn evaluate(reply: &Reply) -> Ruling {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(SUBMIT), last(RESTART)) {
@@ -311,7 +311,7 @@ fn contribute(
     }
 }
 
-/// In a single quick run nothing is left to vote on: a plain reply is the answer.
+/// Whether a plain text reply is an answer: in a quick run of a single agent, which has no vote.
 fn accepts_plain_text(state: &RunState) -> bool {
     state.spec.rules.skip_voting && state.members.len() == 1
 }
@@ -334,7 +334,8 @@ fn answer(
         Ok(content) => content,
         Err(problem) => return refuse_all(reply, &problem),
     };
-    // Only against what the agent knows: two that come to the same answer apart from each other agree, they do not copy.
+    // Compared only with answers that the agent knows: two agents that reach the same answer independently agree, and do not
+    // copy.
     let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
     let current = state.answers.iter().skip(state.discarded.0 as usize);
     let hint = if offer.vote { ", or vote for it" } else { "" };
@@ -389,7 +390,7 @@ fn vote(
     }
 }
 
-/// Tells every call of the reply, or the agent itself where it made none.
+/// Refuses a reply with the same error for each of its calls, or one error if it has no calls.
 fn refuse_all(reply: &Reply, text: &str) -> Ruling {
     if reply.tool_calls.is_empty() {
         return Ruling::Refuse(vec![(None, text.to_owned())]);

@@ -1,4 +1,4 @@
-//! What a run's decider knows: the fold of the run's facts, and nothing else.
+//! The state of a run: the fold of its facts.
 
 use althing_protocol::{
     AgentId, Answer, AttemptOutcome, Ballot, FileWrite, Item, Member, PlanProgress, PlanRef, Purpose, Reply,
@@ -10,120 +10,120 @@ use super::execution::Execution;
 use super::restart::RejectedAnswer;
 use super::subagents::Subagent;
 
-/// How often an agent may end a turn wrongly before it is out.
+/// The number of times an agent may end its turn incorrectly before it drops out.
 pub(crate) const MAX_TRIES: u32 = 3;
 
-/// One agent's seat in the run.
+/// The state of one member of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MemberState {
     pub(crate) agent: Member,
-    /// Where the task of its work stands, once there is one.
+    /// The status of the member's work, once its task exists.
     pub(crate) status: Option<TaskStatus>,
-    /// Its answers since the run last started over, as indexes into the run's.
+    /// The member's answers since the run last started over, as indexes into the run's answers.
     pub(crate) answers: Vec<usize>,
-    /// How many it had given before that.
+    /// The number of its answers before the run last started over.
     pub(crate) earlier: u32,
-    /// Its vote, while it stands.
+    /// The member's vote, while it is valid.
     pub(crate) vote: Option<Ballot>,
-    /// Why it takes no further part. Its answers stay candidates all the same.
+    /// Why the member dropped out. Its answers remain candidates.
     pub(crate) out: Option<Dropout>,
-    /// What it is doing.
+    /// The running attempt.
     pub(crate) attempt: Option<MemberAttempt>,
-    /// An attempt that was cut off and is to be carried on.
+    /// An interrupted attempt that will be continued.
     pub(crate) suspended: Option<MemberAttempt>,
-    /// The number of its newest attempt.
+    /// The number of the newest attempt.
     pub(crate) attempts: u32,
-    /// Attempts that count as rounds: neither carried on ones nor what comes after the vote.
+    /// The number of rounds: attempts before the vote, not counting continuations of interrupted ones.
     pub(crate) rounds: u32,
-    /// The answers it was shown last.
+    /// The revision of the answers that the member was last shown.
     pub(crate) seen: Revision,
-    /// Whether it may write to the writable context paths.
+    /// The member's access to the writable context paths.
     pub(crate) context: ContextState,
-    /// Its backend's own conversation, where it keeps one.
+    /// The id of the backend's own conversation, for backends that keep one.
     pub(crate) native: Option<String>,
-    /// How far it is with the plan that the run carries out.
+    /// The member's progress with the plan that the run executes.
     pub(crate) plan: Vec<PlanProgress>,
 }
 
-/// Where an agent stands with the writable context paths.
+/// A member's access to the writable context paths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ContextState {
-    /// It may read them.
+    /// Read-only.
     #[default]
     Closed,
-    /// It may write to them.
+    /// Writable.
     Open,
-    /// They could not be opened to it.
+    /// Opening them for writing failed.
     Refused,
 }
 
-/// Why an agent is out.
+/// Why a member dropped out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dropout {
     pub(crate) error: String,
     pub(crate) timed_out: bool,
 }
 
-/// One try of a seat, with the conversation so far.
+/// An attempt of a member, with its conversation so far.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct MemberAttempt {
-    /// Its number within the work.
+    /// The number of the attempt within the member's work.
     pub number: u32,
-    /// The number of the attempt whose conversation it carries on; its own, where it began with it.
+    /// The number of the attempt in which this conversation began; differs from `number` after interruptions.
     pub origin: u32,
-    /// What it is for.
+    /// Why the attempt is made.
     pub purpose: Purpose,
-    /// How far its agent was with the plan when it began.
+    /// The member's progress with the plan when the attempt began.
     pub plan: Vec<PlanProgress>,
-    /// The answers it was shown at its start and by updates since.
+    /// The revision of the answers that the agent was shown, at the start or by a later update.
     pub knows: Revision,
-    /// What was said since its first message.
+    /// The conversation after the first message.
     pub turns: Vec<AttemptTurn>,
-    /// How often it ended a turn wrongly.
+    /// How often the agent ended its turn incorrectly.
     pub(crate) faults: u32,
-    /// Its soft limit passed when it had so many turns; it is told before its next call.
+    /// The number of turns when the soft time limit passed; the agent is warned before its next call.
     pub(crate) warn: Option<usize>,
-    /// Others answered when it had so many turns; it is told before its next call.
+    /// The number of turns when another agent answered; the agent is shown the answer before its next call.
     pub(crate) stale: Option<usize>,
-    /// Its hard limit passed.
+    /// Whether the hard time limit passed.
     pub(crate) expired: bool,
-    /// A crash cut it off: the fact of its end is still to be written.
+    /// Whether a crash interrupted the attempt; its `AttemptEnded` is not recorded yet.
     pub(crate) interrupted: bool,
-    /// What it came to: the fact of its end is still to be written.
+    /// How the attempt ended; its `AttemptEnded` is not recorded yet.
     pub(crate) pending_outcome: Option<AttemptOutcome>,
 }
 
 /// A turn of an attempt's conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AttemptTurn {
-    /// The model spoke.
+    /// A reply of the model.
     Reply(Reply),
-    /// A tool call was answered.
+    /// The result of a tool call.
     ToolResult {
         /// The model's id for the call.
         call: String,
-        /// What it was told.
+        /// The text for the model.
         content: String,
-        /// Whether as an error.
+        /// Whether the call failed or was refused.
         is_error: bool,
     },
-    /// It was told to end its turn properly.
+    /// A correction: the agent must end its turn properly.
     Reminder {
-        /// The call that was refused, where it made one.
+        /// The refused call, if there is one.
         call: Option<String>,
-        /// What it was told.
+        /// The text for the model.
         text: String,
     },
-    /// It was told of newer answers.
+    /// The agent was shown newer answers.
     Update {
-        /// What it knew before.
+        /// The revision that it knew before.
         from: Revision,
-        /// What it knows now.
+        /// The revision that it knows now.
         to: Revision,
     },
-    /// It was told that its time is nearly up.
+    /// The agent was warned that its time limit is near.
     TimeWarning,
-    /// Its workspace was kept with the answer in its last reply. Nothing that it is told.
+    /// A snapshot of the workspace was taken for the answer in the last reply. The model does not see this turn.
     Snapshot,
 }
 
@@ -149,7 +149,7 @@ impl MemberAttempt {
         }
     }
 
-    /// The steps at which the model called a tool, in order.
+    /// The indexes of the turns in which the model called a tool, in order.
     pub(crate) fn steps_that_call<'a>(&'a self, tool: &'a str) -> impl Iterator<Item = usize> + 'a {
         let calls = move |turn: &AttemptTurn| match turn {
             AttemptTurn::Reply(reply) => reply.tool_calls.iter().any(|call| call.name == tool),
@@ -158,7 +158,7 @@ impl MemberAttempt {
         self.turns.iter().enumerate().filter(move |(_, turn)| calls(turn)).map(|(step, _)| step)
     }
 
-    /// The last reply and what was said since.
+    /// The last reply and the turns after it.
     pub(crate) fn last_reply(&self) -> Option<(&Reply, &[AttemptTurn])> {
         let at = self.turns.iter().rposition(|turn| matches!(turn, AttemptTurn::Reply(_)))?;
         let (before, since) = self.turns.split_at_checked(at + 1)?;
@@ -168,7 +168,7 @@ impl MemberAttempt {
         }
     }
 
-    /// Whether the last reply still waits for its ruling, or for its tools.
+    /// Whether the last reply has been processed: something other than a snapshot follows it.
     pub(crate) fn is_ruled(&self) -> bool {
         self.last_reply().is_none_or(|(_, since)| since.iter().any(|turn| *turn != AttemptTurn::Snapshot))
     }
@@ -202,7 +202,7 @@ impl MemberAttempt {
                 });
             }
             Item::Reminder { call, text } => {
-                // One reply may hold several refused calls; it is one fault.
+                // Several refused calls in one reply count as one fault.
                 self.faults += u32::from(!self.is_ruled());
                 self.turns.push(AttemptTurn::Reminder { call: call.clone(), text: text.clone() });
             }
@@ -261,12 +261,12 @@ impl MemberState {
         !self.answers.is_empty()
     }
 
-    /// How many answers it has given, in all.
+    /// The total number of answers, including those before restarts.
     pub(crate) fn given(&self) -> u32 {
         self.earlier + self.answers.len() as u32
     }
 
-    /// Folds a restart of the run.
+    /// Folds a restart of the run into the member.
     pub(crate) fn start_over(&mut self, seen: Revision) {
         self.earlier = self.given();
         self.answers.clear();
@@ -278,7 +278,7 @@ impl MemberState {
         }
     }
 
-    /// Folds an item of the attempt under way; content of an attempt that is over changes nothing.
+    /// Folds an item. Items of an attempt that has ended do not change the running attempt.
     pub(crate) fn take(&mut self, attempt: u32, item: &Item) {
         match item {
             Item::ContextOpened { error: None } => self.context = ContextState::Open,
@@ -315,81 +315,81 @@ impl MemberState {
             | AttemptOutcome::Said
             | AttemptOutcome::Cancelled => None,
         };
-        // Who fails to present has still taken part: the run falls back to its answer.
+        // An agent that fails to present does not drop out: the run falls back to its answer.
         if !after_the_vote && out.is_some() {
             self.out = out;
         }
     }
 }
 
-/// How far the run has come after the vote.
+/// The state of the run after the vote.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Ending {
-    /// Who won.
+    /// The winner of the vote.
     pub(crate) winner: Option<AgentId>,
-    /// Who presents, once that is settled.
+    /// The presenter that a person chose.
     pub(crate) presenter: Option<AgentId>,
     pub(crate) overridden: bool,
     pub(crate) ballots: Vec<Ballot>,
-    /// How the presentation went.
+    /// The outcome of the presentation.
     pub(crate) presented: Option<Presentation>,
-    /// What was thought of the final answer.
+    /// The outcome of the evaluation of the final answer.
     pub(crate) evaluated: Option<Evaluation>,
 }
 
-/// What was thought of the final answer.
+/// The outcome of the evaluation of the final answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Evaluation {
-    /// It is good enough.
+    /// The answer is good enough.
     Accepted,
-    /// It is not.
+    /// The run should start over.
     NeedsRestart(Restart),
-    /// That could not be found out.
+    /// The evaluation failed.
     Failed(String),
 }
 
-/// How the presentation went.
+/// The outcome of the presentation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Presentation {
     Text(String),
     Failed(String),
 }
 
-/// Everything a run's decider knows.
+/// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunState {
-    /// Shared with the doers, which outlive a borrow.
+    /// Shared with the effects, which outlive a borrow.
     pub(crate) spec: Arc<RunSpec>,
     pub(crate) members: Vec<MemberState>,
-    /// In the order in which they were stored: the nth has revision n.
+    /// The answers in the order in which they were stored: the nth has revision n.
     pub(crate) answers: Vec<Answer>,
     pub(crate) usage: Usage,
-    /// What was changed in context paths.
+    /// The files that were changed in context paths.
     pub(crate) writes: Vec<FileWrite>,
     pub(crate) ending: Ending,
-    /// How often the run has started over.
+    /// The number of restarts.
     pub(crate) restarts: u32,
-    /// What it had come to before it last started over.
+    /// The final answer that led to the last restart.
     pub(crate) previous: Option<RejectedAnswer>,
-    /// The answers of before: kept, but no candidates.
+    /// Answers up to this revision belong to the time before the last restart and are not candidates.
     pub(crate) discarded: Revision,
-    /// The agents that its agents have started, in that order.
+    /// The subagents, in the order in which they were started.
     pub(crate) subagents: Vec<Subagent>,
-    /// How far the plan is that it carries out.
+    /// The progress of the plan that the run executes.
     pub(crate) plan: Vec<PlanProgress>,
-    /// Waits for first answers that have passed.
+    /// The number of expired waits for first answers.
     pub(crate) waits: u32,
-    /// The newest revision that waiting agents may judge although some have not answered.
+    /// The newest revision that waiting agents may judge although some first answers are missing.
     pub(crate) early: Revision,
     pub(crate) timed_out: bool,
     pub(crate) cancelled: bool,
-    /// A shutdown was asked for: nothing new begins until a resume.
+    /// Whether a shutdown was requested; nothing new begins until a resume.
     pub(crate) halted: bool,
     pub(crate) result: Option<RunResult>,
-    /// Where the plan is that it came to, or why it was not stored; None as long as that is to be done.
+    /// The stored plan of a planning run, or why it was not stored; None until storing was attempted.
     pub(crate) stored_plan: Option<Result<PlanRef, String>>,
-    /// The plan that it carries out was read again before it began.
+    /// Whether the plan that the run executes was read again before it began.
     pub(crate) plan_opened: bool,
-    /// How far the run is that carries out the plan.
+    /// The state of the run that executes the plan.
     pub(crate) execution: Execution,
 }

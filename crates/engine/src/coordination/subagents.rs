@@ -1,8 +1,8 @@
-//! Agents that agents start: `spawn_subagents` as a call whose answer is what other runs come to.
+//! Subagents: a `spawn_subagents` call starts other runs, and their answers are its result.
 //!
-//! A subagent is a run like any other, with a log of facts of its own in the same session. The run that asked for it
-//! folds three things of it: that it is there, what it costs, and how it ended. It belongs to the attempt that asked:
-//! when that is over, so is the subagent; when that is interrupted, both go on later.
+//! A subagent is an ordinary run whose facts are in the same log. The run that started it folds three things: that it
+//! exists, what it costs, and how it ended. A subagent belongs to the attempt that started it: it is stopped when that
+//! attempt ends, and both are resumed after an interruption.
 
 use super::ruling::NextStep;
 use super::state::{MemberAttempt, MemberState, RunState};
@@ -16,19 +16,19 @@ use althing_protocol::{
 };
 use std::fmt::Write;
 
-/// How much of a subagent's answer the agent that asked is told, in bytes.
+/// The maximum size of a subagent's answer in its report, in bytes.
 const MAX_ANSWER_BYTES: usize = 20_000;
 
-/// A subagent of one of the run's agents.
+/// A subagent of one of the run's members.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subagent {
     pub(crate) task: TaskId,
-    /// Who asked, as an index into the run's members.
+    /// The index of the member that started it.
     pub(crate) member_index: usize,
     pub(crate) of: SubagentOf,
-    /// How it ended.
+    /// How the subagent ended.
     pub(crate) end: Option<SubagentEnd>,
-    /// It was told to stop.
+    /// Whether it was told to stop.
     pub(crate) stopped: bool,
 }
 
@@ -38,16 +38,16 @@ pub(crate) struct SubagentEnd {
     status: RunStatus,
     answer: Option<String>,
     error: Option<String>,
-    /// Where its result is kept.
+    /// The directory of its result files.
     log_dir: String,
-    /// Its workspace, as long as nothing of it was taken.
+    /// Its workspace, until the files were imported.
     workspace: Option<String>,
-    /// What was taken of it is there, or why it is not.
+    /// The outcome of importing its files.
     imported: Option<Result<(), String>>,
 }
 
 impl Subagent {
-    /// The name by which the agent that asked knows it.
+    /// The name that the calling agent knows it by.
     pub(crate) fn name(&self) -> &str {
         self.task.as_str().rsplit('.').next().unwrap_or_default()
     }
@@ -60,7 +60,7 @@ impl Subagent {
         self.end.as_ref().is_some_and(|end| end.workspace.is_none())
     }
 
-    /// What the agent that asked is told of it.
+    /// Writes the report for the calling agent.
     fn report(&self, text: &mut String) {
         let Some(end) = &self.end else { return };
         let status = match end.status {
@@ -93,23 +93,23 @@ impl Subagent {
     }
 }
 
-/// Where a subagent's files are put, within the workspace of the agent that asked.
+/// The directory for a subagent's files within the workspace of the calling agent.
 fn subagent_dir(name: &str) -> String {
     format!("subagents/{name}")
 }
 
-/// What is to be done about a call of one of the run's own tools.
+/// What to do about a call of one of the run's own tools.
 pub(super) enum RunToolAction {
-    /// It gets this result.
+    /// The call gets this result; the flag marks an error.
     Result(String, bool),
-    /// These tasks of it are still to be started.
+    /// These tasks of the call must be started; the flag is whether in the background.
     Start(Vec<(u32, SubTask)>, bool),
-    /// It waits.
+    /// The call waits for subagents.
     Wait,
 }
 
 impl RunState {
-    /// The terms on which an attempt may start subagents, if it may.
+    /// The settings under which an attempt may start subagents; None if it may not.
     pub(crate) fn may_spawn(&self, purpose: Purpose) -> Option<SubagentsConfig> {
         let contributes = matches!(purpose, Purpose::Answer | Purpose::Judge { may_answer: true, .. });
         self.spec.rules.subagents.filter(|_| contributes)
@@ -123,7 +123,7 @@ impl RunState {
         self.subagents.iter().filter(move |subagent| subagent.belongs_to(member_index, attempt))
     }
 
-    /// What is to be done about a `spawn_subagents` call.
+    /// Processes a `spawn_subagents` call.
     pub(super) fn spawn(
         &self,
         settings: &SubagentsConfig,
@@ -143,7 +143,7 @@ impl RunState {
         if started.len() < tasks.len() {
             let running =
                 self.subagents_of(member_index, attempt).filter(|subagent| subagent.end.is_none()).count();
-            // A crash may have come between the first and the last.
+            // If some are started already, a crash interrupted the call, which passed this check before.
             if started.is_empty() && running + tasks.len() > settings.max_concurrent as usize {
                 let most = settings.max_concurrent;
                 return RunToolAction::Result(
@@ -165,7 +165,7 @@ impl RunState {
         reports(&started)
     }
 
-    /// What is to be done about a `wait_for_subagents` call: it tells what earlier ones have not told.
+    /// Processes a `wait_for_subagents` call: it reports the subagents that earlier calls have not reported.
     pub(super) fn wait(
         &self,
         (member_index, attempt): (usize, &MemberAttempt),
@@ -195,7 +195,7 @@ fn reports(subagents: &[&Subagent]) -> RunToolAction {
 }
 
 impl Coordination {
-    /// The facts that start subagents.
+    /// The facts that create the subagent runs.
     pub(super) fn start_subagents(&self, member_index: usize, next: &NextStep) -> Vec<Consequence> {
         let (NextStep::Spawn { call, step, tasks, background }, Some(member)) =
             (next, self.state.members.get(member_index))
@@ -224,13 +224,13 @@ impl Coordination {
         facts
     }
 
-    /// What a subagent is to do: by default one agent like the one that asked, quickly; it may look at what the run is
-    /// about, but writes only to its own workspace, and starts nobody.
+    /// The spec of a subagent run: by default a quick run of a copy of the calling agent. It may read the run's context paths,
+    /// writes only to its own workspace, and cannot start subagents.
     fn subagent_spec(&self, caller: &Member, sub_task: &SubTask, of: SubagentOf, n: u64) -> RunSpec {
         let spec = &self.state.spec;
         let settings = spec.rules.subagents.unwrap_or_default();
         let agent_mode = if sub_task.team { AgentMode::Multi } else { AgentMode::Single };
-        // Where nobody may act yet, nobody may act for somebody either.
+        // While the agents of the run only plan, their subagents only plan too.
         let planning = spec.modes.planning || spec.rules.plan_first;
         let modes = Modes { agent_mode, refinement: false, planning };
         let time = sub_task.timeout.map_or(settings.default_timeout, |time| {
@@ -264,7 +264,7 @@ impl Coordination {
         }
     }
 
-    /// Subagents whose attempt is over are stopped.
+    /// Stops the subagents whose attempt has ended.
     pub(super) fn stop_subagents(&self) -> Vec<Consequence> {
         let wanted = |subagent: &Subagent| {
             let member = self.state.members.get(subagent.member_index);
@@ -280,12 +280,12 @@ impl Coordination {
         running.filter(|subagent| !wanted(subagent)).map(stop).collect()
     }
 
-    /// Whether a subagent is still at work.
+    /// Whether a subagent is still running.
     pub(super) fn has_running_subagents(&self) -> bool {
         self.state.subagents.iter().any(|subagent| subagent.end.is_none())
     }
 
-    /// Files of subagents that are to be brought to the one who asked.
+    /// The side tasks that import the files of ended subagents.
     pub(super) fn files_to_import(
         &self,
         index: usize,
@@ -302,7 +302,7 @@ impl Coordination {
         subagents.filter_map(side_task).collect()
     }
 
-    /// Folds a fact of a task that is no seat's work: a subagent's.
+    /// Folds a fact of a subagent's task.
     pub(super) fn apply_to_subagent(&mut self, task: &TaskId, fact: &Fact) {
         if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = fact {
             let asked =
@@ -337,7 +337,7 @@ impl Coordination {
         }
     }
 
-    /// Folds that a subagent's files were taken, or could not be.
+    /// Folds the outcome of importing a subagent's files.
     pub(super) fn record_imported_files(&mut self, from: &TaskId, error: Option<&String>) {
         let ended = self.state.subagents.iter_mut().find(|subagent| subagent.task == *from);
         if let Some(end) = ended.and_then(|subagent| subagent.end.as_mut()) {
@@ -354,14 +354,14 @@ impl SubagentEnd {
             answer: result.final_answer.clone(),
             error: result.error.clone(),
             log_dir: result.log_dir.clone(),
-            // Who has no workspace has nowhere to take files to.
+            // A calling agent without a workspace cannot import files.
             workspace: result.workspace_path.clone().filter(|_| has_tools),
             imported: None,
         }
     }
 }
 
-/// Whether a call is of one of the run's own tools that this attempt was offered.
+/// Whether a call is of one of the run's own tools, and the attempt was offered it.
 pub(super) fn is_run_tool(state: &RunState, attempt: &MemberAttempt, call: &ToolCall) -> bool {
     match call.name.as_str() {
         SPAWN => state.may_spawn(attempt.purpose).is_some(),

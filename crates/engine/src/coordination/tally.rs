@@ -1,4 +1,4 @@
-//! Who wins: counting votes, and settling draws by a rule that favours nobody's place in the config.
+//! Counts votes and breaks ties, independent of the agents' order in the config.
 
 use super::state::{MemberState, RunState};
 use althing_protocol::{AgentId, Ballot};
@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 /// The outcome of a vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tally {
-    /// Seats with answers, best first, as indexes.
+    /// The indexes of the members with answers, best first.
     pub(crate) ranking: Vec<usize>,
     pub(crate) votes: BTreeMap<AgentId, u32>,
     pub(crate) ballots: Vec<Ballot>,
-    /// How the first place was settled, where the votes left it open.
+    /// How a tie for the first place was broken.
     pub(crate) tie_break: Option<String>,
 }
 
 impl Tally {
-    /// Counts the votes that stand.
+    /// Counts the valid votes.
     ///
-    /// Most votes win. A draw goes to whoever has more votes from others; a draw there is settled by lot, drawn from
-    /// the run's own number: fair from run to run, the same on every replay. Where nobody has voted, the newest
-    /// answer wins: its author knew the most.
+    /// The agent with the most votes wins. A tie goes to the agent with more votes from others; a remaining tie is broken by a
+    /// pseudo-random number from the run's seed, which is fair across runs and the same on every replay. If nobody voted, the
+    /// newest answer wins, because its author knew the most.
     pub(crate) fn of(state: &RunState) -> Self {
         let ballots: Vec<Ballot> = state.members.iter().filter_map(|member| member.vote.clone()).collect();
         let mut votes = BTreeMap::new();
@@ -43,12 +43,12 @@ impl Tally {
     }
 }
 
-/// What places one candidate before another, in this order.
+/// The sort key of a candidate: fields are compared in this order, larger first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct RankKey {
     votes: usize,
     from_others: usize,
-    /// Only where nobody voted: the index of its newest answer, plus one.
+    /// If nobody voted, the index of its newest answer plus one; otherwise 0.
     newest: usize,
     tie_break: u64,
 }
@@ -79,7 +79,7 @@ impl RankKey {
     }
 }
 
-/// A number that looks drawn at random but follows from the run's lot alone (the finaliser of SplitMix64).
+/// A pseudo-random number from the run's seed (the SplitMix64 finalizer).
 fn tie_break_number(seed: u64, index: u64) -> u64 {
     let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! The decider under test: a harness that plays the world around a run, the rules one by one, and random histories.
+//! Tests of the run's decider: a harness that simulates its environment, tests of each rule, and random histories.
 
 #![expect(clippy::disallowed_methods, reason = "an environment variable sets the size of a test")]
 

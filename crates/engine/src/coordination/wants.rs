@@ -1,4 +1,4 @@
-//! What should be under way, given the state: model calls, chores, deadlines.
+//! The effects that a run wants in its current state: model calls, side tasks, timers.
 
 use super::ruling::{self, NextStep};
 use super::state::{ContextState, MemberAttempt, MemberState};
@@ -6,14 +6,14 @@ use super::{CallKey, Coordination, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::{Millis, Purpose, Timer};
 
 impl Coordination {
-    /// What should be under way.
+    /// The effects that should be running.
     pub fn wanted(&self) -> WantedEffects {
         let mut wanted = WantedEffects::default();
         if self.state.result.is_some() || self.state.halted {
             return wanted;
         }
         let limits = self.state.spec.rules.limits;
-        // The limit counts active time: not while a person is asked.
+        // The limit counts active time, so it is paused while a person is asked.
         if self.interaction.is_none() {
             wanted.timers.push((Timer::Orchestrator, limits.orchestrator.minus(self.active)));
         }
@@ -88,8 +88,8 @@ impl Coordination {
         }
     }
 
-    /// Context paths are opened for writing when nobody works beside the one who writes: to the presenter, and to a
-    /// single quick agent from its start.
+    /// Whether the context paths must be opened for writing: only for an agent that works alone, which is the presenter, or a
+    /// quick single agent from its start.
     fn must_open_context(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let writes = self.works_alone(attempt);
         writes
@@ -98,7 +98,7 @@ impl Coordination {
             && self.state.spec.may_write()
     }
 
-    /// Whether no other agent works beside this attempt, so that it may act.
+    /// Whether no other agent works during this attempt, so that it may act.
     fn works_alone(&self, attempt: &MemberAttempt) -> bool {
         match attempt.purpose {
             Purpose::Present { .. } => true,
@@ -107,8 +107,8 @@ impl Coordination {
         }
     }
 
-    /// Whether the agent of this attempt only plans, and may change nothing: in a planning run always; in a run that plans
-    /// first until it may act, which for an agent with a place of its own is when its context paths are open.
+    /// Whether the agent of this attempt only plans and may change nothing: always in a planning run; in a run that plans
+    /// first, until the agent may act. An agent with tools may act once its context paths are open.
     pub(crate) fn only_plans(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let spec = &self.state.spec;
         let acts = if member.agent.has_tools {

@@ -1,6 +1,7 @@
-//! What the user says to an open question, and which ops make no sense as things stand.
+//! Checks the user's answers to open questions, and which ops are acceptable in the current state.
 //!
-//! An approval holds for exactly what was shown, once: it names the proposal's digest, and the question closes with it.
+//! An approval is valid only for the proposal that was shown, and only once: it must contain the proposal's digest, and it
+//! closes the question.
 
 use super::InteractiveSession;
 use super::state::ChatStep;
@@ -11,7 +12,7 @@ use althing_protocol::{
 };
 
 impl InteractiveSession {
-    /// Checks an answer to an open question; the facts that follow from it, or why it is refused.
+    /// Checks an answer to an open question. Returns the facts that follow, or why the answer is rejected.
     pub fn answer(
         &self,
         interaction: &InteractionId,
@@ -60,7 +61,7 @@ impl InteractiveSession {
         launch::resolve_launch(&self.team(turn), edited, &choice, Consent::Person, 0).map(|_| ())
     }
 
-    /// What the user approved, with their changes: it runs as it stands.
+    /// The launch that the user approved, with the user's changes; it runs unchanged.
     pub(super) fn approved_launch(&self) -> Option<LaunchRun> {
         let launching = self.launching()?;
         let Some(Decision::Approve { edited, instructions, .. }) = &launching.decision else { return None };
@@ -73,7 +74,7 @@ impl InteractiveSession {
         Some(launch)
     }
 
-    /// What the run that has just come into being was launched with, settled.
+    /// The resolved launch of the run that was just created.
     pub(super) fn launched(&self) -> Option<LaunchRun> {
         let turn = self.turn.as_ref()?;
         if let Some(approved) = self.approved_launch() {
@@ -89,7 +90,7 @@ impl InteractiveSession {
         settled.ok().map(|launch| launch.proposal.launch)
     }
 
-    /// Why an op makes no sense as things stand, for people; None where it does.
+    /// Why an op is rejected in the current state, for people; None if it is acceptable.
     pub fn refusal_of(&self, op: &Op) -> Option<String> {
         let words = match op {
             Op::SendMessage { text, .. } if text.trim().is_empty() => "the message is empty".to_owned(),

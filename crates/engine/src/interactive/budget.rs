@@ -1,23 +1,23 @@
-//! What the conversation and its runs have cost, and when the user is asked before it costs more.
+//! The session's budget: what the conversation and its runs have cost, and when the user is asked before more is spent.
 
 use super::InteractiveSession;
 use althing_protocol::{Fact, Interaction, InteractionId, InteractionKind, Usage};
 
-/// The session's money, in millionths of a US dollar where it is whole numbers.
+/// The session's costs and budget. Integers are millionths of a US dollar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SessionBudget {
-    /// What the conversation itself has cost.
+    /// The cost of the conversation itself.
     pub(super) conversation: Usage,
     runs_usd: f64,
-    /// What the last model call of the conversation cost, and the dearest run: about what the next will.
+    /// The cost of the last model call and of the most expensive run, as estimates for the next ones.
     last_call_usd: f64,
     max_run_usd: f64,
     budget: Option<u64>,
-    /// What may be spent before the user is asked.
+    /// The amount that may be spent before the user is asked.
     allowed: u64,
 }
 
-/// What is about to be paid for.
+/// The kind of the next expense.
 #[derive(Clone, Copy)]
 pub(super) enum Expense {
     Call,
@@ -52,17 +52,17 @@ impl SessionBudget {
         micro(self.conversation.cost_usd + self.runs_usd)
     }
 
-    /// The user agreed: as much again as the budget.
+    /// Raises the limit by another budget, after the user agreed.
     pub(super) fn allow_more(&mut self) {
         self.allowed = self.allowed.max(self.spent()) + self.budget.unwrap_or_default();
     }
 
-    /// What a run may cost at most; None where there is no budget.
+    /// The remaining budget; None if there is no budget.
     pub(super) fn left(&self) -> Option<u64> {
         self.budget.map(|_| self.allowed.saturating_sub(self.spent()))
     }
 
-    /// Whether the next expense is about to pass what is allowed.
+    /// Whether the next expense is likely to exceed the limit.
     fn must_ask(&self, expense: Expense) -> bool {
         let expected = match expense {
             Expense::Call => self.last_call_usd,
@@ -78,7 +78,7 @@ fn micro(usd: f64) -> u64 {
 }
 
 impl InteractiveSession {
-    /// The question that must be answered before something is paid for.
+    /// The question that must be answered before the expense, if it is likely to exceed the budget.
     pub(super) fn budget_question(&self, expense: Expense) -> Option<Fact> {
         let budget_micro_usd = self.budget.allowed;
         self.budget.must_ask(expense).then(|| {

@@ -1,8 +1,7 @@
-//! Shortening a long conversation: its older part is summed up by the model, and what must not be lost is kept word for
-//! word.
+//! Compaction of a long conversation: the model summarizes the older part, and important content is preserved verbatim.
 //!
-//! Kept are the goal (the first message), what the user pinned, and markers: decisions, file paths, references to runs.
-//! The newest exchanges stay as they are. If there is no summary, nothing is lost: the conversation goes on as it is.
+//! Preserved are the goal (the first message), pinned messages, and markers: decisions, file paths and references to runs.
+//! The newest exchanges stay unchanged. If the summary fails, the conversation continues without compaction.
 
 use super::state::{ChatStep, ChatTurn, CompactionStep, PastTurn};
 use super::{InteractiveSession, tokens};
@@ -15,7 +14,7 @@ use std::fmt::Write;
 const MAX_RESULT_BYTES: usize = 2000;
 /// The maximum length of a line that is preserved as a decision, in bytes.
 const MAX_MARKER_BYTES: usize = 300;
-/// Words that make a line one that is kept.
+/// Phrases that mark a line as a decision.
 const DECISIONS: &[&str] = &[
     "decision:",
     "decided",
@@ -30,7 +29,7 @@ const DECISIONS: &[&str] = &[
     "requirement:",
 ];
 
-/// What was before the turns that are kept whole.
+/// The compacted part of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct CompactedHistory {
     pub(super) summary: String,
@@ -39,7 +38,7 @@ pub(super) struct CompactedHistory {
     pub(super) markers: Vec<String>,
 }
 
-/// A message that is kept word for word.
+/// A message that is preserved verbatim.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct PreservedMessage {
     pub(super) seq: Seq,
@@ -47,13 +46,13 @@ pub(super) struct PreservedMessage {
     pub(super) text: String,
 }
 
-/// The summary in a reply; None where it says nothing.
+/// The summary in a reply; None if the reply is empty.
 pub(super) fn summary_in(reply: &Reply) -> Option<&str> {
     Some(reply.text.trim()).filter(|text| !text.is_empty())
 }
 
 impl InteractiveSession {
-    /// How many past turns are older than those that stay as they are.
+    /// The number of past turns that a compaction would replace.
     pub(super) fn older_turn_count(&self) -> usize {
         let recent = self.spec.agent.as_ref().map_or(0, |agent| agent.compaction.preserve_recent as usize);
         self.past.len().saturating_sub(recent)
@@ -63,7 +62,7 @@ impl InteractiveSession {
         self.spec.agent.as_ref().map_or(u64::MAX, |agent| agent.compaction.threshold_tokens)
     }
 
-    /// Whether the older part is to be summed up before this turn.
+    /// Whether the older part must be summarized before this turn's reply.
     pub(super) fn must_compact(&self, turn: &ChatTurn) -> bool {
         let enabled = self.spec.agent.as_ref().is_some_and(|agent| agent.compaction.enabled);
         match turn.compaction {
@@ -74,7 +73,7 @@ impl InteractiveSession {
         }
     }
 
-    /// The size of the conversation in tokens: as the provider counted it, else estimated.
+    /// The size of the conversation in tokens: the provider's count, or else an estimate.
     pub fn size(&self) -> u64 {
         match self.provider_count {
             Some((counted, since)) => counted + since,
@@ -82,7 +81,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Whether a message is kept although its turn is not.
+    /// Whether a message of the compacted part is preserved verbatim.
     pub(super) fn preserves(&self, message: Seq) -> bool {
         self.earlier.as_ref().is_some_and(|earlier| earlier.preserved.iter().any(|kept| kept.seq == message))
     }
@@ -91,12 +90,12 @@ impl InteractiveSession {
         self.past.get(..self.older_turn_count()).unwrap_or_default()
     }
 
-    /// Where the whole of what is shortened can be read, in words.
+    /// A note on where the full text can be read.
     pub(super) fn log_reference(&self) -> String {
         format!("the whole text is in the log of session {}", self.session)
     }
 
-    /// The call that sums up.
+    /// The request for the summary.
     pub(super) fn summary_request(&self) -> ModelRequest {
         let whole = self.log_reference();
         let mut text = String::new();
@@ -142,14 +141,14 @@ impl InteractiveSession {
         }
     }
 
-    /// The verdict that a summary leads to.
+    /// The verdict that records a summary.
     pub(super) fn compacted(&self, summary: &str) -> Verdict {
         let older = self.older_turns();
         let mut kept: BTreeSet<Seq> = self.goal.iter().map(|goal| goal.seq).collect();
         let known =
             |seq: &&Seq| self.preserves(**seq) || older.iter().any(|past| text_of(past, **seq).is_some());
         kept.extend(self.pins.iter().filter(known));
-        // A summary that is longer than what it replaces helps nobody.
+        // The summary must be shorter than the text that it replaces.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
         let summary = excerpt(summary, most, &self.log_reference());
         let markers = self.markers(older, most / 2);
@@ -170,14 +169,14 @@ impl InteractiveSession {
         verdict
     }
 
-    /// Folds a summary: what it sums up is forgotten, but for what is kept.
+    /// Folds a summary: it replaces the summarized turns, except for the preserved messages.
     pub(super) fn apply_summary(&mut self, verdict: &Verdict) {
         let Verdict::Compacted { up_to, summary, kept, markers, .. } = verdict else { return };
         let texts = kept.iter().filter_map(|seq| self.preserved_message(*seq)).collect();
         self.past.retain(|past| past.end > *up_to);
         self.earlier =
             Some(CompactedHistory { summary: summary.clone(), preserved: texts, markers: markers.clone() });
-        // A program's own conversation still holds all of it, and so does the last count.
+        // The backend's own conversation and the provider's last count still include the replaced turns.
         self.native = None;
         self.provider_count = None;
         self.estimated_tokens = tokens::estimate_messages(&self.messages());
@@ -198,7 +197,7 @@ impl InteractiveSession {
         Some(PreservedMessage { seq, by_user: true, text: goal.text.clone() })
     }
 
-    /// What must not be lost of the older part, in at most so many bytes: the newest of it, where it is too much.
+    /// The markers of the older turns, limited to `most` bytes; the newest ones take precedence.
     fn markers(&self, older: &[PastTurn], most: usize) -> Vec<String> {
         let mut all: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();
         for past in older {
@@ -243,7 +242,7 @@ impl InteractiveSession {
     }
 }
 
-/// What a fact of a past turn says, and whether the user said it.
+/// The text of a message in a past turn, and whether the user wrote it.
 fn text_of(past: &PastTurn, message: Seq) -> Option<(bool, &str)> {
     if past.message.seq == message {
         return Some((true, &past.message.text));
@@ -261,7 +260,7 @@ fn run_marker(run: &RunResult) -> String {
     format!("run {} ({status}): {}{more} [{}]", run.run_id, task.replace('\n', " "), run.log_dir)
 }
 
-/// The decisions and file paths in a text.
+/// Collects the decisions and file paths in a text.
 fn collect_markers(text: &str, into: &mut Vec<String>) {
     for line in text.lines().map(str::trim) {
         let lower = line.to_lowercase();
@@ -272,7 +271,7 @@ fn collect_markers(text: &str, into: &mut Vec<String>) {
     }
 }
 
-/// The file path that a word is, without the punctuation around it.
+/// The file path in a word, without surrounding punctuation.
 fn path_in(word: &str) -> Option<&str> {
     let edge = |c: char| !c.is_alphanumeric() && !matches!(c, '/' | '.' | '_' | '~' | '-');
     let word = word.trim_matches(edge).trim_end_matches('.');
@@ -284,7 +283,7 @@ fn path_in(word: &str) -> Option<&str> {
             && extension.starts_with(|c: char| c.is_ascii_lowercase())
             && extension.chars().all(|c| c.is_ascii_alphanumeric())
     });
-    // "and/or" is no path; "src/main.rs", "/etc" and "crates/engine/src" are.
+    // "and/or" is not a path; "src/main.rs", "/etc" and "crates/engine/src" are.
     let path =
         in_directories && (extension.is_some() || word.starts_with('/') || word.matches('/').count() > 1);
     let file = !word.contains('/') && extension.is_some() && !word.contains('@');

@@ -1,4 +1,4 @@
-//! The conversation's decider as the session holds it.
+//! The `Decider` implementation of a conversation.
 
 use super::InteractiveSession;
 use crate::decider::{
@@ -19,14 +19,14 @@ impl Decider for InteractiveSession {
         self.wanted()
     }
 
-    /// A conversation goes on until it is left.
+    /// A conversation never ends by itself.
     fn is_over(&self) -> bool {
         false
     }
 
     fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest> {
         let env = EnvOwner::ChatAgent { chat: self.task.clone(), spec: self.spec.clone() };
-        // Nobody works beside it.
+        // The chat agent works alone, so it may write.
         let access = ContextAccess::Writable;
         match effect {
             EffectKey::Call(_) => Some(EffectRequest::Call {

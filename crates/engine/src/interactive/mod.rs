@@ -1,9 +1,9 @@
-//! The conversation, as a decider: one agent that is talked to, remembers, and launches runs.
+//! The decider of a conversation: the chat agent replies to messages, remembers them, and launches runs.
 //!
-//! Pure, like `coordination`: facts are folded into a state, and the state says what follows (`rules.rs`), what should be
-//! under way (`wants.rs`) and what the agent is shown (`request.rs`). The states and their transitions are in
-//! `transitions.rs`; this file only folds. A message is taken up by the step to `CHATTING`, a turn is closed by the step to
-//! `IDLE`, and every fact between them is enough to go on from: a crash may leave any prefix of a batch.
+//! Pure, like `coordination`: facts are folded into a state, from which the following facts (`rules.rs`), the wanted effects
+//! (`wants.rs`) and the model requests (`request.rs`) are derived. The states and their transitions are in `transitions.rs`;
+//! this file only folds. The change to `CHATTING` takes the next message from the queue, and the change to `IDLE` closes the
+//! turn. The conversation can be resumed after any fact, because a crash may leave any prefix of a batch.
 
 mod answers;
 mod budget;
@@ -43,43 +43,43 @@ pub struct InteractiveSession {
     base_prompt: Arc<BasePrompt>,
     phase: ChatState,
     status: TaskStatus,
-    /// What the user has toggled.
+    /// The user's mode choices.
     modes: ModeChoice,
-    /// Messages that wait for their turn.
+    /// The queued messages.
     queue: VecDeque<UserMessage>,
-    /// The conversation is to be shortened at the next occasion.
+    /// Whether the user requested a compaction.
     compaction_requested: bool,
     turn: Option<ChatTurn>,
     past: Vec<PastTurn>,
-    /// What was before `past`, summed up.
+    /// The compacted part of the conversation, before `past`.
     earlier: Option<CompactedHistory>,
-    /// The first message: what the conversation is for.
+    /// The first message, which states the goal of the conversation.
     goal: Option<UserMessage>,
     pins: BTreeSet<Seq>,
     /// The number of the newest attempt.
     attempts: u32,
-    /// The number of the session's newest run.
+    /// The number of the newest run in the session.
     newest_run: u32,
-    /// What the conversation's runs gave back, in order.
+    /// The results of the conversation's runs, in order.
     runs: Vec<RunResult>,
     interaction: Option<Interaction>,
-    /// How many interactions were opened.
+    /// The number of interactions so far.
     interactions: u32,
     budget: SessionBudget,
-    /// What people are still to be told.
+    /// A notice that is not recorded yet.
     notice: Option<Notice>,
-    /// The backend's own conversation, where it keeps one.
+    /// The id of the backend's own conversation, for backends that keep one.
     native: Option<String>,
-    /// The size of the conversation as the provider counted it last, and about how much came since.
+    /// The size of the conversation by the provider's last count, and the estimated size of everything since, in tokens.
     provider_count: Option<(u64, u64)>,
-    /// About how much was said since the last summary, and the summary with it, in tokens: kept, so that a long history
-    /// need not be gone through before every turn.
+    /// The estimated size of the conversation in tokens, including the summary. Updated incrementally, so that a long history is
+    /// not traversed before every turn.
     estimated_tokens: u64,
     halted: bool,
 }
 
 impl InteractiveSession {
-    /// A conversation as its `TaskCreated` describes it.
+    /// A conversation, from its `TaskCreated`.
     pub fn new(session: SessionId, task: TaskId, spec: ChatSpec) -> Self {
         let budget = spec.agent.as_ref().and_then(|agent| agent.budget_micro_usd);
         Self {
@@ -111,42 +111,42 @@ impl InteractiveSession {
         }
     }
 
-    /// Where it stands.
+    /// The state of the conversation.
     pub fn state(&self) -> ChatState {
         self.phase
     }
 
-    /// Its task.
+    /// The task of the conversation.
     pub fn task(&self) -> &TaskId {
         &self.task
     }
 
-    /// What it is made of.
+    /// The spec of the conversation.
     pub fn spec(&self) -> &ChatSpec {
         &self.spec
     }
 
-    /// What the user has toggled.
+    /// The user's mode choices.
     pub fn modes(&self) -> &ModeChoice {
         &self.modes
     }
 
-    /// The messages that wait for their turn: the facts that accepted them, and what they say.
+    /// The queued messages: the facts that accepted them, and their texts.
     pub fn queued(&self) -> impl Iterator<Item = (Seq, &str)> {
         self.queue.iter().map(|message| (message.seq, message.text.as_str()))
     }
 
-    /// What its runs gave back, in order.
+    /// The results of its runs, in order.
     pub fn runs(&self) -> &[RunResult] {
         &self.runs
     }
 
-    /// The run under way.
+    /// The active run.
     pub fn current_run(&self) -> Option<&TaskId> {
         self.launching()?.active().map(|run| &run.id)
     }
 
-    /// What the conversation itself has cost; each run's cost is in its result.
+    /// The cost of the conversation itself; each run's cost is in its result.
     pub fn usage(&self) -> Usage {
         self.budget.conversation
     }
@@ -155,25 +155,24 @@ impl InteractiveSession {
         self.turn.as_ref()?.launching.as_ref()
     }
 
-    /// Whether a turn waits for a person's answer about a run or a plan.
+    /// Whether the approval of a run or a plan is pending.
     fn awaits_approval(&self) -> bool {
         let open = self.interaction.as_ref();
         open.is_some_and(|open| !matches!(open.kind, InteractionKind::Budget { .. }))
     }
 
-    /// What the user toggled, as it counts for a turn.
+    /// The mode choices for a turn: those of its message, then those of the conversation.
     fn choice(&self, turn: &ChatTurn) -> ModeChoice {
         let of_message = turn.message.as_ref().map(|message| message.modes.clone()).unwrap_or_default();
         merge_choices(of_message, &self.modes)
     }
 
-    /// The team as it stands for a turn: with the paths that the user granted in the message. The user
-    /// granted them, so no approval is asked for again.
+    /// The team for a turn, with the paths that the user granted in the message. They need no further approval.
     fn team(&self, turn: &ChatTurn) -> Cow<'_, TeamSpec> {
         let team = &self.spec.team;
         match turn.message.as_ref().map(|message| message.grants.as_slice()) {
             None | Some([]) => Cow::Borrowed(team),
-            // A message with a grant that cannot be given has failed before anything is launched.
+            // An invalid grant fails the turn before anything is launched.
             Some(grants) => match launch::with_grants(team, grants) {
                 Ok(context_paths) => Cow::Owned(TeamSpec { context_paths, ..team.clone() }),
                 Err(_) => Cow::Borrowed(team),
@@ -181,7 +180,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Folds one event. Events of tasks that are not its own and not its runs' change nothing.
+    /// Folds one event. Events of unrelated tasks are ignored.
     pub fn apply(&mut self, event: &Event) {
         match (&event.fact, &event.task) {
             (Fact::OpAccepted { op, .. }, _) => self.accept(event.seq, op),
@@ -277,7 +276,7 @@ impl InteractiveSession {
             Fact::Decided(verdict) => self.apply_summary(verdict),
             Fact::Notice(notice) => {
                 self.notice.take_if(|due| due == notice);
-                // There is no plan to show: that was said now.
+                // This notice says that there is no plan to show.
                 let launching = self.turn.as_mut().and_then(|turn| turn.launching.as_mut());
                 if let Some(launching) = launching.filter(|launching| launching.unseen_plan().is_some()) {
                     launching.plan_shown = true;
@@ -287,7 +286,7 @@ impl InteractiveSession {
         }
     }
 
-    /// The two steps that mean something of their own: a message is taken up, a turn is closed.
+    /// Folds a state change. Leaving `IDLE` starts a turn with the next message; returning to `IDLE` closes the turn.
     fn enter(&mut self, seq: Seq, state: ChatState) {
         let before = std::mem::replace(&mut self.phase, state);
         if before == ChatState::Idle && state != ChatState::Idle {
@@ -377,7 +376,7 @@ impl InteractiveSession {
                 turn.compaction = CompactionStep::Summarized(reply.clone())
             }
             Item::Reply(reply) => {
-                // A program with a conversation of its own counts what it did inside, not what it was shown.
+                // The counts of a CLI agent cover its internal calls, so they do not measure this conversation.
                 let counts = reply.usage.input_tokens > 0 && reply.usage.calls <= 1 && reply.native.is_none();
                 self.provider_count =
                     counts.then(|| (reply.usage.input_tokens + reply.usage.output_tokens, 0));
@@ -451,7 +450,7 @@ impl InteractiveSession {
         }
     }
 
-    /// The newest thing that was said: the agent's last words, or the message they answer.
+    /// The newest message: the agent's last text in the turn, or else the user's message.
     fn newest_message(&self) -> Option<Seq> {
         let last_text_of = |steps: &[ChatStep]| {
             steps.iter().rev().find_map(|step| match step {
@@ -471,7 +470,7 @@ impl InteractiveSession {
     }
 }
 
-/// A choice, with what it leaves open taken from another.
+/// Fills the unset modes of one choice from another.
 fn merge_choices(first: ModeChoice, second: &ModeChoice) -> ModeChoice {
     ModeChoice {
         agent_mode: first.agent_mode.or(second.agent_mode),

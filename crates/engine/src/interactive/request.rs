@@ -1,5 +1,4 @@
-//! What the interactive agent is shown: its system prompt, the conversation, its tools; and what a run is given of the
-//! conversation.
+//! The chat agent's model requests (system prompt, conversation, tools), and the history that a run gets.
 
 use super::compaction::CompactedHistory;
 use super::state::{ChatStep, LaunchState, LaunchedRun};
@@ -14,17 +13,17 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// How much of the conversation a run is given at most, in tokens, where the config does not say how much a conversation
-/// may hold; and at least, whatever it says. The context of a current model holds more than the first.
+/// The maximum size of the history that a run gets, in tokens, if the config sets no compaction threshold; and the minimum,
+/// regardless of the config. Current models' contexts are larger than the maximum.
 const MAX_HISTORY: u64 = 100_000;
 const MIN_HISTORY: u64 = 4_000;
 
-/// What is the same in every call of a conversation.
+/// The part of a request that is the same in every call of a conversation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct BasePrompt {
     system: Arc<str>,
     tools: Vec<ToolSpec>,
-    /// Its size.
+    /// The estimated size.
     pub(super) tokens: u64,
 }
 
@@ -43,7 +42,7 @@ impl BasePrompt {
 }
 
 impl InteractiveSession {
-    /// The model call that the attempt under way is waiting for.
+    /// The model request that the running attempt needs.
     pub fn request(&self) -> Option<ModelRequest> {
         let attempt = self.turn.as_ref()?.attempt.as_ref()?;
         let compacts = attempt.purpose == Purpose::Compact;
@@ -51,7 +50,7 @@ impl InteractiveSession {
         let call_context = CallContext {
             work: self.task.clone(),
             attempt: attempt.number,
-            // The summary is made outside the conversation.
+            // The summary is made outside the backend's own conversation.
             native: self.native.clone().filter(|_| !compacts),
             workspace: None,
             grant: Grant::default(),
@@ -59,13 +58,13 @@ impl InteractiveSession {
         Some(ModelRequest { call_context: Some(call_context), ..request })
     }
 
-    /// Whether the call under way is one of the agent's own, with its place and tools; a summary is made without them.
+    /// Whether the running call is a reply to the user, with environment and tools; a summary is made without them.
     pub fn is_conversing(&self) -> bool {
         let attempt = self.turn.as_ref().and_then(|turn| turn.attempt.as_ref());
         attempt.is_some_and(|attempt| attempt.purpose == Purpose::Converse)
     }
 
-    /// The conversation as the agent is shown it.
+    /// The request for a reply to the user.
     fn conversation(&self) -> ModelRequest {
         let messages = self.messages();
         ModelRequest {
@@ -93,7 +92,7 @@ impl InteractiveSession {
         messages
     }
 
-    /// What came before the turns that are shown whole.
+    /// The message that replaces the compacted part of the conversation.
     fn before(&self, earlier: &CompactedHistory) -> Message {
         let mut text = format!(
             "<EARLIER CONVERSATION, SUMMED UP>\n{}\n<END OF SUMMARY>\n\n<KEPT WORD FOR WORD>\n",
@@ -115,13 +114,13 @@ impl InteractiveSession {
         Message::User(text)
     }
 
-    /// How much of a run's result enters the conversation, in bytes: an eighth of what it may hold, within reason.
+    /// The maximum size of a run's result in the conversation, in bytes: an eighth of the compaction threshold, within bounds.
     pub(super) fn result_limit(&self) -> usize {
         let threshold = self.spec.agent.as_ref().map_or(100_000, |agent| agent.compaction.threshold_tokens);
         (threshold / 8).clamp(500, 4000) as usize * 4
     }
 
-    /// The result of a launch as the agent is told it.
+    /// The result of a launch, as text for the agent.
     pub(super) fn launch_result(&self, launching: &LaunchState) -> String {
         let result = |run: &Option<LaunchedRun>| run.as_ref().and_then(|run| run.result.clone());
         let most = self.result_limit();
@@ -131,8 +130,8 @@ impl InteractiveSession {
         }
     }
 
-    /// The conversation so far, as a run is given it: whole, as long as a model's context is likely to hold it. Of a
-    /// longer one the newest exchanges, and before them how much is left out and where it can be read.
+    /// The conversation so far, as history for a run. If it is too long for a model's context, only the newest exchanges, with
+    /// a note on how much is omitted and where it can be read.
     pub(super) fn history(&self) -> Vec<Exchange> {
         let threshold =
             self.spec.agent.as_ref().map_or(MAX_HISTORY, |agent| agent.compaction.threshold_tokens);
@@ -145,7 +144,7 @@ impl InteractiveSession {
             let mut exchange =
                 Exchange { user: past.message.text.clone(), assistant: past.answer().to_owned() };
             if history.is_empty() && size(&exchange) > room {
-                // Four bytes to a token, and half of them for each side.
+                // About four bytes per token, half of them for each side of the exchange.
                 let most = usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(2);
                 exchange.user = excerpt(&exchange.user, most, &self.log_reference());
                 exchange.assistant = excerpt(&exchange.assistant, most, &self.log_reference());
@@ -173,7 +172,7 @@ impl InteractiveSession {
         history
     }
 
-    /// What came before the turns that are still whole, as one exchange.
+    /// The compacted part of the conversation, as one exchange.
     fn summed_up(&self, earlier: &CompactedHistory) -> Exchange {
         let goal = self.goal.as_ref();
         let mut assistant = format!(
@@ -199,7 +198,8 @@ fn size(exchange: &Exchange) -> u64 {
     tokens::estimate_message(&exchange.user) + tokens::estimate_message(&exchange.assistant)
 }
 
-/// What was said in a turn. Every call gets a result: providers refuse a conversation in which one has none.
+/// Appends the steps of a turn. Every tool call gets a result, because providers reject a conversation with an unanswered
+/// call.
 fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option<&str>) {
     let mut open: Vec<String> = Vec::new();
     let close = |messages: &mut Vec<Message>, open: &mut Vec<String>| {
@@ -239,7 +239,7 @@ fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option
     }
 }
 
-/// What the agent is told of a run that a message was by itself.
+/// The text for the agent about a run that a message started directly.
 fn direct_result_text(result: &RunResult, most: usize) -> String {
     let (answer, file) = match &result.final_answer {
         Some(answer) => (answer.as_str(), "final_answer.md"),

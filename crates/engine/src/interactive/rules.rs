@@ -1,14 +1,13 @@
-//! The rules of the conversation, on a page: what follows from the state.
+//! The rules of a conversation: which facts follow from the state.
 //!
-//! 1. A message is taken up when nothing else is under way; others wait in line. In plan mode, or without an interactive
-//!    agent, it is a run by itself, with the conversation so far as its history; the user approves a plan before it is
-//!    carried out.
-//! 2. The agent's turn goes on until it says something without calling a tool. Its tool calls are carried out; a
-//!    `launch_run` is checked, shown for approval where that is asked for, and becomes a run below the conversation.
-//! 3. A run's result goes back to the agent as the result of its call, whatever the run came to. A plan that is to be
-//!    carried out becomes a second run first.
-//! 4. The user can stop a run (the agent hears of it) or the whole turn (it ends). What was approved is what runs, once.
-//! 5. Before the conversation grows too long its older part is summed up; before it costs too much the user is asked.
+//! 1. Messages are processed one at a time; others are queued. In plan mode, or without a chat agent, a message directly
+//!    starts a run, with the conversation so far as its history. The user approves a plan before it is executed.
+//! 2. The agent's turn continues until it replies without calling a tool. Its tool calls are executed; a `launch_run` call is
+//!    checked, shown for approval if that is required, and becomes a run below the conversation.
+//! 3. A run's result is the result of the call, even if the run failed. If the plan should be executed, a second run does so
+//!    first.
+//! 4. The user can stop a run, which the agent is told, or the whole turn. An approval starts exactly the approved run, once.
+//! 5. Before the conversation grows too long, its older part is summarized. Before it costs too much, the user is asked.
 
 use super::budget::Expense;
 use super::state::{ChatAttempt, ChatTurn, CompactionStep, LaunchState};
@@ -22,29 +21,29 @@ use althing_protocol::{
     TaskStatus, ToolCall, Usage,
 };
 
-/// How often the agent may say nothing before its turn is over.
+/// The number of empty replies after which the agent's turn ends.
 const MAX_TRIES: u32 = 3;
-/// The most model calls of a turn: an agent that goes round in circles comes to an end.
+/// The maximum number of model calls in a turn, which ends endless loops.
 const MAX_REPLIES: usize = 200;
 
-/// How much of a plan is shown to those who change it, in bytes.
+/// The maximum size of a plan in the context of the run that changes it, in bytes.
 const MAX_PLAN_BYTES: usize = 32 * 1024;
 
-/// What the agent's attempt waits for.
+/// What the chat agent's attempt needs next.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum NextStep {
     /// A model call.
     Call,
     /// These tool calls of its last reply.
     Tools(Vec<ToolCall>),
-    /// Something outside: a person, or a run.
+    /// A person's answer, or the end of a run.
     Wait,
-    /// Nothing: these facts follow.
+    /// Nothing to wait for: these facts follow.
     Facts(Vec<Consequence>),
 }
 
 impl InteractiveSession {
-    /// The facts that follow from the state as it is. Apply them and ask again, until there are none.
+    /// The facts that follow from the state. The caller applies them and calls again until there are none.
     pub fn consequences(&self) -> Vec<Consequence> {
         if let Some(notice) = &self.notice {
             return vec![self.fact(Fact::Notice(notice.clone()))];
@@ -57,7 +56,7 @@ impl InteractiveSession {
         }
         let Some(turn) = &self.turn else { return Vec::new() };
         if let Some(attempt) = &turn.attempt {
-            // Replies first: what the agent has said counts, whatever ends its attempt.
+            // Replies first: a recorded reply counts even if its attempt is about to end.
             if let Some(outcome) = settled(turn, attempt) {
                 return vec![self.attempt_ended(attempt, outcome)];
             }
@@ -95,7 +94,7 @@ impl InteractiveSession {
         }
     }
 
-    /// What is wrong with the paths that the user granted in the message. The user has to mend it, so no agent is asked.
+    /// What is wrong with the paths that the user granted in the message. Only the user can fix it, so no model is called.
     fn grant_error(&self, turn: &ChatTurn) -> Option<String> {
         let message = turn.message.as_ref().filter(|message| !message.grants.is_empty())?;
         launch::with_grants(&self.spec.team, &message.grants).err()
@@ -115,7 +114,7 @@ impl InteractiveSession {
         Some(if self.status.can_become(wanted) { wanted } else { TaskStatus::Running })
     }
 
-    /// The state that is to be entered now, if another is.
+    /// The state to enter now, if it differs from the current one.
     fn due_state(&self) -> Option<ChatState> {
         let wanted = match &self.turn {
             None if self.halted => return None,
@@ -139,7 +138,7 @@ impl InteractiveSession {
         (wanted != self.phase).then(|| next_state_towards(self.phase, wanted))
     }
 
-    /// Whether nothing is left to happen in a turn.
+    /// Whether a turn is complete.
     fn is_over(&self, turn: &ChatTurn) -> bool {
         if turn.over.is_some() {
             return true;
@@ -179,7 +178,7 @@ impl InteractiveSession {
         self.fact(Fact::AttemptStarted { attempt: self.attempts + 1, purpose, continues })
     }
 
-    /// Ends a turn that the user stopped, one thing after the other.
+    /// Ends a stopped turn, one fact at a time: the open question, then the active run, then the attempt.
     fn stop_turn(&self, turn: &ChatTurn) -> Vec<Consequence> {
         if let Some(open) = &self.interaction {
             let decision = Decision::Reject { reason: Some("the turn was stopped".into()) };
@@ -203,7 +202,7 @@ impl InteractiveSession {
         vec![self.attempt_ended(attempt, outcome)]
     }
 
-    /// Rule 1, second half: the message is a run. What only planned is shown to the user, who may have it carried out.
+    /// Rule 1, second half: the message starts a run directly. The plan of a planning run is shown to the user for approval.
     fn run_directly(&self, turn: &ChatTurn) -> Vec<Consequence> {
         let not_launched = LaunchState::default();
         let launching = turn.launching.as_ref().unwrap_or(&not_launched);
@@ -221,7 +220,7 @@ impl InteractiveSession {
         }
         match (self.direct_run(turn, launching), &turn.attempt) {
             (Ok(spec), _) => vec![self.create_run(spec)],
-            // There is no agent to tell what is wrong: the attempt to do it says so.
+            // Without a chat agent, the error is recorded as a failed attempt.
             (Err(_), None) => vec![self.attempt_started(Purpose::Converse, None)],
             (Err(error), Some(attempt)) => {
                 vec![self.attempt_ended(attempt, AttemptOutcome::Failed { error, hint: None, kind: None })]
@@ -229,10 +228,10 @@ impl InteractiveSession {
         }
     }
 
-    /// The question whether a plan is to be carried out, or that there is none.
+    /// The question whether the plan should be executed, or a notice that there is no plan.
     fn plan_question(&self, planned: &RunResult) -> Fact {
         let tasks = launch::plan_preview(planned.final_answer.as_deref().unwrap_or_default());
-        // Only what is stored can be approved: that is what would be carried out.
+        // Only a stored plan can be approved, because the stored plan is what would be executed.
         let Some((plan, preview)) = planned.plan.clone().zip(tasks) else {
             let text = format!("run {} ended without a plan that could be carried out", planned.run_id);
             let hint = Some("say what is missing, and send the message again".to_owned());
@@ -243,7 +242,7 @@ impl InteractiveSession {
         Fact::InteractionOpened(Interaction { id, kind, countdown: None })
     }
 
-    /// What a message is as a launch.
+    /// The launch of a message that directly starts a run.
     pub(super) fn direct_launch(turn: &ChatTurn) -> LaunchRun {
         let task = turn.message.as_ref().map(|message| message.text.clone()).unwrap_or_default();
         let replan = turn.launching.as_ref().and_then(|launching| launching.replan.as_ref());
@@ -273,7 +272,7 @@ impl InteractiveSession {
         Ok(RunSpec { history: self.history(), ..spec })
     }
 
-    /// The run that carries out a plan, within what may still be spent.
+    /// The run that executes a plan, limited to the remaining budget.
     fn execution(
         &self,
         turn: &ChatTurn,
@@ -286,7 +285,7 @@ impl InteractiveSession {
         Ok(launch::execution_run(launch.spec, plan))
     }
 
-    /// A launch resolved for the session's next run, within what may still be spent.
+    /// Resolves a launch for the session's next run, limited to the remaining budget.
     fn resolve(
         &self,
         turn: &ChatTurn,
@@ -305,7 +304,7 @@ impl InteractiveSession {
         TaskId::run(self.newest_run + 1)
     }
 
-    /// Different for each run of each session, and the same on replay.
+    /// The seed for breaking ties in the next run (FNV-1a of its id): it differs between runs and is the same on replay.
     fn tie_break_seed(&self) -> u64 {
         let name = format!("{}.{}", self.session, self.next_run());
         name.bytes()
@@ -318,8 +317,8 @@ impl InteractiveSession {
         (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
     }
 
-    /// An attempt that an interruption cut off goes on as a new one with the same conversation. A tool that was under
-    /// way may have acted; the agent is told, and decides. A run goes on by itself.
+    /// Continues an interrupted attempt as a new one with the same conversation. An interrupted tool call may have run; the
+    /// agent is told, and decides whether to repeat it. An active run resumes by itself.
     fn resume_attempt(&self, turn: &ChatTurn, old: &ChatAttempt) -> Vec<Consequence> {
         let mut facts = vec![self.attempt_started(old.purpose, Some(old.number))];
         let attempt = self.attempts + 1;
@@ -333,7 +332,7 @@ impl InteractiveSession {
         facts
     }
 
-    /// The turn's first attempt: to sum up what is too long, or to answer.
+    /// The turn's first attempt: to summarize a conversation that is too long, or to reply.
     fn begin(&self, turn: &ChatTurn) -> Vec<Consequence> {
         if self.interaction.is_some() {
             return Vec::new();
@@ -354,7 +353,7 @@ impl InteractiveSession {
         vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]
     }
 
-    /// What an attempt waits for, or what follows from its last reply.
+    /// Determines what an attempt needs next, or which facts follow from its last reply.
     pub(super) fn next(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> NextStep {
         if self.interaction.is_some() {
             return NextStep::Wait;
@@ -443,7 +442,7 @@ impl InteractiveSession {
         }])
     }
 
-    /// Whether a person looks at a run before it begins.
+    /// Whether a person approves a run before it begins.
     fn consent(&self) -> Consent {
         match &self.spec.agent {
             Some(agent) if !agent.require_approval => Consent::Nobody,
@@ -452,7 +451,7 @@ impl InteractiveSession {
     }
 }
 
-/// What an attempt has come to, where it has.
+/// How an attempt ended, if it has.
 fn settled(turn: &ChatTurn, attempt: &ChatAttempt) -> Option<AttemptOutcome> {
     if attempt.settled.is_some() || attempt.purpose != Purpose::Converse {
         return attempt.settled.clone();
@@ -462,7 +461,7 @@ fn settled(turn: &ChatTurn, attempt: &ChatAttempt) -> Option<AttemptOutcome> {
     is_final.then_some(AttemptOutcome::Said)
 }
 
-/// What the agent is told of a run that was not started.
+/// The tool result for a run that was not started.
 fn refusal(why: &str) -> String {
     serde_json::json!({"status": "cancelled", "final_answer": null, "error": why}).to_string()
 }

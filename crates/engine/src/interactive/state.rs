@@ -1,4 +1,4 @@
-//! What the conversation's decider knows of a turn: the fold of its facts, and nothing else.
+//! The state of a turn: the fold of its facts.
 
 use crate::launch::LAUNCH_RUN;
 use althing_protocol::{
@@ -6,10 +6,10 @@ use althing_protocol::{
     RunResult, RunStatus, Seq, TaskId, ToolCall,
 };
 
-/// What the user said.
+/// A message of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UserMessage {
-    /// The fact that accepted it.
+    /// The fact that accepted the message.
     pub(crate) seq: Seq,
     pub(crate) text: String,
     pub(crate) modes: ModeChoice,
@@ -17,14 +17,14 @@ pub(crate) struct UserMessage {
     pub(crate) grants: Vec<PathGrant>,
 }
 
-/// What was said in a turn after the user's message.
+/// A step of a turn after the user's message.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChatStep {
-    /// The agent spoke.
+    /// A reply of the agent.
     Reply { seq: Seq, reply: Reply },
-    /// A tool call was answered.
+    /// The result of a tool call.
     Result { call: String, content: String, is_error: bool },
-    /// It was told to say something.
+    /// A reminder to the agent that its reply was empty.
     Reminder(String),
 }
 
@@ -33,7 +33,7 @@ pub(crate) enum ChatStep {
 pub(crate) struct LaunchedRun {
     pub(crate) id: TaskId,
     pub(crate) result: Option<RunResult>,
-    /// It was asked to stop.
+    /// Whether it was asked to stop.
     pub(crate) cancelled: bool,
 }
 
@@ -42,34 +42,34 @@ impl LaunchedRun {
         Self { id, result: None, cancelled: false }
     }
 
-    /// Whether it is under way: it has no result, or has still to start the run that carries out its plan.
+    /// Whether the run is active: it has no result, or must still start the run that executes its plan.
     fn is_active(&self, may_follow: bool) -> bool {
         let follows = |result: &RunResult| may_follow && result.follow_up.is_some() && !self.cancelled;
         self.result.as_ref().is_none_or(follows)
     }
 }
 
-/// A `launch_run` call on its way to its result.
+/// The state of a `launch_run` call, or of a message that directly starts a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct LaunchState {
-    /// What was shown for approval.
+    /// The proposal that was shown for approval.
     pub(crate) proposal: Option<Box<Proposal>>,
-    /// What the user said to it.
+    /// The user's answer.
     pub(crate) decision: Option<Decision>,
     /// The run, once it exists.
     pub(crate) run: Option<LaunchedRun>,
-    /// What that run was launched with, settled.
+    /// The resolved launch of the run.
     pub(crate) launched: Option<Box<LaunchRun>>,
-    /// The run that carries out the plan.
+    /// The run that executes the plan.
     pub(crate) execution: Option<LaunchedRun>,
-    /// The user was asked about the plan of a message that is a run by itself, or told that there is none.
+    /// Whether the user was asked about the plan, or told that there is none.
     pub(crate) plan_shown: bool,
-    /// What the user wants changed about the plan before.
+    /// The requested changes, and the result of the planning run that they refer to.
     pub(crate) replan: Option<(String, Box<RunResult>)>,
 }
 
 impl LaunchState {
-    /// The run under way.
+    /// The active run.
     pub(crate) fn active(&self) -> Option<&LaunchedRun> {
         let waits = self.execution.is_none();
         let run = self.run.as_ref().filter(|run| run.is_active(waits));
@@ -82,13 +82,13 @@ impl LaunchState {
         run.or_else(|| self.execution.as_mut().filter(|run| run.is_active(false)))
     }
 
-    /// The result that says how it ended.
+    /// The newest result: that of the executing run, or else of the run.
     pub(crate) fn last_result(&self) -> Option<&RunResult> {
         [&self.execution, &self.run].into_iter().flatten().find_map(|run| run.result.as_ref())
     }
 
-    /// Whether the conversation has to launch the execution of a plan itself: in logs of 0.1.0 a planning run does not know
-    /// that its plan is to be carried out.
+    /// Whether the conversation itself must launch the execution of a plan: in logs of 0.1.0, a planning run does not know that
+    /// its plan should be executed.
     pub(crate) fn execution_is_due(&self) -> bool {
         let planned = self.run.as_ref().and_then(|run| run.result.as_ref());
         self.launched.as_ref().is_some_and(|launch| launch.execute_after_planning)
@@ -97,72 +97,72 @@ impl LaunchState {
                 .is_some_and(|result| result.status == RunStatus::Completed && result.follow_up.is_none())
     }
 
-    /// Whether it was approved, and the run is still to come into being.
+    /// Whether the launch was approved and its run does not exist yet.
     pub(crate) fn is_approved(&self) -> bool {
         let next = if self.plan_shown { &self.execution } else { &self.run };
         matches!(self.decision, Some(Decision::Approve { .. })) && next.is_none()
     }
 
-    /// The result of a run that only planned, while its plan is still to be shown to the user.
+    /// The result of a planning run whose plan was not shown to the user yet.
     pub(crate) fn unseen_plan(&self) -> Option<&RunResult> {
         let planned = self.run.as_ref()?.result.as_ref()?;
         let ready = planned.modes.planning && planned.status == RunStatus::Completed;
         (ready && !self.plan_shown).then_some(planned)
     }
 
-    /// Whether a run of it is to be seen as running.
+    /// Whether the conversation is in the state `RUNNING`.
     pub(crate) fn is_running(&self, stopping: bool) -> bool {
         self.active().is_some() || (self.execution_is_due() && !stopping)
     }
 }
 
-/// One try of the agent.
+/// An attempt of the chat agent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatAttempt {
     pub(crate) number: u32,
     pub(crate) purpose: Purpose,
-    /// A crash cut it off: the fact of its end is still to be written.
+    /// Whether a crash interrupted the attempt; its `AttemptEnded` is not recorded yet.
     pub(crate) interrupted: bool,
-    /// How often it said nothing at all.
+    /// The number of empty replies.
     pub(crate) faults: u32,
-    /// What it came to: the fact of its end is still to be written.
+    /// How the attempt ended; its `AttemptEnded` is not recorded yet.
     pub(crate) settled: Option<AttemptOutcome>,
 }
 
-/// A turn under way: from a message to the agent's last word on it.
+/// The active turn: from a message to the agent's final reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatTurn {
-    /// The message; None where the conversation is only to be shortened.
+    /// The message; None if the turn only compacts the conversation.
     pub(crate) message: Option<UserMessage>,
-    /// Whether the message is a run by itself.
+    /// Whether the message directly starts a run.
     pub(crate) direct: bool,
     pub(crate) steps: Vec<ChatStep>,
-    /// How far the summing up has come that may precede the turn.
+    /// The progress of the compaction that may precede the reply.
     pub(crate) compaction: CompactionStep,
     pub(crate) attempt: Option<ChatAttempt>,
-    /// An attempt that was cut off and is to be carried on.
+    /// An interrupted attempt that will be continued.
     pub(crate) suspended: Option<ChatAttempt>,
-    /// Where the conversation stands while neither an approval nor a run is waited for.
+    /// The conversation's state while neither an approval nor a run is pending.
     pub(crate) base_state: ChatState,
     pub(crate) launching: Option<LaunchState>,
-    /// The user asked to stop.
+    /// Whether the user stopped the turn.
     pub(crate) cancelled: bool,
-    /// The user would not spend more.
+    /// Whether the user refused to raise the budget.
     pub(crate) budget_refused: bool,
-    /// The agent's part is over.
+    /// How the agent's part of the turn ended.
     pub(crate) over: Option<AttemptOutcome>,
 }
 
-/// How far the summing up before a turn has come.
+/// The progress of the compaction before a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CompactionStep {
-    /// Not looked at: it is done if the conversation has grown too long.
+    /// Not checked yet: the conversation is compacted if it has grown too long.
     NotChecked,
     /// The user asked for it.
     Requested,
-    /// The model said this.
+    /// The model's reply with the summary.
     Summarized(Reply),
-    /// Done, or given up.
+    /// Done or failed.
     Finished,
 }
 
@@ -183,7 +183,7 @@ impl ChatTurn {
         }
     }
 
-    /// The last reply and what was said since.
+    /// The last reply and the steps after it.
     pub(crate) fn last_reply(&self) -> Option<(&Reply, &[ChatStep])> {
         let at = self.steps.iter().rposition(|step| matches!(step, ChatStep::Reply { .. }))?;
         let (before, since) = self.steps.split_at_checked(at + 1)?;
@@ -202,7 +202,7 @@ impl ChatTurn {
         reply.tool_calls.iter().filter(|call| !answered(call)).collect()
     }
 
-    /// The first call of the last reply that launches a run and has no result yet.
+    /// The first `launch_run` call of the last reply that has no result yet.
     pub(crate) fn launch_call(&self) -> Option<&ToolCall> {
         self.open_calls().into_iter().find(|call| call.name == LAUNCH_RUN)
     }
@@ -211,27 +211,27 @@ impl ChatTurn {
         self.steps.iter().filter(|step| matches!(step, ChatStep::Reply { .. })).count()
     }
 
-    /// Whether nothing more is to be begun in it.
+    /// Whether nothing new may begin in the turn.
     pub(crate) fn is_stopping(&self) -> bool {
         self.cancelled || self.budget_refused
     }
 }
 
-/// A turn that is over.
+/// A completed turn.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PastTurn {
     pub(crate) message: UserMessage,
     pub(crate) steps: Vec<ChatStep>,
-    /// The result of the run that the message was by itself.
+    /// The result of the run that the message started directly.
     pub(crate) direct: Option<Box<RunResult>>,
-    /// Why the agent has no last word, where it has none.
+    /// Why the agent gave no final reply, if it gave none.
     pub(crate) cut_short: Option<String>,
-    /// The fact that ended it.
+    /// The fact that ended the turn.
     pub(crate) end: Seq,
 }
 
 impl PastTurn {
-    /// The agent's last word, or the run's.
+    /// The run's answer, or else the agent's last text.
     pub(crate) fn answer(&self) -> &str {
         if let Some(result) = &self.direct {
             return result.final_answer.as_deref().or(result.error.as_deref()).unwrap_or_default();
@@ -244,7 +244,7 @@ impl PastTurn {
     }
 }
 
-/// The state in which a run's end leaves the conversation.
+/// The conversation's state after a run has ended.
 pub(crate) fn state_after_run(status: RunStatus) -> ChatState {
     match status {
         RunStatus::Completed => ChatState::ProcessingResults,

@@ -1,4 +1,4 @@
-//! The conversation's decider, from outside: ops and replies go in, facts and requests come out.
+//! Tests of the conversation's decider: ops and replies are its input, facts and requests its output.
 
 #![expect(clippy::disallowed_methods, reason = "an environment variable sets the size of a test")]
 

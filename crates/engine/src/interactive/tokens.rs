@@ -1,4 +1,4 @@
-//! Roughly how many tokens something is, for where no provider has counted them.
+//! Token estimates, for conversations that no provider has counted.
 
 use althing_protocol::{Message, ToolCall};
 use althing_text::estimate_tokens;
@@ -6,18 +6,18 @@ use althing_text::estimate_tokens;
 /// The estimated overhead of a message, in tokens.
 const MESSAGE_OVERHEAD: u64 = 4;
 
-/// A message that is only text.
+/// Estimates a text message.
 pub(crate) fn estimate_message(text: &str) -> u64 {
     MESSAGE_OVERHEAD + estimate_tokens(text)
 }
 
-/// A reply, with the calls in it.
+/// Estimates a reply with its tool calls.
 pub(crate) fn estimate_reply(text: &str, calls: &[ToolCall]) -> u64 {
     let calls = calls.iter().map(|call| estimate_tokens(&call.name) + estimate_tokens(&call.arguments));
     MESSAGE_OVERHEAD + estimate_tokens(text) + calls.sum::<u64>()
 }
 
-/// Messages.
+/// Estimates a list of messages.
 pub(crate) fn estimate_messages(messages: &[Message]) -> u64 {
     let message = |message: &Message| match message {
         Message::User(text) | Message::Tool { content: text, .. } => estimate_message(text),

@@ -1,11 +1,11 @@
-//! The conversation's state machine: the one table of its transitions.
+//! The state machine of a conversation; its transitions are defined nowhere else.
 
 use althing_protocol::ChatState::{
     self, AwaitingApproval, Chatting, Idle, ProcessingCancelled, ProcessingPartial, ProcessingResults,
     Running,
 };
 
-/// Whether a state may follow another.
+/// Whether a transition is allowed.
 pub(crate) fn may_follow(from: ChatState, to: ChatState) -> bool {
     match from {
         Idle => to == Chatting,
@@ -18,8 +18,8 @@ pub(crate) fn may_follow(from: ChatState, to: ChatState) -> bool {
     }
 }
 
-/// The next state on the way to one. A crash may have kept what brought about a state but not the state itself; what was
-/// skipped is made up for, so that the log never shows a transition that is none.
+/// The next state on the path to a target state. A crash may have lost state changes, so intermediate states are recorded
+/// again; the log never contains a transition that is not allowed.
 pub(crate) fn next_state_towards(from: ChatState, to: ChatState) -> ChatState {
     if may_follow(from, to) {
         return to;

@@ -1,4 +1,4 @@
-//! What should be under way, given the state: the agent's model call, or its tools.
+//! The effects that a conversation wants in its current state: a model call, or tool calls.
 
 use super::InteractiveSession;
 use super::rules::NextStep;
@@ -7,7 +7,7 @@ use crate::decider::{CallKey, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::Purpose;
 
 impl InteractiveSession {
-    /// What should be under way. The agent has the only seat.
+    /// The effects that should be running. The chat agent is the only member, with index 0.
     pub fn wanted(&self) -> WantedEffects {
         let mut wanted = WantedEffects::default();
         let Some(turn) = self.turn.as_ref().filter(|turn| !turn.direct && !turn.is_stopping()) else {

@@ -1,11 +1,11 @@
-//! Reads the arguments of a `launch_run` call as a model or an MCP client wrote them; every error names the parameter.
+//! Parses the arguments of a `launch_run` call by a model or an MCP client; every error names the parameter.
 
 use super::{check_length, did_you_mean};
 use althing_protocol::LaunchRun;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Every parameter, and what its value must be.
+/// All parameters, with a description of their values.
 pub(super) const PARAMETERS: &[(&str, &str)] = &[
     ("task", "a text"),
     ("context", "a text"),
@@ -23,7 +23,7 @@ pub(super) const PARAMETERS: &[(&str, &str)] = &[
     ("coordination_overrides", "an object with config keys"),
 ];
 
-/// The arguments of a call, or what is wrong with them. A parameter that is null counts as left out.
+/// Parses the arguments, or returns what is wrong with them. A null parameter counts as omitted.
 pub fn read_launch(arguments: &Map<String, Value>) -> Result<LaunchRun, String> {
     let names = || PARAMETERS.iter().map(|(name, _)| *name);
     if let Some(unknown) = arguments.keys().find(|key| names().all(|name| name != key.as_str())) {
@@ -55,7 +55,7 @@ pub fn read_launch(arguments: &Map<String, Value>) -> Result<LaunchRun, String> 
     })
 }
 
-/// The arguments of a call that are still text.
+/// Parses the arguments from JSON text.
 pub(crate) fn read_text(arguments: &str) -> Result<LaunchRun, String> {
     match serde_json::from_str::<Value>(arguments) {
         Ok(Value::Object(arguments)) => read_launch(&arguments),

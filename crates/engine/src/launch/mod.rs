@@ -1,8 +1,7 @@
-//! `launch_run`: one tool, one meaning. A call of it, or a message that is a run by itself, becomes exactly the run that
-//! would be started.
+//! Resolves a launch (a `launch_run` call, or a message that directly starts a run) into the exact run to start.
 //!
-//! Pure, and the only place that knows how: the command line, the conversation, MCP clients, workflow tasks and edited
-//! approvals all come here. An error says what is wrong so that a model can correct itself.
+//! Pure. The command line, the conversation, MCP clients, workflow tasks and edited approvals all use this module. Its error
+//! messages are written so that a model can correct its call.
 
 mod arguments;
 mod overrides;
@@ -27,28 +26,28 @@ use althing_text::{hex, nearest};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The longest task and context that a model or an MCP client may give: what is longer belongs into files.
+/// The maximum size of the task and of the context, in bytes. Longer texts belong in files.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// Who stands for a run's rights before it begins.
+/// Whether a person consents to a run's permissions before it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Consent {
-    /// A person sees the proposal first, or wrote it.
+    /// A person approves the proposal first, or wrote it.
     Person,
-    /// Nobody: it may use only what the team's runs may use anyway.
+    /// Nobody consents, so the run may use only what all runs of the team may use.
     Nobody,
 }
 
-/// A run, ready to be started, and the same as people are shown it.
+/// A resolved launch: the run to start, and the proposal that people are shown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Launch {
-    /// What runs.
+    /// The run to start.
     pub spec: RunSpec,
-    /// What is shown. Its `launch` says everything outright: resolved again, it gives the same run.
+    /// The proposal for approval. Its `launch` has all defaults filled in: resolving it again yields the same run.
     pub proposal: Proposal,
 }
 
-/// The run that a launch means under what the user toggled, or what is wrong with it. What the user toggled wins.
+/// Resolves a launch, or returns what is wrong with it. The user's mode choices take precedence over the launch.
 pub fn resolve_launch(
     team: &TeamSpec,
     launch: &LaunchRun,
@@ -77,7 +76,7 @@ pub fn resolve_launch(
     }
     let mut rules = team.rules.clone().with(&modes.overrides());
     overrides::apply(&mut rules, &team.rules, &resolved.coordination_overrides)?;
-    // In a run that only plans nobody acts, not even whoever presents.
+    // In a planning run nobody acts, not even the presenter.
     rules.plan_first &= !planning;
     team::add_prompts(&mut members, &resolved.agent_system_prompts)?;
     let context_paths = paths::resolve(team, &resolved.context_paths, consent)?;
@@ -104,7 +103,7 @@ pub fn resolve_launch(
         context: resolved.context.clone(),
         history: Vec::new(),
         members: members.clone(),
-        // A plan changes nothing, whatever its run could reach.
+        // A planning run writes nothing.
         context_paths: context_paths
             .into_iter()
             .map(|path| ContextPath { writable: path.writable && !planning, ..path })
@@ -128,7 +127,7 @@ pub(crate) fn with_grants(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<C
     paths::resolve(team, grants, Consent::Person)
 }
 
-/// The run that carries out what a planning run came to, from how it was resolved before there was a plan.
+/// Adds the plan of a planning run to the spec of the run that executes it, which was resolved before the plan existed.
 pub(crate) fn execution_run(mut execution: RunSpec, planned: &RunResult) -> RunSpec {
     let mut context = execution.context.take().map(|context| context + "\n\n").unwrap_or_default();
     let steps = planned.final_answer.as_deref().unwrap_or_default();
@@ -146,7 +145,7 @@ pub(crate) fn execution_run(mut execution: RunSpec, planned: &RunResult) -> RunS
     execution
 }
 
-/// Which modes are the user's own choice, by name.
+/// The names of the modes that the user chose.
 fn chosen(choice: &ModeChoice) -> Vec<String> {
     let toggled = [
         ("agent_mode", choice.agent_mode.is_some()),
@@ -167,13 +166,13 @@ fn check_length(name: &str, text: &str) -> Result<(), String> {
     ))
 }
 
-/// SHA-256 of everything a proposal shows.
+/// SHA-256 of the proposal.
 fn digest_of(proposal: &Proposal) -> Result<String, String> {
     let shown = serde_json::to_vec(proposal).map_err(|error| format!("the run cannot be shown: {error}"))?;
     Ok(hex(&Sha256::digest(&shown)))
 }
 
-/// The nearest known word as a question at the end of an error; nothing where none is near.
+/// A suggestion for the end of an error message: the nearest known word, or nothing if none is near.
 fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> String {
     nearest(given, known).map(|word| format!(" Did you mean `{word}`?")).unwrap_or_default()
 }

@@ -1,14 +1,13 @@
-//! `coordination_overrides`: changes to a run's rules, by the keys that the config has for them.
+//! `coordination_overrides`: changes to a run's rules, by config key.
 //!
-//! What belongs to the user stays the user's: limits can only be made tighter, and the window in which a person may
-//! choose another winner is not an agent's to change.
+//! An agent can only tighten the user's limits, and cannot change the override window.
 
 use super::did_you_mean;
 use althing_protocol::{AnswerNovelty, FinalAnswerStrategy, Millis, Modes, RunRules, VotingSensitivity};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// Every key.
+/// The keys that an agent may set.
 pub(super) const KEYS: &[&str] = &[
     "max_new_answers_per_agent",
     "max_new_answers_global",
@@ -29,11 +28,11 @@ pub(super) const KEYS: &[&str] = &[
     "round_timeout_grace_seconds",
 ];
 
-/// Keys of the config that an agent is told are not its own.
+/// Config keys that only the user may set, with their own error message.
 const USER_ONLY_KEYS: &[&str] =
     &["override_window_seconds", "interactive_mode", "context_paths", "budget_usd"];
 
-/// Applies changes to rules; `configured` says what the limits are.
+/// Applies changes to rules; limits must stay within those of `configured`.
 pub(super) fn apply(
     rules: &mut RunRules,
     configured: &RunRules,
@@ -94,14 +93,14 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
     Ok(())
 }
 
-/// Takes out what contradicts modes that the user chose.
+/// Removes the changes that contradict the modes that the user chose.
 pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) -> Result<(), String> {
     let decided = serde_json::to_value(modes.overrides()).map_err(|error| error.to_string())?;
     let mut fixed: Vec<&str> =
         decided.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
-    // How the final answer is made is a default of the mode, not what the user chose it for.
+    // The strategy is only a default of the mode, so the agent may change it.
     fixed.retain(|key| *key != "final_answer_strategy");
-    // Refinement that the user wants must not be switched off by its parts either.
+    // These keys would disable the refinement that the user chose.
     if modes.refinement {
         fixed.extend(["skip_voting", "max_new_answers_per_agent", "max_new_answers_global"]);
     }
@@ -132,7 +131,7 @@ fn seconds(key: &str, value: &Value) -> Result<Millis, String> {
         .ok_or_else(|| format!("`{key}` must be a number of seconds, not negative."))
 }
 
-/// A limit: some time, and no more than was configured.
+/// Parses a time limit: more than 0, and at most the configured one.
 fn limit_within(key: &str, value: &Value, most: Option<Millis>) -> Result<Millis, String> {
     let limit = seconds(key, value)?;
     match most {

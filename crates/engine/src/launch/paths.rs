@@ -1,15 +1,15 @@
-//! The context paths of a launched run: the team's, and those that the launch adds for this run only.
+//! The context paths of a launched run: the team's paths, and those that the launch adds for this run.
 //!
-//! A launch that nobody looks at before it begins gets nothing that the team's runs may not use anyway: neither to
-//! write nor to read. What is protected stays so whoever asks.
+//! A launch without a person's consent gets no path, for reading or writing, that the team's runs may not use anyway.
+//! Protected paths stay protected in any case.
 
 use super::Consent;
 use althing_protocol::{ContextPath, PathGrant, Permission, TeamSpec};
 
-/// The most paths that a launch may add.
+/// The maximum number of paths that a launch may add.
 const MAX_PATHS: usize = 32;
 
-/// The run's context paths.
+/// Resolves the run's context paths.
 pub(super) fn resolve(
     team: &TeamSpec,
     grants: &[PathGrant],
@@ -26,7 +26,7 @@ pub(super) fn resolve(
         if wants_write && team.context_paths.iter().any(guarded) {
             return Err(format!("`context_paths`: `{path}` is protected: nobody writes there."));
         }
-        // What the run may use anyway is not opened a second time under another name.
+        // A path inside an existing root with the same access adds nothing.
         let covers = |root: &&ContextPath| is_inside(&path, &root.path) && (root.writable || !wants_write);
         if paths.iter().any(|root| covers(&root)) {
             continue;
@@ -56,7 +56,7 @@ fn refusal(path: &str, wants_write: bool, team: &TeamSpec) -> String {
     )
 }
 
-/// An absolute path without detours, as roots are compared.
+/// Normalizes an absolute path, so that paths can be compared as text. Rejects `..`.
 fn normalize(path: &str) -> Result<String, String> {
     let trimmed = path.trim();
     if !trimmed.starts_with('/') {
@@ -70,7 +70,7 @@ fn normalize(path: &str) -> Result<String, String> {
     Ok(if joined.is_empty() { "/".into() } else { joined })
 }
 
-/// Whether a path is a root or below it, by their text.
+/// Whether a normalized path is a root or below it.
 fn is_inside(path: &str, root: &str) -> bool {
     let root = root.trim_end_matches('/');
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

@@ -1,13 +1,13 @@
-//! The plan that a planning run came to, for the question whether it is carried out and for the run that does.
+//! The plan in the answer of a planning run, for the approval question and for the run that executes it.
 
 use althing_plan::find_plan;
 use althing_protocol::PlanTask;
 use althing_text::truncate_chars;
 
-/// The most of a task that is shown.
+/// The maximum length of a task's description in the preview.
 const MAX_PREVIEW_CHARS: usize = 200;
 
-/// The tasks of the plan in an answer, in brief; None where there is no valid plan.
+/// Short descriptions of the tasks of the plan in an answer; None if it contains no valid plan.
 pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
     let brief = |task: &PlanTask| {
         format!("{}: {}", task.id, truncate_chars(task.description.trim(), MAX_PREVIEW_CHARS))
@@ -15,7 +15,7 @@ pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
     Some(tasks(answer)?.iter().map(brief).collect())
 }
 
-/// The tasks of the plan in an answer; None where there is no valid plan. The same that is stored.
+/// The tasks of the plan in an answer; None if it contains no valid plan. Uses the same parser as storing the plan.
 pub(super) fn tasks(answer: &str) -> Option<Vec<PlanTask>> {
     find_plan(answer).ok().map(|plan| plan.tasks)
 }

@@ -1,13 +1,13 @@
-//! A run's result as the one who launched it is told it: whole where that is short, else in excerpts that say how much is
-//! left out and where the whole text is.
+//! A run's result as text for the agent that launched it. Long texts are replaced by excerpts that say how much is omitted
+//! and where the full text is.
 
 use althing_protocol::RunResult;
 use serde_json::{Value, json};
 
-/// The longest reason of a ballot, and the longest task, that is repeated to the agent.
+/// The maximum size of a ballot's reason, and of the task, in the text, in bytes.
 const MAX_DETAIL_BYTES: usize = 300;
 
-/// The result of a run, and of the run that carried out its plan, in at most about so many bytes.
+/// The result of a run, and of the run that executed its plan, as JSON of about `most` bytes at most.
 pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, most: usize) -> String {
     let share = if execution.is_some() { most / 2 } else { most };
     let mut value = shortened(result, share);
@@ -31,7 +31,7 @@ fn shortened(result: &RunResult, most: usize) -> Value {
             *text = excerpt(text, most, &in_file(file));
         }
     }
-    // A run may touch thousands of files; their list is beside the log.
+    // A run may change thousands of files; the full list is in its directory.
     let writes = result.context_path_writes.len();
     let listed = (most / 100).max(5);
     result.context_path_writes.truncate(listed);
@@ -45,8 +45,8 @@ fn shortened(result: &RunResult, most: usize) -> Value {
     value
 }
 
-/// A text whole where it has at most so many bytes. Else its beginning and its end, and between them how many bytes are
-/// left out, under which headings they stand, and where the whole text is, in the words of `whole`.
+/// Shortens a text of more than `most` bytes to its beginning and its end, with a note in between: how many bytes are omitted,
+/// which headings they contain, and where the full text is (`whole`).
 pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -61,11 +61,11 @@ pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     format!("{before}\n{marker}]\n{after}")
 }
 
-/// Names the headings in a text, as many as there is room for.
+/// Appends the headings of a text, as many as fit into `room`.
 fn headings(text: &str, room: usize, into: &mut String) {
     let is_heading = |line: &&str| line.starts_with('#') && line.trim_start_matches('#').starts_with(' ');
     let mut left = room;
-    // The first line may be the rest of one.
+    // The first line may be the rest of a heading.
     for (n, heading) in text.lines().skip(1).filter(is_heading).enumerate() {
         let Some(rest) = left.checked_sub(heading.len() + 1) else {
             if n > 0 {

@@ -1,10 +1,10 @@
-//! Who takes part in a launched run.
+//! Determines the members of a launched run.
 
 use super::did_you_mean;
 use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, ModeChoice, TeamSpec};
 use std::collections::BTreeMap;
 
-/// The members of the run, in config order, and whether it is one agent's or several agents'.
+/// The members of the run in config order, and the agent mode.
 pub(super) fn members(
     team: &TeamSpec,
     launch: &LaunchRun,
@@ -25,7 +25,7 @@ pub(super) fn members(
             };
             let by_user = choice.agent_mode == Some(AgentMode::Single);
             let member = match named.as_deref() {
-                // A tab that the user chose together with the mode wins; one that is only in front fills a gap.
+                // An agent that the user chose together with the mode wins; a selected tab alone is only a default.
                 _ if by_user && tab.is_some() => tab.unwrap_or(first),
                 Some([_, _, ..]) if !by_user => {
                     return Err(
@@ -37,7 +37,7 @@ pub(super) fn members(
             };
             Ok((AgentMode::Single, vec![member.clone()]))
         }
-        // A team of one is a single agent, whatever it is called.
+        // A team of one agent always runs in single-agent mode.
         AgentMode::Multi if team.members.len() == 1 => Ok((AgentMode::Single, vec![first.clone()])),
         AgentMode::Multi if named_one => Err(format!(
             "`agent_mode: multi` needs at least two agents: name more in `agents`, or leave it out for all{}.",
@@ -50,7 +50,7 @@ pub(super) fn members(
     }
 }
 
-/// The members of these ids, in config order.
+/// The members with these ids, in config order.
 fn named<'a>(team: &'a TeamSpec, ids: &[AgentId]) -> Result<Vec<&'a Member>, String> {
     if ids.is_empty() {
         return Err("`agents` is empty: name at least one, or leave it out for all.".into());
@@ -73,7 +73,7 @@ fn find<'a>(team: &'a TeamSpec, id: &AgentId) -> Result<&'a Member, String> {
     })
 }
 
-/// Adds words to the named members' system prompts, for this run.
+/// Appends text to the system messages of the named members, for this run.
 pub(super) fn add_prompts(members: &mut [Member], prompts: &BTreeMap<AgentId, String>) -> Result<(), String> {
     for (id, text) in prompts {
         super::check_length("agent_system_prompts", text)?;

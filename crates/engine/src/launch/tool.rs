@@ -1,16 +1,16 @@
-//! `launch_run` as models and MCP clients are offered it: the one definition, made from the team.
+//! The definition of the tool `launch_run` for models and MCP clients.
 
 use super::overrides::KEYS;
 use althing_protocol::{TeamSpec, ToolSpec};
 use serde_json::json;
 
-/// Starts a run.
+/// The tool that starts a run.
 pub const LAUNCH_RUN: &str = "launch_run";
 
-/// `launch_run{task, …}`, with exactly the agents there are.
+/// `launch_run{task, …}`, with the ids of the team's agents.
 pub fn launch_run_spec(team: &TeamSpec) -> ToolSpec {
     let ids: Vec<&str> = team.members.iter().map(|member| member.id.as_str()).collect();
-    // What an agent in a run calls its tools is nothing that the one who launches it should see.
+    // The chat agent must not see the names of the tools inside a run.
     let keys: Vec<&str> = KEYS.iter().copied().filter(|key| !key.contains("new_answer")).collect();
     ToolSpec {
         name: LAUNCH_RUN.into(),

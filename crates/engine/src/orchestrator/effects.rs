@@ -1,4 +1,4 @@
-//! The model calls and chores under way: started, told apart, stopped.
+//! The running effects: model calls, side tasks and programs. Starts them, identifies them and stops them.
 
 use super::envs::AgentEnvHandle;
 use super::feed::Feed;
@@ -20,30 +20,30 @@ use tokio::task::AbortHandle;
 /// The error of an effect that panicked.
 const INTERNAL_ERROR: &str = "an internal error ended it inside Althing";
 
-/// Something under way for a run or a workflow.
+/// Identifies a running effect: the task whose decider wants it, and its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct EffectId {
     pub(crate) owner: TaskId,
     pub(crate) key: EffectKey,
 }
 
-/// How it ended.
+/// How an effect ended.
 pub(crate) enum EffectOutcome {
     Replied(Result<Reply, BackendError>),
     ItemAdded(Item),
     Exited(ProgramEnd),
 }
 
-/// A model call with everything it needs.
+/// A model call with its inputs.
 pub(super) struct Call {
     pub(super) work: TaskId,
     pub(super) request: ModelRequest,
     pub(super) backend: Option<Arc<dyn Backend>>,
-    /// The way to where the agent works, if it has hands, and what it is to see there.
+    /// The agent's environment, if it has tools, and what it may see there.
     pub(super) env: Option<(AgentEnvHandle, Visibility)>,
 }
 
-/// What is under way. Dropping it stops everything.
+/// The running effects of a session. Dropping this stops all of them.
 pub(super) struct Effects {
     runtime: Handle,
     feed: Feed,
@@ -65,21 +65,21 @@ impl Effects {
         self.running.get(owner).is_some_and(|keys| keys.contains_key(key))
     }
 
-    /// Whether what is under way for an owner is exactly these calls. Cheap: with hundreds of agents it is asked after
-    /// every reply.
+    /// Whether the running effects of an owner are exactly these model calls. A fast path: with hundreds of agents this is
+    /// checked after every reply.
     pub(super) fn match_exactly(&self, owner: &TaskId, wanted: &[EffectKey]) -> bool {
         let all_there =
             wanted.iter().all(|key| matches!(key, EffectKey::Call(_)) && self.is_running_key(owner, key));
-        // Calls differ in their members, so that counting them is enough.
+        // The wanted calls belong to different members, so comparing the counts is enough.
         all_there && self.running.get(owner).map_or(0, HashMap::len) == wanted.len()
     }
 
-    /// Takes note that something ended; false if it was not under way any more.
+    /// Removes an effect that ended; false if it was no longer running.
     pub(super) fn remove(&mut self, id: &EffectId) -> bool {
         self.running.get_mut(&id.owner).is_some_and(|keys| keys.remove(&id.key).is_some())
     }
 
-    /// Stops what its owner does not want any more.
+    /// Aborts the effects that their owner no longer wants.
     pub(super) fn abort_unwanted(&mut self, owner: &TaskId, wanted: &[EffectKey]) {
         let Some(keys) = self.running.get_mut(owner) else { return };
         let wanted: HashSet<&EffectKey> = wanted.iter().collect();
@@ -143,7 +143,7 @@ impl Effects {
         });
     }
 
-    /// Starts to store or to read a plan.
+    /// Starts storing or reading a plan.
     pub(super) fn plan(&mut self, id: EffectId, plans: Option<Arc<dyn Plans>>, effect: PlanEffect) {
         let failed = |error: &str| EffectOutcome::ItemAdded(effect.outcome_item(Err(error.into())));
         let aborted = failed(INTERNAL_ERROR);
@@ -152,13 +152,13 @@ impl Effects {
             return self.spawn(id, aborted, async move { nowhere });
         };
         self.spawn(id, failed(INTERNAL_ERROR), async move {
-            // It waits for the disk.
+            // Blocking: it waits for the disk.
             let stored = tokio::task::spawn_blocking(move || effect.run(&*plans)).await;
             stored.map_or(aborted, EffectOutcome::ItemAdded)
         });
     }
 
-    /// Starts a chore.
+    /// Starts a side task.
     pub(super) fn side_task(
         &mut self,
         id: EffectId,
@@ -191,11 +191,11 @@ impl Drop for Effects {
     }
 }
 
-/// What is done about a plan.
+/// An effect on a stored plan.
 pub(super) enum PlanEffect {
-    /// It is stored.
+    /// Store the plan of a planning run.
     Store(PlanDraft),
-    /// It is read as it is now.
+    /// Read the current version of a plan.
     Open(PlanRun),
 }
 
@@ -216,7 +216,7 @@ impl PlanEffect {
     }
 }
 
-/// What a chore brings back.
+/// The output of a side task.
 enum SideTaskOutput {
     Nothing,
     Tool(ToolOutcome),
@@ -251,7 +251,7 @@ async fn run_side_task(
     })
 }
 
-/// A chore's result as the log keeps it.
+/// The item that records a side task's outcome in the log.
 fn outcome_item(kind: &SideTaskKind, result: Result<SideTaskOutput, String>) -> Item {
     let (output, error) = match result {
         Ok(output) => (output, None),
@@ -281,7 +281,7 @@ fn outcome_item(kind: &SideTaskKind, result: Result<SideTaskOutput, String>) -> 
     }
 }
 
-/// Reports the end of a doer whatever ended it: one that panics must not leave its run waiting for ever.
+/// Reports an effect's outcome on drop, so that an effect that panics does not leave its run waiting forever.
 struct OutcomeGuard {
     inbox: Sender<Input>,
     id: EffectId,
@@ -297,7 +297,7 @@ impl OutcomeGuard {
 impl Drop for OutcomeGuard {
     fn drop(&mut self) {
         if let Some(outcome) = self.outcome.take() {
-            // The session may be gone already; then nobody waits for this.
+            // Fails if the session has ended; then nobody waits for the outcome.
             let _ = self.inbox.send(Input::EffectEnded { id: self.id.clone(), outcome });
         }
     }

@@ -1,5 +1,4 @@
-//! The places where agents with hands work, opened when they are first needed, and what a model call looks like from
-//! there.
+//! The environments of agents with tools: opened when first needed, and added to the requests of model calls.
 
 use super::SessionDeps;
 use crate::decider::{EnvOwner, Visibility};
@@ -9,27 +8,27 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// A place that is open, None where there is none, or why it could not be opened.
+/// An open environment, None if the agent has none, or why it could not be opened.
 type OpenedEnv = Result<Option<Arc<dyn AgentEnv>>, String>;
 
-/// The places, by run and seat.
+/// The environments by run and member index.
 #[derive(Default)]
 pub(super) struct AgentEnvCache {
     envs: HashMap<(TaskId, usize), Arc<OnceCell<OpenedEnv>>>,
 }
 
-/// The way to a place: opening it takes time, so it is opened by the doer that needs it first.
+/// A handle of an environment. Opening takes time, so the first effect that needs the environment opens it.
 #[derive(Clone)]
 pub(super) struct AgentEnvHandle {
     agent_envs: Option<Arc<dyn AgentEnvs>>,
-    /// Where the task's files are.
+    /// The directory of the task's files.
     dir: String,
     owner: EnvOwner,
     cell: Arc<OnceCell<OpenedEnv>>,
 }
 
 impl AgentEnvCache {
-    /// The way to somebody's place.
+    /// The handle of an agent's environment.
     pub(super) fn handle(&mut self, deps: &SessionDeps, owner: EnvOwner) -> AgentEnvHandle {
         let (task, member_index) = match &owner {
             EnvOwner::Member { run, member_index, .. } => (run.clone(), *member_index),
@@ -46,7 +45,7 @@ impl AgentEnvCache {
 }
 
 impl AgentEnvHandle {
-    /// The place itself.
+    /// The environment, opened on first use.
     pub(super) async fn env(&self) -> OpenedEnv {
         let open = || async {
             match (&self.agent_envs, &self.owner) {
@@ -74,7 +73,8 @@ impl AgentEnvHandle {
         }
     }
 
-    /// Makes a request one from this place: its tools, what there is to know of it, others' paths as they are seen here.
+    /// Adds the environment to a model request: its tools, its briefing, its grant, and the other members' paths as this agent
+    /// sees them.
     pub(super) async fn add_context(
         &self,
         request: &mut ModelRequest,
@@ -83,14 +83,14 @@ impl AgentEnvHandle {
         let Some(env) = self.env().await? else { return Ok(()) };
         env.show_snapshots(visibility.labels).await?;
         request.system = format!("{}\n\n{}", request.system, env.briefing(visibility.access)).into();
-        // A program has tools of its own for files and commands; those of a run's place would only be in their way. The
-        // place of a conversation's program offers no such tools.
+        // A CLI agent in a run has its own tools for files and commands, so the environment's tools are not offered to it. The
+        // environment of a chat agent that is a CLI agent contains no such tools.
         if !self.belongs_to_cli_agent() || matches!(self.owner, EnvOwner::ChatAgent { .. }) {
             request.tools.extend(env.tool_host().tools(visibility.access));
         }
         if let Some(call_context) = &mut request.call_context {
             call_context.workspace = Some(env.path().to_owned());
-            // The run decides when an agent plans; the workspace decides what there is to touch.
+            // The run decides whether the agent plans; the environment decides what it may access.
             let planning = call_context.grant.planning;
             call_context.grant = env.grant(visibility.access);
             call_context.grant.planning |= planning;

@@ -1,7 +1,7 @@
-//! The stream of events to front ends: history, then live, without a gap and without a repeat.
+//! The event feed for front ends: first history, then live events, without gaps or repeats.
 //!
-//! A slow reader never slows a writer: the ring holds the newest events only, and a reader that fell behind gets a
-//! `Gap` and re-reads what it missed from the log. Passing progress it missed stays missed.
+//! There is no back-pressure: the ring buffer holds only the newest items, and a reader that falls behind gets a `Gap` and
+//! re-reads the missed facts from the log. Missed progress is lost.
 
 use althing_protocol::{
     BoxFuture, DeltaKind, Event, EventStream, FeedItem, Interest, JournalError, JournalReader, Progress, Seq,
@@ -11,60 +11,60 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// How many items the ring holds before the oldest go.
+/// The maximum number of items in the ring buffer.
 const RING: usize = 8192;
-/// How much output of programs it holds: a flood must not fill the memory because nobody reads it.
+/// The maximum size of program output in the ring buffer, in bytes; bounds the memory if a program floods its output.
 const RING_OUTPUT: usize = 8 << 20;
 
-/// Where events are published and subscribed to. Cheap to clone.
+/// Publishes events to subscribers. Cheap to clone.
 #[derive(Clone)]
 pub struct Feed {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    // A std mutex: held for a few instructions, never across an await.
+    // A std mutex: held only briefly, never across an await.
     ring: Mutex<Ring>,
     changed: Notify,
-    /// Subscribers that want passing progress; with none, nobody pays for it.
+    /// The number of subscribers that want all progress; if it is 0, progress is not produced.
     watchers: AtomicUsize,
     log: Arc<dyn JournalReader>,
 }
 
-/// The newest items. Every operation on it is atomic under the mutex, so that all interleavings of readers and
-/// writers are sequences of these.
+/// The newest items. Every operation is atomic under the mutex, so that every interleaving of readers and writers is a
+/// sequence of these operations.
 pub(crate) struct Ring {
     items: VecDeque<FeedItem>,
-    /// The position of the first item; positions count everything ever published.
+    /// The position of the first item, counted over all items ever published.
     start: u64,
-    /// The newest fact published.
+    /// The newest published fact.
     last: Seq,
     capacity: usize,
-    /// The bytes of programs' output in it.
+    /// The size of the program output in the buffer, in bytes.
     output: usize,
     closed: bool,
 }
 
-/// Where a reader is.
+/// A reader's position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     position: u64,
-    /// The last fact it had.
+    /// The last fact that the reader received.
     last: Seq,
 }
 
-/// What a reader finds.
+/// The result of reading the ring buffer.
 #[derive(Debug, PartialEq)]
 pub(crate) enum RingRead {
     Item(FeedItem),
-    /// Nothing yet.
+    /// No new item.
     Nothing,
-    /// Facts after the cursor's `last`, up to this one, must be read from the log.
+    /// The reader fell behind: facts after the cursor's `last`, up to this one, must be read from the log.
     Behind(Seq),
     Closed,
 }
 
-/// How many bytes of output an item holds.
+/// The size of the program output in an item, in bytes.
 fn output(item: &FeedItem) -> usize {
     match item {
         FeedItem::Progress(progress) => match &**progress {
@@ -98,7 +98,8 @@ impl Ring {
         }
     }
 
-    /// A cursor that stands at the end and has had everything up to `from`: what lies between is behind it.
+    /// A cursor at the end of the buffer that has received everything up to `from`. The first read reports whether facts are
+    /// missing in between.
     pub(crate) fn subscribe(&self, from: Seq) -> Cursor {
         Cursor { position: self.start + self.items.len() as u64, last: from }
     }
@@ -109,12 +110,12 @@ impl Ring {
                 if cursor.last < self.last {
                     return self.behind(cursor);
                 }
-                // It fell behind in what it did not want: facts from before the one it asked for, or passing progress.
+                // It missed no wanted facts, only older ones or progress.
                 cursor.position = self.start;
                 continue;
             };
             let Some(item) = self.items.get(offset as usize) else {
-                // At the end: everything published must have been seen.
+                // At the end of the buffer, every published fact must have been received.
                 return match cursor.last < self.last {
                     true => self.behind(cursor),
                     false if self.closed => RingRead::Closed,
@@ -137,7 +138,7 @@ impl Ring {
         }
     }
 
-    /// Sends the reader to the log for everything up to now, and its cursor to the end.
+    /// Moves the cursor to the end; the reader must read everything in between from the log.
     fn behind(&self, cursor: &mut Cursor) -> RingRead {
         cursor.position = self.start + self.items.len() as u64;
         cursor.last = self.last;
@@ -153,7 +154,7 @@ impl Feed {
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        // A panic elsewhere cannot leave the ring half changed: its operations do not call out.
+        // A poisoned mutex is safe to use: the operations call no foreign code, so they cannot panic halfway.
         self.shared.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -162,12 +163,12 @@ impl Feed {
         self.shared.changed.notify_waiters();
     }
 
-    /// Whether anyone wants passing progress.
+    /// Whether a subscriber wants all progress.
     pub(crate) fn is_watched(&self) -> bool {
         self.shared.watchers.load(Ordering::Relaxed) > 0
     }
 
-    /// Publishes something passing; `make` is told the newest fact.
+    /// Publishes progress; `make` gets the newest fact.
     pub(crate) fn publish_progress(&self, make: impl FnOnce(Seq) -> Progress) {
         let mut ring = self.ring();
         let progress = make(ring.last);
@@ -181,7 +182,7 @@ impl Feed {
         self.shared.changed.notify_waiters();
     }
 
-    /// Everything after `from`: history, then live.
+    /// Subscribes to everything after `from`: first history, then live events.
     pub fn subscribe(&self, from: Seq, interest: Interest) -> Subscription {
         if interest == Interest::Everything {
             self.shared.watchers.fetch_add(1, Ordering::Relaxed);
@@ -203,23 +204,23 @@ impl Feed {
 pub struct Subscription {
     feed: Feed,
     cursor: Cursor,
-    /// The last fact handed out.
+    /// The last fact that was delivered.
     delivered: Seq,
-    /// Read from the log, not yet handed out.
+    /// Items that were read from the log and not delivered yet.
     backlog: VecDeque<FeedItem>,
-    /// Facts up to this one must be read from the log first. Kept here, since a caller may drop `next` while it reads.
+    /// Facts up to this one must be read from the log first. A field, because a caller may drop `next` while it reads.
     behind: Option<Seq>,
-    /// History at the start is no gap.
+    /// Whether an item was delivered; reading history before that is not a gap.
     has_started: bool,
     interest: Interest,
 }
 
 impl Subscription {
-    /// The next item; None once the feed is closed and everything was handed out.
+    /// The next item; None once the feed is closed and everything was delivered.
     pub async fn next(&mut self) -> Option<Result<FeedItem, JournalError>> {
         let feed = self.feed.clone();
         loop {
-            // Registered before looking, so that a change between looking and waiting still wakes us.
+            // Registered before the check, so that a change between the check and the wait still wakes this task.
             let changed = feed.shared.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
@@ -250,7 +251,7 @@ impl Subscription {
         is_transient && self.interest == Interest::Facts
     }
 
-    /// The next item that is there already; None where there is none, or the log must be read first.
+    /// The next available item; None if there is none, or if the log must be read first.
     fn try_next(&mut self) -> Option<FeedItem> {
         if let Some(item) = self.backlog.pop_front() {
             return Some(self.deliver(item));

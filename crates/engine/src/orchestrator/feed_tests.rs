@@ -1,4 +1,4 @@
-//! The hand-over from history to live, under every interleaving of a small model and under stress.
+//! The transition from history to live events, under every interleaving of a small model and under stress.
 
 use super::*;
 use althing_protocol::{Fact, Notice, NoticeLevel, Timestamp};
@@ -9,7 +9,7 @@ fn event(seq: u64) -> Arc<Event> {
     Arc::new(Event { seq: Seq(seq), at: Timestamp(seq), task: None, cause: None, fact: Fact::Notice(notice) })
 }
 
-/// A log in memory: what is in it is durable.
+/// A log in memory; its events count as durable.
 #[derive(Default)]
 struct Memory(Mutex<Vec<Arc<Event>>>);
 
@@ -21,7 +21,8 @@ impl JournalReader for Memory {
     }
 }
 
-/// A world small enough to try everything: a writer that appends and publishes, a reader that subscribes and reads.
+/// A model that is small enough for an exhaustive search: a writer that appends and publishes, and a reader that subscribes
+/// and reads.
 #[derive(Clone)]
 struct Model {
     durable: u64,
@@ -29,10 +30,10 @@ struct Model {
     ring: Vec<(bool, u64)>,
     start: u64,
     cursor: Option<(u64, u64)>,
-    /// The log is being read up to here; the reader took nothing else meanwhile.
+    /// The range of the log that is being read; the reader does nothing else meanwhile.
     reading: Option<(u64, u64)>,
     delivered: Vec<u64>,
-    /// What the reader has already when it subscribes; it may be more than there is yet.
+    /// The last fact that the reader has when it subscribes; it may be beyond the end of the log.
     from: u64,
 }
 
@@ -67,7 +68,7 @@ impl Model {
             .collect();
     }
 
-    /// Every state that one atomic step of the writer or the reader leads to.
+    /// All states that one atomic step of the writer or the reader leads to.
     fn steps(&self) -> Vec<Self> {
         let mut next = Vec::new();
         if self.durable < FACTS {
@@ -175,7 +176,7 @@ fn ten_thousand_subscriptions_under_stress_miss_and_repeat_nothing() {
         let readers = (0..READERS).map(|n| {
             let feed = feed.clone();
             tokio::spawn(async move {
-                // Most look at the end only: what matters is the moment of the hand-over.
+                // Most readers start near the end, because the transition to live events is what matters.
                 let from = if n % 100 == 0 { 0 } else { FACTS - 50 };
                 let mut expected = from + 1;
                 let mut events = feed.subscribe(Seq(from), Interest::Everything);

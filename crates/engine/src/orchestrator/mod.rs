@@ -1,9 +1,9 @@
-//! The supervisor: the only impure part of the engine.
+//! The orchestrator: the only impure part of the engine.
 //!
-//! One thread owns a session (`session.rs`). It takes ops and doers' reports, turns them into facts, lets the deciders say
-//! what follows, writes everything to the journal in one batch, publishes it, and only then starts or stops doers
-//! (`reconcile.rs`). So nothing is shown or begun that a crash could make unsaid, and everything that arrives while the
-//! disk is busy goes into the next batch.
+//! One thread owns a session (`session.rs`). It turns ops and the outcomes of effects into facts, records the facts that the
+//! deciders derive from them, writes everything to the journal in one batch, publishes the batch, and only then starts or
+//! stops effects (`reconcile.rs`). Therefore nothing is shown or started that a crash could undo, and everything that
+//! arrives while the disk is busy goes into the next batch.
 
 mod effects;
 mod envs;
@@ -28,66 +28,66 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// The agents' backends, by agent.
+/// The backends by agent.
 pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
-/// Told of every fact once it is on disk, before it is shown and before anything is begun because of it.
+/// Called for every fact once it is durable, before it is published and before any effect starts because of it.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
-/// Takes secrets out of what is written or shown.
+/// Masks secrets in everything that is written or shown.
 pub trait Mask: Send + Sync {
-    /// An event without them.
+    /// Masks the secrets in an event.
     fn event(&self, event: Event) -> Event;
 
-    /// A text without them.
+    /// Masks the secrets in a text.
     fn text(&self, text: &str) -> String;
 
-    /// How many bytes at the end of a text may be the beginning of one.
+    /// The number of bytes at the end of a text that may be the beginning of a secret.
     fn unfinished(&self, text: &str) -> usize;
 }
 
-/// Everything a session needs from outside.
+/// The dependencies of a session.
 pub struct SessionDeps {
-    /// Which session.
+    /// The id of the session.
     pub session: SessionId,
-    /// Its log, for writing.
+    /// The writer of the session's log.
     pub journal: Box<dyn Journal>,
-    /// Its log, for reading.
+    /// The reader of the session's log.
     pub reader: Arc<dyn JournalReader>,
-    /// What the log holds already; empty for a new session.
+    /// The events that the log already contains; empty for a new session.
     pub history: Vec<Arc<Event>>,
-    /// The agents' backends.
+    /// The backends by agent.
     pub backends: Backends,
-    /// Where agents with hands work; None where nobody has any.
+    /// Opens the environments of agents with tools; None if no agent has tools.
     pub agent_envs: Option<Arc<dyn AgentEnvs>>,
-    /// What runs programs; None where nothing does.
+    /// Runs programs; None if the session runs none.
     pub programs: Option<Arc<dyn Programs>>,
-    /// Stores plans; None where nothing does.
+    /// Stores plans; None if the session cannot.
     pub plans: Option<Arc<dyn Plans>>,
-    /// Keeps what outlives the session; None where nothing does.
+    /// Records what outlives the session, such as project files.
     pub observer: Option<Observer>,
-    /// The time.
+    /// The wall clock.
     pub clock: Arc<dyn Clock>,
-    /// Takes out secrets.
+    /// Masks secrets.
     pub mask: Arc<dyn Mask>,
-    /// Where a task's files are, as its result names it.
+    /// The directory of a task's files, as its result names it.
     pub task_dir: Box<dyn Fn(&TaskId) -> String + Send>,
-    /// Where doers run.
+    /// The async runtime on which effects run.
     pub runtime: tokio::runtime::Handle,
-    /// How long a disk that takes nothing is waited for before the session stops.
+    /// How long writes to an unavailable journal are retried before the session stops.
     pub journal_retry_timeout: Duration,
 }
 
 /// Why a session's thread ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SessionEnd {
-    /// What it was opened for is done.
+    /// Everything that was requested is done.
     Finished,
-    /// It was asked to stop; it can be resumed. With it, what its runs had so far.
+    /// The session was asked to stop and can be resumed. Contains the partial results of its runs.
     Halted(Vec<RunResult>),
-    /// The disk took nothing more; what was shown is safe.
+    /// The journal could not be written. Everything that was published is durable.
     Disk(JournalError),
 }
 
-/// The session's thread is gone.
+/// The session has ended, so the op was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the session has ended")]
 pub struct SubmitError;
@@ -98,7 +98,7 @@ pub(crate) enum Input {
     EffectEnded { id: EffectId, outcome: EffectOutcome },
 }
 
-/// A session under supervision: the handle that front ends hold.
+/// Runs a session on its own thread.
 pub struct Orchestrator {
     inbox: Sender<Input>,
     feed: Feed,
@@ -111,13 +111,13 @@ pub struct Orchestrator {
 pub struct Submitter(Sender<Input>);
 
 impl Submitter {
-    /// Asks for something; the answer comes as events.
+    /// Submits an op; its effect shows as events.
     pub fn submit(&self, submission: Submission) -> Result<(), SubmitError> {
         self.0.send(Input::Op(submission)).map_err(|_| SubmitError)
     }
 }
 
-/// Ends the stream of events however its session ends: after a panic, nobody may wait for what will never come.
+/// Closes the event feed on drop, so that subscribers do not wait forever after the session's thread panicked.
 struct CloseFeedOnDrop(Feed);
 
 impl Drop for CloseFeedOnDrop {
@@ -127,7 +127,7 @@ impl Drop for CloseFeedOnDrop {
 }
 
 impl Orchestrator {
-    /// Takes over a session: a new one with its opening, or one with a history.
+    /// Starts the thread of a session: a new one with its opening fact, or one that is resumed from its history.
     pub fn open(deps: SessionDeps, opening: Option<SessionOpened>) -> std::io::Result<Self> {
         let (inbox, received) = mpsc::channel();
         let last = deps.history.last().map_or(Seq(0), |event| event.seq);
@@ -147,12 +147,12 @@ impl Orchestrator {
         Submitter(self.inbox.clone())
     }
 
-    /// The stream of events.
+    /// The event feed.
     pub fn feed(&self) -> &Feed {
         &self.feed
     }
 
-    /// The session as front ends see it. While such a handle lives, the session waits for what is asked of it.
+    /// A handle for front ends. While a handle exists, the session waits for ops.
     pub fn engine_handle(&self) -> EngineHandle {
         EngineHandle { submitter: self.submitter(), feed: self.feed.clone(), programs: self.programs.clone() }
     }
@@ -164,7 +164,7 @@ impl Orchestrator {
     }
 }
 
-/// What a front end holds of a session.
+/// A front end's handle of a session.
 #[derive(Clone)]
 pub struct EngineHandle {
     submitter: Submitter,

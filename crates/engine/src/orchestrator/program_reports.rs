@@ -1,4 +1,4 @@
-//! Programs that are tasks of a workflow: what they report, on its way into the log and to those who watch.
+//! Routes the reports of a workflow's programs: content and questions to the session, output to the event feed.
 
 use super::feed::Feed;
 use super::progress::mask_chunk;
@@ -7,14 +7,14 @@ use althing_protocol::{ProgramReport, Progress, ReportSink, TaskId};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The end of what came, held back because it may be the beginning of a secret.
+/// The ends of the output so far, held back because they may be the beginning of a secret.
 #[derive(Default)]
 struct MaskBuffers {
     raw: String,
     clean: String,
 }
 
-/// Where a program's reports go: content and questions into the session, output to those who watch.
+/// The sink for a program's reports.
 pub(super) fn report_sink(
     id: EffectId,
     task: TaskId,
@@ -39,7 +39,7 @@ pub(super) fn report_sink(
             feed.publish_progress(|after| Progress::ScreenChanged { after, task });
         }
         report @ (ProgramReport::Item(_) | ProgramReport::Waiting(_) | ProgramReport::MovedOn) => {
-            // The session may be gone already; then nobody waits for this.
+            // Fails if the session has ended; then nobody waits for the report.
             let _ = inbox.send(Input::ProgramReported { id: id.clone(), report });
         }
     })

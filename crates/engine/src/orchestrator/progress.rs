@@ -1,16 +1,16 @@
-//! What streams, on its way to those who watch: masked, although a secret may come in pieces.
+//! Publishes a streaming reply with its secrets masked, even if a secret is split across deltas.
 
 use super::Mask;
 use super::feed::Feed;
 use althing_protocol::{Delta, DeltaKind, Progress, TaskId};
 use std::sync::Arc;
 
-/// The stream of one model call.
+/// The published stream of one model call.
 pub(super) struct ProgressStream {
     feed: Feed,
     work: TaskId,
     mask: Arc<dyn Mask>,
-    /// The end of what came, held back because it may be the beginning of a secret.
+    /// The end of the text so far, held back because it may be the beginning of a secret.
     text: String,
     reasoning: String,
 }
@@ -21,7 +21,7 @@ impl ProgressStream {
     }
 
     pub(super) fn push(&mut self, delta: Delta<'_>) {
-        // Retries are rare and always worth telling.
+        // Retries are rare and always published.
         if !self.feed.is_watched() && !matches!(delta, Delta::Retry { .. }) {
             return;
         }
@@ -44,7 +44,7 @@ impl ProgressStream {
         }
     }
 
-    /// Nothing more comes: what was held back was no secret.
+    /// Ends the stream: what is still held back is not a secret.
     pub(super) fn finish(&mut self) {
         let (text, reasoning) = (std::mem::take(&mut self.text), std::mem::take(&mut self.reasoning));
         self.publish(DeltaKind::Text, text);
@@ -63,12 +63,12 @@ impl ProgressStream {
     }
 }
 
-/// Adds to what is held back and gives what can be shown.
+/// Appends a chunk to the text that is held back, and returns the masked part that is safe to publish.
 pub(super) fn mask_chunk(mask: &dyn Mask, held_back: &mut String, more: &str) -> String {
     held_back.push_str(more);
     let mut masked = mask.text(held_back);
     let safe = masked.len() - mask.unfinished(&masked).min(masked.len());
-    // Held back in whole characters; a secret's beginning is one.
+    // A secret begins at a character boundary, so only whole characters are held back.
     *held_back = if masked.is_char_boundary(safe) { masked.split_off(safe) } else { String::new() };
     masked
 }

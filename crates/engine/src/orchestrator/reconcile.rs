@@ -1,4 +1,4 @@
-//! Makes what is under way what is wanted: starts and stops doers and deadlines, and writes a session's last words.
+//! Reconciles the running effects and timers with the wanted ones, writes result files, and ends a session.
 
 use super::effects::{Call, EffectId, PlanEffect};
 use super::session::Session;
@@ -8,7 +8,7 @@ use althing_protocol::{Fact, Millis, Notice, NoticeLevel, ProgramJob, TaskId, Ti
 use std::sync::mpsc::Receiver;
 
 impl Session {
-    /// Starts and stops doers and deadlines, so that what is under way is what is wanted.
+    /// Starts and stops effects and timers, so that exactly the wanted ones are running.
     pub(super) fn reconcile(&mut self) {
         for answer in std::mem::take(&mut self.program_answers) {
             if let Some(programs) = &self.deps.programs {
@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Writes the files of what has come to its end.
+    /// Writes the result files of the tasks that have ended.
     pub(super) fn write_result_files(&mut self) {
         let mut errors = Vec::new();
         for (task, decider) in &self.deciders {
@@ -93,7 +93,7 @@ impl Session {
         }
     }
 
-    /// The last words of a session.
+    /// Ends the session: stops its effects, commits the last facts, and closes the feed.
     pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         self.effects.stop_all();
         if self.halting && !self.is_over() {

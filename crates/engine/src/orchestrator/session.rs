@@ -1,4 +1,4 @@
-//! The thread that owns a session's state: inputs become facts, facts become durable, and then they are shown.
+//! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes them.
 
 use super::effects::{EffectId, EffectOutcome, Effects};
 use super::envs::AgentEnvCache;
@@ -19,34 +19,34 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-/// How many inputs go into one batch at most, so that a flood cannot keep the batch from being written.
+/// The maximum number of inputs in one batch, so that a flood of inputs cannot delay the write forever.
 const BATCH: usize = 512;
-/// How often a full disk is tried again.
+/// The interval at which writing to an unavailable journal is retried.
 const DISK_RETRY: Duration = Duration::from_millis(250);
 
-/// The owner of a session's state.
+/// The state of a session.
 pub(super) struct Session {
     pub(super) deps: SessionDeps,
     pub(super) feed: Feed,
     pub(super) effects: Effects,
     pub(super) timers: Timers,
     pub(super) envs: AgentEnvCache,
-    /// By their tasks: the conversation or the workflow, and any number of runs.
+    /// The deciders by task: the conversation or the workflow, and any number of runs.
     pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
-    /// How many runs there are.
+    /// The number of runs.
     runs: u32,
-    /// Those whose files are written.
+    /// The tasks whose result files are written.
     pub(super) files_written: BTreeSet<TaskId>,
-    /// Who is whose child.
+    /// The parent of each task.
     parents: BTreeMap<TaskId, TaskId>,
     next_seq: Seq,
-    /// Recorded but not yet durable, hence not yet shown and not yet acted on.
+    /// Facts that are recorded but not durable yet; they are not published and have no effects yet.
     pending: Vec<Arc<Event>>,
-    /// The facts that opened the questions that are open.
+    /// The open questions, with the facts that opened them.
     questions: BTreeMap<InteractionId, Seq>,
-    /// What programs are to be told once the facts of it are durable.
+    /// Answers for programs, sent once the corresponding facts are durable.
     pub(super) program_answers: Vec<ProgramAnswer>,
-    /// The ids of ops that were accepted.
+    /// The ids of the accepted ops, for deduplication.
     accepted_ids: BTreeSet<OpId>,
     /// The id of the op that is being accepted.
     current_id: Option<OpId>,
@@ -98,7 +98,7 @@ impl Session {
             self.record(None, None, Fact::SessionOpened(Box::new(opening)));
             self.begin(op);
         }
-        // What a killed process had decided but not yet put beside the log.
+        // Writes the result files that a killed process did not get to write.
         self.write_result_files();
         loop {
             if self.pending.is_empty() && !self.wait_for_input(inbox) {
@@ -120,18 +120,18 @@ impl Session {
         }
     }
 
-    /// Whether everything that was asked for is done.
+    /// Whether everything that was requested is done.
     pub(super) fn is_over(&self) -> bool {
         let mut top = self.deciders.iter().filter(|(task, _)| self.is_root_task(task)).peekable();
         top.peek().is_some() && top.all(|(_, decider)| decider.is_over())
     }
 
-    /// Whether a task is nobody's child.
+    /// Whether a task has no parent.
     pub(super) fn is_root_task(&self, task: &TaskId) -> bool {
         !self.parents.contains_key(task)
     }
 
-    /// Does what the session was opened to do.
+    /// Executes the op that the session was opened with.
     fn begin(&mut self, op: Option<Op>) {
         if let Some(op) = op {
             self.accept(op, Origin::User);
@@ -139,7 +139,7 @@ impl Session {
         }
     }
 
-    /// Waits for something to happen and turns it into facts. False when everyone who could ask is gone.
+    /// Waits for input or a timer and records what happened. False if all handles of the session are gone.
     fn wait_for_input(&mut self, inbox: &Receiver<Input>) -> bool {
         let first = match self.timers.next_in(self.deps.clock.now()) {
             Some(wait) => inbox.recv_timeout(wait),
@@ -154,23 +154,23 @@ impl Session {
             self.handle_input(input);
         }
         for (task, timer) in self.timers.take_due(self.deps.clock.now()) {
-            // A deadline of a workflow's task is that task's fact.
+            // The timer of a workflow's task is recorded on that task.
             let task = match &timer {
                 althing_protocol::Timer::Task { task, .. } => task.clone(),
                 _ => task,
             };
             self.record(Some(task), None, Fact::TimerFired(timer));
         }
-        // Only now: replies that came together are judged together, each by what its agent knew.
+        // After all inputs are recorded: replies that arrived together are judged by what their agents knew when they replied.
         self.settle();
         true
     }
 
-    /// Records what an input says; what follows from it is settled later.
+    /// Records an input; the facts that follow are settled later.
     fn handle_input(&mut self, input: Input) {
         match input {
             Input::Op(submission) => self.handle_submission(submission),
-            // What was not wanted any more may still have ended before it was stopped: too late.
+            // An outcome of an effect that was aborted in the meantime is ignored.
             Input::EffectEnded { id, outcome } if self.effects.remove(&id) => {
                 self.record_outcome(&id, outcome)
             }
@@ -225,12 +225,12 @@ impl Session {
         self.record_all(facts, None);
     }
 
-    /// Takes an op, unless it was accepted before under the same id.
+    /// Accepts an op, unless an op with the same id was accepted before.
     fn handle_submission(&mut self, Submission { op, by, id }: Submission) {
         if id.as_ref().is_some_and(|id| self.accepted_ids.contains(id)) {
             return;
         }
-        // What starts something is accepted by the task it creates; only an id has to be remembered besides.
+        // An op that starts a task is recorded by its `TaskCreated`; an extra fact is needed only to record its id.
         let starts = matches!(op, Op::StartRun { .. } | Op::StartWorkflow { .. } | Op::StartChat { .. });
         if starts && id.is_some() {
             self.record(None, None, Fact::OpAccepted { op: op.clone(), by, id: id.clone() });
@@ -240,7 +240,7 @@ impl Session {
         self.current_id = None;
     }
 
-    /// The fact that an op is accepted, with the id that its sender gave it.
+    /// The fact that the current op is accepted, with its id.
     fn accepted(&self, op: Op, by: Origin) -> Fact {
         Fact::OpAccepted { op, by, id: self.current_id.clone() }
     }
@@ -278,7 +278,7 @@ impl Session {
             }
             Op::Resume => {
                 self.record(None, None, self.accepted(op, by));
-                // A crash may have come between the session's opening and what it was opened for.
+                // A crash may have happened after the session's opening and before its op was executed.
                 if self.deciders.is_empty() {
                     let op = self.opened_for.clone();
                     self.begin(op);
@@ -288,7 +288,7 @@ impl Session {
                 self.halting = true;
                 self.record(None, None, self.accepted(op, by));
             }
-            // Keystrokes may hold passwords: never recorded.
+            // Never recorded, because keystrokes may contain passwords.
             Op::Input { task, bytes } => {
                 let programs = self.deps.programs.as_ref();
                 if !programs.is_some_and(|programs| programs.input(&task, &bytes)) {
@@ -310,19 +310,19 @@ impl Session {
         }
     }
 
-    /// Says that something was not taken.
+    /// Records that an op was rejected.
     fn refuse(&mut self, why: &str) {
         self.refuse_because_of(None, why);
     }
 
-    /// The same with the fact that it was about. A refused answer names the fact that opened the question, which stays open:
-    /// the front end shows it again.
+    /// Records that an op was rejected because of a fact. A rejected answer names the fact that opened the question, which
+    /// stays open, so that the front end shows it again.
     fn refuse_because_of(&mut self, cause: Option<Seq>, why: &str) {
         let text = format!("not taken: {why}");
         self.record(None, cause, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
     }
 
-    /// A run's `TaskCreated` is its acceptance: it holds everything the op did.
+    /// Creates a run. Its `TaskCreated` contains the whole op, so no `OpAccepted` is recorded.
     fn start_run(&mut self, spec: RunSpec) {
         let id = TaskId::run(self.runs + 1);
         let spec = TaskSpec::Run(Box::new(spec));
@@ -344,7 +344,7 @@ impl Session {
         }
     }
 
-    /// Gives a fact its number and time, and folds it. It becomes durable, and shown, with the next commit.
+    /// Gives a fact its number and time, and folds it. It becomes durable and is published with the next commit.
     pub(super) fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
         let (seq, at) = (self.next_seq, self.deps.clock.now());
         let event = Arc::new(self.deps.mask.event(Event { seq, at, task, cause, fact }));
@@ -401,10 +401,10 @@ impl Session {
         self.deciders.insert(id.clone(), decider);
     }
 
-    /// Records what follows from what was recorded, until nothing does.
+    /// Records the facts that the deciders derive, until there are none.
     pub(super) fn settle(&mut self) {
         loop {
-            // From the last task to the first: what was started comes before what started it, and waits for it.
+            // In reverse order of task ids, so that a child task is settled before the parent that waits for it.
             let facts: Vec<_> =
                 self.deciders.values().rev().flat_map(|decider| decider.consequences()).collect();
             if facts.is_empty() {
@@ -415,7 +415,8 @@ impl Session {
         }
     }
 
-    /// Makes everything recorded durable, then shows it. While the disk takes nothing, nothing is shown or begun.
+    /// Makes all recorded facts durable, then publishes them. While the journal cannot be written, nothing is published or
+    /// started.
     pub(super) fn commit(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
         if self.pending.is_empty() {
             return Ok(());
@@ -439,7 +440,7 @@ impl Session {
             }
         }
         let written = std::mem::take(&mut self.pending);
-        // Whoever hears of a result may look for its files.
+        // Before publishing, because a subscriber that sees a result may read its files.
         self.write_result_files();
         if let Some(observer) = &mut self.deps.observer {
             for event in &written {

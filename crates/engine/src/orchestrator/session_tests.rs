@@ -1,4 +1,4 @@
-//! A session under supervision, with a journal and backends that a test controls.
+//! Tests of a running session, with a journal and backends that the test controls.
 
 use super::*;
 use crate::coordination::tests::harness::{answer, spec, text, vote};
@@ -11,15 +11,15 @@ use althing_protocol::{
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// A journal in memory that can be told to refuse.
+/// A journal in memory whose writes can be made to fail.
 #[derive(Clone)]
 struct Memory {
     log: Arc<Mutex<Vec<Arc<Event>>>>,
-    /// How many of the next appends fail.
+    /// The number of appends that will fail.
     refusals: Arc<AtomicUsize>,
-    /// How they fail.
+    /// The kind of their error.
     refusal_kind: Arc<Mutex<JournalErrorKind>>,
-    /// Holds up the first file that is put beside the log.
+    /// Blocks the first write of a result file.
     gate: Arc<Mutex<Option<Gate>>>,
 }
 
@@ -34,7 +34,7 @@ impl Default for Memory {
     }
 }
 
-/// Says that someone is here, and lets nobody pass before it is opened.
+/// Signals that a writer has arrived, and blocks it until the gate is opened.
 struct Gate {
     arrived: tokio::sync::oneshot::Sender<()>,
     opened: mpsc::Receiver<()>,
@@ -101,7 +101,7 @@ impl Mask for NoSecrets {
 
 type Behavior = fn(&ModelRequest) -> Option<Result<Reply, BackendError>>;
 
-/// A backend that does what a test says; None hangs for ever.
+/// A backend with scripted behavior; None hangs forever.
 struct Scripted {
     info: BackendInfo,
     behavior: Behavior,
@@ -126,7 +126,7 @@ impl Backend for Scripted {
     }
 }
 
-/// Answers, votes for the first, presents.
+/// Answers, votes for the first agent, and presents.
 #[expect(clippy::unnecessary_wraps, reason = "other behaviors may hang")]
 fn sensible(request: &ModelRequest) -> Option<Result<Reply, BackendError>> {
     let offered = |name: &str| request.tools.iter().any(|tool| tool.name == name);
@@ -175,7 +175,7 @@ fn start(orchestrator: &Orchestrator, agents: &[&str], rules: RunRules) {
     orchestrator.submitter().submit(Submission::new(Op::StartRun { spec }, Origin::User)).unwrap();
 }
 
-/// Follows to the end; the run's result and whether the disk stalled on the way.
+/// Follows the session to its end; returns the run's result and whether the journal stalled.
 async fn follow(orchestrator: &Orchestrator) -> (Option<RunResult>, bool) {
     let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Everything);
     let (mut result, mut stalled) = (None, false);

@@ -1,18 +1,17 @@
-//! Deadlines that are running, by task. They are armed when a decider first wants them and dropped when it no
-//! longer does.
+//! The running timers by task. A timer starts when a decider first wants it, and is dropped when the decider no longer does.
 
 use althing_protocol::{Millis, TaskId, Timer, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// The deadlines under way.
+/// The running timers with their due times.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     due: BTreeMap<(TaskId, Timer), Timestamp>,
 }
 
 impl Timers {
-    /// Makes the deadlines of a task what is wanted: those that run go on, new ones start now.
+    /// Sets the timers of a task: wanted timers that run already continue, new ones start now, others are dropped.
     pub(super) fn set_wanted(&mut self, task: &TaskId, wanted: Vec<(Timer, Millis)>, now: Timestamp) {
         let still: BTreeSet<&Timer> = wanted.iter().map(|(timer, _)| timer).collect();
         self.due.retain(|(owner, timer), _| owner != task || still.contains(timer));
@@ -21,12 +20,12 @@ impl Timers {
         }
     }
 
-    /// How long until the next one.
+    /// The time until the next timer expires.
     pub(super) fn next_in(&self, now: Timestamp) -> Option<Duration> {
         self.due.values().min().map(|due| due.since(now).duration())
     }
 
-    /// Takes those that have passed.
+    /// Removes and returns the expired timers.
     pub(super) fn take_due(&mut self, now: Timestamp) -> Vec<(TaskId, Timer)> {
         let passed: Vec<_> =
             self.due.iter().filter(|(_, due)| **due <= now).map(|(key, _)| key.clone()).collect();

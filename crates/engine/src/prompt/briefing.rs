@@ -1,25 +1,25 @@
-//! What an agent with hands is told about its place: where it may write, what it may read, what is others'.
+//! The briefing of an agent with tools about its environment: what it may write and read, and where other members' work is.
 
 use althing_protocol::{ContextAccess, ContextPath};
 use std::fmt::Write;
 
-/// An agent's place, as far as it must know it.
+/// The briefing of a run's member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceBriefing {
-    /// Its workspace.
+    /// The agent's workspace.
     pub workspace: String,
-    /// Where it sees others' work.
+    /// The directory of the views of other members' work.
     pub views: String,
     /// The run's context paths.
     pub context: Vec<ContextPath>,
-    /// Whether it runs commands.
+    /// Whether the agent can run commands.
     pub commands: bool,
-    /// Where the project's deliverables are, where the run is part of one.
+    /// The directory of the project's deliverables, if the run belongs to a project.
     pub deliverables: Option<String>,
 }
 
 impl WorkspaceBriefing {
-    /// The words for it.
+    /// The briefing as prompt text.
     pub fn text(&self, access: ContextAccess) -> String {
         let mut text = format!(
             "You work with files. Your workspace is {}; write there, and name files by their full paths in your answer. \
@@ -58,18 +58,18 @@ impl WorkspaceBriefing {
     }
 }
 
-/// The place of the agent that is talked to, as far as it must know it.
+/// The briefing of the chat agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectBriefing {
-    /// The project: where relative paths begin.
+    /// The project directory, against which relative paths are resolved.
     pub project: String,
-    /// Whether it may write there.
+    /// Whether the agent may write to the project.
     pub writable: bool,
-    /// Other paths that it may read.
+    /// Other paths that the agent may read.
     pub context: Vec<String>,
-    /// Where the files of its runs are.
+    /// The directory of its runs' files.
     pub runs: String,
-    /// Whether it has tools of its own for files.
+    /// Whether the agent is a CLI agent, with its own file tools.
     pub is_cli_agent: bool,
 }
 

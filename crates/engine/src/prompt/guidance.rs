@@ -1,73 +1,73 @@
-//! What an agent with hands is told besides its place: the project's instructions, skills, its own notes, its task list,
-//! and whether it only plans. Sent with every call, so each section is short, and absent where there is nothing to say.
+//! Guidance for an agent with tools: project instructions, skills, its notes, its task list, and whether it only plans. It is
+//! sent with every call, so each section is short, and omitted if it is empty.
 
 use althing_protocol::ContextAccess;
 use std::fmt::Write;
 
-/// What there is to tell.
+/// The guidance for an agent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Guidance {
-    /// The project's instructions, the nearest first.
+    /// The project's instruction files, the nearest first.
     pub instructions: Vec<FileExcerpt>,
-    /// The skills there are.
+    /// The available skills.
     pub skills: Vec<SkillEntry>,
-    /// The agent's notes; None where it keeps none.
+    /// The agent's notes; None if memory is disabled.
     pub notes: Option<AgentNotes>,
-    /// Whether it has a task list.
+    /// Whether the agent has a task list.
     pub tasks: bool,
-    /// Whether it only plans.
+    /// Whether the agent only plans.
     pub planning: Planning,
 }
 
-/// A text file, or its beginning.
+/// The contents of a text file, or their beginning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileExcerpt {
-    /// Where it is.
+    /// The path of the file.
     pub path: String,
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// Whether that is all.
+    /// Whether the text is complete.
     pub whole: bool,
 }
 
-/// A skill, as it is listed.
+/// An entry in the list of skills.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkillEntry {
-    /// Its name.
+    /// The name of the skill.
     pub name: String,
-    /// What it is for.
+    /// What the skill is for.
     pub description: String,
-    /// The file to read.
+    /// The path of its `SKILL.md`.
     pub path: String,
 }
 
 /// An agent's notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AgentNotes {
-    /// Where they are.
+    /// The directory of the notes.
     pub dir: String,
-    /// Those that are told word for word.
+    /// The short-term notes, which are included in full.
     pub short_term: Vec<FileExcerpt>,
-    /// Those that are told by path and what they are about.
+    /// The long-term notes: path and first line.
     pub long_term: Vec<(String, String)>,
 }
 
-/// Whether an agent only plans, before somebody acts in the same run. (A run that only gives a plan says so itself.)
+/// Whether agents plan before the presenter acts in the same run. (Planning mode of a whole run has its own prompt section.)
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Planning {
-    /// It acts.
+    /// Agents act.
     #[default]
     Off,
-    /// Agents plan, and whoever presents acts. With the user's own words, if any.
+    /// Agents plan, and the presenter acts. Contains the user's instruction, if there is one.
     First(Option<String>),
 }
 
-/// While everyone only plans before somebody acts.
+/// The default instruction for agents that plan first.
 const PLAN_FIRST: &str = "For now only plan: say exactly what you would do and why, without doing it. Tools that act are \
     not here. Whoever gives the final answer will carry it out.";
 
 impl Guidance {
-    /// The words for it; empty where there is nothing to tell.
+    /// The guidance as prompt text; empty if there is none.
     pub fn text(&self, access: ContextAccess) -> String {
         let mut text = String::new();
         match (&self.planning, access) {

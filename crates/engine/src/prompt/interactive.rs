@@ -1,15 +1,14 @@
-//! What the interactive agent is told: who it is, how it works, what it can launch and when.
+//! The system prompt of the chat agent: its role, how it works, and when it launches runs.
 //!
-//! The role of the one who is talked to, not of one who takes part in a run: nothing of how agents in a run answer and
-//! choose is said here, and none of their tools is named. What it should know of its place (files, skills, memories, task
-//! lists) is told by the place itself.
+//! The chat agent does not take part in runs, so the prompt mentions neither voting nor the tools inside a run. Its
+//! environment adds the briefing about files, skills, memories and task lists.
 
 use super::sections::{family, identity, orchestrator};
 use althing_protocol::{InteractiveAgent, TeamSpec};
 
 pub use super::sections::orchestrator::launch_guidance;
 
-/// What the sections of the interactive agent's prompt may depend on.
+/// The input of the sections of the chat agent's prompt.
 pub(crate) struct ChatPromptInput<'a> {
     pub(crate) agent: &'a InteractiveAgent,
     pub(crate) team: &'a TeamSpec,
@@ -21,7 +20,7 @@ const BEHAVIOUR: &str = "Do what the user asks rather than describe how it could
                          without knowing. Call several tools at once where they do not depend on each other. Say what you \
                          did and what you found, briefly and truthfully; if something failed, say so.";
 
-/// The whole system prompt.
+/// The complete system prompt.
 pub(crate) fn system_prompt(input: &ChatPromptInput<'_>) -> String {
     let member = &input.agent.member;
     let project = input.project.map(|path| format!("You work in the project workspace {path}."));

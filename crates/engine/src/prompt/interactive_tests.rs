@@ -1,4 +1,4 @@
-//! What the interactive agent is told, word for word, in each combination.
+//! Snapshots of the chat agent's system prompt for each combination of settings.
 
 use super::interactive::{ChatPromptInput, launch_guidance, system_prompt};
 use crate::interactive::tests::harness::{agent, team};

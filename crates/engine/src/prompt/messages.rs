@@ -1,4 +1,4 @@
-//! The conversation an agent is shown: the task, the answers it may know, and what was said since.
+//! The conversation in a member's model request: the task, the answers that the member may know, and the turns since.
 
 use crate::coordination::{AttemptTurn, MemberAttempt, RejectedAnswer, RunState};
 use althing_protocol::{Answer, Message, PlanProgress, PlanStatus, PlanTask, Purpose, Revision};
@@ -6,7 +6,7 @@ use std::fmt::Write;
 
 /// The conversation of an agent that answers or judges.
 pub(super) fn contribution(state: &RunState, member_index: usize, attempt: &MemberAttempt) -> Vec<Message> {
-    // An update before anything was said is not told as one: the first message simply shows the newer answers.
+    // If an update comes before the first reply, the first message shows the newer answers instead.
     let (knows, turns) = match attempt.turns.split_first() {
         Some((AttemptTurn::Update { to, .. }, rest)) => (*to, rest),
         _ => (initially_known(attempt), attempt.turns.as_slice()),
@@ -39,7 +39,7 @@ pub(super) fn presentation(state: &RunState, member_index: usize, attempt: &Memb
     messages
 }
 
-/// The conversation of whoever judges the final answer.
+/// The conversation of the agent that evaluates the final answer.
 pub(super) fn evaluation(
     state: &RunState,
     member_index: usize,
@@ -89,7 +89,7 @@ fn task(state: &RunState, attempt: &MemberAttempt) -> String {
     text
 }
 
-/// The plan, with how far it was when the attempt began: what is done by then is not done again.
+/// Writes the plan with its progress when the attempt began, so that completed tasks are not repeated.
 fn write_plan(text: &mut String, tasks: &[PlanTask], progress: &[PlanProgress]) {
     text.push_str("\n\n<PLAN>\n");
     for task in tasks {

@@ -1,6 +1,6 @@
-//! What an agent is shown: system prompt, conversation and tools, all following from the run's state.
+//! The model requests of a run's members: system prompt, conversation and tools, derived from the run's state.
 //!
-//! Pure, and cheap to rebuild: prompts are not kept in the log, since the log says everything they are made of.
+//! Pure and cheap to rebuild. Prompts are not recorded in the log, because they follow from it.
 
 mod briefing;
 mod guidance;
@@ -19,24 +19,24 @@ use althing_protocol::{
 };
 use sections::Section;
 
-/// What the sections of a system prompt may depend on.
+/// The input of the sections of a system prompt.
 pub(crate) struct PromptInput<'a> {
     pub(crate) identity: Option<&'a str>,
     pub(crate) agents: usize,
-    /// Whether answers will be judged.
+    /// Whether agents vote.
     pub(crate) votes: bool,
     /// Whether agents only plan.
     pub(crate) planning: bool,
-    /// Whether it may start agents of its own.
+    /// Whether the agent may start subagents.
     pub(crate) subagents: bool,
     pub(crate) turn: TurnKind,
     pub(crate) sensitivity: VotingSensitivity,
 }
 
-/// What the agent is to do in this attempt.
+/// What the agent should do in this attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TurnKind {
-    /// Answer. `tool`: by `new_answer`; otherwise plain text will do.
+    /// Answer; with `tool`, by calling `new_answer`, otherwise in plain text.
     Answer { tool: bool },
     /// Vote or improve.
     Judge,
@@ -44,12 +44,12 @@ pub(crate) enum TurnKind {
     VoteOnly,
     /// Write the final answer.
     Present(FinalAnswerStrategy),
-    /// Judge it.
+    /// Evaluate the final answer.
     Evaluate,
 }
 
 impl Coordination {
-    /// The model call that an attempt is waiting for.
+    /// The model request that a member's attempt needs.
     pub(crate) fn request(&self, member_index: usize) -> Option<ModelRequest> {
         let member = self.state.members.get(member_index)?;
         let attempt = member.attempt.as_ref()?;
@@ -75,7 +75,7 @@ impl Coordination {
             Purpose::Judge { may_answer: false, .. } => TurnKind::VoteOnly,
             Purpose::Present { strategy } => TurnKind::Present(strategy),
             Purpose::Evaluate => TurnKind::Evaluate,
-            // Purposes of other deciders.
+            // These purposes belong to other deciders.
             Purpose::Carry | Purpose::Converse | Purpose::Compact => TurnKind::Answer { tool: false },
         };
         let input = PromptInput {
@@ -118,7 +118,7 @@ impl Coordination {
         tools
     }
 
-    /// A single quick run ends with its one answer: there is nothing that a tool call would tell us.
+    /// Whether the agent may answer in plain text: in a quick run of a single agent, where a tool call adds nothing.
     fn accepts_plain_text(&self) -> bool {
         self.state.spec.rules.skip_voting && self.state.members.len() == 1
     }

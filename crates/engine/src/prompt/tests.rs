@@ -1,4 +1,4 @@
-//! What agents are shown, word for word, per role and mode; and how little it costs.
+//! Snapshots of the prompts by role and mode, and a limit on their size.
 
 use crate::coordination::tests::harness::{World, answer, call, member, spec, text, vote};
 use althing_protocol::{

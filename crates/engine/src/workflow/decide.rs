@@ -1,4 +1,4 @@
-//! A workflow's decider as the session holds it.
+//! The `Decider` implementation of a workflow.
 
 use super::WorkflowExecutor;
 use crate::decider::{

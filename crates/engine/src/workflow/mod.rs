@@ -1,8 +1,8 @@
-//! A workflow, as a decider: ordered stages of tasks; tasks of a stage in parallel; every end awaited before the next
+//! The decider of a workflow: stages run in order, the tasks of a stage run in parallel, and all of them end before the next
 //! stage begins.
 //!
-//! Pure: no clock, no I/O, no `async`. This file folds; `rules.rs` says what follows, `template.rs` fills prompts in,
-//! `report.rs` sums up.
+//! Pure: no clock, no I/O, no `async`. This file folds; `rules.rs` derives the facts that follow, `template.rs` expands
+//! prompts, `report.rs` builds the report.
 
 mod decide;
 mod report;
@@ -24,46 +24,46 @@ pub struct WorkflowExecutor {
     pub(crate) task: TaskId,
     spec: WorkflowSpec,
     status: TaskStatus,
-    /// The stage under way, once one is.
+    /// The current stage, once the first has begun.
     stage: Option<u32>,
     tasks: BTreeMap<TaskId, StageTaskState>,
     cancelled: bool,
     halted: bool,
-    /// Active time: between facts, but not across a resume.
+    /// The active time: the time between facts, without downtime before a resume.
     active: Millis,
     last_at: Option<Timestamp>,
 }
 
-/// What is known of one task that has been created.
+/// The state of a task that has been created.
 #[derive(Clone, Debug, PartialEq)]
 struct StageTaskState {
-    /// What it runs; None for a run, which has a decider of its own.
+    /// The program to run; None for a run, which has its own decider.
     program: Option<ProgramSpec>,
     status: TaskStatus,
-    /// The number of its newest attempt.
+    /// The number of the newest attempt.
     attempts: u32,
-    /// Whether that one is under way.
+    /// Whether the newest attempt is running.
     running: bool,
-    /// A crash cut it off: the fact of its end is still to be written.
+    /// Whether a crash interrupted the attempt; its `AttemptEnded` is not recorded yet.
     interrupted: bool,
-    /// Its last attempt was cut off and nothing was decided about that yet.
+    /// Whether the last attempt was interrupted and it is undecided how to continue.
     suspended: bool,
-    /// A person wants it started again.
+    /// Whether a person approved that it is started again.
     restart_approved: bool,
-    /// Its time passed.
+    /// Whether the time limit passed.
     expired: bool,
     cancelled: bool,
-    /// The program's own conversation.
+    /// The id of the program's own conversation.
     conversation: Option<String>,
-    /// How its last attempt ended.
+    /// How the last attempt ended.
     end: Option<TaskEnd>,
-    /// What it asks, while it does.
+    /// The open question to a person.
     question: Option<Interaction>,
-    /// How many questions it has asked.
+    /// The number of questions so far.
     question_count: u32,
 }
 
-/// How a task ended, as far as later stages and people want to know.
+/// How a task ended, for later stages and for the report.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct TaskEnd {
     ok: bool,
@@ -93,7 +93,7 @@ impl StageTaskState {
 }
 
 impl WorkflowExecutor {
-    /// A workflow as its `TaskCreated` describes it.
+    /// A workflow, from its `TaskCreated`.
     pub fn new(task: TaskId, spec: WorkflowSpec) -> Self {
         Self {
             task,
@@ -108,21 +108,21 @@ impl WorkflowExecutor {
         }
     }
 
-    /// Whether nothing more will happen.
+    /// Whether the workflow has ended.
     pub fn is_over(&self) -> bool {
         self.status.is_final()
     }
 
-    /// What a program's attempt runs, and the conversation of its own that it goes on with.
+    /// The spec of a program's attempt, and the program's own conversation to resume, if any.
     pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<&str>)> {
         let state = self.tasks.get(&key.task)?;
         let spec = state.program.as_ref()?;
-        // A conversation is gone on with unless the user wants it started over.
+        // The conversation is resumed unless the user configured a restart.
         let restart = spec.on_interrupt == Some(althing_protocol::OnInterrupt::Restart);
         Some((spec, state.conversation.as_deref().filter(|_| !restart)))
     }
 
-    /// Folds one event. Events of other tasks change nothing.
+    /// Folds one event. Events of unrelated tasks are ignored.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {
@@ -179,7 +179,7 @@ impl WorkflowExecutor {
         }
     }
 
-    /// A program waits for a person: the facts of that. Nothing if it is known already.
+    /// The facts that follow when a program asks a person; none if the question is open already.
     pub fn question_asked(&self, key: &ProgramKey, ask: Ask) -> Vec<Consequence> {
         let Some(state) = self.tasks.get(&key.task).filter(|state| state.is_current(key)) else {
             return Vec::new();
@@ -194,7 +194,7 @@ impl WorkflowExecutor {
         facts
     }
 
-    /// A program went on by itself.
+    /// The facts that follow when a program continued without an answer.
     pub fn moved_on(&self, key: &ProgramKey) -> Vec<Consequence> {
         let Some(state) = self.tasks.get(&key.task).filter(|state| state.is_current(key)) else {
             return Vec::new();
@@ -202,8 +202,8 @@ impl WorkflowExecutor {
         state.close(&key.task, Decision::MovedOn)
     }
 
-    /// Checks a person's answer to a task's question: the facts that follow, with what is to be told to which program,
-    /// or why the answer is refused.
+    /// Checks a person's answer to a task's question. Returns the facts that follow and the answer for the program, or why the
+    /// answer is rejected.
     pub fn answer(
         &self,
         interaction: &InteractionId,

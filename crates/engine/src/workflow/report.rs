@@ -1,52 +1,52 @@
-//! A workflow summed up: what `--json` prints.
+//! The report of a workflow, which `--json` prints.
 
 use super::WorkflowExecutor;
 use althing_protocol::{Millis, TaskStatus};
 use serde::Serialize;
 
-/// How a workflow stands.
+/// The report of a workflow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct WorkflowReport {
-    /// Where it stands.
+    /// The status of the workflow.
     pub status: TaskStatus,
-    /// What it is for.
+    /// The goal in the user's words.
     pub goal: String,
-    /// Its stages.
+    /// The stages in order.
     pub stages: Vec<StageReport>,
-    /// Active time.
+    /// The active time.
     #[serde(rename = "duration_ms")]
     pub duration: Millis,
-    /// Why it failed.
+    /// Why the workflow failed.
     pub error: Option<String>,
 }
 
-/// How a stage stands.
+/// The report of a stage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct StageReport {
-    /// Its name.
+    /// The stage's name.
     pub name: String,
-    /// Its tasks.
+    /// The stage's tasks.
     pub tasks: Vec<TaskReport>,
 }
 
-/// How a task stands.
+/// The report of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskReport {
-    /// The user's name for it.
+    /// The task's id in the workflow file.
     pub id: String,
-    /// Where it stands.
+    /// The status of the task.
     pub status: TaskStatus,
-    /// How its program exited.
+    /// The exit code of its program.
     pub exit_code: Option<i32>,
-    /// Its final message or output.
+    /// The final message or the output.
     pub output: Option<String>,
-    /// Why it failed.
+    /// Why the task failed.
     pub error: Option<String>,
 }
 
 impl WorkflowExecutor {
-    /// How it stands now.
+    /// The report of the current state.
     pub fn report(&self) -> WorkflowReport {
         let mut error = None;
         let mut stages = Vec::new();

@@ -1,10 +1,11 @@
-//! The rules of a workflow, to be read on a page.
+//! The rules of a workflow: which facts follow from the state.
 //!
-//! 1. Stages run in order. The tasks of a stage are created together, their templates filled in from earlier stages.
-//! 2. A task that a crash cut off goes on in its own conversation, or starts over, or asks, or fails, as it wants it.
-//!    A finished task is never begun again.
-//! 3. A stage is over when all of its tasks are. After a failure that is not to be overlooked no further stage begins.
-//! 4. A workflow is done when all stages are and no task failed; else it failed. A cancelled one is cancelled.
+//! 1. Stages run in order. The tasks of a stage are created together, with their templates expanded from earlier stages.
+//! 2. An interrupted task resumes its own conversation, starts again, asks a person, or fails, as configured. A finished task
+//!    is never started again.
+//! 3. A stage ends when all of its tasks have ended. After a failed task without `continue_on_failure`, no further stage
+//!    begins.
+//! 4. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.
 
 use super::{StageTaskState, TaskEnd, WorkflowExecutor, template};
 use crate::decider::{Consequence, ProgramKey, WantedEffects};
@@ -14,7 +15,7 @@ use althing_protocol::{
 };
 
 impl WorkflowExecutor {
-    /// The facts that follow from the state; none when there is nothing to decide.
+    /// The facts that follow from the state. The caller applies them and calls again until there are none.
     pub fn consequences(&self) -> Vec<Consequence> {
         if self.is_over() || self.halted {
             return Vec::new();
@@ -47,7 +48,7 @@ impl WorkflowExecutor {
         if self.cancelled && missing.len() == stage.tasks.len() { vec![self.finish()] } else { missing }
     }
 
-    /// What should be under way.
+    /// The effects that should be running.
     pub fn wanted(&self) -> WantedEffects {
         let mut wanted = WantedEffects::default();
         if self.is_over() || self.halted {
@@ -65,7 +66,7 @@ impl WorkflowExecutor {
         wanted
     }
 
-    /// The first stage that is not over; None when all are.
+    /// The first stage that has not ended; None if all have.
     fn current(&self) -> Option<(u32, &StageSpec)> {
         let over = |stage: &StageSpec| {
             let done = |task: &StageTask| {
@@ -76,7 +77,7 @@ impl WorkflowExecutor {
         (0..).zip(&self.spec.stages).find(|(_, stage)| !over(stage))
     }
 
-    /// Whether an earlier stage had a failure that is not to be overlooked.
+    /// Whether a task of an earlier stage failed without `continue_on_failure`.
     fn failed_before(&self, index: u32) -> bool {
         let earlier = self.spec.stages.iter().take(index as usize).flat_map(|stage| &stage.tasks);
         earlier.filter(|task| !task.continue_on_failure).any(|task| self.status_of(task) != TaskStatus::Done)
@@ -122,23 +123,23 @@ impl WorkflowExecutor {
         (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
     }
 
-    /// What an earlier task gave, less the line breaks at its end, as a shell's substitution has it.
+    /// The output of an earlier task without trailing line breaks, like command substitution in a shell.
     fn output_of(&self, name: &str) -> Option<String> {
         let end = self.end_of(name)?;
         Some(end.output.trim_end_matches(['\n', '\r']).to_owned())
     }
 
-    /// How a task ended: of a run whose plan was carried out, how that went.
+    /// How a task ended. For a planning run whose plan was executed, how the execution ended.
     pub(super) fn end_of(&self, name: &str) -> Option<&TaskEnd> {
         let task = self.task.stage_task(name);
         let state = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
         state.end.as_ref()
     }
 
-    /// What is due for one task.
+    /// The facts that follow for one task.
     fn task_consequences(&self, id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
         let status = |status, why| (id.clone(), Fact::StatusChanged { status, why });
-        // A run's own decider says how it stands.
+        // The status of a run is recorded by its own decider.
         if state.program.is_none() || state.status.is_final() {
             return Vec::new();
         }
@@ -202,7 +203,7 @@ impl WorkflowExecutor {
     }
 }
 
-/// What becomes of a task that was cut off.
+/// The facts that follow after the interruption of a task.
 fn after_interruption(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     let status = |status, why: Option<&str>| {
         vec![(id.clone(), Fact::StatusChanged { status, why: why.map(str::to_owned) })]
@@ -213,7 +214,7 @@ fn after_interruption(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
             let why = "it was interrupted, and its workflow does not start such a task again";
             status(TaskStatus::Failed, Some(why))
         }
-        // One step at a time, so that whatever of it a crash leaves is gone on with.
+        // One fact at a time, so that the task can be resumed after any of them.
         Some(OnInterrupt::Ask) if state.question.is_none() => {
             let interaction = InteractionId::new(format!("{id}.i{}", state.question_count + 1));
             let kind = InteractionKind::Interrupted;
@@ -230,7 +231,7 @@ fn after_interruption(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     }
 }
 
-/// Begins a task, or goes on with one that was cut off.
+/// Starts a task, or continues an interrupted one.
 fn start(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     let mut facts = Vec::new();
     if state.status != TaskStatus::Running {

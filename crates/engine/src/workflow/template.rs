@@ -1,6 +1,6 @@
-//! Prompts with places to fill in: `{{goal}}`, and `{{task.output}}` for what an earlier task gave.
+//! Expands the templates in prompts: `{{goal}}`, and `{{task.output}}` for the output of an earlier task.
 
-/// Fills a text in. What has no value stays as it was written: the workflow's check has named it already.
+/// Expands a text. A placeholder without a value stays unchanged; the check of the workflow file has reported it already.
 pub(super) fn fill(text: &str, goal: &str, output: &dyn Fn(&str) -> Option<String>) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

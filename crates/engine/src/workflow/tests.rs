@@ -1,4 +1,4 @@
-//! A workflow's decider in a world that a test plays.
+//! Tests of the workflow's decider in a simulated environment.
 
 use super::*;
 use crate::coordination::Coordination;
@@ -64,7 +64,7 @@ impl World {
         world
     }
 
-    /// The same world as someone finds it who has only these events.
+    /// The world after a crash, folded again from these events.
     fn folded(spec: &WorkflowSpec, log: &[Event]) -> Self {
         let flow = WorkflowExecutor::new(TaskId::workflow(), spec.clone());
         let mut world = Self { flow, runs: BTreeMap::new(), log: Vec::new(), batch: 0 };
@@ -311,7 +311,7 @@ fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
     let pick = |rng: &mut Rng, len: usize| rng.usize(0..len.max(1));
     match rng.u32(0..16) {
         0 => {
-            // A crash, which may leave any part of the last batch.
+            // A crash, which may leave any prefix of the last batch.
             let left = world.log.len() - pick(rng, world.log.len() - world.batch);
             *world = World::folded(spec, &world.log[..left.max(1)]);
             world.op(Op::Resume);
@@ -411,7 +411,7 @@ fn random_histories_end_fold_to_the_live_state_and_repeat_nothing_finished() {
                 _ => {}
             }
         }
-        // The stage never goes back.
+        // The stage never decreases.
         let stages = world.log.iter().filter_map(|event| match &event.fact {
             Fact::PhaseChanged { phase: Phase::Stage(stage) } => Some(*stage),
             _ => None,

@@ -1,4 +1,4 @@
-//! Plays the world around a decider: gives its facts numbers and times, keeps the log, answers its calls.
+//! Simulates the environment of a run's decider: numbers and times its facts, stores the log, and answers its calls.
 
 use crate::coordination::Coordination;
 use crate::decider::{CallKey, SideTask, SideTaskKind};
@@ -21,7 +21,7 @@ pub(crate) fn member(id: &str) -> Member {
 }
 
 pub(crate) fn spec(agents: &[&str], mut rules: RunRules) -> RunSpec {
-    // Nobody is there to override unless a test says so.
+    // No override window unless a test sets one.
     rules.override_window = None;
     RunSpec {
         task: "Why is the sky blue?".into(),
@@ -56,7 +56,7 @@ pub(crate) fn text(words: &str) -> Reply {
     Reply { text: words.into(), ..Reply::default() }
 }
 
-/// As the session does it.
+/// Folds an event into all deciders, like the session.
 fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, Coordination>) {
     if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = &event.fact
         && *id != run.task
@@ -75,11 +75,11 @@ fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, 
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) run: Coordination,
-    /// The runs that its agents asked for, and the one that carries out its plan.
+    /// The subagent runs, and the run that executes its plan.
     pub(crate) subagents: BTreeMap<TaskId, Coordination>,
     pub(crate) log: Vec<Event>,
     now: u64,
-    /// Where the batch begins that was written last.
+    /// The index of the first event of the last batch.
     batch: usize,
 }
 
@@ -140,7 +140,7 @@ impl World {
         self.subagents.get(task).unwrap_or(&self.run)
     }
 
-    /// The agent of a subagent's run says this.
+    /// A reply of the model of a subagent run's member.
     pub(crate) fn subagent_says(&mut self, task: &str, member_index: usize, reply: Reply) {
         let run = self.run_of(&task.into());
         let call = run.wanted().calls.into_iter().find(|call| call.member_index == member_index);
@@ -149,12 +149,12 @@ impl World {
         self.happens(work, Fact::ItemAdded { attempt: call.attempt, item: Item::Reply(reply) });
     }
 
-    /// The call that the agent's seat is waiting for.
+    /// The call that a member waits for.
     pub(crate) fn call_of(&self, member_index: usize) -> Option<CallKey> {
         self.run.wanted().calls.into_iter().find(|call| call.member_index == member_index)
     }
 
-    /// The agent's model says this.
+    /// A reply of a member's model.
     pub(crate) fn says(&mut self, member_index: usize, reply: Reply) {
         let call = self
             .call_of(member_index)
@@ -165,7 +165,7 @@ impl World {
         );
     }
 
-    /// The plan that the run came to is stored, or is not.
+    /// Storing the run's plan ends, with an error if one is given.
     pub(crate) fn stores_plan(&mut self, error: Option<&str>) {
         let side_tasks = self.run.wanted().side_tasks;
         let side_task = side_tasks.iter().find(|side_task| side_task.kind == SideTaskKind::StorePlan);
@@ -178,7 +178,7 @@ impl World {
         );
     }
 
-    /// The plan that the run carries out is read as it is now, if it can be.
+    /// Rereading the plan that the run executes ends; None if it failed.
     pub(crate) fn opens_plan(&mut self, plan: Option<PlanRun>) {
         assert_eq!(
             self.run.wanted().side_tasks,
@@ -189,7 +189,7 @@ impl World {
         self.happens("r1.a1".into(), Fact::ItemAdded { attempt: 0, item });
     }
 
-    /// The agent's backend fails.
+    /// A member's backend fails.
     pub(crate) fn fails(&mut self, member_index: usize) {
         let call = self.call_of(member_index).expect("the member is asked");
         let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
@@ -199,13 +199,13 @@ impl World {
         );
     }
 
-    /// Whether the seat judges the final answer.
+    /// Whether the member evaluates the final answer.
     pub(crate) fn is_judged_by(&self, member_index: usize) -> bool {
         let attempt = self.run.state.members.get(member_index).and_then(|member| member.attempt.as_ref());
         attempt.is_some_and(|attempt| attempt.purpose == Purpose::Evaluate)
     }
 
-    /// Seats with a call under way.
+    /// The indexes of the members with a running call.
     pub(crate) fn asked(&self) -> Vec<usize> {
         self.run.wanted().calls.into_iter().map(|call| call.member_index).collect()
     }
@@ -214,7 +214,7 @@ impl World {
         self.run.request(member_index).expect("asked").tools.into_iter().map(|tool| tool.name).collect()
     }
 
-    /// Everything the seat is shown, as one text.
+    /// Everything that the member is shown, as one text.
     pub(crate) fn shown_to(&self, member_index: usize) -> String {
         let request = self.run.request(member_index).expect("asked");
         format!("{}\n{:#?}", request.system, request.messages)
@@ -228,12 +228,12 @@ impl World {
         self.run.state.ending.winner.as_ref()
     }
 
-    /// The same run, folded from the log alone.
+    /// The run, folded again from the log.
     pub(crate) fn folded(&self) -> Coordination {
         self.all_folded().0
     }
 
-    /// It and the runs its agents asked for, folded from the log alone.
+    /// The run and its subagent runs, folded again from the log.
     pub(crate) fn all_folded(&self) -> (Coordination, BTreeMap<TaskId, Coordination>) {
         let Some(Fact::TaskCreated { spec: TaskSpec::Run(spec), .. }) =
             self.log.first().map(|event| &event.fact)
@@ -246,13 +246,13 @@ impl World {
         (run, subagents)
     }
 
-    /// A crash while the last batch was being written: so much of it is left, and nothing but the log.
+    /// A crash during the write of the last batch: only the log survives, with `left` events of the batch.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.log.truncate((self.batch + left).max(1));
         (self.run, self.subagents) = self.all_folded();
     }
 
-    /// How many events the last batch has.
+    /// The number of events in the last batch.
     pub(crate) fn last_batch(&self) -> usize {
         self.log.len() - self.batch
     }

@@ -1,4 +1,4 @@
-//! Random histories: whatever the models, the clock and the user do, the promises of a run hold.
+//! Random histories: the invariants of a run hold for arbitrary behavior of models, clock and user.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use crate::SideTaskKind;
@@ -11,7 +11,7 @@ use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Steps after which the run's own limit is let pass: every run ends.
+/// The number of steps after which the run's time limit passes, so that every run ends.
 const MAX_STEPS: usize = 120;
 
 fn histories() -> u64 {
@@ -59,7 +59,7 @@ fn call_restart(arguments: &str) -> ToolCall {
     call("restart_orchestration", arguments)
 }
 
-/// A call for subagents, or one that has to do with them.
+/// A random call of one of the subagent tools.
 fn random_spawn(rng: &mut Rng) -> Reply {
     let task = |rng: &mut Rng| serde_json::json!({"task": format!("part {}", rng.u8(..)), "team": rng.u8(0..4) == 0});
     let spawn = |rng: &mut Rng| {
@@ -104,19 +104,19 @@ fn random_reply(rng: &mut Rng, agents: usize) -> Reply {
     }
 }
 
-/// What comes of storing a plan.
+/// The item that records the outcome of storing a plan.
 fn stored_plan(error: Option<String>) -> Item {
     let plan = error.is_none().then(|| PlanRef { id: "p1".into(), path: "/plans/p1".into() });
     Item::PlanStored { plan, error }
 }
 
-/// One thing that may happen to a run, or to one of the runs that its agents asked for, from outside.
+/// One random external event of the run or of one of its subagent runs.
 fn step(world: &mut World, rng: &mut Rng, agents: usize) {
     let running = world.subagents.values().filter(|run| run.result().is_none());
     let owners: Vec<TaskId> = running.map(|run| run.task.clone()).chain(["r1".into()]).collect();
     let owner = rng.choice(owners).unwrap_or("r1".into());
     let wanted = world.run_of(&owner).wanted();
-    // Chores end soon, most of the time well.
+    // Side tasks end soon, and most of them succeed.
     if let Some(side_task) = rng.choice(wanted.side_tasks.clone()).filter(|_| rng.u8(0..3) > 0) {
         let error = (rng.u8(0..5) == 0).then(|| "the disk said no".to_owned());
         let item = match side_task.kind {
@@ -141,14 +141,14 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
             world.op(Op::Resume);
         }
         2 => {
-            // A crash: nothing is left but the log, and perhaps not all of the batch that was being written.
+            // A crash: only the log survives, possibly without the end of the last batch.
             let left = rng.usize(0..=world.last_batch());
             world.crashes(left);
             world.op(Op::Resume);
         }
         3..7 => {
             let timers: Vec<Timer> = wanted.timers.into_iter().map(|(timer, _)| timer).collect();
-            // The whole run's limit is rare, or no history would get far.
+            // The run's time limit is rare, because it ends the history.
             let rare = rng.u8(0..10) == 0;
             let likely: Vec<Timer> =
                 timers.into_iter().filter(|timer| rare || *timer != Timer::Orchestrator).collect();
@@ -215,7 +215,7 @@ fn play(seed: u64) -> World {
     let mut world = World::new(spec);
     for _ in 0..MAX_STEPS {
         if world.run.result().is_some() {
-            // Sometimes the very end is torn too.
+            // Sometimes a crash interrupts the very last batch.
             if rng.u8(0..4) > 0 {
                 return world;
             }
@@ -258,7 +258,7 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
     for event in &world.log {
         let over = finished > 0;
         subagents.check_event(event, &fail);
-        // What only holds within one run is looked at for the one that was started first.
+        // Invariants of a single run are checked for the main run only.
         let own = |task: &TaskId| !task.as_str().contains(".s");
         match &event.fact {
             Fact::OpAccepted { op: Op::Cancel { task }, .. } if own(task) => cancelled = true,
@@ -276,7 +276,7 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
                 if winners != 1 || *nth != restarts || restarts > may_restart {
                     fail("a restart out of turn");
                 }
-                // Names go on, but the words of before may be said again.
+                // Labels continue, but answers from before the restart may be repeated.
                 winners = 0;
                 for (_, content) in &mut stored {
                     *content = "";
@@ -348,13 +348,13 @@ struct Coverage {
     subagents: AtomicUsize,
 }
 
-/// What subagents did.
+/// Checks the subagent runs.
 #[derive(Default)]
 struct SubagentAudit {
     asked: BTreeSet<(TaskId, u32, usize, String, u32)>,
     running: BTreeSet<TaskId>,
     finished: usize,
-    /// Model calls of everyone.
+    /// The number of model calls of all agents.
     calls: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A run that carries out a plan: its agents say how far they are, and nothing that is done is done again.
+//! Plans: a run that executes a plan records its progress and repeats no completed task; a planning run stores its plan.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use crate::decider::SideTaskKind;
@@ -7,7 +7,7 @@ use althing_protocol::{
     PlanTask, Reply, RunRules, RunSpec, RunStatus, Usage,
 };
 
-/// A single quick run of a plan of two tasks, the first of them done before.
+/// A quick run of a single agent with a plan of two tasks, the first of which is completed.
 fn executing() -> RunSpec {
     let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
     let task = |id: &str, depends_on: &[&str]| PlanTask {
@@ -27,7 +27,7 @@ fn executing() -> RunSpec {
     RunSpec { plan: Some(plan), modes, ..spec(&["a"], RunRules::default().with(&modes.overrides())) }
 }
 
-/// The same under way, its plan read and found as it was made.
+/// The same run in progress; rereading its plan failed, so it uses the plan of its spec.
 fn carrying_out() -> World {
     let mut world = World::new(executing());
     assert!(world.asked().is_empty(), "nobody begins before the plan is read");
@@ -45,7 +45,7 @@ fn a_run_executes_its_plan_as_it_is_stored_when_the_run_begins() {
     let shown = world.shown_to(0);
     assert!(shown.contains("read (pending)") && shown.contains("rewrite (pending)"), "{shown}");
     assert_eq!(world.folded(), world.run);
-    // In a 0.1.0 log the plan was read before the run was created: the resumed run does not read it again.
+    // In a log of 0.1.0 the plan was read before the run was created, so the resumed run does not read it again.
     world.log.retain(|event| !matches!(event.fact, Fact::ItemAdded { item: Item::PlanOpened { .. }, .. }));
     world.crashes(world.last_batch());
     world.op(Op::Resume);
@@ -110,7 +110,7 @@ fn without_a_plan_there_is_nothing_to_record() {
     assert!(recorded(&world).is_empty());
 }
 
-/// Whether the call that the agent in a seat waits for may change nothing.
+/// Whether the member's next call is read-only.
 fn is_read_only(world: &World, member_index: usize) -> bool {
     world
         .run
@@ -152,7 +152,7 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
     }
     assert_eq!(world.asked(), [0], "the winner presents");
     assert!(!is_read_only(&world, 0));
-    // With a place of its own it acts once its context paths are open, and not if they could not be opened.
+    // An agent with tools acts once its context paths are open, and does not act if they cannot be opened.
     for (error, read_only) in [(None, false), (Some("in use".to_owned()), true)] {
         let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
         let mut spec = spec(&["a"], rules.clone().with(&modes.overrides()));
@@ -167,7 +167,7 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
     assert!(!is_read_only(&world, 0), "an agent that need not plan works at once");
 }
 
-/// A quick single planning run whose plan is to be carried out by a run that may cost so much.
+/// A quick planning run of a single agent, followed by a run that executes the plan within this cost limit.
 fn planning(cost_micro_usd: Option<u64>) -> RunSpec {
     let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
     let mut execution = spec(&["a"], RunRules::default().with(&modes.overrides()));

@@ -1,4 +1,4 @@
-//! Starting over: who judges the final answer, what a restart keeps, and how it ends.
+//! Restarts: which agent evaluates the final answer, what a restart preserves, and how the run ends.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use althing_protocol::{
@@ -75,7 +75,7 @@ fn a_rejected_answer_restarts_the_run_with_the_answer_and_the_instructions() {
         assert!(!shown.contains("first, try 1"), "only the presented answer is shown: {shown}");
         assert_eq!(world.tools_of(member_index), ["new_answer"]);
     }
-    // The same words again are no duplicate: they are another try.
+    // An answer from before the restart may be repeated.
     world.says(0, answer("first, try 1"));
     world.says(1, answer("second, try 2"));
     assert!(

@@ -1,4 +1,4 @@
-//! The rules, one by one, as they show in what agents are asked, shown and offered.
+//! Tests of each rule, by the calls that agents get, the prompts that they are shown and the tools that they are offered.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use althing_protocol::{
@@ -117,7 +117,7 @@ fn a_vote_on_stale_answers_is_not_counted_and_costs_one_more_call() {
     everyone_answers(&mut world);
     world.says(0, answer("better"));
     world.says(0, answer("better still"));
-    // The second judge was restarted once; the next answer reaches it only after its reply.
+    // The second judge was restarted once; it is shown the next answer only after its reply.
     let calls = calls_made(&world);
     world.says(1, vote("agent1"));
     assert!(
@@ -499,7 +499,7 @@ fn after_a_crash_a_recorded_reply_is_processed_and_not_requested_again() {
 fn an_interrupted_attempt_is_continued_by_a_new_attempt_with_the_same_conversation() {
     let mut world = World::start(&["a"], RunRules::default());
     world.says(0, text("thinking"));
-    // All that a model sees of a request: from where it is made is another matter.
+    // Everything that the model sees; the call context may differ.
     let seen = |world: &World| {
         let request = world.run.request(0).unwrap();
         (request.system, request.messages, request.tools)

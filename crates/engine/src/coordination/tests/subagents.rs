@@ -1,4 +1,4 @@
-//! Agents that agents start: what they get, how their results come back, and that they never outlive who asked.
+//! Subagents: what they may access, how their results are returned, and that they never outlive their caller.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use crate::SideTaskKind;

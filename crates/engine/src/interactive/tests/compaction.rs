@@ -1,4 +1,4 @@
-//! Long conversations: what is summed up, what is kept, what happens when there is no summary.
+//! Compaction: what is summarized, what is preserved, and what happens if the summary fails.
 
 use super::harness::{World, agent, chat, launches};
 use althing_protocol::{

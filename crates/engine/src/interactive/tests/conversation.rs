@@ -1,4 +1,4 @@
-//! What a conversation does, scenario by scenario.
+//! The behavior of a conversation, scenario by scenario.
 
 use super::harness::{World, agent, chat, launches, result, team};
 use crate::SideTaskKind;

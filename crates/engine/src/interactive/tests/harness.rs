@@ -1,4 +1,4 @@
-//! Plays the world around the conversation: the user, the model, the runs, the disk.
+//! Simulates the environment of a conversation: the user, the model, the runs, the disk.
 
 use crate::Consequence;
 use crate::coordination::tests::harness::{call, member};
@@ -37,7 +37,7 @@ pub(crate) fn chat() -> ChatSpec {
     }
 }
 
-/// The agent launches a run with these arguments.
+/// A reply that launches a run with these arguments.
 #[expect(clippy::needless_pass_by_value, reason = "tests write the arguments in place")]
 pub(crate) fn launches(arguments: Value) -> Reply {
     Reply { tool_calls: vec![call("launch_run", &arguments.to_string())], ..Reply::default() }
@@ -123,7 +123,7 @@ impl World {
         panic!("the consequences never end:\n{}", story.join("\n"));
     }
 
-    /// What the deciders of planning runs start: the runs that carry out their plans.
+    /// The facts of the planning runs' deciders that start the runs that execute their plans.
     fn executions(&self) -> Vec<Consequence> {
         let is_there = |run: &TaskId| {
             self.log.iter().any(|event| matches!(&event.fact, Fact::TaskCreated { id, .. } if id == run))
@@ -155,12 +155,12 @@ impl World {
         seq
     }
 
-    /// The user says this.
+    /// The user sends a message.
     pub(crate) fn user(&mut self, text: &str) -> Seq {
         self.op(Op::SendMessage { text: text.into(), modes: ModeChoice::default(), grants: Vec::new() })
     }
 
-    /// The agent's model says this.
+    /// A reply of the agent's model.
     pub(crate) fn says(&mut self, reply: Reply) {
         let calls = self.chat.wanted().calls;
         let [call] = calls.as_slice() else { panic!("the agent is not asked:\n{}", self.story()) };
@@ -180,7 +180,7 @@ impl World {
         self.happens(TaskId::chat(), ended);
     }
 
-    /// The run under way ends like this.
+    /// The active run ends with this status.
     pub(crate) fn run_ends(&mut self, status: RunStatus) {
         let run = self.chat.current_run().cloned().unwrap_or_else(|| panic!("no run:\n{}", self.story()));
         let result = result(&run, self.run_spec(&run), status);
@@ -201,7 +201,7 @@ impl World {
         spec.expect("the run was created")
     }
 
-    /// The interaction that is open, by the log.
+    /// The open interaction, according to the log.
     pub(crate) fn open(&self) -> Option<Interaction> {
         let mut open = None;
         for event in &self.log {
@@ -262,7 +262,7 @@ impl World {
         self.log.iter().filter_map(state).collect()
     }
 
-    /// The runs that came into being, in order.
+    /// The runs in the order of their creation.
     pub(crate) fn runs(&self) -> Vec<TaskId> {
         let run = |event: &Event| match &event.fact {
             Fact::TaskCreated { id, spec: TaskSpec::Run(_), parent } => {
@@ -274,19 +274,19 @@ impl World {
         self.log.iter().filter_map(run).collect()
     }
 
-    /// The same conversation, folded from the log alone.
+    /// The conversation, folded again from the log.
     pub(crate) fn folded(&self) -> InteractiveSession {
         let mut chat = InteractiveSession::new("s1".into(), TaskId::chat(), self.spec.clone());
         self.log.iter().for_each(|event| chat.apply(event));
         chat
     }
 
-    /// A crash while the last batch was being written: so much of it is left, and nothing but the log.
+    /// A crash during the write of the last batch: only the log survives, with `left` events of the batch.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.crashes_and(left, |_| Vec::new());
     }
 
-    /// The same, with facts that come in before anything is settled.
+    /// The same, with additional facts that arrive before anything is settled.
     pub(crate) fn crashes_and(&mut self, left: usize, more: impl FnOnce(&Self) -> Vec<Consequence>) {
         self.log.truncate((self.batch + left).max(1));
         self.chat = self.folded();

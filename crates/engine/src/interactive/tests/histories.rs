@@ -1,4 +1,4 @@
-//! Random histories: whatever the model, the runs, the user and the disk do, the promises of a conversation hold.
+//! Random histories: the invariants of a conversation hold for arbitrary behavior of model, runs, user and disk.
 
 use super::harness::{World, agent, chat, launches, result, team};
 use crate::coordination::tests::harness::call;
@@ -13,7 +13,7 @@ use fastrand::Rng;
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// The most that happens in one history.
+/// The maximum number of steps in one history.
 const STEPS: usize = 24;
 
 fn histories() -> u64 {
@@ -120,12 +120,12 @@ fn step(world: &mut World, rng: &mut Rng) {
             let left = rng.usize(0..=world.last_batch());
             let decision = random_decision(rng, world);
             let quick = rng.bool();
-            // Sometimes things happen before what the crash left has been settled.
+            // Sometimes new facts arrive before the facts after the crash are settled.
             world.crashes_and(left, |world| {
                 if let Some(open) = world.open().filter(|_| quick) {
                     return world.chat.answer(&open.id, &decision).unwrap_or_default();
                 }
-                // A run that has ended may have to start the one that follows it; it does not end again.
+                // A run that has ended may still have to start the run that follows it; it does not end again.
                 let has_ended = |run: &TaskId| {
                     let finished = |fact: &Fact| matches!(fact, Fact::Decided(Verdict::Finished { .. }));
                     world.log.iter().any(|event| event.task.as_ref() == Some(run) && finished(&event.fact))
@@ -166,7 +166,7 @@ fn step(world: &mut World, rng: &mut Rng) {
     }
 }
 
-/// The doers do their part.
+/// A wanted effect ends.
 fn act(world: &mut World, rng: &mut Rng) {
     let wanted = world.chat.wanted();
     assert!(wanted.calls.len() <= 1 && (wanted.calls.is_empty() || wanted.side_tasks.is_empty()));
@@ -183,7 +183,7 @@ fn act(world: &mut World, rng: &mut Rng) {
     }
 }
 
-/// Every call has its result right behind it, and nothing answers a call that was not made.
+/// Checks that every tool call is directly followed by its result, and that every result has a call.
 fn check_request(world: &World) {
     let request = world.request();
     let mut open: Vec<String> = Vec::new();
@@ -205,7 +205,7 @@ fn check_request(world: &World) {
     assert!(offered.is_empty() || offered == ["launch_run"]);
 }
 
-/// Lets everything come to rest.
+/// Ends everything that is still running.
 fn finish(world: &mut World) {
     for _ in 0..400 {
         if let Some(open) = world.open() {
@@ -237,27 +237,27 @@ fn play(seed: u64) -> World {
     world
 }
 
-/// What the log says, told from its beginning, and what must never be in it.
+/// Replays the log and checks its invariants.
 #[derive(Default)]
 struct LogAudit {
     state: ChatState,
-    /// The run under way.
+    /// The active run.
     active: Option<TaskId>,
     runs: BTreeSet<TaskId>,
-    /// An approval that no run has used yet.
+    /// Whether there is an approval that no run has used yet.
     approved: bool,
     plan_awaits_execution: bool,
     question: Option<InteractionId>,
     taken: Vec<Seq>,
     waiting: Vec<Seq>,
-    /// The calls of the last reply that have their result.
+    /// The calls of the last reply that have a result.
     results: BTreeSet<String>,
     started: BTreeSet<u32>,
     ended: BTreeSet<u32>,
 }
 
 impl LogAudit {
-    /// Takes in one fact; what is wrong with it.
+    /// Checks one fact; returns the violated invariant, if any.
     fn check_event(&mut self, world: &World, event: &Event) -> Option<&'static str> {
         match &event.fact {
             Fact::OpAccepted { op: Op::SendMessage { .. }, .. } => self.waiting.push(event.seq),

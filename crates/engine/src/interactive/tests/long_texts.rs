@@ -1,5 +1,5 @@
-//! Texts that are too long to be handed on whole: each is shortened with a marker that says how much is missing and where
-//! the whole text is.
+//! Texts that are too long to be passed on in full: each is shortened with a note on how much is omitted and where the full
+//! text is.
 
 use super::harness::{World, agent, chat, launches, result};
 use althing_protocol::{
@@ -17,7 +17,7 @@ fn spec(threshold_tokens: u64, preserve_recent: u32) -> ChatSpec {
     ChatSpec { agent: Some(agent), ..chat() }
 }
 
-/// A text of so many bytes whose ends can be told.
+/// A text of `bytes` bytes with a recognizable beginning and end.
 fn long(name: &str, bytes: usize) -> String {
     let (begin, end) = (format!("begin-{name} "), format!(" end-{name}"));
     let middle = "x".repeat(bytes - begin.len() - end.len());
@@ -107,7 +107,7 @@ fn the_text_to_summarize_and_an_overlong_summary_are_shortened_with_markers() {
 fn an_overlong_plan_that_should_be_changed_is_shortened_with_a_marker() {
     let mut world = World::new(ChatSpec { agent: None, ..chat() });
     plan(&mut world, "Migrate");
-    // Each task within its limit, all of them together too long.
+    // Each task is within its limit, but all of them together are too long.
     let tasks: Vec<_> =
         (0..8).map(|n| json!({"id": format!("t{n}"), "description": long("plan", 6_000)})).collect();
     let steps = json!({ "tasks": tasks }).to_string();

@@ -1,4 +1,4 @@
-//! How to judge the final answer.
+//! Instructions for evaluating the final answer.
 
 use crate::prompt::{PromptInput, TurnKind};
 

@@ -1,6 +1,6 @@
-//! A few words for one family of models, where it is known to need them.
+//! Short instructions for model families that are known to need them.
 
-/// The words for a model, by its name.
+/// The instructions for a model, by its name.
 pub(in crate::prompt) fn instructions(model: &str) -> Option<&'static str> {
     let model = model.rsplit('/').next().unwrap_or(model).to_lowercase();
     let family = |prefix: &str| model.starts_with(prefix);

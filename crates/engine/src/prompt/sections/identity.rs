@@ -1,4 +1,4 @@
-//! Who the agent is, in the user's own words.
+//! The user's system message for the agent.
 
 use crate::prompt::PromptInput;
 
@@ -6,7 +6,7 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
     from_config(input.identity)
 }
 
-/// The user's words, where there are any.
+/// The user's system message, unless it is empty.
 pub(in crate::prompt) fn from_config(identity: Option<&str>) -> Option<String> {
     identity.map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! How to judge the answers there are: when to vote, when to improve.
+//! Instructions for judging the answers: when to vote, and when to improve.
 
 use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::VotingSensitivity;

@@ -1,5 +1,5 @@
-//! The sections of a system prompt, one file each. A role is a list of sections; each decides for itself whether it
-//! has something to say.
+//! The sections of a system prompt, one file each. A role is a list of sections; each section is omitted if it does not
+//! apply.
 
 mod evaluating;
 pub(super) mod family;
@@ -13,11 +13,11 @@ mod subagents;
 
 use super::PromptInput;
 
-/// A section: says its part for a scene, or nothing.
+/// A section: returns its text for the input, or None if it does not apply.
 pub(crate) struct Section(fn(&PromptInput<'_>) -> Option<String>);
 
 impl Section {
-    /// What a member of a run is told, most lasting first.
+    /// The sections for a member of a run; those that change least come first.
     pub(crate) const CONTRIBUTOR: &'static [Self] = &[
         Self(identity::section),
         Self(parliament::section),
@@ -29,7 +29,7 @@ impl Section {
     ];
 }
 
-/// The sections' texts, joined.
+/// Joins the texts of the sections.
 pub(crate) fn render(sections: &[Section], input: &PromptInput<'_>) -> String {
     let texts: Vec<String> = sections.iter().filter_map(|section| (section.0)(input)).collect();
     texts.join("\n\n")

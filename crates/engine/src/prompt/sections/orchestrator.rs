@@ -1,11 +1,11 @@
-//! The most important section of the interactive agent: which agents there are, when to launch a run and when to answer,
-//! how runs are set up, and how context and results flow. Made from the config.
+//! The main section of the chat agent's prompt, generated from the config: the agents, when to launch a run and when to
+//! answer, how to set up a run, and how context and results are passed.
 
 use crate::prompt::interactive::ChatPromptInput;
 use althing_protocol::{Member, TeamSpec};
 use std::fmt::Write;
 
-/// How much of an agent's own words is repeated.
+/// The maximum length of an agent's system message in the list of agents.
 const MAX_MESSAGE_CHARS: usize = 200;
 
 pub(in crate::prompt) fn section(input: &ChatPromptInput<'_>) -> String {
@@ -19,7 +19,7 @@ pub(in crate::prompt) fn section(input: &ChatPromptInput<'_>) -> String {
     text
 }
 
-/// How to use `launch_run`, for whoever is offered it: the interactive agent, and clients over MCP.
+/// How to use `launch_run`, for the chat agent and for MCP clients.
 pub fn launch_guidance(team: &TeamSpec) -> String {
     let mut text = String::from(
         "# Your role\n\
@@ -103,7 +103,7 @@ pub fn launch_guidance(team: &TeamSpec) -> String {
     text
 }
 
-/// An agent in a line: its model, and what it can do.
+/// Describes an agent in one line: its model, and what it can do.
 fn describe_member(member: &Member) -> String {
     let mut text =
         format!("{}: {}", member.id, if member.model.is_empty() { &member.backend } else { &member.model });

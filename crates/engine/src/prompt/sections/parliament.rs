@@ -1,4 +1,4 @@
-//! How a run works, for an agent that is to answer or to judge.
+//! How a run works, for an agent that should answer.
 
 use crate::prompt::{PromptInput, TurnKind};
 

@@ -1,4 +1,4 @@
-//! What planning asks of an agent: an approach, and no act.
+//! Instructions for a planning run: describe an approach, and change nothing.
 
 use crate::prompt::PromptInput;
 

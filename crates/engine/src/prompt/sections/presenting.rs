@@ -1,4 +1,4 @@
-//! How to write the final answer.
+//! Instructions for writing the final answer.
 
 use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::FinalAnswerStrategy;

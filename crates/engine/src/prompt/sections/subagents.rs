@@ -1,4 +1,4 @@
-//! When to start agents of one's own.
+//! Instructions on when to start subagents.
 
 use crate::prompt::PromptInput;
 
