@@ -202,7 +202,7 @@ pub(crate) fn plan_progress(call: &ToolCall, tasks: &[PlanTask]) -> Result<PlanP
     let task = text_field(call, &arguments, "id")?;
     if !tasks.iter().any(|known| known.id == task) {
         let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
-        return Err(format!("`{task}` is no task of the plan. Its tasks are: {}.", ids.join(", ")));
+        return Err(format!("`{task}` is not a task of the plan. Its tasks are: {}.", ids.join(", ")));
     }
     let status = text_field(call, &arguments, "status")?;
     let status: PlanStatus = serde_json::from_value(Value::String(status)).map_err(|_| {

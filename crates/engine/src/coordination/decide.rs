@@ -64,12 +64,14 @@ impl Decider for Coordination {
                 (self.work(side_task.member_index), text, None)
             }
             Item::PlanStored { error: Some(error), .. } => {
-                let hint = "its answer is kept as it is; ask again, or write the plan yourself";
-                (self.task.clone(), format!("no plan was kept: {error}"), Some(hint.to_owned()))
+                let hint = "the run's answer is unchanged; ask again, or write the plan yourself";
+                (self.task.clone(), format!("no plan was stored: {error}"), Some(hint.to_owned()))
             }
-            Item::PlanOpened { error: Some(error), .. } => {
-                (self.task.clone(), format!("the plan is carried out as it was made: {error}"), None)
-            }
+            Item::PlanOpened { error: Some(error), .. } => (
+                self.task.clone(),
+                format!("the stored plan could not be read ({error}); the original plan is executed"),
+                None,
+            ),
             _ => return None,
         };
         Some((task, Notice { level: NoticeLevel::Warning, text, hint }))

@@ -17,13 +17,13 @@ impl Coordination {
         let presenter = self.presenter().map(|(_, member)| &member.agent.id);
         let warning = match (&ending.presented, &ending.evaluated, presenter) {
             (Some(Presentation::Failed(error)), _, Some(presenter)) => {
-                Some(format!("{presenter} could not present ({error}); its own answer is used as it is."))
+                Some(format!("{presenter} could not present ({error}); its own answer is used instead."))
             }
             (_, Some(Evaluation::Failed(error)), _) => {
-                Some(format!("the final answer could not be judged ({error}); it stands as it is."))
+                Some(format!("the final answer could not be evaluated ({error}); it is accepted unchanged."))
             }
             _ if end == RunEnd::Answered && ending.winner.is_none() => {
-                Some("nothing came of starting over; the answer of before stands.".to_owned())
+                Some("the restart produced no answer; the earlier answer is used.".to_owned())
             }
             _ => None,
         };

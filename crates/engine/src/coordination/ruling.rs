@@ -203,7 +203,7 @@ fn facts(
         Ruling::Refuse(errors) if attempt.faults + 1 >= MAX_TRIES => {
             let last = errors.into_iter().next().map_or_else(String::new, |(_, text)| text);
             let reason = format!(
-                "did not finish its turn properly in {MAX_TRIES} tries; the last time it was told: {last}"
+                "did not finish its turn properly in {MAX_TRIES} tries; the last reminder was: {last}"
             );
             vec![ended(AttemptOutcome::GaveUp { reason })]
         }
@@ -376,7 +376,7 @@ fn vote(
         let names: Vec<String> = candidates.iter().map(|index| format!("agent{}", index + 1)).collect();
         return refuse_all(
             reply,
-            &format!("`{target}` is nobody you can vote for. Choose one of: {}.", names.join(", ")),
+            &format!("`{target}` is not an agent you can vote for. Choose one of: {}.", names.join(", ")),
         );
     };
     let Some(target) = state.members.get(*target) else {

@@ -65,7 +65,7 @@ impl Subagent {
         let Some(end) = &self.end else { return };
         let status = match end.status {
             RunStatus::Completed => "done",
-            RunStatus::Partial => "ran out of time; what it had",
+            RunStatus::Partial => "reached its time limit; partial result",
             RunStatus::Cancelled => "stopped",
             RunStatus::Failed => "failed",
         };
@@ -85,7 +85,7 @@ impl Subagent {
                 let _ = writeln!(text, "Its files are in your workspace, under {}.", subagent_dir(name));
             }
             Some(Err(error)) => {
-                let _ = writeln!(text, "Its files could not be brought to you: {error}");
+                let _ = writeln!(text, "Its files could not be copied into your workspace: {error}");
             }
             None => {}
         }
@@ -246,7 +246,8 @@ impl Coordination {
         };
         let mut context = sub_task.context.clone().unwrap_or_default();
         if let Some(workspace) = &of.workspace {
-            let _ = write!(context, "\nThe workspace of the agent that asks is {workspace} (read only).");
+            let _ =
+                write!(context, "\nThe workspace of the agent that started you is {workspace} (read only).");
         }
         let read_only = |path: &ContextPath| ContextPath { writable: false, ..path.clone() };
         RunSpec {

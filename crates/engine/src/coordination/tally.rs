@@ -72,9 +72,9 @@ impl RankKey {
         } else if self.votes != second.votes {
             None
         } else if self.from_others != second.from_others {
-            Some("a draw, settled by votes from others".into())
+            Some("a tie, broken by votes from others".into())
         } else {
-            Some("a draw, settled by lot".into())
+            Some("a tie, broken at random".into())
         }
     }
 }

@@ -30,16 +30,16 @@ impl InteractiveSession {
             ) => {}
             (InteractionKind::PlanApproval { plan, .. }, Decision::Approve { digest, edited, .. }) => {
                 if digest.as_ref().is_some_and(|digest| *digest != plan.id) {
-                    return Err("the approval is for another plan than the one that is open".into());
+                    return Err("the approval is for a different plan than the open one".into());
                 }
                 if edited.is_some() {
-                    return Err("a plan is changed by saying what to change".into());
+                    return Err("a plan cannot be edited directly; say what should change".into());
                 }
             }
             (InteractionKind::RunApproval { proposal }, Decision::Approve { digest, edited, .. }) => {
                 self.check_approval(proposal, digest.as_deref(), edited.as_deref())?
             }
-            _ => return Err(format!("the interaction {interaction} takes approve or reject")),
+            _ => return Err(format!("the interaction {interaction} accepts only approve or reject")),
         }
         let closed = Fact::InteractionClosed { id: open.id.clone(), decision: decision.clone() };
         Ok(vec![self.fact(closed)])
@@ -53,8 +53,8 @@ impl InteractiveSession {
     ) -> Result<(), String> {
         match digest {
             Some(digest) if digest == shown.digest => {}
-            Some(_) => return Err("the approval is for another proposal than the one that is open".into()),
-            None => return Err("an approval must name the digest of the proposal it is for".into()),
+            Some(_) => return Err("the approval is for a different proposal than the open one".into()),
+            None => return Err("an approval must contain the digest of its proposal".into()),
         }
         let (Some(edited), Some(turn)) = (edited, &self.turn) else { return Ok(()) };
         let choice = ModeChoice::default();
@@ -92,13 +92,13 @@ impl InteractiveSession {
 
     /// Why an op is rejected in the current state, for people; None if it is acceptable.
     pub fn refusal_of(&self, op: &Op) -> Option<String> {
-        let words = match op {
+        let reason = match op {
             Op::SendMessage { text, .. } if text.trim().is_empty() => "the message is empty".to_owned(),
             Op::Unqueue { message } if self.queue.iter().all(|queued| queued.seq != *message) => {
-                "that message does not wait any more".to_owned()
+                "that message is no longer queued".to_owned()
             }
             Op::Pin { message: Some(message) } if !self.knows(*message) => {
-                "there is no such message in the conversation any more".to_owned()
+                "that message is no longer in the conversation".to_owned()
             }
             Op::Pin { message: None }
                 if self.past.is_empty() && self.turn.is_none() && self.queue.is_empty() =>
@@ -106,15 +106,15 @@ impl InteractiveSession {
                 "there is no message to pin yet".to_owned()
             }
             Op::Compact if self.spec.agent.is_none() => {
-                "nobody can sum the conversation up: interactive mode is off".to_owned()
+                "the conversation cannot be compacted: interactive mode is off".to_owned()
             }
-            Op::Compact if self.older_turn_count() == 0 => "there is nothing to shorten yet".to_owned(),
+            Op::Compact if self.older_turn_count() == 0 => "there is nothing to compact yet".to_owned(),
             Op::Cancel { task } if *task == self.task && self.turn.is_none() => {
-                "nothing is under way".to_owned()
+                "nothing is running".to_owned()
             }
             _ => return None,
         };
-        Some(words)
+        Some(reason)
     }
 
     fn knows(&self, message: Seq) -> bool {

@@ -352,7 +352,9 @@ impl InteractiveSession {
                 };
                 self.notice = Some(Notice {
                     level: NoticeLevel::Warning,
-                    text: format!("the conversation could not be summed up ({problem}); it goes on as it is"),
+                    text: format!(
+                        "the conversation could not be summarized ({problem}); it continues unchanged"
+                    ),
                     hint: None,
                 });
             }

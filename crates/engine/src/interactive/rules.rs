@@ -233,7 +233,7 @@ impl InteractiveSession {
         let tasks = launch::plan_preview(planned.final_answer.as_deref().unwrap_or_default());
         // Only a stored plan can be approved, because the stored plan is what would be executed.
         let Some((plan, preview)) = planned.plan.clone().zip(tasks) else {
-            let text = format!("run {} ended without a plan that could be carried out", planned.run_id);
+            let text = format!("run {} ended without a plan that can be executed", planned.run_id);
             let hint = Some("say what is missing, and send the message again".to_owned());
             return Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint });
         };
@@ -368,16 +368,19 @@ impl InteractiveSession {
             return self.launch(turn, attempt, call);
         }
         if reply.tool_calls.is_empty() && since.is_empty() {
-            let text = "You said nothing. Answer the user, or call a tool.".to_owned();
+            let text = "Your reply was empty. Answer the user, or call a tool.".to_owned();
             let fact = if attempt.faults + 1 >= MAX_TRIES {
-                self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason: "it said nothing".into() })
+                self.attempt_ended(
+                    attempt,
+                    AttemptOutcome::GaveUp { reason: "the model's replies were empty".into() },
+                )
             } else {
                 self.item(attempt, Item::Reminder { call: None, text })
             };
             return NextStep::Facts(vec![fact]);
         }
         if turn.replies() >= MAX_REPLIES {
-            let reason = format!("it came to no end in {MAX_REPLIES} model calls");
+            let reason = format!("it did not finish within {MAX_REPLIES} model calls");
             return NextStep::Facts(vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]);
         }
         self.call()

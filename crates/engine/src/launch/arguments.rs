@@ -35,7 +35,7 @@ pub fn read_launch(arguments: &Map<String, Value>) -> Result<LaunchRun, String> 
         ));
     }
     if arguments.get("task").is_none_or(Value::is_null) {
-        return Err("`task` is missing: say what the run is to accomplish.".into());
+        return Err("`task` is missing: say what the run should accomplish.".into());
     }
     let (task, context): (String, Option<String>) =
         (read(arguments, "task")?.unwrap_or_default(), read(arguments, "context")?);

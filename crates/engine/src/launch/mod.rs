@@ -57,7 +57,7 @@ pub fn resolve_launch(
 ) -> Result<Launch, String> {
     let mut resolved = launch.clone();
     if resolved.task.trim().is_empty() {
-        return Err("`task` is empty: say what the run is to accomplish.".into());
+        return Err("`task` is empty: say what the run should accomplish.".into());
     }
     let (agent_mode, mut members) = team::members(team, launch, choice)?;
     let refinement = choice.refinement.or(launch.refinement).unwrap_or(agent_mode == AgentMode::Multi);
@@ -168,7 +168,8 @@ fn check_length(name: &str, text: &str) -> Result<(), String> {
 
 /// SHA-256 of the proposal.
 fn digest_of(proposal: &Proposal) -> Result<String, String> {
-    let shown = serde_json::to_vec(proposal).map_err(|error| format!("the run cannot be shown: {error}"))?;
+    let shown = serde_json::to_vec(proposal)
+        .map_err(|error| format!("the proposal cannot be serialized: {error}"))?;
     Ok(hex(&Sha256::digest(&shown)))
 }
 

@@ -81,7 +81,7 @@ pub(super) fn add_prompts(members: &mut [Member], prompts: &BTreeMap<AgentId, St
         let Some(member) = members.iter_mut().find(|member| member.id == *id) else {
             let hint = did_you_mean(id.as_str(), names.iter().map(String::as_str));
             return Err(format!(
-                "`agent_system_prompts` names `{id}`, who takes no part in this run.{hint} It is made of {}.",
+                "`agent_system_prompts` names `{id}`, which is not a member of this run.{hint} The members are {}.",
                 names.join(", ")
             ));
         };

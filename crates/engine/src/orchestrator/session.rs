@@ -292,7 +292,7 @@ impl Session {
             Op::Input { task, bytes } => {
                 let programs = self.deps.programs.as_ref();
                 if !programs.is_some_and(|programs| programs.input(&task, &bytes)) {
-                    self.refuse(&format!("{task} has no terminal that takes what is typed now"));
+                    self.refuse(&format!("{task} has no terminal that accepts input now"));
                 }
             }
             Op::Resize { task, cols, rows } => {
@@ -306,7 +306,7 @@ impl Session {
             | Op::Unqueue { .. }
             | Op::Pin { .. }
             | Op::Compact
-            | Op::SetModes { .. } => self.refuse("this session is no conversation"),
+            | Op::SetModes { .. } => self.refuse("this session is not a conversation"),
         }
     }
 
@@ -318,7 +318,7 @@ impl Session {
     /// Records that an op was rejected because of a fact. A rejected answer names the fact that opened the question, which
     /// stays open, so that the front end shows it again.
     fn refuse_because_of(&mut self, cause: Option<Seq>, why: &str) {
-        let text = format!("not taken: {why}");
+        let text = format!("rejected: {why}");
         self.record(None, cause, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
     }
 

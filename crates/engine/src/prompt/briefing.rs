@@ -33,7 +33,7 @@ impl WorkspaceBriefing {
                     (false, _) => "read only",
                     (true, ContextAccess::Writable) => "you may write here: this is where the result belongs",
                     (true, ContextAccess::ReadOnly) => {
-                        "read only for now; whoever gives the final answer will be able to write here, so prepare changes in \
+                        "read only for now; the agent that gives the final answer can write here, so prepare changes in \
                          your workspace"
                     }
                 };
@@ -43,8 +43,8 @@ impl WorkspaceBriefing {
         if let Some(deliverables) = &self.deliverables {
             let _ = write!(
                 text,
-                "\nThis is part of a project. Files that are results belong into {}/deliverables; from there the final ones go \
-                 to {deliverables}, where you find what was delivered before.",
+                "\nThis is part of a project. Put result files into {}/deliverables; the final ones are copied to \
+                 {deliverables}, which contains earlier deliverables.",
                 self.workspace
             );
         }
@@ -86,7 +86,7 @@ impl ProjectBriefing {
             }
             (false, true) => format!(
                 "The project is {}; relative paths begin there. You can look at its files, write and edit them yourself, \
-                 and nothing outside it. You cannot run commands: what takes that is work for a run.",
+                 and nothing outside it. You cannot run commands: launch a run for that.",
                 self.project
             ),
             (false, false) => format!(
@@ -94,8 +94,11 @@ impl ProjectBriefing {
                 self.project
             ),
         };
-        let _ =
-            write!(text, " What runs left (answers, logs, workspaces) is under {} (read only).", self.runs);
+        let _ = write!(
+            text,
+            " The files of runs (answers, logs, workspaces) are under {} (read only).",
+            self.runs
+        );
         for (n, path) in self.context.iter().enumerate() {
             let head = if n == 0 { "\nYou may also read:" } else { "" };
             let _ = write!(text, "{head}\n- {path}");
@@ -104,9 +107,9 @@ impl ProjectBriefing {
             let _ = write!(
                 text,
                 "\nIt is a project workspace that outlives this conversation. Keep it current: when something is decided or \
-                 done, say it in CONTEXT.md (update_project_context); say what a file or directory that matters is for \
-                 (describe_path). What is in deliverables/ is what counts; runs deliver there, and you may correct it. For \
-                 new work after much talk a new run with the right context is better than a long history.\n\
+                 done, record it in CONTEXT.md (update_project_context), and describe important files and directories \
+                 (describe_path). deliverables/ contains the results; runs deliver there, and you may correct them. For new \
+                 work after a long conversation, a new run with the right context is better than a long history.\n\
                  <PROJECT>\n{known}\n<END OF PROJECT>"
             );
         }

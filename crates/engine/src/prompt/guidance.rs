@@ -63,8 +63,8 @@ pub enum Planning {
 }
 
 /// The default instruction for agents that plan first.
-const PLAN_FIRST: &str = "For now only plan: say exactly what you would do and why, without doing it. Tools that act are \
-    not here. Whoever gives the final answer will carry it out.";
+const PLAN_FIRST: &str = "For now only plan: say exactly what you would do and why, without doing it. You have no tools that \
+    act. The agent that gives the final answer will execute the plan.";
 
 impl Guidance {
     /// The guidance as prompt text; empty if there is none.

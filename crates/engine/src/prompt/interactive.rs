@@ -15,8 +15,8 @@ pub(crate) struct ChatPromptInput<'a> {
     pub(crate) project: Option<&'a str>,
 }
 
-/// How it works.
-const BEHAVIOUR: &str = "Do what the user asks rather than describe how it could be done; ask back only where you cannot go on \
+/// The general instructions of the chat agent.
+const BEHAVIOR: &str = "Do what the user asks rather than describe how it could be done; ask back only where you cannot go on \
                          without knowing. Call several tools at once where they do not depend on each other. Say what you \
                          did and what you found, briefly and truthfully; if something failed, say so.";
 
@@ -27,7 +27,7 @@ pub(crate) fn system_prompt(input: &ChatPromptInput<'_>) -> String {
     let user = input.agent.append_system_prompt.as_deref().map(str::trim).filter(|text| !text.is_empty());
     let sections = [
         identity::from_config(member.system_message.as_deref()),
-        Some(BEHAVIOUR.to_owned()),
+        Some(BEHAVIOR.to_owned()),
         family::instructions(&member.model).map(str::to_owned),
         project,
         Some(orchestrator::section(input)),

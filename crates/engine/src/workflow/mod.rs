@@ -223,7 +223,7 @@ impl WorkflowExecutor {
                     } else {
                         format!("it can be answered with: {}", known.join(", "))
                     };
-                    return Err(format!("`{option}` is no answer to what {task} asks; {known}"));
+                    return Err(format!("`{option}` is not an answer to the question of {task}; {known}"));
                 }
                 let answer = |native| ProgramAnswer { task: task.clone(), native, option: option.clone() };
                 ask.native.clone().map(answer)
@@ -234,7 +234,7 @@ impl WorkflowExecutor {
                 ));
             }
             (Some(InteractionKind::Interrupted), Decision::Approve { .. } | Decision::Reject { .. }) => None,
-            _ => return Err(format!("this is no answer to what {task} asks")),
+            _ => return Err(format!("this does not answer the question of {task}")),
         };
         Ok((state.close(task, decision.clone()), program_answer))
     }
@@ -288,7 +288,7 @@ impl StageTaskState {
         }
         self.restart_approved = matches!(decision, Decision::Approve { .. });
         if !self.restart_approved {
-            let error = Some("it was interrupted, and was not to be started again".to_owned());
+            let error = Some("it was interrupted, and a person decided not to start it again".to_owned());
             self.suspended = false;
             self.end = Some(TaskEnd { error, ..TaskEnd::default() });
         }

@@ -211,7 +211,7 @@ fn after_interruption(id: &TaskId, state: &StageTaskState) -> Vec<Consequence> {
     match state.program.as_ref().and_then(|program| program.on_interrupt) {
         None | Some(OnInterrupt::Restart) => start(id, state),
         Some(OnInterrupt::Fail) => {
-            let why = "it was interrupted, and its workflow does not start such a task again";
+            let why = "it was interrupted, and its `on_interrupt` is `fail`";
             status(TaskStatus::Failed, Some(why))
         }
         // One fact at a time, so that the task can be resumed after any of them.

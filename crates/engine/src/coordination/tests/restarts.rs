@@ -126,7 +126,7 @@ fn a_failed_or_empty_evaluation_accepts_the_answer() {
         assert_eq!(final_answer(world), "final, try 1");
         assert_eq!(world.run.result().unwrap().status, RunStatus::Completed, "{}", world.story());
     }
-    assert!(failed.story().contains("could not be judged"));
+    assert!(failed.story().contains("could not be evaluated"));
 }
 
 #[test]

@@ -109,7 +109,10 @@ fn a_failed_summary_changes_nothing_and_is_reported() {
         })
         .collect();
     assert_eq!(notices.len(), 1, "{notices:?}");
-    assert!(notices[0].text.contains("HTTP 500") && notices[0].text.contains("goes on"), "{notices:?}");
+    assert!(
+        notices[0].text.contains("HTTP 500") && notices[0].text.contains("continues unchanged"),
+        "{notices:?}"
+    );
     world.user("Still there?");
     world.answers("a summary");
     assert_eq!(compactions(&world).len(), 1, "the next turn tries again");

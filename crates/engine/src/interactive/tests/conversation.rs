@@ -166,7 +166,7 @@ fn an_approval_holds_for_what_was_shown_and_only_once() {
         world.chat.answer(&id, &approve(Some(first.clone()), None)).is_err(),
         "the old question is closed"
     );
-    assert!(world.decides(approve(Some(first), None)).unwrap_err().contains("another proposal"));
+    assert!(world.decides(approve(Some(first), None)).unwrap_err().contains("different proposal"));
     assert!(world.decides(approve(None, None)).unwrap_err().contains("digest"));
     for n in 0..1000 {
         let forged = format!("{n:064x}");

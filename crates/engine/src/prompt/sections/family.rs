@@ -6,8 +6,8 @@ pub(in crate::prompt) fn instructions(model: &str) -> Option<&'static str> {
     let family = |prefix: &str| model.starts_with(prefix);
     if family("gpt-5") || family("gpt5") {
         Some(
-            "Go on until the request is dealt with; do not hand back half-done work or ask for leave at every step. Keep what you \
-             write to the user short, and do not announce what you are about to do.",
+            "Continue until the request is complete; do not return half-done work or ask for permission at every step. Keep what \
+             you write to the user short, and do not announce what you are about to do.",
         )
     } else if family("grok") {
         Some(

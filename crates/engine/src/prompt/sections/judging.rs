@@ -7,18 +7,18 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
     let alone = input.agents == 1;
     let first = match (input.turn, alone) {
         (TurnKind::Judge, true) => {
-            "You have answered the original message; your answer stands below. If you can make it clearly better, submit \
+            "You have answered the original message; your answer is below. If you can make it clearly better, submit \
              the whole improved answer with `new_answer`. If it is done, say so by voting for it with `vote`."
         }
         (TurnKind::Judge, false) => {
-            "You are one of several agents who work on the same request. The answers so far stand below under anonymous \
+            "You are one of several agents who work on the same request. The answers so far are below under anonymous \
              names; one of them may be yours. Judge them by how well they serve the original message: whether they are \
              correct, complete and clear, not whose they are. Then do exactly one of two things: vote for the best \
              answer with `vote`, or, if you can give a clearly better one that builds on the best parts, submit it \
              whole with `new_answer`."
         }
         (TurnKind::VoteOnly, _) => {
-            "You are one of several agents who work on the same request. The answers stand below under anonymous names; \
+            "You are one of several agents who work on the same request. The answers are below under anonymous names; \
              one of them may be yours. Judge them by how well they serve the original message: whether they are correct, \
              complete and clear, not whose they are. Then vote for the best one with `vote`."
         }

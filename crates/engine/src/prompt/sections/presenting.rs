@@ -8,16 +8,16 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
     let how = match strategy {
         FinalAnswerStrategy::Synthesize => {
             "Several agents have answered the original message independently, and you were chosen to give the final \
-             answer. Combine the strongest relevant parts of all the answers below into one; settle contradictions, leave \
+             answer. Combine the strongest relevant parts of all the answers below into one; resolve contradictions, leave \
              out what is weak or repeated."
         }
         FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse if input.votes => {
-            "Your answer was chosen by vote, and you give the final answer to the user. Present it at its best; take up \
-             what the other answers and the voters' reasons rightly add."
+            "Your answer was chosen by vote, and you give the final answer to the user. Present it at its best; include \
+             valid points of the other answers and of the voters' reasons."
         }
         FinalAnswerStrategy::WinnerPresent | FinalAnswerStrategy::WinnerReuse => {
-            "You give the final answer to the user. Present your answer at its best; take up what the other answers \
-             rightly add."
+            "You give the final answer to the user. Present your answer at its best; include valid points of the \
+             other answers."
         }
     };
     let hidden = if input.votes { "agents, answers or votes" } else { "agents or answers" };
