@@ -111,7 +111,7 @@ fn a_recursive_alias_is_rejected() {
 #[test]
 fn ten_megabytes_are_rejected_before_parsing() {
     let report = check_rejected(&"# nothing\n".repeat(1024 * 1024));
-    assert_eq!(report.errors[0].message, "the file has 10485760 bytes; 1048576 is the most that is read");
+    assert_eq!(report.errors[0].message, "the file has 10485760 bytes; the limit is 1048576");
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn the_number_of_reported_unknown_keys_is_limited() {
     }
     let report = check_rejected(&flood);
     assert_eq!(report.warnings.len(), 201);
-    assert_eq!(report.warnings[200].message, "4800 more like these are not shown");
+    assert_eq!(report.warnings[200].message, "4800 more problems are not shown");
 }
 
 #[test]

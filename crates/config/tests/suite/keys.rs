@@ -131,7 +131,7 @@ timeout_settings:
             "Error 3:21 agents[0].backend.type | unknown backend type `opnai` | did you mean `openai`?",
             "Error 4:9 agents[1].id | two agents are called `a`; the first is on line 2 | give each agent a different id",
             "Error 5:21 agents[1].backend.model | a backend of type `chatcompletion` needs `model` | add `model: …` with the name that the server uses",
-            "Error 6:5 agents[2].id | agents[2] needs `id` | add `id: …`: its name, unique in the team",
+            "Error 6:5 agents[2].id | agents[2] needs `id` | add `id: …`: the agent's name, unique in the team",
             "Error 6:43 agents[2].backend.temperature | `temperature` must be a number from 0 to 2, not the text \"hot\" | write a number from 0 to 2",
             "Error 8:16 orchestrator.skip_voting | `skip_voting` must be `true` or `false`, not the text \"maybe\" | write `true` or `false`",
             "Error 9:30 orchestrator.max_new_answers_per_agent | `max_new_answers_per_agent` must be from 1 to 1000000, not 0 | use a whole number from 1 to 1000000",

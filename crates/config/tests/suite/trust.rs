@@ -41,7 +41,7 @@ ui: {display_type: simple}
 
 #[test]
 fn a_variable_needs_trust_anywhere() {
-    let told = |place: &str| format!("{place}: would fill in your variable `SECRET`");
+    let told = |place: &str| format!("{place}: would use your environment variable `SECRET`");
     for flow in [
         "model: '${SECRET}'",
         "user: '${SECRET}'",
@@ -66,11 +66,17 @@ fn a_variable_needs_trust_anywhere() {
         "extra_headers: {x: '${SECRET}'}",
     ] {
         let found = backend_needs(&format!("{{type: openai, {flow}}}"));
-        assert!(found.iter().any(|need| need.contains("your variable `SECRET`")), "{flow}: {found:?}");
+        assert!(
+            found.iter().any(|need| need.contains("your environment variable `SECRET`")),
+            "{flow}: {found:?}"
+        );
         let chat =
             with(&format!("orchestrator: {{interactive_mode: {{backend: {{type: openai, {flow}}}}}}}\n"));
         let found = needs(&chat);
-        assert!(found.iter().any(|need| need.contains("your variable `SECRET`")), "{flow}: {found:?}");
+        assert!(
+            found.iter().any(|need| need.contains("your environment variable `SECRET`")),
+            "{flow}: {found:?}"
+        );
     }
     assert_eq!(
         needs("agents: [{id: a, system_message: 'Tell ${SECRET}', backend: {type: offline}}]"),
@@ -125,7 +131,7 @@ fn tools_for_the_chat_agent_need_trust() {
         needs(&with("orchestrator: {interactive_mode: {backend: {type: codex, base_url: 'http://h/v1'}}}\n")),
         [
             told,
-            "orchestrator.interactive_mode.backend.type: would start the program behind Codex",
+            "orchestrator.interactive_mode.backend.type: would start Codex",
             "orchestrator.interactive_mode.backend.base_url: would send your tasks, files and key to h",
         ]
     );
@@ -154,11 +160,11 @@ adapters: {mine: {program: run}}
     assert_eq!(
         needs(text),
         [
-            "agents[0].backend.type: would start the program behind Claude Code",
-            "agents[0].backend.enable_mcp_command_line: would start commands of the agent's choosing",
+            "agents[0].backend.type: would start Claude Code",
+            "agents[0].backend.enable_mcp_command_line: would let the agent run commands",
             "agents[0].backend.mcp_servers[0].command: would start the MCP server `npx -y server`",
             "agents[0].backend.mcp_servers[1].url: would connect to the MCP server at h",
-            "agents[0].backend.mcp_servers: would fill in your variable `TOKEN`",
+            "agents[0].backend.mcp_servers: would use your environment variable `TOKEN`",
             "agents[1].backend.hooks: would start hooks around tool calls",
             "agents[1].backend.mcp_servers.three.command: would start the MCP server `uvx three`",
             "hooks: would start hooks around tool calls",
@@ -182,7 +188,7 @@ fn a_container_is_shown_with_its_image() {
     let found = backend_needs(
         "{type: offline, enable_mcp_command_line: true, command_line_execution_mode: docker, command_line_docker_image: 'evil:v1'}",
     );
-    let told = "agents[0].backend.enable_mcp_command_line: would start commands of the agent's choosing";
+    let told = "agents[0].backend.enable_mcp_command_line: would let the agent run commands";
     assert_eq!(found[0], format!("{told}, in a container of `evil:v1`"));
     let found = backend_needs("{type: offline, enable_mcp_command_line: true, command_line_docker_image: x}");
     assert_eq!(found[0], told);

@@ -99,10 +99,10 @@ stages:
     assert_eq!(
         reported,
         [
-            "3:43 s[0].t[0].prompt | `b` runs in the same stage: there is no output of it yet | move this task to a later stage",
-            "3:56 s[0].t[0].prompt | `a` runs in the same stage: there is no output of it yet | move this task to a later stage",
-            "4:41 s[0].t[1].prompt | `c` runs in a later stage: there is no output of it yet | move this task to a later stage",
-            "6:47 s[1].t[0].run.task | a task has no `result` | what it gave is `{{a.output}}`",
+            "3:43 s[0].t[0].prompt | `b` runs in the same stage: it has no output yet | move this task to a later stage",
+            "3:56 s[0].t[0].prompt | `a` runs in the same stage: it has no output yet | move this task to a later stage",
+            "4:41 s[0].t[1].prompt | `c` runs in a later stage: it has no output yet | move this task to a later stage",
+            "6:47 s[1].t[0].run.task | a task has no `result` | its output is `{{a.output}}`",
             "6:72 s[1].t[0].run.context | `{{goal}}` is empty: the workflow has no `goal` | add `goal: …` at the top of the file",
             "6:81 s[1].t[0].run.context | no task is called `nobody` | t of earlier s: a, b",
             "6:99 s[1].t[0].run.context | `{{a}}` is not a template | a task's output is `{{a.output}}`",
@@ -160,7 +160,7 @@ stages:
             "Error 6:24 stages[0].tasks[1].command | `agent: command` needs `command` | add the program and its arguments: `command: [cargo, test]`",
             "Error 7:14 stages[0].tasks[2].id | two tasks are called `c`; the first is on line 6 | give each task a different id",
             "Error 7:47 stages[0].tasks[2].executionMode | `executionMode` cannot be the text \"headles\" | did you mean `headless`? possible: headless, interactive",
-            "Error 8:9 stages[0].tasks[3].id | stages[0].tasks[3] needs `id` | add `id: …`: its name, unique in the workflow: letters, digits, `-` and `_`",
+            "Error 8:9 stages[0].tasks[3].id | stages[0].tasks[3] needs `id` | add `id: …`: the task's id, unique in the workflow: letters, digits, `-` and `_`",
             "Error 8:53 stages[0].tasks[3].timeout_seconds | `timeout_seconds` must be greater than 0 and at most 31536000, not 0 | use a number greater than 0 and at most 31536000",
             "Error 9:12 stages[1].tasks | `tasks` is empty | add at least one",
             "Error 11:9 stages[2].tasks[0].agent | stages[2].tasks[0] needs `agent` or `run` | add `agent: …` for one agent, or `run: {task: …}` for a run of agents",
@@ -238,7 +238,7 @@ adapters:
         problems(text),
         [
             "Error 1:34 stages[0].tasks[0].agent | the adapter `tool` cannot run headless | add `headless_args` to `adapters.tool`, or use `executionMode: interactive`",
-            "Error 3:3 adapters.claude | `claude` is an adapter of Althing's own | choose another name",
+            "Error 3:3 adapters.claude | `claude` is a built-in adapter | choose another name",
             "Error 4:19 adapters.tool.program | `program` is blank | name the program to start",
             "Error 4:31 adapters.tool.ready | not a regular expression: unclosed group | escape special characters with a backslash, such as `\\(`",
             "Error 4:49 adapters.tool.resume_args | `{session}` needs `session`: how the conversation's id is found | add `session: …`, a pattern of the output whose first group is the id",
@@ -274,7 +274,7 @@ fn an_alias_bomb_is_rejected_as_for_configs() {
         let _ = writeln!(bomb, "a{level}: &a{level} [{inner}]");
     }
     let last = problems(&bomb).pop().expect("an error");
-    assert!(last.contains("counting what aliases repeat"), "{last}");
+    assert!(last.contains("after aliases are expanded"), "{last}");
     let patterns: String = (0..500).fold(String::new(), |mut out, n| {
         let _ = writeln!(out, "  t{n}: {{program: x, ready: '\\w{{40}}x{{{n}}}'}}");
         out
