@@ -112,7 +112,7 @@ pub struct Options {
     pub project: Option<PathBuf>,
 
     /// Continue this conversation
-    #[arg(long, global = true, value_name = "ID", conflicts_with = "go_on")]
+    #[arg(long, global = true, value_name = "ID", conflicts_with = "continue_newest")]
     pub session: Option<String>,
 
     /// Continue the newest conversation of this directory

@@ -73,7 +73,7 @@ async fn a_run_is_launched_followed_to_its_end_and_listed() {
     assert!(listed.iter().any(|session| session.id == id));
     sessions.close().await;
     let refused = sessions.submit(&id, message("too late", "m1")).expect_err("it is over");
-    assert!(refused.message.contains("does not run here"), "{}", refused.message);
+    assert!(refused.message.contains("does not run in this process"), "{}", refused.message);
 }
 
 #[tokio::test]
