@@ -5,7 +5,7 @@
 use crate::http::HttpClient;
 use crate::limits::{ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE, Limits};
 use crate::transport::{read_body, transport_failure};
-use althing_protocol::{BackendError, BackendErrorKind, Usage};
+use althing_protocol::{BackendError, BackendErrorKind, BoxFuture, Usage};
 use reqwest::Url;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -13,18 +13,28 @@ use tokio::time::{Instant, timeout_at};
 
 /// The models of the Ollama server at `base_url`: its own URL, or that of its OpenAI-compatible API, which ends in
 /// `/v1`.
-pub async fn ollama_models(http: &HttpClient, base_url: &str) -> Result<Vec<String>, BackendError> {
-    let server = ModelServer { who: "ollama", hint: "start it with `ollama serve`, or set `base_url`" };
-    let path = |path: &str| format!("{}/api/tags", path.strip_suffix("/v1").unwrap_or(path));
-    let tags: Tags = server.read(http, base_url, path).await?;
-    Ok(tags.models.into_iter().map(|model| model.name).collect())
+pub fn ollama_models<'a>(
+    http: &'a HttpClient,
+    base_url: &'a str,
+) -> BoxFuture<'a, Result<Vec<String>, BackendError>> {
+    Box::pin(async move {
+        let server = ModelServer { who: "ollama", hint: "start it with `ollama serve`, or set `base_url`" };
+        let path = |path: &str| format!("{}/api/tags", path.strip_suffix("/v1").unwrap_or(path));
+        let tags: Tags = server.read(http, base_url, path).await?;
+        Ok(tags.models.into_iter().map(|model| model.name).collect())
+    })
 }
 
 /// The models of the OpenAI-compatible server at `base_url`.
-pub async fn served_models(http: &HttpClient, base_url: &str) -> Result<Vec<String>, BackendError> {
-    let server = ModelServer { who: "server", hint: "start it, or set `base_url`" };
-    let list: List = server.read(http, base_url, |path| format!("{path}/models")).await?;
-    Ok(list.data.into_iter().map(|model| model.id).collect())
+pub fn served_models<'a>(
+    http: &'a HttpClient,
+    base_url: &'a str,
+) -> BoxFuture<'a, Result<Vec<String>, BackendError>> {
+    Box::pin(async move {
+        let server = ModelServer { who: "server", hint: "start it, or set `base_url`" };
+        let list: List = server.read(http, base_url, |path| format!("{path}/models")).await?;
+        Ok(list.data.into_iter().map(|model| model.id).collect())
+    })
 }
 
 #[derive(Deserialize)]

@@ -12,6 +12,7 @@ use super::server::Server;
 use super::spec::ServerSpec;
 use super::tool_set::ToolInfo;
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
+use futures_util::FutureExt;
 use futures_util::future::join_all;
 use rmcp::model::JsonObject;
 use serde_json::Value;
@@ -78,7 +79,13 @@ pub struct McpServers {
 
 impl McpServers {
     /// Starts all servers in parallel. A server that does not start within its limit is left out, with a notice.
-    pub async fn start(specs: Vec<ServerSpec>, options: ClientOptions) -> Self {
+    ///
+    /// The future is boxed, so that rmcp's generic code is compiled in this crate and not again in each caller's.
+    pub fn start(specs: Vec<ServerSpec>, options: ClientOptions) -> BoxFuture<'static, Self> {
+        Box::pin(Self::start_all(specs, options))
+    }
+
+    async fn start_all(specs: Vec<ServerSpec>, options: ClientOptions) -> Self {
         let output = ResultStore::new(options.output_dir.clone(), options.masks.clone());
         let shared = Arc::new(Shared { options, notices: Mutex::default(), http: OnceLock::new() });
         let changes = Arc::new(AtomicU64::new(0));
@@ -127,8 +134,8 @@ impl McpServers {
     }
 
     /// Stops all servers and waits a few seconds at most. Later calls are refused.
-    pub async fn close(&self) {
-        join_all(self.servers.iter().map(Server::close)).await;
+    pub fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(join_all(self.servers.iter().map(Server::close)).map(drop))
     }
 
     fn catalog(&self) -> Arc<Catalog> {

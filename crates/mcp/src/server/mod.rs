@@ -16,7 +16,7 @@ mod tools;
 pub use runs::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
 
 use crate::web::{Listener, Router, Service, Token, WebLimits};
-use althing_protocol::Secret;
+use althing_protocol::{BoxFuture, Secret};
 use approval::Approvals;
 use handler::Handler;
 use rmcp::ServiceExt;
@@ -85,10 +85,29 @@ impl McpServer {
     }
 
     /// Serves one client over a pair of pipes until the client closes its end. Dropping the future ends the connection.
-    pub async fn serve_pipes(
+    ///
+    /// The pipes and the future are boxed, so that rmcp's generic code is compiled in this crate and not again in each
+    /// caller's.
+    pub fn serve_pipes(
         &self,
         input: impl AsyncRead + Send + Unpin + 'static,
         output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> BoxFuture<'_, Result<(), String>> {
+        self.serve_boxed(Box::new(input), Box::new(output))
+    }
+
+    fn serve_boxed(
+        &self,
+        input: Box<dyn AsyncRead + Send + Unpin>,
+        output: Box<dyn AsyncWrite + Send + Unpin>,
+    ) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(self.serve(input, output))
+    }
+
+    async fn serve(
+        &self,
+        input: Box<dyn AsyncRead + Send + Unpin>,
+        output: Box<dyn AsyncWrite + Send + Unpin>,
     ) -> Result<(), String> {
         // Boxed because the future of the handshake is large.
         let running = match Box::pin(Handler(self.0.clone()).serve((input, output))).await {
@@ -101,7 +120,16 @@ impl McpServer {
     }
 
     /// Serves clients that present the token over streamable HTTP on the loopback interface. None generates a token.
-    pub async fn listen(
+    pub fn listen(
+        &self,
+        address: SocketAddr,
+        token: Option<Secret>,
+        limits: WebLimits,
+    ) -> BoxFuture<'_, Result<McpListener, String>> {
+        Box::pin(self.bind(address, token, limits))
+    }
+
+    async fn bind(
         &self,
         address: SocketAddr,
         token: Option<Secret>,

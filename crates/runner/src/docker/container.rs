@@ -11,7 +11,7 @@ use crate::guarded::CommandEnd;
 use crate::mount_table::MountTable;
 use crate::output::OutputCollector;
 use crate::protected_paths::find_protected;
-use althing_protocol::ContextAccess;
+use althing_protocol::{BoxFuture, ContextAccess};
 use bollard::Docker;
 use bollard::errors::Error;
 use bollard::query_parameters::CreateContainerOptions;
@@ -66,9 +66,11 @@ impl Container {
 
     /// Replaces the container by one whose context paths are mounted for this access. Waits for running
     /// commands.
-    pub async fn recreate(&self, access: ContextAccess) -> Result<(), DockerError> {
-        let mut state = self.state.write().await;
-        self.recreate_locked(&mut state, access).await
+    pub fn recreate(&self, access: ContextAccess) -> BoxFuture<'_, Result<(), DockerError>> {
+        Box::pin(async move {
+            let mut state = self.state.write().await;
+            self.recreate_locked(&mut state, access).await
+        })
     }
 
     async fn recreate_locked(
@@ -84,14 +86,16 @@ impl Container {
     }
 
     /// Removes the container.
-    pub async fn close(&self) -> Result<(), DockerError> {
-        let mut state = self.state.write().await;
-        if let Some(id) = &state.id {
-            remove(&self.docker, id).await?;
-            state.id = None;
-            state.remove_placeholders();
-        }
-        Ok(())
+    pub fn close(&self) -> BoxFuture<'_, Result<(), DockerError>> {
+        Box::pin(async move {
+            let mut state = self.state.write().await;
+            if let Some(id) = &state.id {
+                remove(&self.docker, id).await?;
+                state.id = None;
+                state.remove_placeholders();
+            }
+            Ok(())
+        })
     }
 
     /// Runs a command in a container with this access.

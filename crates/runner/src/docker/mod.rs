@@ -14,9 +14,10 @@ pub use create::{ContainerSpec, NetworkMode};
 pub use error::DockerError;
 pub(crate) use exec::Exec;
 
-use althing_protocol::ContextAccess;
+use althing_protocol::{BoxFuture, ContextAccess};
 use bollard::query_parameters::{ListContainersOptions, RemoveContainerOptions};
 use bollard::{API_DEFAULT_VERSION, Docker};
+use futures_util::TryFutureExt;
 use owner::Owner;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,14 @@ pub struct DockerClient {
 
 impl DockerClient {
     /// Connects to the daemon at this socket and checks that it answers.
-    pub async fn connect(socket: &Path) -> Result<Self, DockerError> {
+    ///
+    /// The futures of this client are boxed, so that the generic code of hyper and bollard is compiled in this crate and
+    /// not again in each caller's.
+    pub fn connect(socket: &Path) -> BoxFuture<'_, Result<Self, DockerError>> {
+        Box::pin(Self::negotiate(socket))
+    }
+
+    async fn negotiate(socket: &Path) -> Result<Self, DockerError> {
         let unreachable = |error: bollard::errors::Error| DockerError::Unreachable {
             socket: socket.to_owned(),
             why: error.to_string(),
@@ -54,17 +62,22 @@ impl DockerClient {
     }
 
     /// Starts an agent's container with this access to its context paths.
-    pub async fn start(
+    pub fn start(
         &self,
         spec: ContainerSpec,
         access: ContextAccess,
-    ) -> Result<Arc<Container>, DockerError> {
-        Container::start(self.docker.clone(), self.socket.clone(), spec, access).await.map(Arc::new)
+    ) -> BoxFuture<'_, Result<Arc<Container>, DockerError>> {
+        let started = Container::start(self.docker.clone(), self.socket.clone(), spec, access);
+        Box::pin(started.map_ok(Arc::new))
     }
 
     /// Removes containers whose owner is gone and returns their ids. Containers that cannot be removed are left
     /// for the next time.
-    pub async fn sweep(&self) -> Result<Vec<String>, DockerError> {
+    pub fn sweep(&self) -> BoxFuture<'_, Result<Vec<String>, DockerError>> {
+        Box::pin(self.remove_abandoned())
+    }
+
+    async fn remove_abandoned(&self) -> Result<Vec<String>, DockerError> {
         let label = HashMap::from([("label".to_owned(), vec![owner::LABEL.to_owned()])]);
         let options = ListContainersOptions { all: true, filters: Some(label), ..Default::default() };
         let ours = Owner::this_process()?;
