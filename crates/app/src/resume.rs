@@ -71,10 +71,11 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
     there.environment.cwd = PathBuf::from(&opened.cwd);
     let envs = session::session_envs(id, backends.tools, project.clone(), &app.state_dir(), &there).await;
     let dependencies = Dependencies { backends: backends.backends, envs: envs.clone(), programs, project };
+    let recorded = owned.events.clone();
     let orchestrator = session::start_orchestrator(id.clone(), owned, dependencies, None, app)?;
     // If the session has already ended, its events say so.
     let _ = orchestrator.submitter().submit(Submission::new(Op::Resume, Origin::User));
-    Ok(StartedSession { id: id.clone(), orchestrator, envs })
+    Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
 }
 
 /// Whether a session is over.

@@ -53,12 +53,20 @@ pub trait SessionService: Send + Sync {
     /// Everything that a session has recorded so far.
     fn read<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<StoredSession, Failure>>;
 
+    /// The events that a session had recorded before it was resumed here, so that the front end that resumed it need not
+    /// read the log again. They are handed over once; empty for a new session.
+    fn take_recorded(&self, id: &SessionId) -> Vec<Arc<Event>>;
+
     /// The engine of a session that runs in this process, for a front end that shows only this session.
     fn engine(&self, id: &SessionId) -> Option<Arc<dyn Engine>>;
 
     /// Waits for the end of a session that was launched here, and returns why it ended. The final answer is in its
     /// events: `SessionView::finished_run` of `althing-view` folds them.
     fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>>;
+
+    /// Shuts down every session that still runs here, and waits until everything that was started for agents is closed. A
+    /// front end calls it before it exits.
+    fn close(&self) -> BoxFuture<'_, ()>;
 }
 
 fn not_running_here(id: &SessionId) -> Failure {
@@ -75,6 +83,8 @@ struct LaunchedSession {
     engine: Option<Arc<dyn Engine>>,
     envs: Arc<SessionEnvs>,
     end: watch::Receiver<Option<ThreadEnd>>,
+    /// The events from before the session was resumed, until a front end takes them.
+    recorded: Vec<Arc<Event>>,
 }
 
 /// Runs sessions in this process and stores them in the user's state directory.
@@ -116,7 +126,7 @@ impl LocalSessions {
     }
 
     /// Supervises a started session until it ends and everything that was started for its agents is closed.
-    fn supervise(&self, StartedSession { id, orchestrator, envs }: StartedSession) {
+    fn supervise(&self, StartedSession { id, orchestrator, envs, recorded }: StartedSession) {
         let (ended, end) = watch::channel(None);
         let engine: Arc<dyn Engine> = Arc::new(orchestrator.engine_handle());
         let mut launched = lock(&self.launched);
@@ -125,7 +135,8 @@ impl LocalSessions {
         for id in over.iter().take(over.len().saturating_sub(MAX_ENDED)) {
             launched.remove(id);
         }
-        launched.insert(id.clone(), LaunchedSession { engine: Some(engine), envs: envs.clone(), end });
+        let session = LaunchedSession { engine: Some(engine), envs: envs.clone(), end, recorded };
+        launched.insert(id.clone(), session);
         drop(launched);
         let (all, app) = (Arc::clone(&self.launched), self.app.clone());
         let mut closing = lock(&self.closing);
@@ -134,24 +145,12 @@ impl LocalSessions {
             let stopped = join(orchestrator).await;
             if let Some(one) = lock(&all).get_mut(&id) {
                 one.engine = None;
+                one.recorded = Vec::new();
             }
             // Fails only if no caller waits for the end.
             let _ = ended.send(Some(stopped));
             close_envs(&envs, &app).await;
         });
-    }
-
-    /// Shuts down every session that still runs here, and waits until everything that was started for agents is closed.
-    pub async fn close(&self) {
-        for engine in lock(&self.launched).values().filter_map(|one| one.engine.as_ref()) {
-            engine.submit(Submission::new(Op::Shutdown, Origin::System));
-        }
-        let mut closing = std::mem::take(&mut *lock(&self.closing));
-        let closed = async { while closing.join_next().await.is_some() {} };
-        // Each session may take this long to end, and as long again to close.
-        if tokio::time::timeout(2 * CLOSE_TIMEOUT, closed).await.is_err() {
-            self.app.notify("some sessions did not end in time; they end with this process");
-        }
     }
 
     /// Closes what was started for agents without waiting for their sessions, for a process that must exit now.
@@ -252,6 +251,10 @@ impl SessionService for LocalSessions {
         Box::pin(async move { self.stored(id).await.map(|(_, stored)| stored) })
     }
 
+    fn take_recorded(&self, id: &SessionId) -> Vec<Arc<Event>> {
+        lock(&self.launched).get_mut(id).map(|one| std::mem::take(&mut one.recorded)).unwrap_or_default()
+    }
+
     fn engine(&self, id: &SessionId) -> Option<Arc<dyn Engine>> {
         lock(&self.launched).get(id).and_then(|one| one.engine.clone())
     }
@@ -262,6 +265,20 @@ impl SessionService for LocalSessions {
             let mut end = end.ok_or_else(|| not_running_here(id))?;
             let ended = end.wait_for(Option::is_some).await.ok().and_then(|end| end.clone().flatten());
             ended.ok_or_else(|| Failure::no_answer("the session ended unexpectedly"))
+        })
+    }
+
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            for engine in lock(&self.launched).values().filter_map(|one| one.engine.as_ref()) {
+                engine.submit(Submission::new(Op::Shutdown, Origin::System));
+            }
+            let mut closing = std::mem::take(&mut *lock(&self.closing));
+            let closed = async { while closing.join_next().await.is_some() {} };
+            // Each session may take this long to end, and as long again to close.
+            if tokio::time::timeout(2 * CLOSE_TIMEOUT, closed).await.is_err() {
+                self.app.notify("some sessions did not end in time; they end with this process");
+            }
         })
     }
 }

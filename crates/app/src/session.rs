@@ -16,8 +16,8 @@ use althing_engine::{Backends, Orchestrator, SessionDeps};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, LOG_SCHEMA, Member, Op, OwnedSession,
-    Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
+    AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op,
+    OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, Confinement, ProgramStarter};
@@ -261,6 +261,8 @@ pub(crate) struct StartedSession {
     pub orchestrator: Orchestrator,
     /// The agents' environments.
     pub envs: Arc<SessionEnvs>,
+    /// The events that a resumed session had recorded before; empty for a new one.
+    pub recorded: Vec<Arc<Event>>,
 }
 
 /// Starts a session: creates its directory, environments and log, and submits the first op.
@@ -292,7 +294,7 @@ pub(crate) async fn start(
     let envs = session_envs(&id, tools, new.project.clone(), &app.state_dir(), app).await;
     let dependencies = Dependencies { backends, envs: envs.clone(), programs, project: new.project };
     let orchestrator = start_orchestrator(id.clone(), owned, dependencies, Some(opening), app)?;
-    Ok(StartedSession { id, orchestrator, envs })
+    Ok(StartedSession { id, orchestrator, envs, recorded: Vec::new() })
 }
 
 /// What a session depends on.

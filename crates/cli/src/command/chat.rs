@@ -23,17 +23,16 @@ use tokio::sync::mpsc::UnboundedReceiver;
 pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let signals = crate::stop::signals(&runtime)?;
-    let (sessions, request, history) = if let Some(id) = session::session_to_continue(app)? {
-        let sessions = LocalSessions::new(app.clone());
-        let history = runtime.block_on(sessions.read(&id))?.events;
-        (sessions, SessionRequest::Resume(id), history)
+    let (sessions, request) = if let Some(id) = session::session_to_continue(app)? {
+        (LocalSessions::new(app.clone()), SessionRequest::Resume(id))
     } else {
         // An empty message, so that the word after `--single-agent` must be an agent id.
         let (sessions, chat) = prepare::conversation(app, Some(String::new()), false)?;
         sessions.team()?.announce(app);
-        (sessions, SessionRequest::Chat(chat), Vec::new())
+        (sessions, SessionRequest::Chat(chat))
     };
     let id = runtime.block_on(sessions.launch(request))?;
+    let history = sessions.take_recorded(&id);
     let mut chat = Chat {
         json: options.json,
         cwd: app.environment.cwd.clone(),

@@ -9,7 +9,8 @@ use crate::show::{self, HeldNotices};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
 use althing_app::{detect, prepare, session};
 use althing_protocol::{
-    ChatSpec, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission, TaskSpec,
+    ChatSpec, Event, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission,
+    TaskSpec,
 };
 use althing_tui::{Theme, TuiExit, TuiOptions, Welcome};
 use std::path::{Path, PathBuf};
@@ -92,7 +93,8 @@ impl LaunchedConversation {
         if let Some(id) = id {
             let sessions = LocalSessions::new(app.clone());
             runtime.block_on(sessions.launch(SessionRequest::Resume(id.clone())))?;
-            let mut screen = screen_options(runtime.block_on(chat_spec(&sessions, &id))?.as_ref(), app);
+            let recorded = sessions.take_recorded(&id);
+            let mut screen = screen_options(recorded.iter().find_map(|event| chat_spec(event)).as_ref(), app);
             (screen.first_message, screen.notes) = (first_message, held.take());
             return Ok(Self { sessions, id, screen, held });
         }
@@ -103,7 +105,7 @@ impl LaunchedConversation {
         let (problems, notes) = (team.problems.clone(), team.notes.clone());
         let welcome = detect::overview(team, app).map(|(found, missing)| Welcome { found, missing });
         let id = runtime.block_on(sessions.launch(SessionRequest::Chat(chat)))?;
-        let mut screen = screen_options(runtime.block_on(chat_spec(&sessions, &id))?.as_ref(), app);
+        let mut screen = screen_options(runtime.block_on(started_chat(&sessions, &id))?.as_ref(), app);
         (screen.first_message, screen.problems, screen.notes) = (first_message, problems, notes);
         screen.welcome = welcome;
         screen.notes.extend(held.take());
@@ -133,15 +135,23 @@ fn show_screen(
     Ok((left, stopped?))
 }
 
-/// The spec that the conversation was opened with.
-async fn chat_spec(sessions: &LocalSessions, id: &SessionId) -> Result<Option<ChatSpec>, Failure> {
+/// Waits until a new conversation is opened, and returns its spec.
+async fn started_chat(sessions: &LocalSessions, id: &SessionId) -> Result<Option<ChatSpec>, Failure> {
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
     while let Some(Ok(FeedItem::Event(event))) = events.next().await {
-        if let Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } = &event.fact {
-            return Ok(Some((**spec).clone()));
+        if let Some(spec) = chat_spec(&event) {
+            return Ok(Some(spec));
         }
     }
     Ok(None)
+}
+
+/// The spec of the conversation, if this event opens it.
+fn chat_spec(event: &Event) -> Option<ChatSpec> {
+    match &event.fact {
+        Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } => Some((**spec).clone()),
+        _ => None,
+    }
 }
 
 /// The options of the screen, from the environment and the conversation's spec.
