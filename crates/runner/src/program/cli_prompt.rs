@@ -29,7 +29,7 @@ pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) ->
             request.tools.iter().map(|tool| kind.tool_name(SERVER, &tool.name)).collect();
         let _ = write!(
             text,
-            "\n\n(The tools named above are offered to you by the MCP server `{SERVER}`: {}. When you have tool_of_call one \
+            "\n\n(The tools named above are offered to you by the MCP server `{SERVER}`: {}. When you have called one \
              that ends your turn, stop.)",
             names.join(", ")
         );
@@ -141,6 +141,7 @@ mod tests {
         for (kind, name) in names {
             let prompt = render(&request, false, AgentKind::of(kind).unwrap());
             assert!(prompt.contains(name), "{prompt}");
+            assert!(prompt.ends_with("When you have called one that ends your turn, stop.)"), "{prompt}");
         }
     }
 
