@@ -85,7 +85,7 @@ pub fn finish(interrupted: bool, notify: &dyn Fn(&str)) {
     let Some(report) = exporter.finish(timeout) else { return };
     if report.lost > 0 {
         notify(&format!(
-            "warning: {} of {} could not be sent to the OpenTelemetry collector at {}: {}",
+            "warning: {} of {} did not reach the OpenTelemetry collector at {}: {}",
             report.lost,
             count(report.lost + report.sent, "span"),
             exporter.endpoint(),

@@ -334,7 +334,7 @@ fn a_cli_agent_that_does_not_support_a_configured_restriction_is_not_started() {
     let output = run(&althing, &["--config", "team.yaml", "--automation", "task"]).expect_code(1);
     let said = |words: &str| assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     said("agents[0].backend.disallowed_tools");
-    said("Codex has no option for `disallowed_tools`");
+    said("Codex does not support `disallowed_tools`");
     said("remove the key; bound it with `permission_mode: plan` or `acceptEdits`");
     assert!(!althing.state_dir().join("sessions").exists(), "nothing was started");
     let checked = run(&althing, &["config", "check", "--json", "team.yaml"]).expect_code(0);
