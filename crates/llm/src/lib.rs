@@ -2,7 +2,7 @@
 //!
 //! The only crate that makes outgoing model requests over HTTP. It fills the port `Backend` and knows nothing about
 //! agents, rounds or files. Errors are typed values and never contain a key.
-#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
+#![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
 mod call;
 mod calls;

@@ -3,7 +3,7 @@
 //!
 //! This crate does not decide what an agent may do, does not write to our stdout or stderr, and does not read our
 //! environment: the caller passes in what is needed. It isolates `rmcp` and the handling of misbehaving servers.
-#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
+#![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
 mod client;
 mod endpoint;

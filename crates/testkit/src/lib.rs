@@ -21,7 +21,7 @@
 //! }
 //! # }
 //! ```
-#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
+#![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 #![expect(
     clippy::disallowed_methods,
     reason = "the kit starts processes, reads their files and measures time, on behalf of tests"

@@ -2,7 +2,7 @@
 //!
 //! It accesses a session only through the port `Engine`: it folds the feed and submits the user's ops. It owns the
 //! terminal and nothing else: files, programs and the clock are accessed through `TuiHost`.
-#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
+#![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
 mod app;
 mod ascii;

@@ -1,5 +1,5 @@
 //! The state of a session for people, folded from its events once for all front ends. No I/O, no clock.
-#![allow(missing_docs, reason = "an internal crate: only what a name does not say is documented")]
+#![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
 pub mod conversation;
 pub mod labels;
