@@ -118,7 +118,7 @@ fn the_chat_agent_cannot_leave_the_project_or_change_protected_files() {
     assert_eq!(tool_results.len(), 6);
     assert!(tool_results[0].contains("outside what you may use"), "{tool_results:?}");
     assert!(!tool_results.iter().any(|text| text.contains("private")), "{tool_results:?}");
-    assert!(tool_results[3].contains("never written"), "{tool_results:?}");
+    assert!(tool_results[3].contains("never writable"), "{tool_results:?}");
     assert!(tool_results[5].contains("no tool"), "{tool_results:?}");
     let left = fixture.althing.work_dir().parent().unwrap().join("outside.txt");
     assert!(!left.exists() && !fixture.althing.work_dir().join(".git").exists());

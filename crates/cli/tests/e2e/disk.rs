@@ -77,7 +77,7 @@ fn a_run_on_a_full_disk_waits_with_a_notice_and_continues_when_there_is_space() 
     disk.fill();
     gate.release_all();
     let notice =
-        running.wait_for_stderr(|line| line.contains("nothing can be saved"), Duration::from_secs(5));
+        running.wait_for_stderr(|line| line.contains("cannot save at the moment"), Duration::from_secs(5));
     assert!(notice.contains("No space left") && notice.contains("free"), "{notice}");
     let quiet = !althing_testkit::wait::holds_within(Duration::from_millis(700), || {
         fixture.server.request_count() > 3
@@ -103,7 +103,7 @@ fn a_run_stopped_on_a_full_disk_resumes_without_loss() {
     gate.wait_waiting_blocking(1, LIMIT);
     disk.fill();
     gate.release_all();
-    running.wait_for_stderr(|line| line.contains("nothing can be saved"), Duration::from_secs(5));
+    running.wait_for_stderr(|line| line.contains("cannot save at the moment"), Duration::from_secs(5));
     running.signal(Signal::TERM);
     let output = running.wait(Duration::from_secs(5)).expect_code(4);
     assert!(output.stderr.contains("althing resume"), "{}", output.stderr);

@@ -85,7 +85,7 @@ fn a_plan_that_cannot_be_stored_is_reported_and_its_run_still_has_its_answer() {
     std::fs::create_dir_all(althing.state_dir()).unwrap();
     std::fs::write(althing.state_dir().join("plans"), "not a directory").unwrap();
     let output = run(&althing, &["--offline", "--plan", "--json", "Write a word counter"]).expect_code(0);
-    assert!(output.stderr.contains("no plan was kept"), "{}", output.stderr);
+    assert!(output.stderr.contains("no plan was stored"), "{}", output.stderr);
     let planned = result(&output.stdout);
     assert!(planned["plan"].is_null() && planned["final_answer"].is_string(), "{planned}");
 }
