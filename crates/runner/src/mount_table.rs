@@ -124,20 +124,18 @@ impl MountTable {
         for path in inside {
             pin_parents(&mut modes, &path);
         }
-        let mut rules: Vec<MountRule> =
-            modes.into_iter().map(|(path, mode)| MountRule { path, mode }).collect();
-        rules.sort_by_key(|rule| rule.path.components().count());
-        Self { rules, missing }
+        Self { rules: in_order_of_depth(modes), missing }
     }
 
-    /// Adds writable paths, no part of which is protected.
-    pub(crate) fn with_writable(mut self, paths: impl Iterator<Item = PathBuf>) -> Self {
+    /// Adds writable paths, no part of which is protected, and pins their parents.
+    pub(crate) fn with_writable(self, paths: impl Iterator<Item = PathBuf>) -> Self {
+        let mut modes: BTreeMap<PathBuf, MountMode> =
+            self.rules.into_iter().map(|rule| (rule.path, rule.mode)).collect();
         for path in paths {
-            self.rules.retain(|rule| rule.path != path);
-            self.rules.push(MountRule { path, mode: MountMode::Writable });
+            modes.insert(path.clone(), MountMode::Writable);
+            pin_parents(&mut modes, &path);
         }
-        self.rules.sort_by_key(|rule| rule.path.components().count());
-        self
+        Self { rules: in_order_of_depth(modes), missing: self.missing }
     }
 
     /// In order of depth, shallow paths first.
@@ -158,6 +156,12 @@ impl MountTable {
     pub(crate) fn mode(&self, path: &Path) -> Option<MountMode> {
         self.rules.iter().rev().find(|rule| path.starts_with(&rule.path)).map(|rule| rule.mode)
     }
+}
+
+fn in_order_of_depth(modes: BTreeMap<PathBuf, MountMode>) -> Vec<MountRule> {
+    let mut rules: Vec<MountRule> = modes.into_iter().map(|(path, mode)| MountRule { path, mode }).collect();
+    rules.sort_by_key(|rule| rule.path.components().count());
+    rules
 }
 
 fn make_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
@@ -294,6 +298,26 @@ mod tests {
         }
         assert_eq!(mounts.mode(&root.join("p/s/.state/log")), Some(MountMode::Hidden));
         assert_eq!(mounts.mode(&root.join("p/n/m/docs/x")), Some(MountMode::ReadOnly));
+    }
+
+    #[test]
+    fn nothing_on_the_way_to_an_added_place_inside_a_writable_one_can_be_renamed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for path in ["p/own/settings", "p/locked", "ws"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let mut sandbox_paths = SandboxPaths::new(root.join("ws"), root.join("out"));
+        sandbox_paths.context = vec![mount(&root.join("p"), true, &["locked"])];
+        let sandbox_paths = sandbox_paths.checked().unwrap();
+        let found = find_protected(&sandbox_paths).unwrap();
+        let mounts = MountTable::new(&sandbox_paths, ContextAccess::Writable, &found);
+        let mounts = mounts.with_writable([root.join("p/own/settings"), root.join("else/where")].into_iter());
+        let rules = |path: &str| mounts.rules().iter().filter(|rule| rule.path == root.join(path)).count();
+        assert_eq!(["p", "p/own", "p/own/settings", "else/where", "else"].map(rules), [1, 1, 1, 1, 0]);
+        assert_eq!(mounts.mode(&root.join("p/locked/x")), Some(MountMode::ReadOnly));
+        let depths: Vec<usize> = mounts.rules().iter().map(|rule| rule.path.components().count()).collect();
+        assert!(depths.is_sorted(), "{mounts:?}");
     }
 
     #[test]

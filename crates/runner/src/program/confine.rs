@@ -8,7 +8,7 @@ use crate::adapter::{AgentAdapter, LaunchConfig, Onboarding, PermissionLevel, fi
 use crate::confinement::Confinement;
 use crate::landlock_rules::landlock_rules;
 use crate::launch::{Input, Launch, Restrictions};
-use crate::mount_table::MountTable;
+use crate::mount_table::{MountMode, MountTable};
 use crate::policy::SandboxPaths;
 use crate::protected_paths::find_protected;
 use althing_protocol::{ContextAccess, Grant, ProgramSpec, is_passed_to_programs, variable_matches};
@@ -168,9 +168,21 @@ fn mounts(
     sandbox_paths.state_dir = paths.state.map(Path::to_owned);
     paths.dir.clone_into(&mut sandbox_paths.output_dir);
     let sandbox_paths = sandbox_paths.checked().map_err(|error| format!("{error}; {}", error.hint()))?;
-    let writable = writable.iter().filter_map(|path| path.canonicalize().ok());
     let protected = find_protected(&sandbox_paths).map_err(|error| format!("{error}; {}", error.hint()))?;
-    Ok(MountTable::new(&sandbox_paths, ContextAccess::Writable, &protected).with_writable(writable))
+    let mounts = MountTable::new(&sandbox_paths, ContextAccess::Writable, &protected);
+    let writable: Vec<PathBuf> =
+        writable.iter().filter_map(|path| resolve_in_mounts(path, &mounts)).collect();
+    Ok(mounts.with_writable(writable.into_iter()))
+}
+
+/// The canonical path; `None` if a symlink inside a writable mount leads out of that mount. The program itself could
+/// have created such a symlink in an earlier run, to get access to its target.
+fn resolve_in_mounts(path: &Path, mounts: &MountTable) -> Option<PathBuf> {
+    let real = path.canonicalize().ok()?;
+    let mut parents = path.ancestors().skip(1).filter_map(|parent| parent.canonicalize().ok());
+    let leads_out =
+        parents.any(|parent| mounts.mode(&parent) == Some(MountMode::Writable) && !real.starts_with(&parent));
+    (!leads_out).then_some(real)
 }
 
 /// Directories of the program, of `node` and of toolchains, mounted read-only.
@@ -277,9 +289,35 @@ fn real(path: &Path) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::onboarding;
+    use super::{onboarding, resolve_in_mounts};
     use crate::adapter::{Claude, Codex, Gemini, Onboarding};
+    use crate::mount_table::MountTable;
+    use crate::policy::{ContextMount, SandboxPaths};
+    use althing_protocol::ContextAccess;
     use std::collections::BTreeMap;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_link_that_a_program_could_have_made_gives_it_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for path in ["project/target", "secret/settings", "settings", "ws"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        symlink(root.join("secret"), root.join("project/own")).unwrap();
+        symlink(root.join("project/target"), root.join("project/inside")).unwrap();
+        symlink(root.join("settings"), root.join("linked")).unwrap();
+        let mut sandbox_paths = SandboxPaths::new(root.join("ws"), root.join("out"));
+        let path = root.join("project");
+        sandbox_paths.context = vec![ContextMount { path, writable: true, protected: Vec::new() }];
+        let mounts = MountTable::new(&sandbox_paths.checked().unwrap(), ContextAccess::Writable, &[]);
+        let resolved = |path: &str| resolve_in_mounts(&root.join(path), &mounts);
+        assert_eq!(resolved("project/own"), None);
+        assert_eq!(resolved("project/own/settings"), None);
+        assert_eq!(resolved("project/inside"), Some(root.join("project/target")));
+        assert_eq!(resolved("linked"), Some(root.join("settings")), "the user's own symlink");
+        assert_eq!(resolved("nowhere"), None);
+    }
 
     #[test]
     fn onboarding_is_skipped_only_with_a_key_and_incomplete_settings() {
