@@ -1,7 +1,7 @@
 //! Read-only paths for a program that otherwise has the user's own rights.
 //!
 //! Used for MCP servers. They need the user's files, caches and network, so nothing is hidden from them, but
-//! what their agent must never write is read-only for them, too. Only bubblewrap can enforce that.
+//! what their agent may not write is read-only for them, too. Only bubblewrap can enforce that.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confinement::Confinement;
@@ -12,7 +12,7 @@ use althing_protocol::{ContextAccess, Grant};
 use std::path::{Path, PathBuf};
 
 /// The paths that a program may not write to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteProtection {
     bubblewrap: Bubblewrap,
     /// In order of depth, shallow paths first.
@@ -20,14 +20,16 @@ pub struct WriteProtection {
 }
 
 impl WriteProtection {
-    /// The protection that a grant requires; `None` if this confinement is not bubblewrap. It applies for the
-    /// whole life of the program, so context paths that a run makes writable at its end are writable from the
-    /// beginning.
-    pub fn new(confinement: &Confinement, grant: &Grant) -> Result<Option<Self>, PolicyError> {
+    /// The protection that a grant requires with this access; `None` if this confinement is not bubblewrap. It
+    /// applies for the whole life of the program, so the program must be restarted when the access changes.
+    pub fn new(
+        confinement: &Confinement,
+        grant: &Grant,
+        access: ContextAccess,
+    ) -> Result<Option<Self>, PolicyError> {
         let Confinement::Bubblewrap(bubblewrap) = confinement else { return Ok(None) };
         let sandbox_paths = SandboxPaths::from(grant).checked()?;
-        let mounts =
-            MountTable::new(&sandbox_paths, ContextAccess::Writable, &find_protected(&sandbox_paths)?);
+        let mounts = MountTable::new(&sandbox_paths, access, &find_protected(&sandbox_paths)?);
         let mut paths: Vec<(PathBuf, MountMode)> = mounts
             .rules()
             .iter()

@@ -90,7 +90,8 @@ impl SessionEnvs {
             hosts.push(Arc::new(ProjectHost::new(project.workspace.clone())));
         }
         if !tools.mcp_servers.is_empty() {
-            hosts.push(self.start_servers(tools, project_dir, grant, outputs).await);
+            let start = (project_dir, ContextAccess::Writable);
+            hosts.push(self.start_servers(tools, start, grant, outputs).await.host);
         }
         if let Some(tasks) = self.tools.shared.tasks {
             let root = if tasks.as_files { scratch } else { outputs };

@@ -24,6 +24,7 @@ use althing_workspace::{
     find_skills, is_read_only_tool, project_instructions, run_blocking,
 };
 use grant::Grantee;
+use servers::{AgentServers, ProtectionPolicy};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -165,7 +166,7 @@ impl SessionEnvs {
         let plan_first = spec.rules.plan_first;
         let mut hosts =
             vec![PlanFirstHost::wrap(Arc::new(FileToolHost(local.clone())), is_read_only_tool, plan_first)];
-        let (mut container, mut has_commands) = (None, false);
+        let (mut container, mut has_commands, mut servers) = (None, false, None);
         // Planning is enforced by leaving out every tool that acts.
         if let Some(commands) = tools.commands.as_ref().filter(|_| !planning) {
             let (host, made) = self.commands(commands, &grant, run, &member.id).await?;
@@ -177,8 +178,10 @@ impl SessionEnvs {
             hosts.push(PlanFirstHost::wrap(Arc::new(host), |_| false, plan_first));
         }
         if !tools.mcp_servers.is_empty() && !planning {
-            let started = self.start_servers(&tools, local.path(), &grant, &outputs).await;
-            hosts.push(PlanFirstHost::wrap(started, |_| false, plan_first));
+            let start = (local.path(), ContextAccess::ReadOnly);
+            let started = self.start_servers(&tools, start, &grant, &outputs).await;
+            hosts.push(PlanFirstHost::wrap(started.host.clone(), |_| false, plan_first));
+            servers = Some(started);
         }
         if let Some(tasks) = self.tools.shared.tasks {
             let root = if tasks.as_files { Path::new(local.path()) } else { &outputs };
@@ -200,26 +203,38 @@ impl SessionEnvs {
         let guidance =
             Mutex::new(self.guidance(&local, spec, self.notes_for_prompt(memory.as_ref(), &member.id)));
         let router = ToolRouter::new(hosts, tools.excluded_tools);
-        Ok(MemberEnv { local, grant, plan_first, router, briefing, guidance, memory, container, notify })
+        Ok(MemberEnv {
+            local,
+            grant,
+            plan_first,
+            router,
+            briefing,
+            guidance,
+            memory,
+            container,
+            servers,
+            notify,
+        })
     }
 
-    /// Starts an agent's MCP servers.
+    /// Starts an agent's MCP servers in its workspace, with this access to context paths.
     async fn start_servers(
         &self,
         tools: &ToolsConfig,
-        workspace: &str,
+        (workspace, access): (&str, ContextAccess),
         grant: &Grant,
         outputs: &Path,
-    ) -> Arc<McpServers> {
+    ) -> AgentServers {
         let mut configs = tools.mcp_servers.clone();
-        let (local, home) = (&self.sandboxes.local, self.home.as_deref());
-        let mut protection = None;
+        let local = &self.sandboxes.local;
+        let (mut policy, mut protection) = (None, None);
         if configs.iter().any(McpServerConfig::is_started) {
-            match servers::protection(grant.clone(), local, home).await {
+            let wanted = ProtectionPolicy::new(grant.clone(), local, self.home.as_deref());
+            match wanted.protection(access).await {
                 Ok(None) if !matches!(local, Confinement::Unconfined(_)) => {
                     (self.notify)("MCP servers run with all your permissions: bubblewrap does not work here")
                 }
-                Ok(found) => protection = found,
+                Ok(found) => (policy, protection) = (Some(wanted), found),
                 Err(why) => {
                     configs.retain(|config| !config.is_started());
                     (self.notify)(&format!("MCP servers are not started: {why}"));
@@ -229,13 +244,13 @@ impl SessionEnvs {
         let started = servers::start(
             &configs,
             workspace,
-            (self.sandboxes.launcher.clone(), protection),
+            (self.sandboxes.launcher.clone(), policy, protection),
             self.environment.clone(),
             outputs.to_owned(),
             self.notify.clone(),
         )
         .await;
-        self.register(AgentResource::Servers(started.clone()));
+        self.register(AgentResource::Servers(started.host.clone()));
         started
     }
 
@@ -352,6 +367,8 @@ struct MemberEnv {
     memory: Option<Memory>,
     /// The container of the agent's commands, if they run in one.
     container: Option<Arc<Container>>,
+    /// The agent's MCP servers, if its config has any.
+    servers: Option<AgentServers>,
     notify: AgentNotifier,
 }
 
@@ -438,8 +455,12 @@ impl MemberEnv {
         Ok(())
     }
 
-    /// A container's mounts cannot be changed, so the container is replaced.
+    /// The mounts of a container or an MCP server cannot be changed, so the container is replaced and the servers are
+    /// restarted.
     async fn recreate(&self, access: ContextAccess) -> Result<(), String> {
+        if let Some(servers) = &self.servers {
+            servers.set_access(access).await?;
+        }
         match &self.container {
             Some(container) => container.recreate(access).await.map_err(|error| error.to_string()),
             None => Ok(()),

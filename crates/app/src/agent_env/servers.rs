@@ -1,59 +1,101 @@
 //! An agent's MCP servers, from its config. Each runs under a guard, so that neither the server nor its children
-//! outlive Althing, and cannot write to paths that are protected from its agent.
+//! outlive Althing, and cannot write to paths that its agent may not write to.
 
 use crate::context::Notify;
 use althing_mcp::{
     ClientOptions, McpServers, ServerProcess, ServerSpec, ServerTransport, SpawnRequest, SpawnedProcess,
     Spawner,
 };
-use althing_protocol::{BoxFuture, Grant, McpServerConfig, McpTransport, Secret};
+use althing_protocol::{BoxFuture, ContextAccess, Grant, McpServerConfig, McpTransport, Secret};
 use althing_runner::{Confinement, Launcher, PipedProcess, PipedProgram, WriteProtection};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Time from SIGTERM to SIGKILL. The MCP client itself kills a server sooner.
 const GRACE: Duration = Duration::from_secs(5);
 
+/// An agent's servers. What they may write to changes with the agent's access to context paths.
+#[derive(Clone)]
+pub struct AgentServers {
+    pub host: Arc<McpServers>,
+    spawner: Arc<GuardedSpawner>,
+    /// None if Althing started no server, or if no sandbox can protect paths from the servers.
+    policy: Option<ProtectionPolicy>,
+}
+
+impl AgentServers {
+    /// Gives the servers this access to context paths. A running process has the mounts it was started with, so this
+    /// stops the servers, and the next call of each server starts it again. Servers whose protection does not change
+    /// keep running.
+    pub async fn set_access(&self, access: ContextAccess) -> Result<(), String> {
+        let Some(policy) = &self.policy else { return Ok(()) };
+        let protection = policy.protection(access).await?;
+        let changed = {
+            let mut current = self.spawner.protection.lock().unwrap_or_else(PoisonError::into_inner);
+            let changed = *current != protection;
+            *current = protection;
+            changed
+        };
+        if changed {
+            self.host.renew().await;
+        }
+        Ok(())
+    }
+}
+
 /// Starts an agent's servers. A server that does not start is left out, with a notice.
 pub async fn start(
     configs: &[McpServerConfig],
     workspace: &str,
-    (launcher, protection): (Launcher, Option<WriteProtection>),
+    (launcher, policy, protection): (Launcher, Option<ProtectionPolicy>, Option<WriteProtection>),
     environment: Vec<(OsString, OsString)>,
     output_dir: PathBuf,
     notify: Notify,
-) -> Arc<McpServers> {
-    let mut options = ClientOptions::new(environment, Arc::new(GuardedSpawner { launcher, protection }));
+) -> AgentServers {
+    let spawner = Arc::new(GuardedSpawner { launcher, protection: Mutex::new(protection) });
+    let mut options = ClientOptions::new(environment, spawner.clone());
     options.output_dir = Some(output_dir);
     options.masks = Some(crate::secrets::masks());
     options.on_notice = Some(Arc::new(move |notice| {
         let hint = notice.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
         notify(&format!("{notice}{hint}"));
     }));
-    Arc::new(McpServers::start(configs.iter().map(|config| spec(config, workspace)).collect(), options).await)
+    let specs = configs.iter().map(|config| spec(config, workspace)).collect();
+    AgentServers { host: Arc::new(McpServers::start(specs, options).await), spawner, policy }
 }
 
-/// What an agent's servers must not write to. Servers keep settings and caches in the user's home, so a root that
-/// contains the home directory stays writable for them.
-pub async fn protection(
-    mut grant: Grant,
-    confinement: &Confinement,
-    home: Option<&Path>,
-) -> Result<Option<WriteProtection>, String> {
-    grant.roots.retain(|root| !home.is_some_and(|home| home.starts_with(&root.path)));
-    let confinement = confinement.clone();
-    let looked = tokio::task::spawn_blocking(move || WriteProtection::new(&confinement, &grant)).await;
-    let looked = looked.map_err(|error| error.to_string())?;
-    looked.map_err(|error| format!("{error} ({})", error.hint()))
+/// What determines the write protection of an agent's servers: the agent's grant, and the sandbox that works here.
+#[derive(Clone)]
+pub struct ProtectionPolicy {
+    grant: Grant,
+    confinement: Confinement,
+}
+
+impl ProtectionPolicy {
+    /// Servers keep settings and caches in the user's home, so a root that contains the home directory stays writable
+    /// for them.
+    pub fn new(mut grant: Grant, confinement: &Confinement, home: Option<&Path>) -> Self {
+        grant.roots.retain(|root| !home.is_some_and(|home| home.starts_with(&root.path)));
+        Self { grant, confinement: confinement.clone() }
+    }
+
+    /// What the servers must not write to with this access; None if this sandbox cannot enforce it.
+    pub async fn protection(&self, access: ContextAccess) -> Result<Option<WriteProtection>, String> {
+        let Self { grant, confinement } = self.clone();
+        let looked =
+            tokio::task::spawn_blocking(move || WriteProtection::new(&confinement, &grant, access)).await;
+        let looked = looked.map_err(|error| error.to_string())?;
+        looked.map_err(|error| format!("{error} ({})", error.hint()))
+    }
 }
 
 /// Starts servers under a guard.
 struct GuardedSpawner {
     launcher: Launcher,
-    protection: Option<WriteProtection>,
+    protection: Mutex<Option<WriteProtection>>,
 }
 
 impl Spawner for GuardedSpawner {
@@ -67,7 +109,7 @@ impl Spawner for GuardedSpawner {
                 env: launch.env.clone(),
                 cwd: launch.cwd.as_ref().map_or_else(|| here.clone(), |cwd| here.join(cwd)),
                 grace: GRACE,
-                protection: self.protection.clone(),
+                protection: self.protection.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             };
             let piped = self.launcher.start_piped(program).await?;
             Ok(SpawnedProcess {

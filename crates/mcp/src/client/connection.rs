@@ -102,6 +102,11 @@ impl Connection {
         !self.peer.is_transport_closed()
     }
 
+    /// Whether the server is a process that we started.
+    pub(crate) fn has_process(&self) -> bool {
+        self.process.is_some()
+    }
+
     /// Whether a failed exchange means that the server is gone. True for a pipe; a single HTTP request may fail on its
     /// own.
     pub(crate) fn is_gone_on_failure(&self) -> bool {

@@ -133,6 +133,12 @@ impl McpServers {
         self.catalog().entries.iter().map(|entry| entry.info.clone()).collect()
     }
 
+    /// Stops the servers that we started and waits a few seconds at most. The next call of a server's tool starts that
+    /// server again and tells the model about it. For servers whose permissions have changed.
+    pub async fn renew(&self) {
+        join_all(self.servers.iter().map(Server::renew)).await;
+    }
+
     /// Stops all servers and waits a few seconds at most. Later calls are refused.
     pub fn close(&self) -> BoxFuture<'_, ()> {
         Box::pin(join_all(self.servers.iter().map(Server::close)).map(drop))

@@ -10,7 +10,7 @@ use super::spec::ServerSpec;
 use super::tool_set::ServerToolSet;
 use rmcp::ServiceError;
 use rmcp::model::JsonObject;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -23,6 +23,8 @@ pub(crate) struct Server {
     current: RwLock<Option<Arc<Connection>>>,
     /// Held during a restart, so that waiting calls share it.
     restarts: Mutex<Restarts>,
+    /// Whether a tool was ever called: only then can the server hold state that a restart loses.
+    called: AtomicBool,
 }
 
 #[derive(Default)]
@@ -31,6 +33,8 @@ struct Restarts {
     /// When the last restart was attempted.
     last: Option<Instant>,
     given_up_reported: bool,
+    /// Whether we stopped the process, to start it again with other permissions.
+    renewed: bool,
 }
 
 impl Server {
@@ -43,7 +47,8 @@ impl Server {
         let (spec, tool_set) = (Arc::new(spec), ServerToolSet::new(changes));
         let connection = Connection::start(&shared, &spec, &tool_set).await?;
         let current = RwLock::new(Some(Arc::new(connection)));
-        Ok(Self { spec, tool_set, shared, current, restarts: Mutex::default() })
+        let (restarts, called) = (Mutex::default(), AtomicBool::new(false));
+        Ok(Self { spec, tool_set, shared, current, restarts, called })
     }
 
     /// The current connection, open or not.
@@ -53,8 +58,9 @@ impl Server {
 
     /// Calls a tool by the server's own name for it.
     pub(crate) async fn call(&self, tool: &str, arguments: JsonObject) -> Rendered {
+        let was_called = self.called.swap(true, Ordering::Relaxed);
         let (connection, restarted) = match self.usable().await {
-            Ok(usable) => usable,
+            Ok((connection, note)) => (connection, note.filter(|_| was_called)),
             Err(why) => return Rendered { text: why, is_error: true },
         };
         let total = self.shared.options.progress_cap;
@@ -131,6 +137,9 @@ impl Server {
             return Ok((connection.clone(), None));
         }
         let name = quote(&self.spec.name);
+        if restarts.renewed && dead.is_some() {
+            return self.start_renewed(&mut restarts).await;
+        }
         let how = match &dead {
             Some(connection) => self.report_end(connection).await,
             None => return Err(format!("MCP server {name} is closed")),
@@ -173,6 +182,37 @@ impl Server {
                 self.shared.notice(&self.spec.name, NoticeKind::RestartFailed(error.clone()));
                 Err(error)
             }
+        }
+    }
+
+    /// Starts the server again after [`Server::renew`]. This start does not count as a restart after a failure.
+    async fn start_renewed(
+        &self,
+        restarts: &mut Restarts,
+    ) -> Result<(Arc<Connection>, Option<String>), String> {
+        let name = quote(&self.spec.name);
+        let connection =
+            Connection::start(&self.shared, &self.spec, &self.tool_set).await.map_err(|error| {
+                self.shared.notice(&self.spec.name, NoticeKind::RestartFailed(error.clone()));
+                format!("MCP server {name} could not be started again: {error}")
+            })?;
+        let connection = Arc::new(connection);
+        self.put(Some(connection.clone()));
+        restarts.renewed = false;
+        let note = format!(
+            "MCP server {name} was started again before this call, because what it may write has changed; what it \
+             held in memory is gone"
+        );
+        Ok((connection, Some(note)))
+    }
+
+    /// Stops the server's process, because the permissions of a process cannot be changed; the next call starts it again.
+    /// A server that we did not start is left alone.
+    pub(crate) async fn renew(&self) {
+        let mut restarts = self.restarts.lock().await;
+        if let Some(connection) = self.current().filter(|connection| connection.has_process()) {
+            restarts.renewed = true;
+            connection.close(self.shared.options.grace).await;
         }
     }
 

@@ -108,6 +108,29 @@ async fn a_server_that_closes_its_stdout_is_dead() {
 }
 
 #[tokio::test]
+async fn a_server_that_is_renewed_ends_at_once_and_the_next_call_starts_it_again() {
+    let (mut options, _) = options();
+    options.max_restarts = 0;
+    let host = McpServers::start(vec![fake("fake", &[])], options).await;
+    for _ in 0..2 {
+        host.renew().await;
+        assert!(!host.servers()[0].up, "it can still act");
+        host.renew().await;
+        let back = call(&host, "echo", json!({"text": "back"})).await;
+        assert!(!back.is_error && back.content.ends_with("back"), "{back:?}");
+    }
+    let again = call(&host, "echo", json!({"text": "again"})).await;
+    assert_eq!(again, good("again"), "the process of the last call is still there");
+    host.renew().await;
+    let told = call(&host, "echo", json!({"text": "told"})).await;
+    assert!(told.content.contains("what it may write has changed"), "{told:?}");
+    assert_eq!(notices(&host), [], "nothing went wrong");
+    host.close().await;
+    host.renew().await;
+    assert!(call(&host, "echo", json!({})).await.is_error, "a closed host stays closed");
+}
+
+#[tokio::test]
 async fn a_closed_host_refuses_calls_and_starts_nothing() {
     let (host, _) = started(&[]).await;
     host.close().await;
