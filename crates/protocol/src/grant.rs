@@ -18,7 +18,8 @@ pub struct Grant {
     pub roots: Vec<GrantRoot>,
     /// Whether the agent only plans. A planning agent writes nothing, not even in its workspace.
     pub planning: bool,
-    /// The network access of the agent's commands. A CLI agent can always reach its model.
+    /// The network access of the agent's commands: none while it plans. A CLI agent always has the host's network, also
+    /// while it plans, because it must reach its model. So do MCP servers, which are not called while their agent plans.
     pub network: NetworkGrant,
     /// Althing's state directory: inaccessible, except for the workspace and the roots inside it.
     pub state_dir: Option<PathBuf>,
@@ -67,12 +68,16 @@ impl Grant {
         Self { roots: vec![root], ..Self::default() }
     }
 
-    /// Narrows the grant to one call: without write access, or while the agent plans, no root is writable.
+    /// Narrows the grant to one call: without write access, or while the agent plans, no root is writable. While the
+    /// agent plans, its commands have no network.
     #[must_use]
     pub fn with_access(mut self, access: ContextAccess) -> Self {
         let closed = self.planning || access == ContextAccess::ReadOnly;
         for root in self.roots.iter_mut().filter(|_| closed) {
             root.writable = false;
+        }
+        if self.planning {
+            self.network = NetworkGrant::Closed;
         }
         self
     }
@@ -259,5 +264,13 @@ mod tests {
         assert!(open(grant.clone(), ContextAccess::Writable));
         assert!(!open(grant.clone(), ContextAccess::ReadOnly));
         assert!(!open(Grant { planning: true, ..grant }, ContextAccess::Writable));
+    }
+
+    #[test]
+    fn commands_have_no_network_while_the_agent_plans() {
+        let grant = Grant { network: NetworkGrant::Open, ..Grant::default() };
+        let network = |grant: &Grant| grant.clone().with_access(ContextAccess::Writable).network;
+        assert_eq!(network(&grant), NetworkGrant::Open);
+        assert_eq!(network(&Grant { planning: true, ..grant }), NetworkGrant::Closed);
     }
 }

@@ -77,7 +77,10 @@ pub async fn start_container(
     let memory = config.memory_limit.as_deref().and_then(althing_config::memory_bytes);
     let spec = ContainerSpec {
         image: config.image.clone(),
-        network: NetworkMode::from(config.network_mode.as_str()),
+        network: match grant.network {
+            NetworkGrant::Closed => NetworkMode::None,
+            NetworkGrant::Open | NetworkGrant::Container => NetworkMode::from(config.network_mode.as_str()),
+        },
         memory,
         cpus: config.cpu_limit,
         sandbox_paths: SandboxPaths::from(grant),
