@@ -50,6 +50,13 @@ pub fn collect_paths(
     Ok((paths, task))
 }
 
+/// The protected parts of a configured context path, with symlinks resolved; empty if the path does not exist.
+pub fn protected_parts(configured: &ContextPath, from: &BaseDirs<'_>) -> Vec<PathBuf> {
+    let Some(real) = canonical(&from.path(&configured.path)) else { return Vec::new() };
+    let parts = configured.protected.iter().map(|inner| real.join(inner));
+    parts.map(|part| canonical(&part).unwrap_or(part)).collect()
+}
+
 /// The paths that a person grants with `@path` and `@path:w` in a message, and the message with each `@path` replaced
 /// by its absolute path. Only for text that a person typed: the same characters from a model or a client grant nothing.
 pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {

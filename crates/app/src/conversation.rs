@@ -11,7 +11,7 @@ use althing_protocol::{
     AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, InteractiveAgent, Member, TeamSpec,
     ToolsConfig,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A conversation that is ready to be opened.
 pub struct Conversation {
@@ -108,6 +108,13 @@ pub fn team_context_paths(
     let (paths, _) =
         context_paths::collect_paths(&team.config.context_paths, &app.settings.context_path, "", &from)?;
     Ok(with_project(paths, project))
+}
+
+/// The protected parts of a team's context paths, for a session that was started in `cwd`.
+pub fn protected_paths(team: &Team, cwd: &Path, app: &AppContext) -> Vec<PathBuf> {
+    let home = app.environment.variable("HOME").map(PathBuf::from);
+    let from = context_paths::BaseDirs { cwd, home: home.as_deref() };
+    team.config.context_paths.iter().flat_map(|path| context_paths::protected_parts(path, &from)).collect()
 }
 
 /// The team that runs use.

@@ -84,6 +84,7 @@ pub(crate) async fn start(
             let spec =
                 workflow.resolve(&conversation::team_spec(team, &backends, context_paths, false, app))?;
             let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
+            let protected = conversation::protected_paths(team, &app.environment.cwd, app);
             let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
             let new = NewSession {
                 kind: SessionKind::Workflow,
@@ -91,7 +92,7 @@ pub(crate) async fn start(
                 op: Op::StartWorkflow { spec: Box::new(spec) },
                 project: sessions.project().cloned(),
             };
-            session::start(new, team, backends, Some(programs::assemble(adapters, app)), app).await
+            session::start(new, team, backends, Some(programs::assemble(adapters, protected, app)), app).await
         }
         SessionRequest::Resume(id) => resume::resume(&id, app).await,
     }

@@ -9,15 +9,17 @@ use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, TerminalTrait
 use althing_runner::{
     AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
 };
+use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Makes the program runner, with the custom adapters of the config or workflow.
-pub fn assemble(custom: Vec<CustomAdapter>, app: &AppContext) -> Arc<dyn Programs> {
+/// Makes the program runner, with the custom adapters of the config or workflow. Programs in a sandbox cannot write to
+/// `protected` paths.
+pub fn assemble(custom: Vec<CustomAdapter>, protected: Vec<PathBuf>, app: &AppContext) -> Arc<dyn Programs> {
     let variables = app.environment.clone();
     let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.setting(name));
     let custom = custom.into_iter().map(|adapter| custom_adapter(adapter, &fill)).collect();
     let starter = starter(Adapters::with(custom), app);
-    let runner = ProgramRunner::new(starter, patterns(app));
+    let runner = ProgramRunner::new(starter, patterns(app)).with_protected(protected);
     Arc::new(VariableFiller { runner, fill: Box::new(fill) })
 }
 

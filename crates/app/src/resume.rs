@@ -13,7 +13,7 @@ use althing_protocol::{
     Event, Fact, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState, SessionStore,
     SessionSummary, StageBody, Submission, WorkflowSpec,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The sessions of the state directory, which must already exist.
@@ -60,7 +60,8 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
             let backends =
                 if has_runs { session::team_backends(&team, None, app)? } else { TeamBackends::default() };
             let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
-            (backends, Some(programs::assemble(adapters, app)))
+            let protected = conversation::protected_paths(&team, Path::new(&opened.cwd), app);
+            (backends, Some(programs::assemble(adapters, protected, app)))
         }
         Some(Op::StartChat { spec }) => (conversation::resumed_backends(spec, &team, app)?, None),
         _ => (session::team_backends(&team, None, app)?, None),

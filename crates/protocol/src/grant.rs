@@ -68,6 +68,17 @@ impl Grant {
         Self { roots: vec![root], ..Self::default() }
     }
 
+    /// Protects more paths. `project` is the canonical path of the directory of [`Grant::project`]; `protected` are
+    /// canonical, too. A directory inside a protected path is not writable at all.
+    #[must_use]
+    pub fn with_protected(mut self, protected: &[PathBuf], project: &Path) -> Self {
+        for root in self.roots.iter_mut().filter(|root| root.kind == RootKind::Context) {
+            root.writable &= !protected.iter().any(|path| project.starts_with(path));
+            root.protected.extend(protected.iter().filter(|path| path.starts_with(project)).cloned());
+        }
+        self
+    }
+
     /// Narrows the grant to one call: without write access, or while the agent plans, no root is writable. While the
     /// agent plans, its commands have no network.
     #[must_use]
@@ -272,5 +283,15 @@ mod tests {
         let network = |grant: &Grant| grant.clone().with_access(ContextAccess::Writable).network;
         assert_eq!(network(&grant), NetworkGrant::Open);
         assert_eq!(network(&Grant { planning: true, ..grant }), NetworkGrant::Closed);
+    }
+
+    #[test]
+    fn a_project_keeps_its_protected_parts_and_is_closed_inside_one() {
+        let paths = ["/p/locked", "/p/sub", "/other"].map(PathBuf::from);
+        let at =
+            |project: &str| Grant::project(project.into()).with_protected(&paths, Path::new(project)).roots;
+        assert_eq!(at("/p")[0].protected, ["/p/locked", "/p/sub"].map(PathBuf::from));
+        assert!(at("/p")[0].writable && at("/pp")[0].writable);
+        assert!(!at("/p/sub/below")[0].writable);
     }
 }

@@ -107,6 +107,34 @@ fn a_failed_task_stops_the_stages_after_it_unless_it_may_fail() {
     assert_eq!(went_on["stages"][1]["tasks"][0]["output"], "on\n");
 }
 
+#[test]
+fn no_task_in_a_sandbox_writes_to_a_protected_path_of_the_config_headless_or_in_a_terminal() {
+    let althing = althing();
+    let file = |name: &str| althing.work_dir().join("project").join(name);
+    for name in ["locked/file", "kept"] {
+        std::fs::create_dir_all(file(name).parent().unwrap()).unwrap();
+        std::fs::write(file(name), "before").unwrap();
+    }
+    // A link to where the task works does not lead around the protection.
+    std::os::unix::fs::symlink(althing.work_dir().join("project"), althing.work_dir().join("link")).unwrap();
+    let team = json!({
+        "agents": [{"id": "a", "backend": {"type": "offline"}}],
+        "orchestrator": {"context_paths": [{"path": "project", "permission": "write", "protected_paths": ["locked"]}]},
+    });
+    althing.file("team.yaml", team.to_string());
+    for (mode, cwd) in [("headless", "project"), ("interactive", "project"), ("headless", "link")] {
+        let mut task = script("act", "printf changed > kept; printf changed > locked/file; true");
+        for (key, value) in [("executionMode", json!(mode)), ("cwd", json!(cwd)), ("sandbox", json!(true))] {
+            task[key] = value;
+        }
+        workflow(&althing, &[vec![task]]);
+        run(&althing, &["workflow", "run", "flow.yaml", "--config", "team.yaml", "--json"]).expect_code(0);
+        let text = |name: &str| std::fs::read_to_string(file(name)).unwrap();
+        assert_eq!([text("kept"), text("locked/file")], ["changed", "before"], "{mode} in {cwd}");
+        std::fs::write(file("kept"), "before").unwrap();
+    }
+}
+
 // spec: interactive/launch-run-tool/planning-then-execution
 #[test]
 fn a_run_that_plans_and_executes_gives_the_executions_answer_to_the_next_stage() {

@@ -31,7 +31,7 @@ use excerpt::OutputExcerpt;
 use headless::Headless;
 use pipes::{FinishedRun, ProgramEvent};
 use start::{PreparedProgram, StartRequest};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use structured_session::{OpenSessions, StructuredRun};
@@ -48,6 +48,8 @@ pub struct ProgramRunner {
     sessions: OpenSessions,
     usage_tracker: UsageTracker,
     placeholders: Placeholders,
+    /// Paths that no program in a sandbox may write to.
+    protected: Vec<PathBuf>,
 }
 
 impl std::fmt::Debug for ProgramRunner {
@@ -61,7 +63,22 @@ impl ProgramRunner {
     pub fn new(starter: Arc<ProgramStarter>, patterns: PatternTable) -> Self {
         let terminals = AgentRunner::new(starter.launcher.clone(), starter.masks.clone());
         let (usage_tracker, placeholders) = (UsageTracker::default(), Placeholders::default());
-        Self { starter, terminals, patterns, sessions: OpenSessions::default(), usage_tracker, placeholders }
+        let (sessions, protected) = (OpenSessions::default(), Vec::new());
+        Self { starter, terminals, patterns, sessions, usage_tracker, placeholders, protected }
+    }
+
+    /// Forbids programs in a sandbox to write to these canonical paths.
+    #[must_use]
+    pub fn with_protected(self, protected: Vec<PathBuf>) -> Self {
+        Self { protected, ..self }
+    }
+
+    /// The grant of a task's program: its working directory, except for the protected paths in it.
+    fn grant(&self, job: &ProgramJob) -> Grant {
+        let project = PathBuf::from(&job.spec.cwd);
+        // A missing directory is reported when the program is started.
+        let real = project.canonicalize().unwrap_or_else(|_| project.clone());
+        Grant::project(project).with_protected(&self.protected, &real)
     }
 
     /// The last lines that a program in a terminal printed, oldest first, including those that scrolled off its
@@ -71,7 +88,7 @@ impl ProgramRunner {
     }
 
     async fn in_terminal(&self, job: &ProgramJob, reports: ReportSink) -> ProgramEnd {
-        let grant = Grant::project(job.spec.cwd.clone().into());
+        let grant = self.grant(job);
         let start = match self.starter.prepare(&StartRequest::of(job, &grant, job.resume.as_deref())) {
             Ok(start) => start,
             Err((error, hint)) => return failed(error, hint),
@@ -108,7 +125,7 @@ impl ProgramRunner {
         resume: Option<&str>,
         reports: &ReportSink,
     ) -> HeadlessAttempt {
-        let grant = Grant::project(job.spec.cwd.clone().into());
+        let grant = self.grant(job);
         let request = StartRequest::of(job, &grant, resume);
         let mut start = match self.starter.prepare(&request) {
             Ok(start) => start,
