@@ -1,16 +1,18 @@
 //! One list of forbidden acts, tried by every kind of agent in every sandbox.
 //!
-//! The test checks the files from outside to judge whether an act was refused. Each kind must also be able to read, and
-//! to write where it is allowed to: otherwise a refusal would prove nothing.
+//! The test judges from outside whether an act was refused: by the file, or by the listener that would have been reached.
+//! Each kind must also be able to read, and to write and reach the network where it is allowed to: otherwise a refusal
+//! would prove nothing. [`exempt`] and [`exempt_act`] list the cells of the table that cannot be tried, with reasons.
 
 use althing_app::Environment;
 use althing_app::agent_env::{Sandboxes, SessionEnvs, TeamTools};
 use althing_engine::workspace_of;
 use althing_protocol::{
     AgentConfig, AgentEnv, AgentEnvs, AgentId, AgentOptions, Backend, BackendConfig, BoxFuture, CallContext,
-    CommandsConfig, Config, ContextAccess, ContextPath, Delta, DockerConfig, Endpoint, EndpointHandler,
-    Endpoints, ExecutionMode, McpServerConfig, McpTransport, Member, Message, Millis, ModelRequest, Modes,
-    ProgramJob, ProgramSpec, Programs, RunRules, RunSpec, SessionId, TaskId, ToolCall, ToolSpec, ToolsConfig,
+    ChatSpec, CommandsConfig, Config, ContextAccess, ContextCompaction, ContextPath, Delta, DockerConfig,
+    Endpoint, EndpointHandler, Endpoints, ExecutionMode, InteractiveAgent, McpServerConfig, McpTransport,
+    Member, Message, Millis, ModeChoice, ModelRequest, Modes, ProgramJob, ProgramSpec, Programs, RunRules,
+    RunSpec, SessionId, TaskId, TeamSpec, ToolCall, ToolSpec, ToolsConfig,
 };
 use althing_runner::adapter::{Adapters, CustomAdapter};
 use althing_runner::{
@@ -20,10 +22,13 @@ use althing_runner::{
 use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-/// How an agent acts on files.
+/// How an agent acts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     FileTools,
@@ -31,6 +36,9 @@ enum Kind {
     McpServer,
     CliHeadless,
     CliInteractive,
+    ChatFileTools,
+    ChatMcpServer,
+    ChatCli,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,24 +55,74 @@ enum Phase {
     Working,
     /// The presenter writes; context paths are writable.
     Presenting,
-    /// Nothing may be written.
+    /// The whole run plans; nothing may be written.
     Planning,
+    /// Agents plan until one of them presents; nothing may be written.
+    PlanningFirst,
 }
 
-use Kind::{CliHeadless, CliInteractive, Command, FileTools, McpServer};
-use Phase::{Planning, Presenting, Working};
+impl Phase {
+    fn plans(self) -> bool {
+        matches!(self, Planning | PlanningFirst)
+    }
+}
+
+use Kind::{
+    ChatCli, ChatFileTools, ChatMcpServer, CliHeadless, CliInteractive, Command, FileTools, McpServer,
+};
+use Phase::{Planning, PlanningFirst, Presenting, Working};
 use Sandbox::{Bubblewrap, Docker, Landlock};
 
-/// Which kinds each sandbox confines. Landlock cannot grant an MCP server all of the user's rights except for some
-/// paths, so MCP servers are confined only by bubblewrap.
-const KINDS: [(Sandbox, &[Kind]); 3] = [
-    (Bubblewrap, &[FileTools, Command, McpServer, CliHeadless, CliInteractive]),
-    (Landlock, &[Command, CliHeadless, CliInteractive]),
-    (Docker, &[Command]),
-];
+const KINDS: [Kind; 8] =
+    [FileTools, Command, McpServer, CliHeadless, CliInteractive, ChatFileTools, ChatMcpServer, ChatCli];
+const SANDBOXES: [Sandbox; 3] = [Bubblewrap, Landlock, Docker];
+const PHASES: [Phase; 4] = [Working, Presenting, Planning, PlanningFirst];
+
+/// Why a cell of the table is not tried; None if it is tried.
+fn exempt(kind: Kind, sandbox: Sandbox, phase: Phase) -> Option<&'static str> {
+    match (kind, sandbox, phase) {
+        (McpServer | ChatMcpServer, Landlock, _) => Some(
+            "Landlock cannot grant a server all of the user's rights except for some paths; a notice says so",
+        ),
+        (McpServer | ChatMcpServer, Docker, _) => {
+            Some("MCP servers do not run in containers: the local sandbox limits them, or a notice is given")
+        }
+        (CliHeadless | CliInteractive | ChatCli, Docker, _) => {
+            Some("CLI agents do not run in containers: the local sandbox confines them")
+        }
+        (CliInteractive, _, Working | Planning | PlanningFirst) => {
+            Some("a workflow's task is not part of a run: its project is always writable")
+        }
+        (ChatFileTools | ChatMcpServer | ChatCli, _, Working | Planning | PlanningFirst) => {
+            Some("the chat agent works alone and does not plan: its project is always writable")
+        }
+        _ => None,
+    }
+}
+
+/// Why a kind does not try an act on this path; None if it does.
+fn exempt_act(kind: Kind, path: &str) -> Option<&'static str> {
+    match (kind, path) {
+        (CliInteractive, READ_ONLY_INSIDE | NAMED) => {
+            Some("context paths belong to runs: a workflow's task has its working directory instead")
+        }
+        _ => None,
+    }
+}
+
+/// Whether a kind reaches the host's network if the config allows it; None if the kind has no means to try.
+fn reaches_network(kind: Kind, phase: Phase) -> Option<bool> {
+    match kind {
+        FileTools | ChatFileTools => None,
+        // An agent has neither commands nor servers while it plans.
+        Command | McpServer => Some(!phase.plans()),
+        // A CLI agent must reach its model, also while it plans. The chat agent does not plan.
+        CliHeadless | CliInteractive | ChatCli | ChatMcpServer => Some(true),
+    }
+}
 
 /// An act: the path that is written to, and the phases in which that is forbidden. `{own}` and `{other}` stand for the
-/// agent's own workspace and another agent's.
+/// agent's own workspace and another agent's. What is forbidden in [`Planning`] is also forbidden in [`PlanningFirst`].
 type Act = (&'static str, &'static str, &'static [Phase]);
 
 const ACTS: [Act; 13] = [
@@ -85,7 +143,7 @@ const ACTS: [Act; 13] = [
     ("write a read-only context path", "reading/book.txt", &[Working, Presenting, Planning]),
     (
         "write a read-only context path inside a writable one",
-        "project/nest/er/docs/page.txt",
+        READ_ONLY_INSIDE,
         &[Working, Presenting, Planning],
     ),
     ("write another agent's workspace", "{other}/own.txt", &[Working, Presenting, Planning]),
@@ -94,6 +152,9 @@ const ACTS: [Act; 13] = [
     ("write an open context path too early", "project/src/work.txt", &[Working, Planning]),
     ("write the workspace", "{own}/note.txt", &[Planning]),
 ];
+
+/// A file of a read-only context path inside the project.
+const READ_ONLY_INSIDE: &str = "project/nest/er/docs/page.txt";
 
 /// A file that runs code later; the user named it as a writable context path.
 const NAMED: &str = "project/src/.envrc";
@@ -133,7 +194,7 @@ impl Endpoints for NoEndpoints {
     }
 }
 
-/// A project, and an agent with every tool that a config can give.
+/// A project, and agents with every tool that a config can give.
 struct World {
     _dir: tempfile::TempDir,
     base: PathBuf,
@@ -142,7 +203,11 @@ struct World {
     confinement: Confinement,
     envs: SessionEnvs,
     env: Arc<dyn AgentEnv>,
+    /// The directories and environments of two chat agents: one on a model, one that is a CLI agent.
+    chats: Vec<(PathBuf, Arc<dyn AgentEnv>)>,
     phase: Phase,
+    /// The notices that the user was shown.
+    notices: Arc<Mutex<Vec<String>>>,
 }
 
 fn launcher() -> Launcher {
@@ -182,12 +247,46 @@ fn server(base: &Path) -> McpServerConfig {
     }
 }
 
+/// A config whose agent has every tool, and the network if `network` is set.
+fn config(sandbox: Sandbox, network: bool, base: &Path) -> Config {
+    let docker_config = DockerConfig {
+        image: IMAGE.into(),
+        network_mode: if network { "host" } else { "none" }.into(),
+        memory_limit: None,
+        cpu_limit: None,
+    };
+    let commands = CommandsConfig {
+        docker: (sandbox == Docker).then_some(docker_config),
+        network,
+        ..CommandsConfig::default()
+    };
+    let tools = ToolsConfig {
+        files: true,
+        commands: Some(commands),
+        mcp_servers: vec![server(base)],
+        excluded_tools: Vec::new(),
+    };
+    let backend = BackendConfig {
+        options: AgentOptions::default(),
+        kind: "offline".into(),
+        model: None,
+        base_url: None,
+        api_key: None,
+        headers: Vec::new(),
+        params: serde_json::Map::new(),
+    };
+    let agent =
+        AgentConfig { id: "a".into(), system_message: None, voting_sensitivity: None, backend, tools };
+    Config { agents: vec![agent], ..Config::default() }
+}
+
 impl World {
     async fn new(
         sandbox: Sandbox,
         confinement: Confinement,
         docker: Option<DockerClient>,
         phase: Phase,
+        network: bool,
     ) -> Self {
         let dir = tempfile::tempdir().expect("a directory");
         let base = dir.path().canonicalize().expect("a directory");
@@ -196,7 +295,9 @@ impl World {
                 write(&base.join(path), "before");
             }
         }
-        write(&base.join("project/sub/.git/hooks/sample"), "before");
+        for hooks in ["project/.git/hooks", "project/sub/.git/hooks"] {
+            write(&base.join(hooks).join("sample"), "before");
+        }
         write(&base.join(NAMED), "before");
         write(&base.join("server.py"), SERVER);
         let path = |inside: &str| base.join(inside).display().to_string();
@@ -218,69 +319,64 @@ impl World {
                 context(NAMED, true, &[]),
             ],
             modes: Modes { planning: phase == Planning, ..Modes::default() },
-            rules: RunRules::default(),
+            rules: RunRules { plan_first: phase == PlanningFirst, ..RunRules::default() },
             subagent_of: None,
             plan: None,
             tie_break_seed: 0,
         };
-        let docker_config = DockerConfig {
-            image: IMAGE.into(),
-            network_mode: "none".into(),
-            memory_limit: None,
-            cpu_limit: None,
-        };
-        let commands = CommandsConfig {
-            docker: (sandbox == Docker).then_some(docker_config),
-            ..CommandsConfig::default()
-        };
-        let tools = ToolsConfig {
-            files: true,
-            commands: Some(commands),
-            mcp_servers: (sandbox == Bubblewrap).then(|| server(&base)).into_iter().collect(),
-            excluded_tools: Vec::new(),
-        };
-        let backend = BackendConfig {
-            options: AgentOptions::default(),
-            kind: "offline".into(),
-            model: None,
-            base_url: None,
-            api_key: None,
-            headers: Vec::new(),
-            params: serde_json::Map::new(),
-        };
-        let agent =
-            AgentConfig { id: "a".into(), system_message: None, voting_sensitivity: None, backend, tools };
-        let config = Config { agents: vec![agent], ..Config::default() };
+        let config = config(sandbox, network, &base);
         let mut environment = Environment::read().expect("an environment");
-        environment.cwd.clone_from(&base);
+        environment.cwd = base.join("project");
         let session = SessionId::new("20261115-120000-0001");
         let run_dir = base.join("state/sessions/20261115-120000-0001/tasks/r1");
         let sandboxes = Sandboxes { launcher: launcher(), local: confinement.clone(), docker };
-        let notify = Arc::new(|text: &str| println!("notice: {text}"));
+        let notices: Arc<Mutex<Vec<String>>> = Arc::default();
+        let shown = notices.clone();
+        let notify = Arc::new(move |text: &str| shown.lock().expect("notices").push(text.to_owned()));
         let (state, tools) = (base.join("state"), TeamTools::of(&config));
         let envs = SessionEnvs::new(session, state, tools, None, sandboxes, &environment, notify);
         std::fs::create_dir_all(&run_dir).expect("room");
         write(&PathBuf::from(workspace_of(&spec, &run_dir.to_string_lossy(), 1)).join("own.txt"), "before");
         let opened = envs.open(&TaskId::from("r1"), &run_dir.to_string_lossy(), &spec, 0).await;
         let env = opened.expect("a workspace");
+        let mut chats = Vec::new();
         if phase == Presenting {
             env.open_context().await.expect("open context paths");
+            for (task, backend) in [("c1", "offline"), ("c2", "claude_code")] {
+                let dir = run_dir.with_file_name(task);
+                let opened = envs.open_chat(&dir.to_string_lossy(), &chat(backend, &spec)).await;
+                chats.push((dir, opened.expect("a workspace").expect("a chat agent")));
+            }
         }
-        Self { _dir: dir, base, run_dir, spec, confinement, envs, env, phase }
+        Self { _dir: dir, base, run_dir, spec, confinement, envs, env, chats, phase, notices }
+    }
+
+    /// The environment of an agent, and the directory of its chat.
+    fn agent_env(&self, kind: Kind) -> (Option<&Path>, &Arc<dyn AgentEnv>) {
+        let chat = match kind {
+            ChatFileTools | ChatMcpServer => self.chats.first(),
+            ChatCli => self.chats.get(1),
+            FileTools | Command | McpServer | CliHeadless | CliInteractive => None,
+        };
+        chat.map_or((None, &self.env), |(dir, env)| (Some(dir), env))
     }
 
     fn access(&self) -> ContextAccess {
         if self.phase == Presenting { ContextAccess::Writable } else { ContextAccess::ReadOnly }
     }
 
-    fn at(&self, path: &str) -> PathBuf {
+    fn at(&self, kind: Kind, path: &str) -> PathBuf {
         let workspace = |index| workspace_of(&self.spec, &self.run_dir.to_string_lossy(), index);
-        self.base.join(path.replace("{own}", &workspace(0)).replace("{other}", &workspace(1)))
+        let own = match self.agent_env(kind).0 {
+            Some(chat) => chat.join("workspace").display().to_string(),
+            None => workspace(0),
+        };
+        self.base.join(path.replace("{own}", &own).replace("{other}", &workspace(1)))
     }
 
-    async fn tool(&self, name: &str, arguments: Value) -> String {
+    async fn tool(&self, kind: Kind, name: &str, arguments: Value) -> String {
         let call = ToolCall { id: "1".into(), name: name.into(), arguments: arguments.to_string() };
-        self.env.tool_host().call(&call, self.access()).await.content
+        self.agent_env(kind).1.tool_host().call(&call, self.access()).await.content
     }
 
     fn starter(&self) -> Arc<ProgramStarter> {
@@ -302,8 +398,9 @@ impl World {
         })
     }
 
-    /// A CLI agent as a member of the run.
-    async fn headless(&self, env: BTreeMap<String, String>) -> String {
+    /// A CLI agent as a member of the run, or as the chat agent.
+    async fn headless(&self, kind: Kind, env: BTreeMap<String, String>) -> String {
+        let agent_env = self.agent_env(kind).1;
         let dir = self.base.join("state/members");
         let member = CliAgentConfig { kind: "claude_code".into(), env, dir, ..CliAgentConfig::default() };
         let backend = CliBackend::new(self.starter(), Arc::new(NoEndpoints), member).expect("a CLI agent");
@@ -311,8 +408,8 @@ impl World {
             work: TaskId::from("r1.a1"),
             attempt: 1,
             native: None,
-            workspace: Some(self.env.path().to_owned()),
-            grant: self.env.grant(self.access()),
+            workspace: Some(agent_env.path().to_owned()),
+            grant: agent_env.grant(self.access()),
         };
         let request = ModelRequest {
             system: "".into(),
@@ -329,6 +426,7 @@ impl World {
     /// A CLI agent as a task of a workflow, in a terminal in the user's project.
     async fn interactive(&self, env: BTreeMap<String, String>) -> String {
         let runner = ProgramRunner::new(self.starter(), PatternTable::default());
+        let runner = runner.with_protected(vec![self.base.join("project/locked")]);
         let spec = ProgramSpec {
             options: AgentOptions::default(),
             adapter: "claude".into(),
@@ -353,92 +451,138 @@ impl World {
     async fn shell(&self, kind: Kind, command: &str) -> String {
         let env = || BTreeMap::from([("ATTEMPT".to_owned(), command.to_owned())]);
         match kind {
-            FileTools => String::new(),
-            Command => self.tool("run_command", json!({ "command": command })).await,
-            McpServer => self.tool("mcp__shell__act", json!({ "command": command })).await,
-            CliHeadless => self.headless(env()).await,
+            FileTools | ChatFileTools => String::new(),
+            Command => self.tool(kind, "run_command", json!({ "command": command })).await,
+            McpServer | ChatMcpServer => {
+                self.tool(kind, "mcp__shell__act", json!({ "command": command })).await
+            }
+            CliHeadless | ChatCli => self.headless(kind, env()).await,
             CliInteractive => self.interactive(env()).await,
         }
     }
 
     async fn write(&self, kind: Kind, path: &str) -> String {
-        let path = self.at(path);
-        if kind == FileTools {
-            return self.tool("write_file", json!({ "path": path, "content": "changed" })).await;
+        let path = self.at(kind, path);
+        if matches!(kind, FileTools | ChatFileTools) {
+            return self.tool(kind, "write_file", json!({ "path": path, "content": "changed" })).await;
         }
         self.shell(kind, &format!("printf changed > '{}'", path.display())).await
     }
 
     async fn read(&self, kind: Kind, path: &str) -> String {
-        let path = self.at(path);
-        if kind == FileTools {
-            return self.tool("read_file", json!({ "path": path })).await;
+        let path = self.at(kind, path);
+        if matches!(kind, FileTools | ChatFileTools) {
+            return self.tool(kind, "read_file", json!({ "path": path })).await;
         }
         self.shell(kind, &format!("cat '{}'", path.display())).await
     }
 
-    fn was_changed(&self, path: &str) -> bool {
-        std::fs::read_to_string(self.at(path)).is_ok_and(|text| text == "changed")
+    fn was_changed(&self, kind: Kind, path: &str) -> bool {
+        std::fs::read_to_string(self.at(kind, path)).is_ok_and(|text| text == "changed")
+    }
+
+    /// Tries to send something to a listener of this test. Returns the output of the attempt, and whether it arrived.
+    async fn reach_network(&self, kind: Kind) -> (String, bool) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let listening = std::thread::spawn(move || attempt_arrived(&listener));
+        let bash = format!("bash -c 'exec 3<> /dev/tcp/127.0.0.1/{} && printf reached >&3'", address.port());
+        let netcat = format!("printf reached | nc 127.0.0.1 {}", address.port());
+        let attempt = format!("if command -v bash > /dev/null; then {bash}; else {netcat}; fi");
+        let output = self.shell(kind, &attempt).await;
+        let mut last = TcpStream::connect(address).expect("the listener");
+        last.write_all(OVER).expect("the listener");
+        drop(last);
+        (output, listening.join().expect("the listener"))
     }
 }
 
-/// Whether a kind acts in a phase at all: a workflow's task is not part of a run, and an agent on a model has neither
-/// commands nor servers while it plans.
-fn takes_part(kind: Kind, phase: Phase) -> bool {
-    match kind {
-        CliInteractive => phase == Presenting,
-        FileTools | Command | McpServer | CliHeadless => true,
+/// Stops the listener.
+const OVER: &[u8] = b"over";
+
+/// Accepts connections until one sends [`OVER`], which the test sends after every attempt. Returns whether an attempt
+/// arrived.
+fn attempt_arrived(listener: &TcpListener) -> bool {
+    let mut arrived = false;
+    loop {
+        let (mut from, _) = listener.accept().expect("a connection");
+        from.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+        let mut received = [0; 4];
+        let read = from.read_exact(&mut received);
+        if received == OVER {
+            return arrived;
+        }
+        arrived |= read.is_ok() && received == *b"reac";
     }
+}
+
+/// A conversation with an agent on this backend and the context paths of the run.
+fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
+    let agent = InteractiveAgent {
+        member: Member { backend: backend.into(), ..member("a") },
+        require_approval: true,
+        append_system_prompt: None,
+        compaction: ContextCompaction::default(),
+        budget_micro_usd: None,
+    };
+    let (members, context_paths) = (run.members.clone(), run.context_paths.clone());
+    let team = TeamSpec { members, rules: RunRules::default(), context_paths };
+    ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default() }
 }
 
 /// Tries every act that is forbidden in this phase, and returns those that were not refused.
 async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
     let mut failures = Vec::new();
-    let mut fail = |act: &str, said: &str| {
+    let mut fail = |act: &str, output: &str| {
         failures
-            .push(format!("(act: {act}, kind: {kind:?}, sandbox: {sandbox:?}, {:?}): {said}", world.phase));
+            .push(format!("(act: {act}, kind: {kind:?}, sandbox: {sandbox:?}, {:?}): {output}", world.phase));
     };
-    let has_tool = world.phase != Planning || matches!(kind, FileTools | CliHeadless);
-    let said = world.read(kind, "project/.git/config").await;
-    if has_tool && !said.contains("before") {
-        fail("read what is protected", &said);
+    let has_tool = !world.phase.plans() || matches!(kind, FileTools | CliHeadless);
+    let output = world.read(kind, "project/.git/config").await;
+    if has_tool && !output.contains("before") {
+        fail("read what is protected", &output);
     }
-    for (act, path, _) in ACTS.iter().filter(|(_, _, phases)| phases.contains(&world.phase)) {
-        // A workflow's task has no configured context paths, so nothing in its directory is configured as protected.
-        let configured = ["write a protected path", "write a read-only context path inside a writable one"];
-        if kind == CliInteractive && configured.contains(act) {
+    let phase = if world.phase == PlanningFirst { Planning } else { world.phase };
+    for (act, path, _) in ACTS.iter().filter(|(_, _, phases)| phases.contains(&phase)) {
+        if exempt_act(kind, path).is_some() {
             continue;
         }
-        // A server is not restarted when the context paths become writable, so they are always writable for it.
-        if kind == McpServer && *act == "write an open context path too early" && world.phase == Working {
-            continue;
-        }
-        let said = world.write(kind, path).await;
-        if world.was_changed(path) {
-            fail(act, &said);
-            write(&world.at(path), "before");
+        let output = world.write(kind, path).await;
+        if world.was_changed(kind, path) {
+            fail(act, &output);
+            write(&world.at(kind, path), "before");
         }
     }
     let open: &[&str] = match world.phase {
         Working => &["{own}/note.txt"],
-        Presenting if kind == CliInteractive => &["project/src/work.txt"],
+        Presenting if world.agent_env(kind).0.is_some() => &["project/src/work.txt", NAMED, "{own}/note.txt"],
         Presenting => &["project/src/work.txt", NAMED],
-        Planning => &[],
+        Planning | PlanningFirst => &[],
     };
-    for path in open {
-        let said = world.write(kind, path).await;
-        if !world.was_changed(path) {
-            fail(&format!("write {path}, where it may"), &said);
+    for path in open.iter().filter(|path| exempt_act(kind, path).is_none()) {
+        let output = world.write(kind, path).await;
+        if !world.was_changed(kind, path) {
+            fail(&format!("write {path}, where it may"), &output);
         }
-        write(&world.at(path), "before");
+        write(&world.at(kind, path), "before");
+    }
+    if let Some(may) = reaches_network(kind, world.phase) {
+        let (output, arrived) = world.reach_network(kind).await;
+        if arrived != may {
+            fail(if may { "reach the network, where it may" } else { "reach the network" }, &output);
+        }
     }
     // An agent that can move a directory away could replace it, or change the moved files.
-    if matches!(kind, Command | McpServer | CliHeadless) && world.phase == Presenting {
-        for dir in ["project/nest", "project/nest/er", "project/deep", "project/sub"] {
-            let (from, to) = (world.at(dir), world.at(&format!("{dir}-moved")));
-            let said = world.shell(kind, &format!("mv '{}' '{}'", from.display(), to.display())).await;
+    if !matches!(kind, FileTools | ChatFileTools) && world.phase == Presenting {
+        let dirs: &[&str] = match kind {
+            CliInteractive => &["project/deep", "project/sub"],
+            _ => &["project/nest", "project/nest/er", "project/deep", "project/sub"],
+        };
+        for dir in dirs {
+            let (from, to) = (world.at(kind, dir), world.at(kind, &format!("{dir}-moved")));
+            let output = world.shell(kind, &format!("mv '{}' '{}'", from.display(), to.display())).await;
             if to.exists() {
-                fail(&format!("move {dir} away"), &said);
+                fail(&format!("move {dir} away"), &output);
                 std::fs::rename(&to, &from).expect("the way back");
             }
         }
@@ -446,60 +590,100 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
     // The hooks of a repository that the agent itself created are not a danger to the user's repository.
     let made = "project/src/fresh/.git/config";
     if kind == Command && world.phase == Presenting {
-        let dir = world.at("project/src/fresh/.git").display().to_string();
+        let dir = world.at(kind, "project/src/fresh/.git").display().to_string();
         world.shell(kind, &format!("mkdir -p '{dir}'")).await;
-        let said = world.write(kind, made).await;
-        if !world.was_changed(made) {
-            fail("write a repository of its own", &said);
+        let output = world.write(kind, made).await;
+        if !world.was_changed(kind, made) {
+            fail("write a repository of its own", &output);
         }
     }
     failures
 }
 
 /// A file that runs code later and does not exist yet: creating it is prevented, or reported afterwards.
-async fn make_what_runs_code(world: &World, kinds: &[Kind], sandbox: Sandbox) -> Vec<String> {
+async fn make_what_runs_code(world: &World, sandbox: Sandbox) -> Vec<String> {
     let mut made = Vec::new();
-    for kind in kinds.iter().filter(|kind| **kind != CliInteractive) {
-        let path = format!("project/src/{kind:?}/.envrc");
-        std::fs::create_dir_all(world.at(&path).parent().expect("a directory")).expect("room");
-        let said = world.write(*kind, &path).await;
-        made.push((*kind, world.at(&path), said));
+    let members = [FileTools, Command, McpServer, CliHeadless];
+    for kind in members.into_iter().filter(|kind| exempt(*kind, sandbox, Presenting).is_none()) {
+        let path = world.at(kind, &format!("project/src/{kind:?}/.envrc"));
+        std::fs::create_dir_all(path.parent().expect("a directory")).expect("room");
+        let output = world.write(kind, &path.to_string_lossy()).await;
+        made.push((kind, path, output));
     }
     let writes = world.env.close_context().await.expect("close context paths");
-    let missed = |(kind, path, said): (Kind, PathBuf, String)| {
-        let told = writes.iter().any(|write| Path::new(&write.path) == path && write.note.is_some());
+    let missed = |(kind, path, output): (Kind, PathBuf, String)| {
+        let reported = writes.iter().any(|write| Path::new(&write.path) == path && write.note.is_some());
         let prevented = !path.exists();
-        let fine = if kind == FileTools { prevented } else { prevented || told };
-        (!fine).then(|| format!("(act: make an .envrc, kind: {kind:?}, sandbox: {sandbox:?}): {said}"))
+        let fine = if kind == FileTools { prevented } else { prevented || reported };
+        (!fine).then(|| format!("(act: make an .envrc, kind: {kind:?}, sandbox: {sandbox:?}): {output}"))
     };
     made.into_iter().filter_map(missed).collect()
 }
 
-/// The acts that were not refused in this sandbox.
-async fn try_in(sandbox: Sandbox, kinds: &[Kind]) -> Vec<String> {
-    let scratch = tempfile::tempdir().expect("a directory");
-    let found = detect(&launcher(), scratch.path()).await;
-    let daemon = (sandbox == Docker).then(TestDockerDaemon::start);
-    let confinement = match sandbox {
-        Bubblewrap => Confinement::Bubblewrap(found.bubblewrap.works.expect("run tests/setup.sh")),
-        Landlock => {
-            assert!(found.landlock.works.is_some(), "{}", found.landlock.note);
-            Confinement::Landlock
-        }
-        Docker => Confinement::Refused { why: "commands run in a container".into() },
-    };
-    let mut failures = Vec::new();
-    for phase in [Working, Presenting, Planning] {
-        let docker = match &daemon {
+/// A server that ran while the context paths were writable may not write to them after the run has closed them.
+async fn write_too_late(world: &World, sandbox: Sandbox) -> Option<String> {
+    let path = "project/src/work.txt";
+    if exempt(McpServer, sandbox, Presenting).is_some() {
+        return None;
+    }
+    let output = world.write(McpServer, path).await;
+    let late = world.was_changed(McpServer, path);
+    late.then(|| {
+        format!("(act: write a closed context path, kind: McpServer, sandbox: {sandbox:?}): {output}")
+    })
+}
+
+/// A sandbox, and the Docker daemon if the sandbox is Docker.
+struct TestSandbox {
+    sandbox: Sandbox,
+    local: Confinement,
+    daemon: Option<TestDockerDaemon>,
+}
+
+impl TestSandbox {
+    async fn start(sandbox: Sandbox) -> Self {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let found = detect(&launcher(), scratch.path()).await;
+        let local = match sandbox {
+            Bubblewrap => Confinement::Bubblewrap(found.bubblewrap.works.expect("run tests/setup.sh")),
+            Landlock => {
+                assert!(found.landlock.works.is_some(), "{}", found.landlock.note);
+                Confinement::Landlock
+            }
+            Docker => Confinement::Refused { why: "commands run in a container".into() },
+        };
+        Self { sandbox, local, daemon: (sandbox == Docker).then(TestDockerDaemon::start) }
+    }
+
+    async fn world(&self, phase: Phase, network: bool) -> World {
+        let docker = match &self.daemon {
             Some(daemon) => Some(DockerClient::connect(&daemon.socket()).await.expect("a daemon")),
             None => None,
         };
-        let world = World::new(sandbox, confinement.clone(), docker, phase).await;
-        for kind in kinds.iter().filter(|kind| takes_part(**kind, phase)) {
-            failures.extend(try_acts(&world, *kind, sandbox).await);
+        World::new(self.sandbox, self.local.clone(), docker, phase, network).await
+    }
+}
+
+/// The sandboxes that this machine can test.
+fn sandboxes() -> impl Iterator<Item = Sandbox> {
+    SANDBOXES.into_iter().filter(|sandbox| !is_excluded(&format!("{sandbox:?}").to_lowercase()))
+}
+
+/// The acts that were not refused in this sandbox.
+async fn try_in(sandbox: Sandbox) -> Vec<String> {
+    let test_sandbox = TestSandbox::start(sandbox).await;
+    let mut failures = Vec::new();
+    for phase in PHASES {
+        let world = test_sandbox.world(phase, true).await;
+        for kind in KINDS {
+            match exempt(kind, sandbox, phase) {
+                Some(why) => println!("not tried: {kind:?}, {sandbox:?}, {phase:?}: {why}"),
+                None => failures.extend(try_acts(&world, kind, sandbox).await),
+            }
         }
         if phase == Presenting {
-            failures.extend(make_what_runs_code(&world, kinds, sandbox).await);
+            failures.extend(make_what_runs_code(&world, sandbox).await);
+            failures.extend(write_too_late(&world, sandbox).await);
         }
         world.envs.close().await;
     }
@@ -508,12 +692,46 @@ async fn try_in(sandbox: Sandbox, kinds: &[Kind]) -> Vec<String> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_kind_of_agent_does_a_forbidden_act_in_any_sandbox() {
-    let mut failures = Vec::new();
-    for (sandbox, kinds) in KINDS {
-        let name = format!("{sandbox:?}").to_lowercase();
-        if !is_excluded(&name) {
-            failures.extend(try_in(sandbox, kinds).await);
+    for kind in KINDS {
+        for (act, path, _) in ACTS {
+            if let Some(why) = exempt_act(kind, path) {
+                println!("not tried: {kind:?}, {act}: {why}");
+            }
         }
     }
+    let mut failures = Vec::new();
+    for sandbox in sandboxes() {
+        failures.extend(try_in(sandbox).await);
+    }
     assert!(failures.is_empty(), "not refused:\n{}", failures.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_reach_no_network_in_any_sandbox_unless_the_config_opens_it() {
+    for sandbox in sandboxes() {
+        let test_sandbox = TestSandbox::start(sandbox).await;
+        let world = test_sandbox.world(Working, false).await;
+        let (output, arrived) = world.reach_network(Command).await;
+        assert!(!arrived, "{sandbox:?}: {output}");
+        let written = world.write(Command, "{own}/note.txt").await;
+        assert!(world.was_changed(Command, "{own}/note.txt"), "{sandbox:?}: commands do not work: {written}");
+        world.envs.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_mcp_servers_cannot_be_protected_a_notice_says_so() {
+    for sandbox in sandboxes() {
+        let test_sandbox = TestSandbox::start(sandbox).await;
+        let world = test_sandbox.world(Presenting, true).await;
+        let notice = "MCP servers run with all your permissions: bubblewrap does not work here";
+        let count = world.notices.lock().expect("notices").iter().filter(|text| *text == notice).count();
+        // One notice each for the member of the run and for the two chat agents.
+        assert_eq!(count, if sandbox == Bubblewrap { 0 } else { 3 }, "{sandbox:?}: {:?}", world.notices);
+        let path = "project/.git/config";
+        let output = world.write(McpServer, path).await;
+        let was_changed = world.was_changed(McpServer, path);
+        assert_eq!(was_changed, sandbox != Bubblewrap, "{sandbox:?}, the notice is wrong: {output}");
+        world.envs.close().await;
+    }
 }
