@@ -1,7 +1,7 @@
 //! Which backends and sandboxes are usable on this machine, and what is missing for the others.
 //!
-//! It probes: the `PATH` and each CLI agent's version, each local server's usual address, and the API keys in the
-//! environment. All probes run concurrently, and none takes much longer than a second.
+//! This module probes the `PATH` and each CLI agent's version, each local server's usual address, and the API
+//! keys in the environment. All probes run concurrently, and none takes much longer than a second.
 
 use crate::agent_env;
 use crate::context::AppContext;
@@ -27,9 +27,9 @@ pub struct Available {
     pub name: String,
     /// The name shown to people.
     pub title: String,
-    /// Whether it is usable.
+    /// Whether the backend or sandbox is usable.
     pub usable: bool,
-    /// What makes it usable, or what is missing.
+    /// What makes the backend or sandbox usable, or what is missing.
     pub note: String,
     /// For a CLI agent: the path of its executable.
     pub path: Option<String>,

@@ -9,7 +9,7 @@ use althing_protocol::{AgentId, AgentMode, ModeChoice};
 /// Which agents the command line selects, and the task: the word after `--single-agent` may be either an agent id or
 /// the task.
 pub struct Choice {
-    /// The task, if there is one.
+    /// The task, if the command line contains one.
     pub task: Option<String>,
     /// Which agent works alone, if one does.
     pub single: Option<SingleAgent>,
@@ -56,8 +56,8 @@ impl Choice {
         }
     }
 
-    /// Removes agents that `--agents` does not name. `--single-agent` is not applied: in a conversation each message
-    /// chooses it again.
+    /// Removes agents that `--agents` does not name. `--single-agent` is not applied here, because in a
+    /// conversation the user can change this choice for each message.
     pub fn narrow(&self, team: &mut Team) {
         if !self.agents.is_empty() {
             team.config.agents.retain(|agent| self.agents.iter().any(|id| id == agent.id.as_str()));

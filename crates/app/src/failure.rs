@@ -56,7 +56,7 @@ impl Failure {
         self
     }
 
-    /// Adds a hint, if there is one.
+    /// Adds a hint, unless it is None.
     pub fn maybe_hint(mut self, hint: Option<String>) -> Self {
         self.hints.extend(hint);
         self

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// How long the exit may wait for the last spans to be sent.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
-/// The same after a signal, when the user is already waiting for the exit.
+/// The same timeout after a signal, when the user is already waiting for the exit.
 const INTERRUPTED_EXIT_TIMEOUT: Duration = Duration::from_millis(400);
 /// The connect timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);

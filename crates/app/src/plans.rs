@@ -38,7 +38,8 @@ impl Plans for StoredPlans {
     }
 }
 
-/// Loads a stored plan for execution. Asking for its execution approves it.
+/// Loads a stored plan for execution. The user who asks for the execution of a plan approves the plan by
+/// that.
 pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     let mut plan = PlanStore::of(&app.state_dir()).load(which).map_err(failed)?;

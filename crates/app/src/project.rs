@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 pub struct Project {
     /// The project's directory.
     pub workspace: ProjectWorkspace,
-    /// Held while the session works in the project. The mutex only makes it `Sync`.
+    /// The project's lock, held while the session works in the project. The mutex only makes the lock `Sync`.
     _lock: Mutex<ProjectLock>,
 }
 

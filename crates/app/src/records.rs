@@ -1,5 +1,6 @@
-//! What outlives a session: a project's record of its runs, their deliverables, and the progress of plans. It observes
-//! every fact once the fact is on disk, and again after a crash, so everything here is idempotent.
+//! What outlives a session: a project's record of its runs, their deliverables, and the progress of plans.
+//! The records are updated for each fact once the fact is on disk, and possibly again after a crash, so every
+//! update is idempotent.
 
 use crate::context::Notify;
 use crate::project::Project;
@@ -26,7 +27,7 @@ pub struct Records {
 /// A plan that is being executed.
 struct ExecutingPlan {
     plan: PlanRef,
-    /// Held until the run ends, so that two runs never execute the same plan.
+    /// The lock of the plan, held until the run ends, so that two runs never execute the same plan.
     _lock: Option<PlanLock>,
 }
 
@@ -141,8 +142,8 @@ impl Records {
     }
 }
 
-/// Delivers a run's files and records its end. Done only once, because later runs may have delivered the same files
-/// again.
+/// Delivers a run's files and records its end. This is done only once, because later runs may have delivered
+/// the same files again.
 fn finish_run(project: &Project, result: &RunResult) -> Result<DeliveryReport, ProjectError> {
     let workspace = &project.workspace;
     let known = workspace.description(&result.run_id)?;

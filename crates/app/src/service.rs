@@ -125,7 +125,8 @@ impl LocalSessions {
         self.project.as_ref()
     }
 
-    /// Supervises a started session until it ends and everything that was started for its agents is closed.
+    /// Supervises a started session in the background until it ends, then closes everything that was started
+    /// for its agents.
     fn supervise(&self, StartedSession { id, orchestrator, envs, recorded }: StartedSession) {
         let (ended, end) = watch::channel(None);
         let engine: Arc<dyn Engine> = Arc::new(orchestrator.engine_handle());
@@ -185,7 +186,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Drop for LocalSessions {
-    /// Shuts down every session, also if a front end panics: no one could send ops to it any more.
+    /// Shuts down every session, even if a front end panics, because then nobody could send ops to the
+    /// sessions any more.
     fn drop(&mut self) {
         for engine in lock(&self.launched).values_mut().filter_map(|one| one.engine.take()) {
             engine.submit(Submission::new(Op::Shutdown, Origin::System));

@@ -243,13 +243,13 @@ pub(crate) async fn session_envs(
 
 /// A session to be started.
 pub(crate) struct NewSession {
-    /// What kind of session it is.
+    /// The kind of session.
     pub kind: SessionKind,
     /// The user's goal.
     pub goal: String,
     /// The first op.
     pub op: Op,
-    /// The project, if there is one.
+    /// The project that the session belongs to.
     pub project: Option<Arc<Project>>,
 }
 
@@ -305,7 +305,7 @@ pub(crate) struct Dependencies {
     pub envs: Arc<SessionEnvs>,
     /// Runs the CLI agents and commands of a workflow.
     pub programs: Option<Arc<dyn Programs>>,
-    /// The project, if there is one.
+    /// The project that the session belongs to.
     pub project: Option<Arc<Project>>,
 }
 

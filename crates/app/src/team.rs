@@ -109,7 +109,7 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     }
 }
 
-/// The team of a session that is resumed: as recorded, with secrets read again.
+/// The team of a session that is resumed: as recorded, with the secrets read from the environment.
 pub fn from_record(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
     let path = file_of(&opened.config_source);
     let current = path.map(std::fs::read_to_string);

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The list is cleaned of deleted directories when it has this many lines.
 const MAX_LINES: usize = 1000;
 
-/// A config that was found, as it is remembered.
+/// The path and content by which trust in a found config is remembered.
 pub struct Trust<'a> {
     /// The config's canonical path.
     pub path: &'a Path,
@@ -43,7 +43,7 @@ impl Trust<'_> {
         if let Some(dir) = store.parent() {
             std::fs::create_dir_all(dir).map_err(failed)?;
         }
-        // Appended, so that no earlier entry can be lost.
+        // The entry is appended, so that no earlier entry can be lost.
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&store);
         opened.and_then(|mut file| writeln!(file, "{}", self.line())).map_err(failed)
     }
@@ -53,7 +53,8 @@ fn trusted_file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("trusted"))
 }
 
-/// Remembers that this user made the session or plan in this directory. If that fails, using it again needs `--trust`.
+/// Remembers that this user made the session or plan in this directory. If remembering fails, the user needs
+/// `--trust` to use that session or plan again.
 pub fn remember_own(dir: &Path, environment: &Environment) {
     let (Some(file), Ok(dir)) = (own_dirs_file(environment), dir.canonicalize()) else { return };
     let known = read_remembered(&file);

@@ -145,7 +145,7 @@ impl<'a> Follower<'a> {
         let all_events = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
         let interest = if all_events { Interest::Everything } else { Interest::Facts };
         let followed = runtime.block_on(async {
-            // From the first event, so that the progress is complete.
+            // Follow from the first event, so that the progress is complete.
             let mut events = sessions.follow(&self.session, Seq(0), interest).await?;
             self.follow(&mut *events, sessions).await
         });

@@ -38,9 +38,9 @@ impl LocalHost {
 
     /// Runs the user's editor or pager on a file, in the foreground.
     ///
-    /// Not under the guard, which gives each program a session without this terminal: an editor or a pager has to be in
-    /// the foreground of the user's terminal, and the user ends it. We block until it exits; if we are killed, the
-    /// user's unsaved text must not be lost with us.
+    /// The program does not run under the guard, because the guard gives each program a session without this
+    /// terminal. An editor or a pager has to be in the foreground of the user's terminal, and the user ends
+    /// it. We block until it exits; if we are killed, the user's unsaved text must not be lost with us.
     fn run_in_foreground(&self, variables: &[&str], fallback: &str, file: &Path) -> Result<(), String> {
         let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
         let words = chosen.unwrap_or_else(|| fallback.to_owned());

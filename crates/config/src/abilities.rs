@@ -46,7 +46,7 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     if let (Some((at, min)), Some((_, max))) = (min, max)
         && min > max
     {
-        let problem = Problem::new("`subagent_min_timeout` is more than `subagent_max_timeout`");
+        let problem = Problem::new("`subagent_min_timeout` is greater than `subagent_max_timeout`");
         sink.error(at.span, &path("subagent_min_timeout"), problem.hint("swap the two"));
     } else if let Some((at, usual)) = usual
         && (min.is_some_and(|(_, min)| usual < min) || max.is_some_and(|(_, max)| usual > max))

@@ -35,7 +35,7 @@ pub struct BackendType {
     pub name: &'static str,
     /// The name shown to people.
     pub title: &'static str,
-    /// How it is reached.
+    /// How the backend is reached.
     pub reach: Reach,
     /// The API's address if the config names none.
     pub base_url: Option<&'static str>,
@@ -101,9 +101,10 @@ static BUILT_IN_TYPES: &[BackendType] = &[
     BackendType { default_model: Some("offline"), ..basic("offline", "Offline model (not an AI)", Reach::Offline) },
     BackendType { reach: Reach::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
     BackendType { reach: Reach::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
-    // Not all of googleapis.com: anyone can have a storage bucket there.
+    // The host is not all of googleapis.com, because anyone can have a storage bucket there.
     BackendType { reach: Reach::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
-    // No host: anyone can have one at Azure, so an address in a config is always the config's own choice.
+    // There is no host, because anyone can have one at Azure: an address in a config is always the config's
+    // own choice.
     BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..basic("azure_openai", "Azure OpenAI", Reach::Azure) },
     local("chatcompletion", "OpenAI-compatible API", "https://api.openai.com/v1"),
     compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),
@@ -151,7 +152,7 @@ impl Backends {
         Self { all: known.into_iter().chain(kinds.iter().map(agent)).chain(unsupported).collect(), kinds }
     }
 
-    /// The CLI agents among them.
+    /// The CLI agents among the backend types.
     pub fn kinds(&self) -> &'static [AgentKind] {
         self.kinds
     }
@@ -208,7 +209,7 @@ impl BackendType {
         self.base_url.is_some_and(is_loopback)
     }
 
-    /// Whether Althing supports it.
+    /// Whether Althing supports this backend type.
     pub fn is_supported(&self) -> bool {
         match self.reach {
             Reach::OtherApi => false,

@@ -186,7 +186,7 @@ impl<'text> Builder<'text> {
             return Err(ComposeError { span, problem: problem.hint("write the value out") });
         };
         let (values, bytes) = (*values, *bytes);
-        // Checked before copying: the budget is what stops an alias bomb.
+        // The budget is checked before the value is copied, so that it stops an alias bomb.
         let node = if self.values + values <= limits::MAX_VALUES
             && self.bytes + bytes <= limits::MAX_EXPANDED_BYTES
         {

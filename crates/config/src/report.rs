@@ -13,12 +13,12 @@ pub struct Report {
     pub file: String,
     /// What makes the config unusable, in file order.
     pub errors: Vec<Diagnostic>,
-    /// What has no effect, or not the written one, in file order.
+    /// Warnings about keys that have no effect, or a different effect than the file says, in file order.
     pub warnings: Vec<Diagnostic>,
     /// The settings, if there is no error; never for a workflow.
     pub config: Option<LoadedConfig>,
-    /// The secrets in the file and its variables, to be masked in everything that is written. Present even with errors,
-    /// because errors quote the file.
+    /// The secrets in the file and its variables, to be masked in everything that is written. The list is
+    /// filled even if there are errors, because errors quote the file.
     pub secrets: Vec<Secret>,
 }
 

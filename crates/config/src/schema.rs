@@ -1,6 +1,6 @@
 //! The JSON Schemas of configs and workflows for editors, generated from the table of keys.
 //!
-//! It is lenient where the checker warns: an unknown key is not an error in the schema either.
+//! The schemas are lenient where the checker only warns.
 
 use serde_json::{Map, Value as Json, json};
 
@@ -112,7 +112,7 @@ fn kind(kind_of_value: Kind, definitions: &mut Definitions) -> Map<String, Json>
         }
         Kind::Section(inner) => {
             if !definitions.contains_key(inner.name) {
-                // Reserved first: a section may contain itself.
+                // The name is reserved first, because a section may contain itself.
                 definitions.insert(inner.name.to_owned(), Json::Null);
                 let schema = section(inner, definitions);
                 definitions.insert(inner.name.to_owned(), schema);

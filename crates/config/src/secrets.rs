@@ -91,7 +91,7 @@ const DESCRIPTION_WORDS: &[&str] = &[
     "expires",
 ];
 
-/// The working directory, despite its name.
+/// `PWD` holds the working directory; it is no abbreviation of "password".
 const NOT_SECRET: &[&str] = &["pwd"];
 
 /// How certain it is that a name means a secret.
@@ -148,7 +148,8 @@ pub fn is_secret_name(name: &str) -> bool {
     name_meaning(name) > NameMeaning::Harmless
 }
 
-/// The shortest value of a variable whose name only may mean a secret, and the longest plain word that is not one.
+/// For a variable whose name may or may not mean a secret: a value shorter than `PERHAPS_BYTES`, or a
+/// lower-case word shorter than `PLAIN_WORD`, is not a secret.
 const PERHAPS_BYTES: usize = 8;
 const PLAIN_WORD: usize = 16;
 
@@ -217,7 +218,8 @@ pub(crate) struct Literal {
     pub(crate) value: String,
 }
 
-/// Every secret in a document: before substitution those written in the file, after it those from variables too.
+/// Every secret in a document: before substitution, those written in the file; after substitution, also those
+/// from variables.
 pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     let mut found = Vec::new();
     let mut todo = vec![(&parsed.root, false)];
@@ -234,7 +236,8 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
                 found.push(Literal { span: node.span, value: number.to_string() });
             }
             Value::List(items) => {
-                // In a program's arguments, `--token` says what the next one is.
+                // In a program's arguments, an option such as `--token` says that the next argument is a
+                // secret.
                 let options = items.iter().map(|item| item.as_text().is_some_and(is_secret_option));
                 let after_option = std::iter::once(false).chain(options);
                 todo.extend(items.iter().zip(after_option).map(|(item, after)| (item, named || after)));

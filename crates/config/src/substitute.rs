@@ -53,7 +53,7 @@ pub fn fill_variables(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Resul
 }
 
 impl Substituted {
-    /// Substitutes in every text below `root` as well.
+    /// Substitutes in every text below one more `root`.
     pub(crate) fn add(&mut self, root: &mut Node, env: Lookup<'_>) {
         let mut todo = vec![root];
         while let Some(node) = todo.pop() {

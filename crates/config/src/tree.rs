@@ -37,7 +37,8 @@ pub(crate) enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text {
     pub(crate) content: String,
-    /// Written with quotes or as a block, so that `"60"` is never a number.
+    /// Whether the text was written with quotes or as a block. Such a text is never a number, not even
+    /// `"60"`.
     pub(crate) quoted: bool,
     pub(crate) substitution: Substitution,
 }

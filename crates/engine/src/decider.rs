@@ -143,7 +143,7 @@ pub(crate) enum EnvOwner {
 #[derive(Clone, Debug)]
 pub(crate) struct Visibility {
     pub(crate) access: ContextAccess,
-    /// The answers of other members whose snapshots it may see.
+    /// The answers of other members whose snapshots the agent may see.
     pub(crate) labels: Vec<AnswerLabel>,
 }
 

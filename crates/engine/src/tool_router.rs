@@ -27,7 +27,7 @@ impl ToolHost for ToolRouter {
 
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
         let offers = |host: &&Arc<dyn ToolHost>| host.tools(access).iter().any(|tool| tool.name == call.name);
-        // A call of an excluded tool is refused like a call of an unknown tool.
+        // A call to an excluded tool is refused like a call to an unknown tool.
         let host = self.hosts.iter().find(offers).filter(|_| !self.excluded.contains(&call.name));
         match host {
             Some(host) => host.call(call, access),

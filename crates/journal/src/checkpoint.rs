@@ -39,7 +39,7 @@ pub struct CheckpointFold {
     /// The stages of a workflow: name and tasks.
     stages: Vec<(String, Vec<TaskId>)>,
     stage: u32,
-    /// The state of a conversation.
+    /// The last recorded state of the conversation, if the session is one.
     chat: Option<ChatState>,
     open: BTreeSet<InteractionId>,
     /// Subagent runs. They belong to another run, so their results are not added to the history.

@@ -200,7 +200,7 @@ impl<W: Wire> ApiBackend<W> {
         let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
         match kind {
             BackendErrorKind::Auth => Some(match self.provider.key_variable {
-                Some(variable) => format!("check the key in {variable}, and that it may use this model"),
+                Some(variable) => format!("check that the key in {variable} is valid and has access to this model"),
                 None => format!("check the `api_key` for {host}"),
             }),
             BackendErrorKind::NotFound => {

@@ -62,7 +62,8 @@ impl Throttle {
         }
     }
 
-    /// Applies additional limits. If configs with the same key differ, the strictest limit applies to all.
+    /// Applies additional limits. If backends that share an API key have different limits, the strictest
+    /// limit applies to all of them.
     pub(crate) fn tighten(&self, to: RateLimits) {
         let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = allowed.at_once.unwrap_or(Semaphore::MAX_PERMITS);

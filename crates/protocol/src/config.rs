@@ -74,7 +74,7 @@ pub struct TaskPlanning {
     pub as_files: bool,
 }
 
-/// The settings of planning mode.
+/// The settings of planning mode, in which agents only plan until the presentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanningConfig {
     /// A custom instruction for planning agents, replacing the built-in one.

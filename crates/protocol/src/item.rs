@@ -144,8 +144,8 @@ pub enum Item {
         /// The error, if storing failed.
         error: Option<String>,
     },
-    /// The plan that a run executes was read again before the run began, or could not be read. People may have changed it, and
-    /// some of its tasks may be completed already.
+    /// The stored plan that a run executes was read before the run began, or could not be read. People may
+    /// have changed the plan since the run was requested, and some of its tasks may be completed already.
     PlanOpened {
         /// The plan as it is stored now.
         plan: Option<PlanRun>,

@@ -149,7 +149,7 @@ pub trait JournalReader: Send + Sync {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct JournalError {
-    /// The kind of failure, which callers decide by.
+    /// The kind of failure, for callers that handle kinds differently.
     pub kind: JournalErrorKind,
     /// For people: which file, and what happened.
     pub message: String,

@@ -35,7 +35,7 @@ pub enum Action {
     Hang,
     /// These bytes instead of a response; then the connection is closed.
     Raw(Bytes),
-    /// Decided when the request arrives.
+    /// An action that is chosen when the request arrives.
     With(Decide),
 }
 
@@ -50,7 +50,7 @@ impl Action {
         Self::After(delay, Box::new(action.into()))
     }
 
-    /// Decided when the request arrives.
+    /// An action that `decide` chooses when the request arrives.
     pub fn with<A: Into<Self>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self::With(Arc::new(move |request| decide(request).into()))
     }

@@ -14,14 +14,14 @@ use std::sync::Arc;
 pub struct Sandboxes {
     /// Starts processes under a guard.
     pub launcher: Launcher,
-    /// For commands that run directly on this machine.
+    /// The confinement of commands that run directly on this machine.
     pub local: Confinement,
-    /// For commands that run in containers.
+    /// The client of the Docker daemon, for commands that run in containers.
     pub docker: Option<DockerClient>,
 }
 
 impl Sandboxes {
-    /// For sessions in which no agent runs commands.
+    /// No sandbox, for sessions in which no agent runs commands.
     pub fn none() -> Self {
         let why = "no agent of this session runs commands".to_owned();
         Self { launcher: Launcher::default(), local: Confinement::Refused { why }, docker: None }

@@ -166,7 +166,8 @@ impl Chat<'_> {
     }
 
     fn send(&mut self, submission: Submission) {
-        // Counted before it is accepted, so that the conversation does not look idle in between.
+        // The message is counted before the session accepts it, so that the conversation does not look idle
+        // in between.
         if let Op::SendMessage { .. } = &submission.op {
             // A message with a known id is a repeat: the session accepts and answers it once.
             if let Some(id) = &submission.id

@@ -52,7 +52,8 @@ pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
                 Ok(listener) => {
                     show::notice(&format!("serving MCP at {}", listener.url()));
                     if token.is_none() {
-                        // Printed once, to the user who started the server; it is stored nowhere.
+                        // The token is printed once, to the user who started the server; it is stored
+                        // nowhere.
                         show::print_secret_notice(&format!("bearer token: {}", listener.token().reveal()));
                     }
                     signals.next().await;

@@ -53,7 +53,7 @@ pub fn notice(text: &str) {
     write_notice(text);
 }
 
-/// The same without logging: events of a session are in the session's own log.
+/// Prints a message on stderr without logging it: events of a session are in the session's own log.
 fn write_notice(text: &str) {
     let mut line = sanitize::output(&mask(text)).into_owned();
     line.push('\n');
@@ -61,7 +61,7 @@ fn write_notice(text: &str) {
         held.push_str(&line);
         return;
     }
-    // In one write: stderr is unbuffered, and other programs may write to it too.
+    // The line is one write, because stderr is unbuffered and other programs may write to it too.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
@@ -92,6 +92,6 @@ pub fn problems(report: &Report) {
     let color =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let style = if color { Style::Color } else { Style::Plain };
-    // Not sanitized, to keep the renderer's colors; quoted text was sanitized when it was parsed.
+    // The text is not sanitized, to keep the renderer's colors; quoted text was sanitized when it was parsed.
     let _ = write!(std::io::stderr(), "{}", mask(&report.render(style)));
 }

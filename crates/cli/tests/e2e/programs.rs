@@ -227,7 +227,7 @@ fn chat_agent_reply(request: &RecordedRequest) -> Reply {
     let launch =
         request.tool_names().into_iter().find(|name| name.ends_with("launch_run")).map(str::to_owned);
     let Some(launch) = launch else { return Parliament::default().reply(request) };
-    if body.contains("Your call of launch_run gave") {
+    if body.contains("Your call to launch_run returned") {
         return Reply::text("The run is over, and all is told.");
     }
     if body.contains("End your turn now") {

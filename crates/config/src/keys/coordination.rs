@@ -37,7 +37,7 @@ pub(super) static COORDINATION: Section = Section {
         key("skills_directory", Kind::Text, "Directory of skills: directories with a `SKILL.md`. A relative path is resolved against the directory where Althing was started.").default(".agent/skills"),
         not_yet("load_previous_session_skills", Kind::Bool, "Whether skills of earlier sessions are loaded."),
         not_yet("evaluation_criteria_generator", Kind::Any, "Criteria written for the task."),
-        not_yet("prompt_improver", Kind::Any, "Rewriting of the task before the run."),
+        not_yet("prompt_improver", Kind::Any, "How the task is rewritten before the run."),
         not_yet("pre_collab_voting_threshold", Kind::Integer(COUNT), "MassGen's threshold before the run."),
         key("enable_subagents", Kind::Bool, "Whether agents may start subagents.").default("false"),
         key("subagent_default_timeout", Kind::Number(SECONDS), "Default time limit of a subagent, in seconds.").default("300"),

@@ -157,7 +157,7 @@ fn name<'a>(server: &ServerNode<'a>, names: &mut HashSet<&'a str>, sink: &mut Si
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > MAX_NAME_LENGTH || !name.chars().all(fits) {
         let problem = Problem::new(format!(
-            "an MCP server's name has letters, digits, `-` and `_`, at most {MAX_NAME_LENGTH} of them"
+            "an MCP server's name may contain only letters, digits, `-` and `_`, at most {MAX_NAME_LENGTH} characters"
         ));
         sink.error(server.at, &path, problem.hint("its tools are called `mcp__name__tool`"));
     } else if !names.insert(name) {

@@ -28,7 +28,7 @@ pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, s
         let path = format!("adapters.{name}");
         if !is_name(name) || name.len() > MAX_NAME_LENGTH {
             let problem = Problem::new(format!(
-                "an adapter's name has letters, digits, `-` and `_`, at most {MAX_NAME_LENGTH} of them"
+                "an adapter's name may contain only letters, digits, `-` and `_`, at most {MAX_NAME_LENGTH} characters"
             ));
             sink.error(entry.key_span, &path, problem.hint("choose a name such as `aider`"));
         } else if built_in.contains(&name) {

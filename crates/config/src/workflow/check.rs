@@ -72,7 +72,7 @@ fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateS
         let path = format!("{}.id", task.path);
         if !adapters::is_name(id) || id.len() > MAX_ID_LENGTH {
             let problem = Problem::new(format!(
-                "a task's id has letters, digits, `-` and `_`, at most {MAX_ID_LENGTH} of them"
+                "a task's id may contain only letters, digits, `-` and `_`, at most {MAX_ID_LENGTH} characters"
             ));
             sink.error(node.span, &path, problem.hint("choose a name such as `review-1`"));
         } else if let Some(first) = lines.get(id) {

@@ -35,7 +35,7 @@ pub(crate) fn built_in(kinds: &'static [AgentKind]) -> impl Iterator<Item = &'st
 /// The context in which a workflow is read.
 #[derive(Clone, Copy)]
 pub struct WorkflowContext<'a> {
-    /// What it is read for.
+    /// What the workflow is read for.
     pub purpose: Purpose,
     /// The absolute path of the directory where Althing was started; relative paths are resolved against it.
     pub cwd: &'a str,
@@ -265,9 +265,9 @@ fn substitute_env_and_cwd(root: &mut Node, env: substitute::Lookup<'_>) -> subst
 
 /// A workflow's document and its context.
 struct Document<'a> {
-    /// With variables substituted.
+    /// The document with variables substituted.
     root: &'a Node,
-    /// The same tree as written.
+    /// The document as written.
     written: &'a Node,
     source: Source<'a>,
     surroundings: &'a WorkflowContext<'a>,

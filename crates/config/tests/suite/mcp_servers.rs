@@ -109,12 +109,12 @@ fn a_missing_key_of_a_server_is_an_error_with_its_position() {
         (
             "{name: a b, command: p}",
             "[0].name",
-            "an MCP server's name has letters, digits, `-` and `_`, at most 64 of them",
+            "an MCP server's name may contain only letters, digits, `-` and `_`, at most 64 characters",
         ),
         (
             "{name: '', command: p}",
             "[0].name",
-            "an MCP server's name has letters, digits, `-` and `_`, at most 64 of them",
+            "an MCP server's name may contain only letters, digits, `-` and `_`, at most 64 characters",
         ),
         ("{name: a, command: p, env: {'A=B': c}}", "[0].env", "this variable is not valid in an environment"),
         (

@@ -1,5 +1,6 @@
-//! Plans: a planning run stores its plan before it ends, and a run that executes a plan reads it again before it begins. The
-//! agents record the progress of each task in the log, so that completed tasks are not repeated.
+//! Plans: a planning run stores its plan before it ends, and a run that executes a plan reads the stored plan
+//! once more before it begins, because the plan may have changed since the run was requested. The agents
+//! record the progress of each task in the log, so that completed tasks are not repeated.
 
 use super::Coordination;
 use super::state::{MemberAttempt, MemberState, RunState};
@@ -72,7 +73,8 @@ impl Coordination {
         plans && self.state.stored_plan.is_none() && self.final_answer().is_some()
     }
 
-    /// Whether the plan that the run executes must be read again, which happens before any agent begins.
+    /// Whether the stored plan must still be read. This is done once, before any agent begins, because
+    /// someone may have changed the plan since the run was requested.
     pub(super) fn must_open_plan(&self) -> bool {
         let begun = self.state.members.iter().any(|member| member.attempts > 0);
         self.state.spec.plan.is_some() && !self.state.plan_opened && !begun

@@ -15,18 +15,18 @@ pub(crate) struct RejectedAnswer {
     pub(crate) answer: String,
     /// What the answer lacks, and what to do about it.
     pub(crate) why: Restart,
-    /// The vote and presentation that led to it.
+    /// The vote and presentation that led to the answer.
     pub(crate) ending: Ending,
 }
 
 /// What to do with a final answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Review {
-    /// This member evaluates it.
+    /// This member evaluates the answer.
     Evaluate(usize),
     /// The run starts over.
     StartOver(Restart),
-    /// It is the result of the run.
+    /// The answer is the result of the run.
     Final,
 }
 

@@ -334,8 +334,8 @@ fn answer(
         Ok(content) => content,
         Err(problem) => return refuse_all(reply, &problem),
     };
-    // Compared only with answers that the agent knows: two agents that reach the same answer independently agree, and do not
-    // copy.
+    // The answer is compared only with answers that the agent knows: two agents that reach the same answer
+    // independently agree, and do not copy.
     let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
     let current = state.answers.iter().skip(state.discarded.0 as usize);
     let hint = if offer.vote { ", or vote for it" } else { "" };

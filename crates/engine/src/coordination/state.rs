@@ -109,7 +109,7 @@ pub(crate) enum AttemptTurn {
     },
     /// A correction: the agent must end its turn properly.
     Reminder {
-        /// The refused call, if there is one.
+        /// The id of the refused call; None if the reply had no calls.
         call: Option<String>,
         /// The text for the model.
         text: String,
@@ -358,7 +358,7 @@ pub(crate) enum Presentation {
 /// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RunState {
-    /// Shared with the effects, which outlive a borrow.
+    /// The spec of the run, in an `Arc` because effects outlive a borrow.
     pub(crate) spec: Arc<RunSpec>,
     pub(crate) members: Vec<MemberState>,
     /// The answers in the order in which they were stored: the nth has revision n.
@@ -388,7 +388,7 @@ pub(crate) struct RunState {
     pub(crate) result: Option<RunResult>,
     /// The stored plan of a planning run, or why it was not stored; None until storing was attempted.
     pub(crate) stored_plan: Option<Result<PlanRef, String>>,
-    /// Whether the plan that the run executes was read again before it began.
+    /// Whether the stored plan has been read, or reading it has failed (see `must_open_plan`).
     pub(crate) plan_opened: bool,
     /// The state of the run that executes the plan.
     pub(crate) execution: Execution,

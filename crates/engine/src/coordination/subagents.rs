@@ -23,12 +23,12 @@ const MAX_ANSWER_BYTES: usize = 20_000;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subagent {
     pub(crate) task: TaskId,
-    /// The index of the member that started it.
+    /// The index of the member that started the subagent.
     pub(crate) member_index: usize,
     pub(crate) of: SubagentOf,
     /// How the subagent ended.
     pub(crate) end: Option<SubagentEnd>,
-    /// Whether it was told to stop.
+    /// Whether the subagent was told to stop.
     pub(crate) stopped: bool,
 }
 
@@ -38,16 +38,16 @@ pub(crate) struct SubagentEnd {
     status: RunStatus,
     answer: Option<String>,
     error: Option<String>,
-    /// The directory of its result files.
+    /// The directory of the subagent's result files.
     log_dir: String,
-    /// Its workspace, until the files were imported.
+    /// The subagent's workspace, until its files were imported.
     workspace: Option<String>,
-    /// The outcome of importing its files.
+    /// The outcome of importing the subagent's files.
     imported: Option<Result<(), String>>,
 }
 
 impl Subagent {
-    /// The name that the calling agent knows it by.
+    /// The name by which the calling agent knows the subagent.
     pub(crate) fn name(&self) -> &str {
         self.task.as_str().rsplit('.').next().unwrap_or_default()
     }
@@ -98,7 +98,7 @@ fn subagent_dir(name: &str) -> String {
     format!("subagents/{name}")
 }
 
-/// What to do about a call of one of the run's own tools.
+/// What to do about a call to one of the run's own tools.
 pub(super) enum RunToolAction {
     /// The call gets this result; the flag marks an error.
     Result(String, bool),
@@ -143,7 +143,8 @@ impl RunState {
         if started.len() < tasks.len() {
             let running =
                 self.subagents_of(member_index, attempt).filter(|subagent| subagent.end.is_none()).count();
-            // If some are started already, a crash interrupted the call, which passed this check before.
+            // If some subagents were already started, a crash interrupted the call after it had passed this
+            // check.
             if started.is_empty() && running + tasks.len() > settings.max_concurrent as usize {
                 let most = settings.max_concurrent;
                 return RunToolAction::Result(
@@ -362,7 +363,7 @@ impl SubagentEnd {
     }
 }
 
-/// Whether a call is of one of the run's own tools, and the attempt was offered it.
+/// Whether a call is to one of the run's own tools, and the attempt was offered that tool.
 pub(super) fn is_run_tool(state: &RunState, attempt: &MemberAttempt, call: &ToolCall) -> bool {
     match call.name.as_str() {
         SPAWN => state.may_spawn(attempt.purpose).is_some(),

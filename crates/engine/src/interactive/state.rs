@@ -33,7 +33,7 @@ pub(crate) enum ChatStep {
 pub(crate) struct LaunchedRun {
     pub(crate) id: TaskId,
     pub(crate) result: Option<RunResult>,
-    /// Whether it was asked to stop.
+    /// Whether the run was asked to stop.
     pub(crate) cancelled: bool,
 }
 
@@ -158,7 +158,7 @@ pub(crate) struct ChatTurn {
 pub(crate) enum CompactionStep {
     /// Not checked yet: the conversation is compacted if it has grown too long.
     NotChecked,
-    /// The user asked for it.
+    /// The user asked for a compaction.
     Requested,
     /// The model's reply with the summary.
     Summarized(Reply),

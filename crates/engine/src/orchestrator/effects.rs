@@ -152,7 +152,7 @@ impl Effects {
             return self.spawn(id, aborted, async move { nowhere });
         };
         self.spawn(id, failed(INTERNAL_ERROR), async move {
-            // Blocking: it waits for the disk.
+            // `run` blocks while it waits for the disk.
             let stored = tokio::task::spawn_blocking(move || effect.run(&*plans)).await;
             stored.map_or(aborted, EffectOutcome::ItemAdded)
         });

@@ -110,7 +110,7 @@ impl Ring {
                 if cursor.last < self.last {
                     return self.behind(cursor);
                 }
-                // It missed no wanted facts, only older ones or progress.
+                // The reader missed no wanted facts, only older ones or progress.
                 cursor.position = self.start;
                 continue;
             };
@@ -208,7 +208,8 @@ pub struct Subscription {
     delivered: Seq,
     /// Items that were read from the log and not delivered yet.
     backlog: VecDeque<FeedItem>,
-    /// Facts up to this one must be read from the log first. A field, because a caller may drop `next` while it reads.
+    /// Facts up to this one must be read from the log first. This is a field, because a caller may drop
+    /// `next` while it reads.
     behind: Option<Seq>,
     /// Whether an item was delivered; reading history before that is not a gap.
     has_started: bool,
@@ -220,7 +221,8 @@ impl Subscription {
     pub async fn next(&mut self) -> Option<Result<FeedItem, JournalError>> {
         let feed = self.feed.clone();
         loop {
-            // Registered before the check, so that a change between the check and the wait still wakes this task.
+            // The waiter is registered before the check, so that a change between the check and the wait
+            // still wakes this task.
             let changed = feed.shared.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();

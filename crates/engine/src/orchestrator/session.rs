@@ -161,7 +161,8 @@ impl Session {
             };
             self.record(Some(task), None, Fact::TimerFired(timer));
         }
-        // After all inputs are recorded: replies that arrived together are judged by what their agents knew when they replied.
+        // Settle only after all inputs are recorded, so that replies that arrived together are judged by what
+        // their agents knew when they replied.
         self.settle();
         true
     }
@@ -288,7 +289,7 @@ impl Session {
                 self.halting = true;
                 self.record(None, None, self.accepted(op, by));
             }
-            // Never recorded, because keystrokes may contain passwords.
+            // Input is never recorded, because keystrokes may contain passwords.
             Op::Input { task, bytes } => {
                 let programs = self.deps.programs.as_ref();
                 if !programs.is_some_and(|programs| programs.input(&task, &bytes)) {
@@ -440,7 +441,7 @@ impl Session {
             }
         }
         let written = std::mem::take(&mut self.pending);
-        // Before publishing, because a subscriber that sees a result may read its files.
+        // Write the files before publishing, because a subscriber that sees a result may read its files.
         self.write_result_files();
         if let Some(observer) = &mut self.deps.observer {
             for event in &written {

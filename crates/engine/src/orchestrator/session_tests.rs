@@ -17,7 +17,7 @@ struct Memory {
     log: Arc<Mutex<Vec<Arc<Event>>>>,
     /// The number of appends that will fail.
     refusals: Arc<AtomicUsize>,
-    /// The kind of their error.
+    /// The error kind of those appends.
     refusal_kind: Arc<Mutex<JournalErrorKind>>,
     /// Blocks the first write of a result file.
     gate: Arc<Mutex<Option<Gate>>>,

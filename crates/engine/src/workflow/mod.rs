@@ -48,7 +48,7 @@ struct StageTaskState {
     interrupted: bool,
     /// Whether the last attempt was interrupted and it is undecided how to continue.
     suspended: bool,
-    /// Whether a person approved that it is started again.
+    /// Whether a person approved starting the task again.
     restart_approved: bool,
     /// Whether the time limit passed.
     expired: bool,

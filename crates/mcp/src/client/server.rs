@@ -92,7 +92,7 @@ impl Server {
                 timeout.as_secs_f32()
             ),
             ServiceError::TransportSend(error) if !connection.is_gone_on_failure() => format!(
-                "the call of MCP server {name} failed: {}. Whether it took effect is not known.",
+                "the call to MCP server {name} failed: {}. Whether it took effect is not known.",
                 http::causes(error.error.as_ref())
             ),
             ServiceError::TransportClosed if !connection.is_gone_on_failure() => {
@@ -107,9 +107,9 @@ impl Server {
                 )
             }
             ServiceError::UnexpectedResponse => {
-                format!("MCP server {name} answered with something that is not MCP")
+                format!("MCP server {name} answered with an unexpected type of response")
             }
-            other => quote(&format!("the call of MCP server {name} failed: {other}")),
+            other => quote(&format!("the call to MCP server {name} failed: {other}")),
         }
     }
 

@@ -48,8 +48,8 @@ fn append_message(text: &mut String, message: &Message, before: &[Message]) {
             }
         }
         Message::Tool { call, content, is_error } => {
-            let what = if *is_error { "failed" } else { "gave" };
-            let _ = write!(text, "[Your call of {} {what}]\n{content}", tool_of_call(call, before));
+            let what = if *is_error { "failed" } else { "returned" };
+            let _ = write!(text, "[Your call to {} {what}]\n{content}", tool_of_call(call, before));
         }
     }
 }
@@ -121,7 +121,7 @@ mod tests {
             ],
             ..ModelRequest::default()
         };
-        assert_eq!(render(&request, true, kind), "[Your call of vote failed]\nstale\n\nnews");
+        assert_eq!(render(&request, true, kind), "[Your call to vote failed]\nstale\n\nnews");
         let all = render(&request, false, kind);
         assert!(
             all.starts_with("Be good.\n\nthe task\n\n[Your earlier message]\nhm\n[You called vote with {}]"),

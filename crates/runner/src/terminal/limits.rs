@@ -37,5 +37,5 @@ pub(super) const MAX_REPORTED_RAW: usize = 16 * 1024 * 1024;
 pub(super) const MAX_REPORTED_CLEAN: usize = 16 * 1024 * 1024;
 /// Input that is queued for a program that does not read; more is refused.
 pub(super) const MAX_PENDING_INPUT: usize = 1024 * 1024;
-/// How many bytes of the last output a program's end contains.
+/// The maximum length of `ProgramEnd::output`, in bytes; only the end of the output is stored there.
 pub(super) const MAX_FINAL_OUTPUT: usize = 64 * 1024;

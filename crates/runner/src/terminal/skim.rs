@@ -14,13 +14,13 @@ const BLOCK: usize = 64;
 /// A piece of output, split into parts.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct SkimmedOutput<'a> {
-    /// Drawn: completes the line that was begun before.
+    /// Drawn first: the rest of the line that the previous piece began.
     pub(super) first: &'a [u8],
     /// The text of complete lines that would not be visible.
     skipped: Cow<'a, [u8]>,
-    /// Drawn next: the sequences that set the colors of the following text.
+    /// Drawn before `last`: the color sequences in effect after the skipped lines.
     pub(super) colors: Vec<u8>,
-    /// Drawn: more than a screenful.
+    /// Drawn last: slightly more lines than the screen has.
     pub(super) last: &'a [u8],
 }
 

@@ -46,15 +46,17 @@ pub async fn confinement(kind: ConfinementKind) -> Option<Confinement> {
 /// The sandboxes that need no daemon.
 pub const SANDBOXES: [ConfinementKind; 2] = [ConfinementKind::Bubblewrap, ConfinementKind::Landlock];
 
-/// A directory tree around one agent.
+/// A directory tree for one agent.
 ///
 /// ```text
-/// workspace/                 the agent's own
-/// project/                   context path, configured as writable
-///   .git/hooks/  notes.txt  src/main.rs  vendor/locked/file   .althing/ (state)
-/// reference/book.txt         context path, never writable
-/// home/.ssh/id               the user's, never given
-/// .althing in project        state; outputs in it
+/// workspace/                 the agent's workspace
+/// project/                   context path, writable
+///   .git/                    with config and hooks/
+///   notes.txt  src/main.rs
+///   vendor/locked/           protected path
+///   .althing/                Althing's state directory, with outputs/
+/// reference/book.txt         context path, read-only
+/// home/.ssh/id               not accessible to the agent
 /// ```
 pub struct AgentFixture {
     pub dir: TempDir,

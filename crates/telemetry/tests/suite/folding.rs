@@ -166,8 +166,8 @@ fn text_is_exported_only_if_content_capture_is_on() {
     assert!(tool.text("gen_ai.tool.call.result").contains("Not counted"));
 }
 
-/// The recorded run up to the first attempts, followed by these facts of the first agent.
-fn then(facts: Vec<Fact>) -> Vec<CollectedSpan> {
+/// The spans of the recorded run up to the first attempts, followed by these facts of the first agent.
+fn spans_after_start(facts: Vec<Fact>) -> Vec<CollectedSpan> {
     let mut events: Vec<Event> = recorded(RUN).into_iter().take(12).collect();
     let last = events[11].clone();
     for (n, fact) in (1..).zip(facts) {
@@ -189,7 +189,7 @@ fn a_failed_model_call_has_an_error_type_but_no_provider_text() {
         hint: None,
         kind: Some(BackendErrorKind::Auth),
     };
-    let collected = then(vec![ended(outcome)]);
+    let collected = spans_after_start(vec![ended(outcome)]);
     let (call, agent) = (named(&collected, "chat offline-a"), named(&collected, "invoke_agent one"));
     assert_eq!((call.failed, call.text("error.type")), (true, "auth"));
     assert_eq!((agent.failed, agent.text("error.type")), (true, "auth"));
@@ -214,7 +214,7 @@ fn a_tool_span_ends_with_its_result_and_the_next_model_call_starts_there() {
         Fact::ItemAdded { attempt: 1, item }
     };
     let cut = Reply { text: "And so".into(), cut: true, ..Reply::default() };
-    let collected = then(vec![
+    let collected = spans_after_start(vec![
         reply(&[("t1", "read_file"), ("t2", "no such tool\n"), ("t3", "never_run")]),
         result("t1", false),
         result("t2", true),

@@ -62,7 +62,8 @@ fn with_encoding(note: &str, lossy: bool) -> String {
     [note, failed].iter().filter(|part| !part.is_empty()).copied().collect::<Vec<_>>().join("\n")
 }
 
-/// Reads one line and stores its start in `line`; returns the full length, or 0 at the end of the file.
+/// Reads one line and stores at most its first `LINE_CAP + 8` bytes in `line`. Returns the line's full length
+/// in bytes, including the line break, or 0 at the end of the file.
 fn next_line(
     job: &Job<'_>,
     reader: &mut BufReader<File>,

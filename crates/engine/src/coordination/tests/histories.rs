@@ -59,7 +59,7 @@ fn call_restart(arguments: &str) -> ToolCall {
     call("restart_orchestration", arguments)
 }
 
-/// A random call of one of the subagent tools.
+/// A random call to one of the subagent tools.
 fn random_spawn(rng: &mut Rng) -> Reply {
     let task = |rng: &mut Rng| serde_json::json!({"task": format!("part {}", rng.u8(..)), "team": rng.u8(0..4) == 0});
     let spawn = |rng: &mut Rng| {
@@ -341,7 +341,7 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
     }
 }
 
-/// How many histories coverage rare situations.
+/// How many histories covered each rare situation.
 #[derive(Default)]
 struct Coverage {
     restarts: AtomicUsize,
