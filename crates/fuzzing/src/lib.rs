@@ -37,7 +37,7 @@ mod script;
 /// An entry point for untrusted bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Its name, and that of its corpus.
+    /// The name of the entry point and of its corpus.
     pub name: &'static str,
     /// Panics if a property does not hold for these bytes.
     pub check: fn(&[u8]),

@@ -59,7 +59,7 @@ pub(crate) fn check(bytes: &[u8]) {
     check_log(&log, lines);
 }
 
-/// The properties of any log; `lines` of it are known to be as written.
+/// Checks the properties of any log whose first `lines` lines are known to be undamaged.
 fn check_log(log: &[u8], lines: usize) {
     let disk = SimDisk::new(3);
     drop(manager(&disk).create(&id()).expect("a new session"));

@@ -1,4 +1,4 @@
-//! Messages of MCP clients to our server: whatever the lines, every response is valid JSON-RPC, and the next valid
+//! Messages of MCP clients to our server: for any lines, every response is valid JSON-RPC, and the next valid
 //! request is answered.
 //!
 //! With a first byte of `h` the lines arrive before the client's handshake, else after it.
@@ -176,7 +176,7 @@ impl RunService for Runs {
     }
 }
 
-/// The end of a run at once, or silence until it is dropped.
+/// Reports the end of a run at once, or nothing until it is dropped.
 struct Feed(Option<RunOutcome>);
 
 impl RunFeed for Feed {

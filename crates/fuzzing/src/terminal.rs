@@ -12,7 +12,7 @@ use regex::bytes::Regex;
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
-/// All responses that a program may get from its terminal; none contains its own text.
+/// All responses that a program may get from its terminal; none contains text of the program itself.
 static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
     let answers = [
         r"\x1b\[\?62;22c",

@@ -25,7 +25,7 @@ pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
 /// How many characters of a conversation's first message are used as its goal.
 const GOAL_CHARS: usize = 200;
 
-/// The same fold, one event at a time, for a caller that follows the log.
+/// The fold of [`rebuild_checkpoint`], one event at a time, for a caller that follows the log.
 #[derive(Clone, Debug, Default)]
 pub struct CheckpointFold {
     head: Option<(Box<SessionOpened>, Timestamp)>,
@@ -133,7 +133,8 @@ impl CheckpointFold {
                 self.head_task = Some(id.clone());
                 self.stages = stages(id, spec);
             }
-            // The runs of a workflow are among its tasks, and a conversation has its own state.
+            // Only a run outside of a workflow becomes the head task: the workflow itself is the head of its
+            // runs, and subagent runs belong to another run.
             TaskSpec::Run(spec) if spec.subagent_of.is_some() => {
                 self.subagent_runs.insert(id.clone());
             }

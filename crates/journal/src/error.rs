@@ -69,7 +69,7 @@ pub enum SessionError {
     NewerSchema {
         /// The log.
         path: PathBuf,
-        /// Its schema.
+        /// The schema version of the log.
         found: u32,
     },
     /// The events to be appended are out of order: a bug in the caller.

@@ -28,7 +28,7 @@ struct Shared {
 
 #[derive(Default)]
 struct SaverState {
-    /// Boxed, because it is moved while the lock is held.
+    /// The checkpoint to write next. It is boxed, because it is moved while the lock is held.
     waiting: Option<Box<Checkpoint>>,
     closing: bool,
 }

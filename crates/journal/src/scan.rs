@@ -23,9 +23,10 @@ const MAX_THREADS: usize = 8;
 /// How a log is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamageKind {
-    /// At its end, as after a crash or a truncation: opening the session repairs it.
+    /// The log is damaged at its end, as after a crash or a truncation. Opening the session repairs it.
     Tail,
-    /// Before its end: events that were once durable are lost. Reading stops there, and writing is refused.
+    /// The log is damaged before its end: events that were once durable are lost. Reading stops there, and
+    /// writing is refused.
     Middle,
     /// The line is intact, but this version does not understand its content.
     NotUnderstood,
@@ -40,7 +41,7 @@ pub struct Damage {
     pub line: u64,
     /// The offset of that line in bytes.
     pub offset: u64,
-    /// What is wrong with it, for the user.
+    /// What is wrong with the line, for the user.
     pub what: String,
 }
 

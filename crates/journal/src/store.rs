@@ -22,7 +22,8 @@ impl SessionStore for SessionManager {
     }
 
     fn read(&self, id: &SessionId, after: Seq) -> Result<StoredSession, JournalError> {
-        // Checked before the log is read: an owner that ends in between has written everything by then.
+        // Ownership is checked before the log is read: an owner that ends in between has written everything
+        // by then.
         let is_owned = self.is_owned(id);
         let read = match self.read(id) {
             // The owner has just created the session and will soon record its first events.

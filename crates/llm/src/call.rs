@@ -1,4 +1,4 @@
-//! A model behind an HTTP API: turns one call of the `Backend` port into attempts, and reports the outcome.
+//! A model behind an HTTP API: turns one call to the `Backend` port into attempts, and reports the outcome.
 //!
 //! Independent of the wire format; `wire` translates requests and replies.
 
@@ -30,7 +30,7 @@ pub(crate) struct ApiBackend<W> {
     provider: &'static Provider,
     client: reqwest::Client,
     url: Url,
-    /// All marked sensitive, so that `Debug` output does not show them.
+    /// The request headers, all marked sensitive, so that `Debug` output does not show them.
     headers: HeaderMap,
     /// Values that must not appear in any message.
     secrets: Vec<Secret>,
@@ -123,7 +123,7 @@ impl<W: Wire> ApiBackend<W> {
         );
     }
 
-    /// The message has already been cleaned of keys.
+    /// Logs a failure, whose message has already been cleaned of keys.
     fn log_failure(&self, failure: &Failure, ms: u64, retries: u32) {
         tracing::warn!(
             provider = self.info.kind,

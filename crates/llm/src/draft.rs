@@ -1,7 +1,7 @@
 //! A partial reply, independent of the wire format, and the decision whether it ended successfully.
 //!
-//! A truncated reply is never returned: half an answer reads like a whole one, and half a tool call may do harm. The
-//! wire formats only translate their frames into calls of this module.
+//! A truncated reply is never returned: half an answer reads like a whole one, and half a tool call may do
+//! harm. The wire formats only translate their frames into calls to this module.
 
 use crate::calls::{Calls, Fragment};
 use crate::error::Failure;
@@ -22,9 +22,9 @@ pub(crate) enum StreamEnd {
 /// Why the model stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum FinishReason {
-    /// It finished, or waits for tool results.
+    /// The model finished, or waits for tool results.
     Good,
-    /// It reached the output limit.
+    /// The model reached the output limit.
     Length,
     /// The provider withheld the reply or the rest of it; with the provider's reason.
     Withheld(String),
@@ -86,7 +86,7 @@ impl Draft {
         self.done || self.finish.is_some()
     }
 
-    /// Whether it contains neither text nor tool calls.
+    /// Whether the reply contains neither text nor tool calls.
     fn is_empty(&self) -> bool {
         self.text.trim().is_empty() && self.calls.is_empty()
     }

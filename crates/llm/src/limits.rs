@@ -7,24 +7,27 @@ use crate::BuildError;
 use serde_json::{Map, Value};
 use std::time::Duration;
 
-/// Opening a connection, including name lookup and TLS. Key: `connect_timeout_seconds`.
+/// The time limit for opening a connection, including name lookup and TLS. Key: `connect_timeout_seconds`.
 pub const CONNECT: Duration = Duration::from_secs(10);
-/// From the request to the response headers, including connecting. Key: `first_byte_timeout_seconds`.
+/// The time limit from the request to the response headers, including connecting. Key:
+/// `first_byte_timeout_seconds`.
 pub const FIRST_BYTE: Duration = Duration::from_mins(2);
-/// Between two complete events of the stream. Events rather than bytes, because a trickle of bytes is as dead as
-/// silence. Key: `idle_timeout_seconds`.
+/// The time limit between two complete events of the stream. Events count rather than bytes, because a
+/// trickle of bytes is as dead as silence. Key: `idle_timeout_seconds`.
 pub const IDLE: Duration = Duration::from_mins(2);
-/// The whole call: all attempts and the waits between them. Key: `request_timeout_seconds`.
+/// The time limit of the whole call: all attempts and the waits between them. Key: `request_timeout_seconds`.
 pub const WHOLE_CALL: Duration = Duration::from_mins(30);
-/// After the reply is complete (`finish_reason`), for the usage and `[DONE]` that should follow.
+/// The time to wait, after the reply is complete (`finish_reason`), for the usage and `[DONE]` that should
+/// follow.
 pub const TAIL: Duration = Duration::from_secs(5);
-/// After `[DONE]`, for the end of the HTTP body, without which the connection cannot be reused.
+/// The time to wait, after `[DONE]`, for the end of the HTTP body, without which the connection cannot be
+/// reused.
 pub const DRAIN: Duration = Duration::from_millis(100);
-/// Reading the body of an error response.
+/// The time limit for reading the body of an error response.
 pub const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
-/// Connecting to a local model server during detection.
+/// The time limit for connecting to a local model server during detection.
 pub const LOCAL_CONNECT: Duration = Duration::from_millis(200);
-/// Listing its models during detection, including connecting.
+/// The time limit for listing a local server's models during detection, including connecting.
 pub const LOCAL_WHOLE: Duration = Duration::from_secs(1);
 /// How long an idle connection is kept open.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
@@ -40,14 +43,16 @@ pub const RETRY_CAP: Duration = Duration::from_secs(20);
 /// The longest `Retry-After` that is honored; a longer one fails the call at once.
 pub const RETRY_AFTER_CAP: Duration = Duration::from_mins(1);
 
-/// One server-sent event. The largest allowed tool arguments fit even if every byte is escaped.
+/// The maximum size of one server-sent event. The largest allowed tool arguments fit even if every byte is
+/// escaped.
 pub const EVENT_BYTES: usize = 8 << 20;
-/// Text and reasoning of one reply, each. The longest model outputs today are about 1 MiB.
+/// The maximum size of the text of one reply, and of its reasoning. The longest model outputs today are about
+/// 1 MiB.
 pub const TEXT_BYTES: usize = 4 << 20;
-/// The arguments of all tool calls of one reply together.
+/// The maximum total size of the arguments of all tool calls of one reply.
 pub const ARGUMENT_BYTES: usize = 2 << 20;
 pub const TOOL_CALLS: usize = 128;
-/// Bytes read of an error response's body.
+/// The maximum number of bytes that are read of an error response's body.
 pub const ERROR_BODY_BYTES: usize = 64 << 10;
 /// The longest provider message shown, in characters.
 pub const PROVIDER_MESSAGE_CHARS: usize = 300;

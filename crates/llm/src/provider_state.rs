@@ -12,7 +12,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Limit on stored replies.
 const MOST: usize = 256;
-/// Limit on their total size in bytes.
+/// Limit on the total size of stored replies, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
 /// Stored state of recent replies, newest last.

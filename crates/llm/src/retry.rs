@@ -38,8 +38,8 @@ pub(crate) fn decide_retry(
                 RETRY_AFTER_CAP.as_secs()
             )));
         }
-        // Never earlier than requested, and with jitter, so that agents that were rejected together do not return
-        // together.
+        // The retry is never earlier than requested, and has jitter, so that agents that were rejected
+        // together do not return together.
         Some(after) => after + after.mul_f64(0.1 * random) + backoff(limits.retry_base, 0, random),
         // A restarting server needs a moment, so use the upper half of the jitter range.
         None if failure.kind == BackendErrorKind::Connect => {

@@ -33,7 +33,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
                 Ok(Text(Cow::Owned(text.to_owned())))
             }
 
-            /// Content in parts: only their text is used.
+            /// Content that is a list of parts: only the text of the parts is used.
             fn visit_seq<A: de::SeqAccess<'de>>(self, mut parts: A) -> Result<Text<'de>, A::Error> {
                 #[derive(Deserialize)]
                 struct Part<'a> {

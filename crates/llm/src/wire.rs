@@ -39,8 +39,9 @@ pub(crate) trait Wire: Send + Sync + 'static {
         false
     }
 
-    /// Stores what the provider requires back with the next request and the port does not carry.
-    fn store_provider_state(&self, _reply: &Reply, _keepsake: Value) {}
+    /// Stores data that the provider requires back with the next request and that the `Backend` port does not
+    /// carry.
+    fn store_provider_state(&self, _reply: &Reply, _state: Value) {}
 }
 
 /// Parses one stream.

@@ -25,7 +25,7 @@ pub enum PlanProblem {
     /// The id is empty, too long, or contains other characters.
     #[error("the id of task {number} must be 1 to {LONGEST_ID} letters, digits, `-`, `_` or `.`")]
     BadId {
-        /// Counted from 1.
+        /// The position of the task in the plan, counted from 1.
         number: usize,
     },
     /// Two tasks have the same id.

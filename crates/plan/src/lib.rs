@@ -19,7 +19,7 @@ pub const MOST_TASKS: usize = 200;
 /// A plan: the tasks to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
-    /// In the order in which the plan lists them.
+    /// The tasks, in the order in which the plan lists them.
     pub tasks: Vec<PlanTask>,
 }
 

@@ -10,21 +10,23 @@ use serde::{Deserialize, Serialize};
 pub struct AgentKind {
     /// The config's `backend.type`.
     pub kind: &'static str,
-    /// The name of its adapter, which a workflow's task uses as its `agent`.
+    /// The name of the agent's adapter, which a workflow's task uses as its `agent`.
     pub adapter: &'static str,
     /// The name of the product.
     pub title: &'static str,
     /// The executable's name in `PATH`.
     pub program: &'static str,
-    /// A command that installs it.
+    /// A command that installs the agent.
     pub install_hint: &'static str,
-    /// How its model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`.
+    /// How the agent's model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`.
     pub tool_name_pattern: &'static str,
     /// The vendor, as a value of OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,
-    /// The keys of [`AgentOptions`] that its adapter can pass on. A config that sets any other of these keys is rejected.
+    /// The keys of [`AgentOptions`] that the agent's adapter can pass on. A config that sets any other of
+    /// these keys is rejected.
     pub supports: &'static [&'static str],
-    /// The directories and files in a project from which it reads settings that can run code. Agents must not write them.
+    /// The directories and files in a project from which the agent reads settings that can run code. Agents
+    /// must not write them.
     pub project_dirs: &'static [&'static str],
 }
 
@@ -82,7 +84,7 @@ impl AgentKind {
         AGENT_KINDS.iter().find(|row| row.kind == kind)
     }
 
-    /// How its model names a tool of an MCP server.
+    /// How the agent's model names a tool of an MCP server.
     pub fn tool_name(&self, server: &str, tool: &str) -> String {
         self.tool_name_pattern.replace("{server}", server).replace("{tool}", tool)
     }
@@ -137,13 +139,13 @@ impl AgentOptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PermissionMode {
-    /// It asks before it changes or runs anything; if nobody can answer, the action is denied.
+    /// The agent asks before it changes or runs anything; if nobody can answer, the action is denied.
     Default,
-    /// It may edit files in its working directory.
+    /// The agent may edit files in its working directory.
     AcceptEdits,
-    /// It may do everything that its sandbox allows.
+    /// The agent may do everything that its sandbox allows.
     BypassPermissions,
-    /// It may only read.
+    /// The agent may only read.
     Plan,
 }
 

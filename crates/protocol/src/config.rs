@@ -58,7 +58,8 @@ pub struct Config {
     pub adapters: Vec<CustomAdapter>,
 }
 
-/// Skills: directories with a `SKILL.md` that are listed to agents, who read them when needed.
+/// Skills: directories with a `SKILL.md` that are listed in the agents' prompts; agents read a skill when
+/// they need it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillsConfig {
     /// The skills directory, as written; a relative path is relative to the directory in which Althing was started.
@@ -128,7 +129,7 @@ pub struct AgentConfig {
 pub struct ToolsConfig {
     /// Whether the agent has a workspace and the file tools.
     pub files: bool,
-    /// How the agent runs commands; None: it cannot.
+    /// How the agent runs commands; None: the agent cannot run commands.
     pub commands: Option<CommandsConfig>,
     /// The MCP servers whose tools the agent has.
     pub mcp_servers: Vec<McpServerConfig>,

@@ -1,11 +1,12 @@
 //! Which environment variables child processes inherit. The only list of them.
 
-/// Inherited by every child process, including a model's commands: how to find programs, and how to write text. A trailing
-/// `*` matches any suffix.
+/// The variables that every child process inherits, including a model's commands: how to find programs, and
+/// how to write text. A trailing `*` matches any suffix.
 pub const COMMAND_VARIABLES: [&str; 8] =
     ["PATH", "LANG", "LANGUAGE", "LC_*", "TERM", "TZ", "COLORTERM", "NO_COLOR"];
 
-/// Inherited by CLI agents and MCP servers in addition, which use the user's files and the network.
+/// The variables that CLI agents and MCP servers inherit in addition, because they use the user's files and
+/// the network.
 const PROGRAM_VARIABLES: [&str; 24] = [
     "HOME",
     "USER",

@@ -43,7 +43,7 @@ pub enum Fact {
     OpAccepted {
         /// The op.
         op: Op,
-        /// Who submitted it.
+        /// Who submitted the op.
         by: Origin,
         /// The sender's id for the op. An op that is delivered again under the same id is ignored.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -136,8 +136,8 @@ pub struct SessionOpened {
     pub config_text: String,
     /// SHA-256 of the config file, to detect later changes.
     pub config_digest: String,
-    /// The state directory in which the session was created. Paths below it in this log are relative to it, so that a moved
-    /// state directory still works.
+    /// The state directory in which the session was created. When the log is read in a state directory that
+    /// was moved, paths below the recorded directory are mapped to the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<String>,
     /// The directory of the project workspace, if the session uses one.
@@ -248,9 +248,9 @@ pub enum Progress {
     Delta {
         /// The newest fact at that moment.
         after: Seq,
-        /// The task that it belongs to.
+        /// The task that the reply belongs to.
         task: TaskId,
-        /// Which part of the reply it is.
+        /// The part of the reply that the piece belongs to.
         kind: DeltaKind,
         /// The text of the piece.
         text: String,
@@ -264,7 +264,7 @@ pub enum Progress {
     Output {
         /// The newest fact at that moment.
         after: Seq,
-        /// The task that it belongs to.
+        /// The task that the program belongs to.
         task: TaskId,
         /// The output as written; invalid UTF-8 is replaced.
         raw: String,
@@ -275,7 +275,7 @@ pub enum Progress {
     ScreenChanged {
         /// The newest fact at that moment.
         after: Seq,
-        /// The task that it belongs to.
+        /// The task that the program belongs to.
         task: TaskId,
     },
     /// The journal cannot be written at the moment; nothing is published or started until it can.

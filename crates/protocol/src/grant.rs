@@ -34,7 +34,7 @@ pub struct GrantRoot {
     pub path: PathBuf,
     /// Why the agent has access.
     pub kind: RootKind,
-    /// Whether the agent may write to it.
+    /// Whether the agent may write to the path.
     pub writable: bool,
     /// Parts that the agent must not write to, absolute or relative to `path`.
     pub protected: Vec<PathBuf>,
@@ -128,8 +128,9 @@ impl From<&ContextPath> for GrantRoot {
     }
 }
 
-/// Names that the file tools never write in a context path, regardless of configuration: MassGen's list and Althing's
-/// state directory. Compared case-insensitively, because some file systems ignore case.
+/// Names that the file tools never write in a context path, regardless of configuration: MassGen's list and
+/// Althing's state directory. The names are compared case-insensitively, because some file systems ignore
+/// case.
 pub const EXCLUDED_NAMES: &[&str] = &[
     ".althing",
     ".massgen",
@@ -159,7 +160,7 @@ pub struct RunsCode {
     /// Whether agents must not write such a file in a context path unless the context path names it. Unprotected files are
     /// ordinary work and are only reported to the user.
     pub protected: bool,
-    /// When its code runs; completes the sentence "runs code when …".
+    /// When the code in such a file runs; completes the sentence "runs code when …".
     pub when: &'static str,
 }
 
@@ -177,7 +178,7 @@ pub static RUNS_CODE: LazyLock<Vec<RunsCode>> = LazyLock::new(|| rows(AGENT_KIND
 
 fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
     let of_kind = |kind: &'static AgentKind| {
-        // Leaked once: the table lives as long as the process.
+        // The text is leaked once, because the table lives as long as the process.
         let when: &'static str = format!("{} starts here", kind.title).leak();
         kind.project_dirs.iter().map(move |name| protected(std::slice::from_ref(name), when))
     };

@@ -9,7 +9,8 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(transparent)]
-        // Arc: ids are cloned into every event and message, and their text never changes.
+        // The text is in an `Arc`, because ids are cloned into every event and message, and their text never
+        // changes.
         pub struct $name(Arc<str>);
 
         impl $name {

@@ -99,7 +99,7 @@ pub enum Item {
     },
     /// A correction sent to the agent because its reply did not end its turn as required.
     Reminder {
-        /// The tool call that the reminder answers, if there is one.
+        /// The id of the tool call that the reminder answers; None if the reply had no tool call.
         call: Option<String>,
         /// The text for the agent.
         text: String,

@@ -8,11 +8,11 @@ use std::time::Duration;
 /// A tool that is offered to a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// The name that the model calls it by.
+    /// The name by which the model calls the tool.
     pub name: String,
     /// For the model: what the tool does and when to use it.
     pub description: String,
-    /// JSON Schema of its arguments.
+    /// JSON Schema of the tool's arguments.
     pub parameters: serde_json::Value,
 }
 
@@ -100,7 +100,8 @@ pub struct Reply {
     pub usage: Usage,
 }
 
-/// A piece of a streaming reply. Borrowed, so that the hot path allocates only if somebody is subscribed.
+/// A piece of a streaming reply. The text is borrowed, so that the hot path allocates only if somebody is
+/// subscribed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delta<'a> {
     /// More text.
@@ -127,7 +128,8 @@ pub struct BackendInfo {
     pub kind: String,
     /// The model's name.
     pub model: String,
-    /// Whether it is the built-in offline model, which is not an AI and must be labeled as such wherever it appears.
+    /// Whether the backend is the built-in offline model, which is not an AI and must be labeled as such
+    /// wherever it appears.
     pub offline: bool,
 }
 

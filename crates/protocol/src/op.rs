@@ -51,14 +51,14 @@ pub enum Op {
         /// The new mode choices.
         modes: ModeChoice,
     },
-    /// Type into a program's terminal. Never recorded, because it may be a password.
+    /// Type into a program's terminal. This op is never recorded, because the input may be a password.
     Input {
         /// The task that the program belongs to.
         task: TaskId,
         /// The input.
         bytes: Vec<u8>,
     },
-    /// Resize a program's terminal. Never recorded.
+    /// Resize a program's terminal. This op is never recorded.
     Resize {
         /// The task that the program belongs to.
         task: TaskId,
@@ -101,7 +101,7 @@ impl From<&str> for OpId {
 pub struct Submission {
     /// The requested op.
     pub op: Op,
-    /// Who submitted it.
+    /// Who submitted the op.
     pub by: Origin,
     /// The sender's id for the op, if any.
     pub id: Option<OpId>,

@@ -32,9 +32,10 @@ pub trait Backend: Send + Sync {
 /// An agent's access to the writable context paths of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextAccess {
-    /// The agent may only read them. The default while agents work in parallel.
+    /// The agent may only read the context paths. This is the default while agents work in parallel.
     ReadOnly,
-    /// The agent may write to those that are configured as writable. For the presenter, and for a quick single agent.
+    /// The agent may write to the context paths that are configured as writable. This is the access of the
+    /// presenter, and of a quick single agent.
     Writable,
 }
 
@@ -53,8 +54,8 @@ pub trait ToolHost: Send + Sync {
     /// The tools that the host offers under this access.
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec>;
 
-    /// Executes a call of one of its tools. Refusals and failures are results for the model, not errors. Dropping the future
-    /// cancels the call and ends every process that it started.
+    /// Executes a call to one of the host's tools. Refusals and failures are results for the model, not
+    /// errors. Dropping the future cancels the call and ends every process that it started.
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
 }
 

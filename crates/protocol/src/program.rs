@@ -81,7 +81,7 @@ pub struct AskOption {
 /// How a program ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramEnd {
-    /// Whether it succeeded, by its final event and its exit code.
+    /// Whether the program succeeded, judged by its final event and its exit code.
     pub ok: bool,
     /// The exit code, unless a signal ended the program.
     pub exit_code: Option<i32>,

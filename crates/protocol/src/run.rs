@@ -32,8 +32,8 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// How these modes change a run's rules; defined nowhere else. It is here and not in `engine` because the TUI's mode state
-    /// needs it too, and both depend only on this crate.
+    /// How these modes change a run's rules; defined nowhere else. The function is here and not in `engine`
+    /// because the TUI's mode state needs it too, and both depend only on this crate.
     pub fn overrides(self) -> RunOverrides {
         match (self.agent_mode, self.refinement) {
             (_, true) => RunOverrides::default(),
@@ -74,7 +74,7 @@ pub struct RunOverrides {
     /// See [`RunRules`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_voting_until_all_answered: Option<bool>,
-    /// Only a default: a strategy in the config takes precedence.
+    /// See [`RunRules`]. This is only a default: a strategy in the config takes precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_answer_strategy: Option<FinalAnswerStrategy>,
 }
@@ -280,9 +280,9 @@ pub struct Exchange {
 pub struct ContextPath {
     /// The absolute path.
     pub path: String,
-    /// Whether the presenter may write to it.
+    /// Whether the presenter may write to the path.
     pub writable: bool,
-    /// Parts of it that no agent may write to.
+    /// Parts of the path that no agent may write to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
 }
@@ -384,7 +384,8 @@ pub enum Purpose {
 }
 
 impl Purpose {
-    /// Whether the attempt is about the final answer. An agent that fails at it does not drop out of the run.
+    /// Whether the attempt is about the final answer. An agent that fails in such an attempt does not drop
+    /// out of the run.
     pub fn is_after_the_vote(self) -> bool {
         matches!(self, Self::Present { .. } | Self::Evaluate)
     }

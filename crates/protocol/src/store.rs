@@ -60,7 +60,7 @@ pub struct StoredSession {
 pub struct SessionSummary {
     /// The id of the session.
     pub id: SessionId,
-    /// Kind, state, goal, tasks, times; None if it cannot be read.
+    /// Kind, state, goal, tasks, times; None if they cannot be read.
     pub checkpoint: Option<Checkpoint>,
     /// The size of the log in bytes.
     pub size: u64,

@@ -61,9 +61,9 @@ pub enum StageBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionMode {
-    /// Over pipes, without a person.
+    /// The program runs over pipes, without a person.
     Headless,
-    /// In a terminal that a person can attach to.
+    /// The program runs in a terminal that a person can attach to.
     Interactive,
 }
 
@@ -82,7 +82,7 @@ pub enum OnInterrupt {
 /// A program that a task runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramSpec {
-    /// The adapter that drives it: one of [`crate::AGENT_KINDS`], `command`, or a custom adapter.
+    /// The adapter that drives the program: one of [`crate::AGENT_KINDS`], `command`, or a custom adapter.
     pub adapter: String,
     /// Program and arguments, for the adapter `command`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -104,7 +104,8 @@ pub struct ProgramSpec {
     /// is started again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_interrupt: Option<OnInterrupt>,
-    /// Whether it runs in a sandbox. None: a CLI agent with its bypass flag does, a command of the user does not.
+    /// Whether the program runs in a sandbox. None: a CLI agent with its bypass flag does, a command of the
+    /// user does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<bool>,
     /// How long the program may produce no output.
@@ -114,7 +115,7 @@ pub struct ProgramSpec {
     /// Headless only.
     #[serde(default)]
     pub approvals: bool,
-    /// The agent in the config, if the program is one.
+    /// The agent of the config that the program works as, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
     /// The config's settings of the program's own permissions, tools and prompt.
@@ -125,7 +126,7 @@ pub struct ProgramSpec {
 /// A CLI agent that the user describes in the config, so that driving it needs no code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomAdapter {
-    /// The name that tasks refer to it by.
+    /// The name by which tasks refer to the adapter.
     pub name: String,
     /// The executable.
     pub program: String,
@@ -139,13 +140,14 @@ pub struct CustomAdapter {
     /// cannot be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_args: Option<Vec<String>>,
-    /// A regex for its output whose first group is the id of its conversation.
+    /// A regex for the CLI agent's output; its first group is the id of the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// A regex that matches its screen once it accepts a prompt.
+    /// A regex that matches the CLI agent's screen once the agent accepts a prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready: Option<String>,
-    /// Regexes that match its screen while it waits for a person; the first match tells what it waits for.
+    /// Regexes that match the CLI agent's screen while the agent waits for a person; the first match tells
+    /// what the agent waits for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interactions: Vec<InteractionPattern>,
     /// Additional environment variables; see [`ProgramSpec::env`].

@@ -156,7 +156,7 @@ stages:
         problems(text),
         [
             "Error 1:1 nmae | unknown key `nmae` | did you mean `name`?",
-            "Error 5:14 stages[0].tasks[0].id | a task's id has letters, digits, `-` and `_`, at most 64 of them | choose a name such as `review-1`",
+            "Error 5:14 stages[0].tasks[0].id | a task's id may contain only letters, digits, `-` and `_`, at most 64 characters | choose a name such as `review-1`",
             "Error 6:24 stages[0].tasks[1].command | `agent: command` needs `command` | add the program and its arguments: `command: [cargo, test]`",
             "Error 7:14 stages[0].tasks[2].id | two tasks are called `c`; the first is on line 6 | give each task a different id",
             "Error 7:47 stages[0].tasks[2].executionMode | `executionMode` cannot be the text \"headles\" | did you mean `headless`? possible: headless, interactive",

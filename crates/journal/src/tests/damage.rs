@@ -174,7 +174,8 @@ fn doubled_swapped_and_missing_lines_are_found_wherever_they_are() {
     }
 }
 
-/// The same rule in other words: do the lines after the first wrong one prove that it was once good?
+/// Checks the rule of the scan, stated differently: do the lines after the first wrong line prove that the
+/// wrong line was once good?
 fn check_order(good: &Good, log: &[u8], order: &[usize], case: &str) {
     let kept = (0..order.len()).find(|n| order[*n] != *n).unwrap();
     let proof = (kept..order.len()).any(|place| {

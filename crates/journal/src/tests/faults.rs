@@ -178,7 +178,7 @@ fn events_out_of_order_and_logs_changed_by_others_are_refused() {
     assert!(writer.append(&events[4..5]).unwrap_err().message.contains("deleted"));
 }
 
-/// Unmounts when the test ends, also after a failure.
+/// Unmounts when the test ends, even after a failure.
 struct Mounted(PathBuf);
 
 impl Drop for Mounted {

@@ -16,11 +16,11 @@ const CHILD: &str = "ALTHING_STORAGE_CHILD";
 /// What a child reports on its standard output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ChildMessage {
-    /// It owns the session, whose last event is this one.
+    /// The child owns the session, whose last event is this one.
     Holds(u64),
     /// Another process owns the session.
     Locked,
-    /// It has made this event durable.
+    /// The child has made this event durable.
     Wrote(u64),
 }
 
@@ -136,7 +136,8 @@ impl Competition {
 
 #[test]
 fn one_process_writes_at_a_time_and_a_killed_ones_lock_is_free_at_once() {
-    // In sets, each with its own session: a log that grew over a thousand rounds takes long to read.
+    // The rounds run in sets, each with its own session: a log that grew over a thousand rounds takes long to
+    // read.
     let sets = [(2, 10), (4, 20), (16, 10)];
     for (competition, rounds) in sets.into_iter().cycle().take(sets.len() * scale(1, 25) as usize) {
         compete(competition, rounds);
@@ -158,7 +159,7 @@ fn compete(count: usize, rounds: usize) {
     let (mut owner, _) = competition.next_owner();
     for round in 0..rounds {
         competition.watch(owner, round);
-        // SIGKILL, while it writes.
+        // SIGKILL, while the owner writes.
         competition.children[owner].kill().unwrap();
         competition.killed[owner] = true;
         competition.children[owner].wait().unwrap();

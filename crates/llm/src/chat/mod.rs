@@ -27,7 +27,7 @@ const AZURE_VERSION: &str = "2024-10-21";
 /// The wire format with one agent's parameters.
 pub(crate) struct Chat {
     params: Params,
-    /// Learned from rejections and used for later calls.
+    /// The provider's dialect, learned from rejections and used for later calls.
     dialect: Mutex<Dialect>,
 }
 

@@ -92,7 +92,7 @@ impl Dialect {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Params {
     sent: Map<String, Value>,
-    /// Separate because its name depends on the dialect.
+    /// The output limit, stored separately because its name depends on the dialect.
     max_tokens: Option<Value>,
 }
 
@@ -231,7 +231,8 @@ impl Serialize for Messages<'_> {
 #[derive(Serialize)]
 struct Wire<'a> {
     role: &'static str,
-    /// Null rather than absent if an assistant message contains only tool calls, because some servers require the key.
+    /// The text; null rather than absent if an assistant message contains only tool calls, because some
+    /// servers require the key.
     content: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_calls: Option<Calls<'a>>,

@@ -167,7 +167,7 @@ impl GeminiReader {
     fn call(&mut self, call: &Call<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
         let id = match &call.id {
             Some(id) if !id.as_str().is_empty() => id.as_str().to_owned(),
-            // Unique across replies, because stored provider state is looked up by it.
+            // The id is unique across replies, because stored provider state is looked up by id.
             _ => format!("{OUR_ID}{:08x}-{}", fastrand::u32(..), self.calls),
         };
         let decoded: Text<'_>;

@@ -40,7 +40,7 @@ pub(crate) struct Messages {
     params: Params,
     unsupported: UnsupportedFields,
     states: ProviderStates,
-    /// As configured, until a rejection shows what the model accepts.
+    /// The thinking to request: as configured, until a rejection shows what the model accepts.
     thinking: Mutex<Thinking>,
 }
 

@@ -26,14 +26,14 @@ const DEFAULT_OUTPUT: u64 = 32_000;
 /// How thinking is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Thinking {
-    /// Omitted: the model's default.
+    /// No field is sent, so the model's default applies.
     Unset,
     Off,
-    /// As much as the model chooses. `shown` requests summaries, which newer models omit by default.
+    /// The model chooses how much it thinks. `shown` requests summaries, which newer models omit by default.
     Adaptive {
         shown: bool,
     },
-    /// Up to this many tokens.
+    /// The model thinks with up to this many tokens.
     Budget(u64),
 }
 
@@ -104,7 +104,7 @@ impl Claude {
         self.version >= if self.opus { (4, 5) } else { (4, 6) }
     }
 
-    /// Whether it accepts `temperature`, `top_p` and `top_k`.
+    /// Whether the model accepts `temperature`, `top_p` and `top_k`.
     pub(crate) fn accepts_sampling(self) -> bool {
         self.version < (4, 7)
     }

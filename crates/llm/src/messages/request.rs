@@ -40,7 +40,7 @@ const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
 #[derive(Clone, Debug)]
 pub(crate) struct Params {
     always: Map<String, Value>,
-    /// Sent only without thinking: with thinking, the API accepts only their defaults.
+    /// Parameters that are sent only without thinking: with thinking, the API accepts only their defaults.
     unless_thinking: Map<String, Value>,
     tool_choice: Option<Value>,
     /// Tools that the provider runs.

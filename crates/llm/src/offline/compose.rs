@@ -22,8 +22,8 @@ pub(super) enum Temperament {
 }
 
 impl Temperament {
-    /// Chosen by the letter in `offline-a`, else by the name's characters. Each rejected attempt moves to the next one,
-    /// so that a rejected duplicate is not submitted again.
+    /// The temperament, chosen by the letter in `offline-a`, else by the name's characters. Each rejected
+    /// attempt moves to the next one, so that a rejected duplicate is not submitted again.
     pub(super) fn of(model: &str, errors: usize) -> Self {
         let letter = model.rsplit_once('-').map(|(_, letter)| letter).filter(|letter| letter.len() == 1);
         let base = match letter.and_then(|letter| letter.bytes().next()) {
@@ -37,7 +37,7 @@ impl Temperament {
         }
     }
 
-    /// Whether it improves its first answer once before voting.
+    /// Whether an agent of this temperament improves its first answer once before voting.
     pub(super) fn refines(self) -> bool {
         match self {
             Self::Planner => true,

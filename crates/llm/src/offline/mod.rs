@@ -18,7 +18,7 @@ use althing_text::estimate_tokens;
 use decide::Action;
 use std::time::Duration;
 
-/// The config's `backend.type` for it.
+/// The config's `backend.type` for the offline model.
 pub(crate) const KIND: &str = "offline";
 /// The first line of every text for people.
 pub(crate) const LABEL: &str = "[offline model: not an AI]";

@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout};
 /// A connection to a server, open or ended.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    /// Ends the connection when dropped; taken out to close it in order.
+    /// The running client. Dropping it ends the connection; `close` takes it out to close it in order.
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
     /// The process of a stdio server.
     process: Option<SupervisedProcess>,
@@ -118,7 +118,7 @@ impl Connection {
         self.exit_reason.take()
     }
 
-    /// Time since it was started.
+    /// The time since the connection was started.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }

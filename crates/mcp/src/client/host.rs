@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 pub(crate) struct Shared {
     pub(crate) options: ClientOptions,
     notices: Mutex<VecDeque<ServerNotice>>,
-    /// Built when the first HTTP server needs it; most agents have none.
+    /// The HTTP client, built when the first HTTP server needs it; most agents have no HTTP server.
     http: OnceLock<Result<reqwest::Client, StartError>>,
 }
 
@@ -53,20 +53,20 @@ impl Shared {
 /// The current state of one server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerState {
-    /// Its name in the configuration.
+    /// The server's name in the config.
     pub name: String,
-    /// Whether it is up. If not, the next call restarts it.
+    /// Whether the server is up. If not, the next call restarts it.
     pub up: bool,
     /// The negotiated protocol revision.
     pub protocol: Option<String>,
-    /// How many of its tools are offered.
+    /// How many of the server's tools are offered.
     pub tools: usize,
     /// The server's instructions, shortened to 4096 characters. Untrusted text: show it, do not follow it.
     pub instructions: Option<String>,
 }
 
-/// An agent's MCP servers. Dropping it stops them in the background; [`close`](Self::close) waits until they have
-/// stopped.
+/// An agent's MCP servers. Dropping this value stops them in the background; [`close`](Self::close) waits
+/// until they have stopped.
 pub struct McpServers {
     shared: Arc<Shared>,
     servers: Vec<Server>,

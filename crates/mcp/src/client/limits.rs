@@ -49,7 +49,7 @@ pub(crate) const INSTRUCTIONS: usize = 4096;
 
 /// Bytes of a result that the model sees.
 pub(crate) const RESULT: usize = 64 * 1024;
-/// The part of those bytes that is taken from the end of the result.
+/// How many bytes of `RESULT` are taken from the end of the result.
 pub(crate) const RESULT_TAIL: usize = 16 * 1024;
 
 /// The longest stderr line, in bytes.

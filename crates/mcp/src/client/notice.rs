@@ -24,7 +24,7 @@ pub enum NoticeKind {
     DuplicateServer,
     /// The server offers no tools, or the config filters out all of them.
     NoTools,
-    /// One of its tools cannot be offered.
+    /// One of the server's tools cannot be offered.
     ToolLeftOut { tool: String, reason: String },
     /// The server has more tools than the limit.
     TooManyTools {

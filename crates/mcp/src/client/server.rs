@@ -21,7 +21,7 @@ pub(crate) struct Server {
     pub(crate) tool_set: Arc<ServerToolSet>,
     shared: Arc<Shared>,
     current: RwLock<Option<Arc<Connection>>>,
-    /// Held during a restart, so that waiting calls share it.
+    /// The restarts so far. The lock is held during a restart, so that waiting calls share that restart.
     restarts: Mutex<Restarts>,
     /// Whether a tool was ever called: only then can the server hold state that a restart loses.
     called: AtomicBool,
@@ -82,7 +82,8 @@ impl Server {
             return format!("MCP server {name} was closed during the call");
         }
         match error {
-            // Not shortened: it often explains in detail what is wrong with the arguments.
+            // The server's message is not shortened, because it often explains in detail what is wrong with
+            // the arguments.
             ServiceError::McpError(error) => {
                 format!("MCP server {name} refused the call: {} (error {})", error.message, error.code.0)
             }

@@ -13,7 +13,7 @@ pub struct SpawnRequest {
     /// The program, looked up in the child's `PATH`.
     pub program: String,
     pub args: Vec<String>,
-    /// Its complete environment: nothing else may be inherited.
+    /// The complete environment of the process: nothing else may be inherited.
     pub env: Vec<(OsString, OsString)>,
     /// The working directory; None means ours.
     pub cwd: Option<PathBuf>,
@@ -33,7 +33,7 @@ impl fmt::Debug for SpawnRequest {
 }
 
 pub struct SpawnedProcess {
-    /// Dropping it closes the child's stdin.
+    /// The child's stdin. Dropping this value closes it.
     pub stdin: Box<dyn AsyncWrite + Send + Unpin>,
     pub stdout: Box<dyn AsyncRead + Send + Unpin>,
     pub stderr: Box<dyn AsyncRead + Send + Unpin>,
@@ -42,14 +42,14 @@ pub struct SpawnedProcess {
 
 /// Handle to a started process and its descendants. Dropping it kills them all.
 pub trait ServerProcess: Send {
-    /// Waits for its end and returns how it ended, phrased to follow a name: "exited with status 3". May be called
-    /// again.
+    /// Waits for the end of the process and returns how it ended, phrased to follow a name: "exited with
+    /// status 3". May be called again.
     fn wait(&mut self) -> BoxFuture<'_, String>;
 
     /// Sends TERM to the process and its descendants.
     fn terminate(&mut self);
 
-    /// Kills the process and its descendants. Harmless after its end.
+    /// Kills the process and its descendants. Has no effect after the process has ended.
     fn kill(&mut self);
 }
 

@@ -8,16 +8,16 @@ use std::time::Duration;
 /// One MCP server as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerSpec {
-    /// The user's name for it; part of its tools' names.
+    /// The user's name for the server; part of the names of its tools.
     pub name: String,
     pub transport: ServerTransport,
     /// The only tools to offer, by the server's own names or as `mcp__server__tool`; None offers all.
     pub allowed_tools: Option<Vec<String>>,
     /// Tools never to offer; overrides `allowed_tools`.
     pub exclude_tools: Vec<String>,
-    /// Time to start and list its tools.
+    /// The time limit for starting the server and listing its tools.
     pub start_timeout: Duration,
-    /// Time that a call may take without a response or progress.
+    /// The time that a call may take without a response or progress.
     pub call_timeout: Duration,
 }
 
@@ -36,7 +36,7 @@ pub enum ServerTransport {
     },
     /// A streamable HTTP endpoint.
     Http {
-        /// May contain a key in its query, so messages show only the origin.
+        /// The URL of the endpoint. Its query may contain a key, so messages show only the origin.
         url: String,
         /// Headers sent with every request.
         headers: Vec<(String, Secret)>,

@@ -24,8 +24,8 @@ impl SupervisedProcess {
         tokio::spawn(async move {
             let how = wait_or_stop(process, &shutdown, grace).await;
             say.send_replace(Some(how));
-            // Its pipes close when it ends, unless a descendant that left its process group holds them open. Leave a
-            // moment to read the remaining output, then stop reading.
+            // The server's pipes close when the server ends, unless a descendant that left the server's
+            // process group holds them open. Leave a moment to read the remaining output, then stop reading.
             sleep(limits::EXIT_STATUS_WAIT).await;
             shutdown.cancel();
         });
@@ -55,7 +55,7 @@ async fn wait_or_stop(
         Some(how) => how,
         None => stop(process.as_mut(), grace).await,
     };
-    // Children that it left behind still hold its pipes open.
+    // Children that the process left behind may still hold its pipes open.
     process.kill();
     how
 }

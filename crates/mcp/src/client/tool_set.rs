@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ServerTool {
-    /// The server's own name for it.
+    /// The server's own name for the tool.
     pub(crate) name: String,
     pub(crate) description: String,
     pub(crate) parameters: Value,
@@ -23,14 +23,14 @@ pub(crate) struct ServerTool {
 /// What a server states about one of its tools, in addition to what the model sees. Unverified hints.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolInfo {
-    /// The name under which it is offered.
+    /// The name under which the tool is offered.
     pub name: String,
     pub server: String,
-    /// The server's own name for it.
+    /// The server's own name for the tool.
     pub tool: String,
-    /// Whether the server states that it changes nothing.
+    /// Whether the server states that the tool changes nothing.
     pub read_only: Option<bool>,
-    /// Whether the server states that it may destroy something.
+    /// Whether the server states that the tool may destroy something.
     pub destructive: Option<bool>,
 }
 
@@ -116,7 +116,7 @@ impl<'a> ToolFilter<'a> {
 
     /// The tools to offer, and the notices.
     pub(crate) fn finish(mut self) -> (Vec<ServerTool>, Vec<NoticeKind>) {
-        // An unmatched entry is most likely a typo. Not reported if the list was not read to its end.
+        // An unmatched entry is most likely a typo. It is not reported if the list was not read to its end.
         if !self.full {
             let unknown = self.unmatched.iter().map(|entry| NoticeKind::UnknownTool { tool: quote(entry) });
             self.notices.extend(unknown);

@@ -54,7 +54,7 @@ impl AgentEndpoints {
         let (listed, end) = (Arc::new(AtomicBool::new(false)), CancellationToken::new());
         let tools = Tools::new(specs, calls, listed.clone(), end.clone(), self.limits.keep_alive);
         let config = StreamableHttpServerConfig::default()
-            // Stateless: no session to expire, and a lost connection ends its call.
+            // The service is stateless: there is no session to expire, and a lost connection ends its call.
             .with_legacy_session_mode(false)
             .with_sse_keep_alive(Some(self.limits.keep_alive))
             .with_sse_retry(None)
@@ -95,7 +95,7 @@ impl Endpoints for AgentEndpoints {
 /// The open endpoints by path.
 #[derive(Default)]
 struct Routes {
-    // Never held across an await.
+    // The open endpoints. The lock is never held across an await.
     open: Mutex<HashMap<String, Route>>,
 }
 

@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 /// The outcome of asking.
 pub(super) enum Approval {
     Given,
-    /// With the reason, for the client's model.
+    /// The run was not approved. Contains the reason, for the client's model.
     Denied(String),
     /// The client has to ask its user and repeat the call.
     Ask(Box<InputRequiredResult>),
@@ -24,8 +24,8 @@ pub(super) enum Approval {
 /// Open questions to clients of the newest revision, which ask the user and then repeat the call.
 #[derive(Default)]
 pub(super) struct Approvals {
-    /// The run that was asked about, by the state that the client sends back. An answer is valid once, for exactly that
-    /// run.
+    /// The run that was asked about, by the state token that the client sends back. An answer is valid once,
+    /// for exactly that run.
     open: Mutex<HashMap<String, LaunchRun>>,
 }
 

@@ -1,4 +1,4 @@
-//! Executes calls of the six tools.
+//! Executes calls to the six tools.
 
 use super::Server;
 use super::approval::Approval;

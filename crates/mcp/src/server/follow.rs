@@ -20,7 +20,8 @@ pub(super) struct ProgressReporter<'a> {
     context: &'a RequestContext<RoleServer>,
     token: Option<ProgressToken>,
     sent: f64,
-    /// Repeated when there is nothing new, because some clients abort a call after silence.
+    /// The last line of progress, repeated when there is nothing new, because some clients abort a call after
+    /// silence.
     last: String,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 /// Starts and finds runs. A run is identified by the id in its `RunResult`.
 pub trait RunService: Send + Sync {
-    /// The definition of `launch_run`, the same as the interactive agent's.
+    /// The definition of `launch_run`, the same as the chat agent's.
     fn launch_tool(&self) -> ToolSpec;
 
     /// Starts an approved run and returns its id as soon as it has one. An error names what to change.

@@ -10,7 +10,8 @@ use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::sleep;
 
-/// A socket that listens on the loopback interface. Dropping it closes it and every connection.
+/// A socket that listens on the loopback interface. Dropping this value closes the socket and every
+/// connection.
 pub(crate) struct Listener {
     address: SocketAddr,
     accepting: JoinHandle<()>,
@@ -44,7 +45,7 @@ impl Listener {
         self.address
     }
 
-    /// Whether it still accepts connections: it stops with the runtime that it was created in.
+    /// Whether the socket still accepts connections: it stops with the runtime that it was created in.
     pub(crate) fn is_up(&self) -> bool {
         !self.accepting.is_finished()
     }

@@ -30,7 +30,7 @@ pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// Maps requests to services.
 pub(crate) trait Router: Send + Sync + 'static {
-    /// The service for this path and token; None if there is none, for whatever reason.
+    /// The service for this path and token; None if there is none. The caller is not told why.
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>>;
 }
 

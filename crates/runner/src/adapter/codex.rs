@@ -75,7 +75,7 @@ impl AgentAdapter for Codex {
     fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
         // A daemon would outlive Codex, and us.
         let mut args = vec!["--no-daemon".to_owned()];
-        // An inline table: a path is not accepted as part of a dotted key.
+        // This is an inline table, because a path is not accepted as part of a dotted key.
         let trust = format!("projects={{{}={{trust_level=\"trusted\"}}}}", quoted(&task.spec.cwd));
         args.extend(["-c".to_owned(), trust]);
         if let Some(model) = &task.spec.model {

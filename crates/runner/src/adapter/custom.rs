@@ -12,7 +12,7 @@ use super::{
 /// typed.
 #[derive(Clone, Debug, Default)]
 pub struct CustomAdapter {
-    /// The name by which workflows refer to it.
+    /// The name by which workflows refer to the adapter.
     pub name: String,
     /// The executable: a name to be found in `PATH`, or a path.
     pub program: String,
@@ -31,7 +31,7 @@ pub struct CustomAdapter {
     pub own_paths: Vec<String>,
     /// Creates the parser of headless output; `None` means plain text (see [`PlainTextParser`]).
     pub output: Option<fn() -> Box<dyn OutputParser>>,
-    /// How to read its screen and when to type the prompt.
+    /// How to read the program's screen and when to type the prompt.
     pub terminal: TerminalTraits,
 }
 

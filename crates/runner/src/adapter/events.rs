@@ -45,7 +45,7 @@ impl<E: EventHandler> JsonLines<E> {
         };
         match serde_json::from_slice::<Value>(line) {
             Ok(event @ Value::Object(_)) => self.events.event(&event, emit),
-            // Not an event, so it is a message for people.
+            // The line is not an event, so it is a message for people.
             Ok(_) | Err(_) => self.diagnostics.push(&crate::clean(&String::from_utf8_lossy(line))),
         }
     }

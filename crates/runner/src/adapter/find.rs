@@ -14,7 +14,7 @@ pub struct AgentInstallation {
     pub name: String,
     /// The executable that was searched for.
     pub program: String,
-    /// `None` if the program is not installed.
+    /// The path of the executable; `None` if the program is not installed.
     pub path: Option<PathBuf>,
     /// The first line that `--version` prints.
     pub version: Option<String>,
