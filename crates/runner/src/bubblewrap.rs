@@ -1,7 +1,8 @@
 //! Builds `bwrap` command lines: a command in its own namespaces that sees only the mounts it was given.
 //!
-//! Must never expose the user's home, `/run` (sockets of Docker and SSH agents) or other processes. The sandbox
-//! process closes what bubblewrap leaves open before it starts bubblewrap (see `kernel::confine`).
+//! The sandbox must never expose the user's home, `/run` (sockets of Docker and SSH agents) or other
+//! processes. The sandbox process closes what bubblewrap leaves open before it starts bubblewrap (see
+//! `kernel::confine`).
 
 use crate::mount_table::{ETC, MountMode, MountTable};
 use std::path::{Path, PathBuf};
@@ -53,11 +54,11 @@ impl Bubblewrap {
         for path in mounts.missing() {
             args.path("--tmpfs", path);
         }
-        // Remounted read-only only after all deeper mount points have been created inside.
+        // These paths are remounted read-only only after all deeper mount points have been created inside.
         for path in mounts.hidden().chain(mounts.missing()) {
             args.path("--remount-ro", path);
         }
-        // Otherwise a write outside the mounts would appear to succeed and be lost with the sandbox.
+        // Without this, a write outside the mounts would appear to succeed and be lost with the sandbox.
         args.flags(&["--remount-ro", "/"]);
         args.path("--chdir", cwd);
         args.flags(&["--"]);
@@ -94,7 +95,7 @@ fn system(args: &mut Args) {
     for path in ETC {
         args.bind("--ro-bind-try", Path::new(path));
     }
-    // Read-only: the kernel lets root write to /proc/sys even without capabilities.
+    // `/proc` is read-only, because the kernel lets root write to /proc/sys even without capabilities.
     args.flags(&["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]);
     args.flags(&["--size", TMP_BYTES, "--tmpfs", "/tmp", "--symlink", "../tmp", "/var/tmp"]);
 }
@@ -108,7 +109,7 @@ impl Args {
     }
 
     fn path(&mut self, flag: &str, path: &Path) {
-        // Lossless: `SandboxPaths::checked` refuses paths that are not UTF-8.
+        // The conversion is lossless: `SandboxPaths::checked` refuses paths that are not UTF-8.
         self.flags(&[flag, &path.to_string_lossy()]);
     }
 

@@ -21,16 +21,17 @@ impl AcceptedByUser {
 /// The sandbox in which a command runs.
 #[derive(Clone, Debug)]
 pub enum Confinement {
-    /// Own namespaces: the command sees only what it was given. Preferred where it works.
+    /// The command runs in its own namespaces and sees only what it was given. This is preferred where it
+    /// works.
     Bubblewrap(Bubblewrap),
     /// Kernel access rules. More limited than bubblewrap: no private `/tmp`, no unix sockets, no change of any
     /// file's mode, owner or times (so the output of a linker is not executable), and no creating or deleting
     /// entries directly next to `.git` in a writable context path. The names (not the contents) of other files
     /// stay visible.
     Landlock,
-    /// Inside the agent's container.
+    /// The command runs inside the agent's container.
     Docker(Arc<Container>),
-    /// With the user's own rights.
+    /// The command runs with the user's own rights.
     Unconfined(AcceptedByUser),
     /// No sandbox works here and the user did not accept running unconfined: every call is refused.
     Refused {

@@ -33,9 +33,9 @@ pub struct SandboxProbe<T> {
 /// The sandboxes that were probed on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AvailableSandboxes {
-    /// Preferred over Landlock where both work.
+    /// Bubblewrap, which is preferred over Landlock where both work.
     pub bubblewrap: SandboxProbe<Bubblewrap>,
-    /// The value is the newest Landlock ABI that this kernel supports.
+    /// Landlock; the value is the newest Landlock ABI that this kernel supports.
     pub landlock: SandboxProbe<u8>,
 }
 
@@ -44,7 +44,7 @@ pub struct AvailableSandboxes {
 pub struct SandboxAvailability {
     /// `bubblewrap`, `landlock` or `docker`.
     pub name: &'static str,
-    /// Whether it works on this machine.
+    /// Whether the sandbox works on this machine.
     pub usable: bool,
     /// The version, or what is missing.
     pub note: String,
@@ -166,7 +166,8 @@ impl Drop for TrialDir {
     }
 }
 
-/// Does not search `PATH`: a program that a project puts there must not become our sandbox.
+/// Finds a program in the system's directories. `PATH` is not searched: a program that a project puts there
+/// must not become our sandbox.
 fn find_system_program(name: &str) -> Option<PathBuf> {
     ["/usr/bin", "/usr/local/bin", "/bin", "/run/current-system/sw/bin"]
         .into_iter()

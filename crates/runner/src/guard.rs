@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 
 /// How often finished orphans are reaped while nothing else happens.
 const REAP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// The same where the kernel has no pidfd to report the command's end.
+/// The same interval where the kernel has no pidfd to report the command's end.
 const REAP_INTERVAL_WITHOUT_PIDFD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 pub(crate) fn guard_main() -> ExitCode {
@@ -104,7 +104,7 @@ struct CommandWatch {
     child: Pid,
     exempt: Option<Pid>,
     grace: Duration,
-    /// Set once the command was asked to end.
+    /// When the command is killed; set once the command was asked to end.
     kill_at: Option<Instant>,
 }
 

@@ -136,7 +136,7 @@ pub(crate) struct CommandTimes {
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CommandEnd {
-    /// `None` if a signal ended it.
+    /// The exit code; `None` if a signal ended the command.
     pub(crate) code: Option<i64>,
     pub(crate) signal: Option<i32>,
     /// Whether the command was stopped at its time limit.

@@ -13,7 +13,8 @@ use std::path::Path;
 /// A directory with more entries next to a protected path is refused rather than granted in part.
 const MAX_RULES: usize = 10_000;
 
-/// Fails when a writable directory with a protected path inside has too many entries.
+/// The Landlock rules for a mount table. Fails when a writable directory with a protected path inside has too
+/// many entries.
 pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<Vec<LandlockRule>> {
     let mut rules = Vec::new();
     let mut modes: BTreeMap<&Path, MountMode> =

@@ -8,23 +8,25 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
-/// Sent to the guard: end the command with TERM, then KILL. Closing the socket means: kill everything now.
+/// The byte that tells the guard to end the command with TERM, then KILL. Closing the socket tells the guard
+/// to kill everything at once.
 pub(crate) const TERMINATE: u8 = b'T';
 
-/// Larger than any launch message; bounds what a broken peer can make a guard allocate.
+/// The maximum size of a message. It is larger than any launch message, and bounds what a broken peer can
+/// make a guard allocate.
 const MAX_FRAME: u32 = 16 * 1024 * 1024;
 
 /// A program to start, and the restrictions it runs under.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Launch {
     pub(crate) program: PathBuf,
-    /// Without the program's name (`argv[0]`).
+    /// The arguments, without the program's name (`argv[0]`).
     pub(crate) args: Vec<String>,
     /// The complete environment; nothing is inherited.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
     pub(crate) input: Input,
-    /// `None` only for a command that runs with the user's own rights.
+    /// The restrictions; `None` only for a command that runs with the user's own rights.
     pub(crate) restrictions: Option<Restrictions>,
     /// Whether TERM is not sent to the program itself: bubblewrap would kill everything inside at once, and
     /// ends by itself when the command has ended.
@@ -85,7 +87,7 @@ pub(crate) enum Report {
     },
     /// The command ended.
     Exited {
-        /// `None` if a signal ended the command.
+        /// The exit code; `None` if a signal ended the command.
         code: Option<i32>,
         signal: Option<i32>,
     },

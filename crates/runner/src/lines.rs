@@ -1,7 +1,7 @@
 //! Splits a program's output into lines, independent of read boundaries, and buffers at most one line of
 //! bounded length.
 
-/// Longer lines are dropped.
+/// The maximum length of a line; longer lines are dropped.
 const MAX_LINE: usize = 8 * 1024 * 1024;
 /// The buffer capacity that is kept between lines, so that one huge line does not hold its memory for the whole
 /// run.
@@ -19,7 +19,7 @@ pub(crate) enum OutputLine<'a> {
 pub(crate) struct LineSplitter {
     /// The line that has not ended yet.
     partial: Vec<u8>,
-    /// The current line exceeded the limit; the rest of it is dropped, too.
+    /// Whether the current line exceeded the limit; then the rest of it is dropped, too.
     too_long: bool,
 }
 

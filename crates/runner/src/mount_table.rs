@@ -39,10 +39,10 @@ pub(crate) const ETC: [&str; 23] = [
     "/etc/timezone",
 ];
 
-/// Ordered from the strictest to the most permissive.
+/// How a path is mounted, ordered from the strictest to the most permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MountMode {
-    /// Appears as an empty directory.
+    /// The path appears as an empty directory.
     Hidden,
     /// Read and execute.
     ReadOnly,
@@ -138,7 +138,7 @@ impl MountTable {
         Self { rules: in_order_of_depth(modes), missing: self.missing }
     }
 
-    /// In order of depth, shallow paths first.
+    /// The mounts in order of depth, shallow paths first.
     pub(crate) fn rules(&self) -> &[MountRule] {
         &self.rules
     }

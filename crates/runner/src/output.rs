@@ -27,7 +27,7 @@ pub(crate) struct OutputCollector {
 struct OverflowFile {
     path: PathBuf,
     left: u64,
-    /// Created on the first write.
+    /// The file, created on the first write.
     file: Option<File>,
     failed: Option<String>,
 }

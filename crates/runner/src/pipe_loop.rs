@@ -35,7 +35,7 @@ pub(crate) struct OutputPipes {
 /// The time limits for ending a program.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StopTimeouts {
-    /// From TERM to KILL.
+    /// The time from TERM to KILL.
     pub(crate) grace: Duration,
     /// How long to wait for more output after the program's end, while another process holds the pipe open.
     pub(crate) drain: Duration,
@@ -44,7 +44,7 @@ pub(crate) struct StopTimeouts {
 /// How a program ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProcessEnd {
-    /// `None` if a signal ended the program.
+    /// The exit code; `None` if a signal ended the program.
     pub(crate) code: Option<i32>,
     pub(crate) signal: Option<i32>,
     /// When the program was asked to end, if it was.

@@ -16,9 +16,9 @@ use tokio::net::unix::pipe;
 
 /// The program to start.
 pub struct PipedProgram {
-    /// Looked up in the `PATH` of `env` unless it contains a `/`.
+    /// The executable, looked up in the `PATH` of `env` unless it contains a `/`.
     pub program: String,
-    /// Without the program's name.
+    /// The arguments, without the program's name.
     pub args: Vec<String>,
     /// The complete environment; nothing is inherited.
     pub env: Vec<(OsString, OsString)>,
@@ -26,7 +26,7 @@ pub struct PipedProgram {
     pub cwd: PathBuf,
     /// The time from [`PipedProcess::terminate`] until the program is killed.
     pub grace: Duration,
-    /// With `None` the program has all the rights of the user.
+    /// What the program must not write to. With `None` the program has all the rights of the user.
     pub protection: Option<WriteProtection>,
 }
 
@@ -43,13 +43,13 @@ impl fmt::Debug for PipedProgram {
 /// A running program and its pipes.
 #[derive(Debug)]
 pub struct PipedChild {
-    /// Dropping it closes the program's stdin.
+    /// Writes to the program's stdin. Dropping this value closes it.
     pub stdin: pipe::Sender,
     /// Reads the program's stdout.
     pub stdout: pipe::Receiver,
     /// Reads the program's stderr.
     pub stderr: pipe::Receiver,
-    /// Ends the program when dropped.
+    /// The handle of the program, which ends the program when it is dropped.
     pub process: PipedProcess,
 }
 

@@ -69,7 +69,7 @@ impl From<&Grant> for SandboxPaths {
 /// A context path as configured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextMount {
-    /// A file or a directory.
+    /// The path of a file or a directory.
     pub path: PathBuf,
     /// Whether the run may write there at all. A call may write only if its [`ContextAccess`] allows it as
     /// well.
@@ -117,7 +117,7 @@ impl Environment {
 /// Time and output limits of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Used when the model gives no timeout.
+    /// The timeout that is used when the model gives none.
     pub default_timeout: Duration,
     /// The longest timeout that a model may ask for.
     pub max_timeout: Duration,
@@ -150,7 +150,7 @@ pub enum PolicyError {
     /// A path of the policy does not exist or cannot be accessed.
     #[error("{what} {path} cannot be used: {source}")]
     Unusable {
-        /// Names the part of the policy.
+        /// The part of the policy that contains the path.
         what: &'static str,
         /// The path as configured.
         path: PathBuf,
@@ -187,7 +187,7 @@ pub enum PolicyError {
         /// The most protected paths that can be mounted.
         limit: usize,
     },
-    /// Arguments and messages need UTF-8.
+    /// The path is not UTF-8, which arguments and messages need.
     #[error("{path} is not valid UTF-8")]
     NotText {
         /// The path, which is shown lossily.
@@ -221,11 +221,11 @@ impl PolicyError {
     }
 }
 
-/// Never granted as a whole, because they hold the system rather than user data.
+/// Directories that are never granted as a whole, because they hold the system rather than user data.
 const TOO_BROAD: [&str; 6] = ["/", "/proc", "/dev", "/sys", "/run", "/etc"];
 
 impl CommandPolicy {
-    /// Without network, with the default environment and limits.
+    /// A policy without network access, with the default environment and limits.
     pub fn new(sandbox_paths: SandboxPaths, confinement: Confinement) -> Self {
         Self {
             sandbox_paths,
@@ -302,7 +302,7 @@ impl SandboxPaths {
 }
 
 impl ContextMount {
-    /// Whether commands with this access may write there.
+    /// Whether commands with this access may write to the context path.
     pub(crate) fn open(&self, access: ContextAccess) -> bool {
         self.writable && access == ContextAccess::Writable
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
 
-/// More than any version output.
+/// The limit on the output that is read; larger than any version output.
 const MOST_BYTES: u64 = 64 * 1024;
 
 /// The first line that `program --version` prints; `None` if it prints nothing within `limit`. The program and
@@ -33,7 +33,7 @@ async fn ask(launcher: &Launcher, program: &Path) -> io::Result<String> {
         program: std::path::absolute(program)?,
         args: vec!["--version".to_owned()],
         env: env.collect(),
-        // Not in a project directory, whose files could influence the program.
+        // The program does not run in a project directory, whose files could influence it.
         cwd: PathBuf::from("/"),
         input: Input::Nothing,
         restrictions: None,

@@ -47,7 +47,8 @@ pub(crate) fn kill_below(mut on_reaped: impl FnMut(Pid, WaitStatus)) {
         } else {
             kill_children();
         }
-        // No sleep at first, to outpace processes that keep forking; later ones are only slow to die.
+        // No sleep at first, to outpace processes that keep forking; processes that are left later are only
+        // slow to die.
         if start.elapsed() > SPIN_FOR {
             std::thread::sleep(Duration::from_millis(1));
         }

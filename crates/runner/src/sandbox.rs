@@ -79,7 +79,7 @@ fn build_command(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command>
 }
 
 pub(crate) fn sandbox_main() -> ExitCode {
-    // Close-on-exec, so that the guard sees the socket close exactly when the command starts.
+    // The socket is close-on-exec, so that the guard sees the socket close exactly when the command starts.
     let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
         return ExitCode::FAILURE;
     };
@@ -104,7 +104,7 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
         None if launch.input == Input::Terminal => {}
         None => return Err(io::Error::other("the sandbox process got no restrictions")),
     }
-    // Executed last: after a successful exec no error can be reported any more.
+    // The command is executed last, because after a successful exec no error can be reported any more.
     Err(io::Error::other(exec_error(&launch, &command.exec())))
 }
 

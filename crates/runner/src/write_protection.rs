@@ -1,7 +1,7 @@
 //! Read-only paths for a program that otherwise has the user's own rights.
 //!
-//! Used for MCP servers. They need the user's files, caches and network, so nothing is hidden from them, but
-//! what their agent may not write is read-only for them, too. Only bubblewrap can enforce that.
+//! This is used for MCP servers. They need the user's files, caches and network, so nothing is hidden from
+//! them, but what their agent may not write is read-only for them, too. Only bubblewrap can enforce that.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::confinement::Confinement;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteProtection {
     bubblewrap: Bubblewrap,
-    /// In order of depth, shallow paths first.
+    /// The paths in order of depth, shallow paths first.
     paths: Vec<(PathBuf, MountMode)>,
 }
 

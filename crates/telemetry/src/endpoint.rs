@@ -16,7 +16,7 @@ pub enum EndpointError {
     InvalidAddress {
         /// The input, without passwords.
         given: String,
-        /// What is wrong with it.
+        /// What is wrong with the address.
         reason: String,
     },
     /// The input is not a list such as `name=value,name=value`.
@@ -72,7 +72,7 @@ impl Endpoint {
         self.url.scheme() == "https"
     }
 
-    /// The password in the URL, if there is one.
+    /// The password in the URL, if the URL contains one.
     pub fn password(&self) -> Option<&str> {
         self.url.password()
     }

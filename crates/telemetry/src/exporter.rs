@@ -50,11 +50,11 @@ pub struct ExportReport {
     pub sent: u64,
     /// The number of spans that the collector rejected, or may not have received.
     pub lost: u64,
-    /// The reason of the last failure.
+    /// Why the last request failed.
     pub why: Option<String>,
 }
 
-/// Sends spans to a collector. Its thread starts with the first session.
+/// Sends spans to a collector. The exporter's thread starts with the first session.
 pub struct Exporter {
     sender: Arc<Sender>,
     content: ContentCapture,

@@ -143,38 +143,38 @@ pub enum SpanKind {
 /// An event within a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanEvent {
-    /// When it happened.
+    /// When the event happened.
     pub at: Timestamp,
-    /// Its name.
+    /// The name of the event.
     pub name: &'static str,
-    /// Its attributes.
+    /// The attributes of the event.
     pub attributes: Attributes,
 }
 
 /// A span. While it is open, its end equals its start.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
-    /// The trace that it belongs to.
+    /// The trace that the span belongs to.
     pub trace: TraceId,
-    /// Its id.
+    /// The id of the span.
     pub id: SpanId,
     /// The parent span; `None` at the root of a trace.
     pub parent: Option<SpanId>,
-    /// Its name.
+    /// The name of the span.
     pub name: String,
-    /// Its kind.
+    /// The kind of the span.
     pub kind: SpanKind,
-    /// When it began.
+    /// When the span began.
     pub start: Timestamp,
-    /// When it ended.
+    /// When the span ended.
     pub end: Timestamp,
-    /// Its attributes.
+    /// The attributes of the span.
     pub attributes: Attributes,
-    /// Its events.
+    /// The events within the span.
     pub events: Vec<SpanEvent>,
     /// The number of events beyond the limit.
     pub dropped_events: u32,
-    /// Whether it failed.
+    /// Whether the work failed.
     pub failed: bool,
     /// The error message, if content is captured.
     pub message: Option<String>,

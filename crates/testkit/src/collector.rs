@@ -1,5 +1,5 @@
-//! An OpenTelemetry collector that stores and strictly checks what it receives: every request must be valid OTLP/HTTP
-//! JSON, including the format of ids and numbers. It can also be slow, full or out of order.
+//! An OpenTelemetry collector that stores and strictly checks what it receives: every request must be valid
+//! OTLP/HTTP JSON, including the format of ids and numbers. The collector can also be slow, full or failing.
 
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ pub struct Export {
     /// Header names (lower case) and values.
     pub headers: BTreeMap<String, String>,
     pub body: String,
-    /// Whether it was accepted.
+    /// Whether the request was accepted.
     pub taken: bool,
 }
 
@@ -64,12 +64,12 @@ impl Collector {
         Self { address, state }
     }
 
-    /// Its URL, as `--otlp` expects it.
+    /// The collector's URL, as `--otlp` expects it.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Changes how it responds from now on.
+    /// Changes how the collector responds from now on.
     pub fn answer(&self, answer: CollectorReply) {
         self.state.update(|state| state.answer = answer);
     }
@@ -153,13 +153,13 @@ pub struct CollectedSpan {
     pub id: String,
     pub parent: Option<String>,
     pub name: String,
-    /// 1 is internal work, 3 is a call to another system.
+    /// The kind of the span: 1 is internal work, 3 is a call to another system.
     pub kind: u64,
-    /// Start and end, in nanoseconds since 1970.
+    /// The start and end of the span, in nanoseconds since 1970.
     pub time: (u64, u64),
-    /// Strings, numbers and lists of strings.
+    /// The attributes of the span: strings, numbers and lists of strings.
     pub attributes: BTreeMap<String, Value>,
-    /// The names and attributes of its events.
+    /// The names and attributes of the span's events.
     pub events: Vec<(String, BTreeMap<String, Value>)>,
     pub failed: bool,
     /// The attributes of the exporting resource.

@@ -81,12 +81,12 @@ impl TestDockerDaemon {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// The path of its socket.
+    /// The path of the daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("docker.sock")
     }
 
-    /// Runs the Docker client against it.
+    /// Runs the Docker client against this daemon.
     pub fn docker(&self, args: &[&str]) -> std::process::Output {
         let host = format!("unix://{}", self.socket().display());
         Command::new("docker").args(["-H", &host]).args(args).output().unwrap()

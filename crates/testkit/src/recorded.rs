@@ -38,7 +38,7 @@ pub enum RequestOutcome {
     Underway,
     /// The whole response was written.
     Served,
-    /// The script aborted it (reset, cut).
+    /// The script aborted the response (reset, cut).
     BrokenOff,
     /// The client closed the connection before the end.
     HungUp,
@@ -55,7 +55,7 @@ impl RecordedRequest {
         self.call.nth_of_model
     }
 
-    /// The index of the connection it arrived on, from 0.
+    /// The index of the connection that the request arrived on, from 0.
     pub fn connection(&self) -> usize {
         self.call.connection
     }
@@ -90,7 +90,7 @@ impl RecordedRequest {
         &self.call.raw
     }
 
-    /// When it had been read completely.
+    /// When the request had been read completely.
     pub fn arrived(&self) -> Instant {
         self.call.arrived
     }

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 /// One model reply. Created with the constructors and then refined: `Reply::text("a b c").chunks(3).reasoning("hm")`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// Streamed first, one delta each.
+    /// The reasoning, streamed first, one delta each.
     pub reasoning: Vec<String>,
-    /// Streamed next, one delta each.
+    /// The text, streamed next, one delta each.
     pub text: Vec<String>,
-    /// Streamed last.
+    /// The tool calls, streamed last.
     pub calls: Vec<ToolCall>,
     /// The reported token counts; `None` omits them.
     pub usage: Option<Usage>,
@@ -24,7 +24,7 @@ pub struct Reply {
 /// A tool call, with its arguments in the fragments in which they are streamed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolCall {
-    /// `None` assigns an id that is unique on this server.
+    /// The id of the call; `None` assigns an id that is unique on this server.
     pub id: Option<String>,
     pub name: String,
     /// The concatenated fragments are the arguments (JSON, unless the test wants otherwise).
@@ -53,13 +53,13 @@ impl Default for Usage {
 /// Why the model stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// It finished.
+    /// The model finished.
     Stop,
-    /// It waits for the results of its tool calls.
+    /// The model waits for the results of its tool calls.
     ToolCalls,
-    /// It reached the output limit.
+    /// The model reached the output limit.
     Length,
-    /// A content filter stopped it.
+    /// A content filter stopped the reply.
     ContentFilter,
 }
 
@@ -79,12 +79,12 @@ impl Reply {
         Self::empty().and_call(name, arguments)
     }
 
-    /// The workflow tool `new_answer`.
+    /// A call to the tool `new_answer`.
     pub fn new_answer(content: &str) -> Self {
         Self::call("new_answer", &json!({ "content": content }))
     }
 
-    /// The workflow tool `vote`.
+    /// A call to the tool `vote`.
     pub fn vote(agent_id: &str, reason: &str) -> Self {
         Self::call("vote", &json!({ "agent_id": agent_id, "reason": reason }))
     }

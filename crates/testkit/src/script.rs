@@ -94,9 +94,10 @@ pub struct Script {
 
 #[derive(Clone)]
 struct Rule {
-    /// `None` matches any model.
+    /// The model that the rule is for; `None` matches any model.
     model: Option<String>,
-    /// `None` matches every request. With a model it counts that model's requests, else all requests.
+    /// The index of the request that the rule is for; `None` matches every request. With a model the index
+    /// counts that model's requests, else all requests.
     nth: Option<usize>,
     action: Action,
 }

@@ -81,12 +81,13 @@ pub struct OnboardingCheck {
 /// What a program may do without asking a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionLevel {
-    /// Everything that the sandbox allows: the program's bypass flag. Used only inside our sandbox or with the
-    /// user's consent.
+    /// The program may do everything that the sandbox allows: it gets its bypass flag. Used only inside our
+    /// sandbox or with the user's consent.
     Full,
-    /// The program's own rules: write in the working directory, and run nothing that could write elsewhere.
+    /// The program's own rules apply: it may write in the working directory, and may run nothing that could
+    /// write elsewhere.
     Workspace,
-    /// The program's own rules: only read.
+    /// The program's own rules apply: it may only read.
     ReadOnly,
     /// The program asks a person.
     Ask,
@@ -120,9 +121,9 @@ pub const TOKEN_VARIABLE: &str = "ALTHING_TOKEN";
 /// How a program is started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchConfig {
-    /// A name to be found in `PATH`, or a path.
+    /// The executable: a name to be found in `PATH`, or a path.
     pub program: String,
-    /// Never contains the prompt of a headless run.
+    /// The arguments, which never contain the prompt of a headless run.
     pub args: Vec<String>,
     /// Variables in addition to those that are passed on from our environment.
     pub env: Vec<(String, String)>,
@@ -133,7 +134,7 @@ pub struct LaunchConfig {
 /// A file that is created for one start of a program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedFile {
-    /// Absolute, usually inside [`LaunchRequest::dir`].
+    /// The absolute path, usually inside [`LaunchRequest::dir`].
     pub path: PathBuf,
     /// The file's content. JSON is merged into an existing file.
     pub text: String,
@@ -142,7 +143,7 @@ pub struct GeneratedFile {
 /// A file or directory where a program stores its own data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnPath {
-    /// Relative to the home directory.
+    /// The path, relative to the home directory.
     pub in_home: String,
     /// A variable that overrides the location, and the path below the variable's value.
     pub override_variable: Option<(String, String)>,
@@ -204,26 +205,26 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The parser of its headless output.
+    /// The parser of the program's headless output.
     fn parser(&self) -> Box<dyn OutputParser>;
 
-    /// Whether it stores conversations that can be resumed.
+    /// Whether the program stores conversations that can be resumed.
     fn conversations(&self) -> Conversations {
         Conversations::None
     }
 
-    /// Whether it decides by itself what to do, so that permissions apply to it. False for the user's own
-    /// commands.
+    /// Whether the program decides by itself what to do, so that permissions apply to it. False for the
+    /// user's own commands.
     fn is_agent(&self) -> bool {
         true
     }
 
-    /// Whether a user defined it in a config or a workflow.
+    /// Whether a user defined the adapter in a config or a workflow.
     fn is_user_defined(&self) -> bool {
         false
     }
 
-    /// Its own settings and conversations, which are writable inside a sandbox.
+    /// The program's own settings and conversations, which are writable inside a sandbox.
     fn own_paths(&self) -> Vec<OwnPath> {
         Vec::new()
     }
@@ -233,7 +234,7 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         Vec::new()
     }
 
-    /// How to read its screen and when to type the prompt.
+    /// How to read the program's screen and when to type the prompt.
     fn terminal(&self) -> TerminalTraits {
         TerminalTraits::default()
     }
@@ -270,9 +271,9 @@ pub trait OutputParser: Send {
 /// How a process ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exit {
-    /// `None` if a signal ended it.
+    /// The exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// The signal that ended it, if one did.
+    /// The signal that ended the process, if one did.
     pub signal: Option<i32>,
 }
 
@@ -300,11 +301,11 @@ pub struct ProgramOutcome {
     pub ok: bool,
     /// The final message; `None` if the whole output is the message.
     pub message: Option<String>,
-    /// Why it failed. With `None`, the exit status and stderr are reported instead.
+    /// Why the run failed. With `None`, the exit status and stderr are reported instead.
     pub error: Option<String>,
     /// What the user can do about it.
     pub hint: Option<String>,
-    /// For an agent of a run, at least one model call is counted.
+    /// The usage that the program reported. For an agent of a run, at least one model call is counted.
     pub usage: ReportedUsage,
 }
 

@@ -49,7 +49,7 @@ impl Adapters {
         self.by_name.get(name)
     }
 
-    /// In order of their names.
+    /// All adapters, in the order of their names.
     pub fn all(&self) -> impl Iterator<Item = &Arc<dyn AgentAdapter>> {
         self.by_name.values()
     }

@@ -169,7 +169,7 @@ impl Cleaner {
                     };
                     let (wrong, after) = bad.split_at(length);
                     match wrong {
-                        // Not valid UTF-8 here, so it is an 8-bit control character.
+                        // The byte is not valid UTF-8 here, so it is an 8-bit control character.
                         [control @ 0x80..=0x9f] => {
                             self.start_c1_sequence(*control);
                             let left = after.len() + rest.len();
@@ -330,7 +330,7 @@ impl Cleaner {
         let starts_here = length == self.text.len();
         self.text.truncate(self.text.len() - length);
         if starts_here && self.line_started {
-            // Its beginning was already returned, so the replacement starts a new line.
+            // The line's beginning was already returned, so the replacement starts a new line.
             self.text.push('\n');
             self.line_started = false;
         }

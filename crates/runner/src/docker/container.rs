@@ -26,16 +26,17 @@ use tokio::sync::RwLock;
 #[derive(Debug)]
 pub struct Container {
     pub(super) docker: Docker,
-    /// Used to remove the container when no async runtime is left.
+    /// The daemon's socket, used to remove the container when no async runtime is left.
     socket: PathBuf,
     spec: ContainerSpec,
-    /// Locked for reading while a command runs, for writing while the container changes.
+    /// The container's state: locked for reading while a command runs, for writing while the container
+    /// changes.
     pub(super) state: RwLock<ContainerState>,
 }
 
 #[derive(Debug)]
 pub(super) struct ContainerState {
-    /// `None` once the container was closed.
+    /// The container's id; `None` once the container was closed.
     pub(super) id: Option<String>,
     access: ContextAccess,
     /// Directories that Docker created on our disk as mount points for missing protected paths.
@@ -54,7 +55,7 @@ impl Container {
         Ok(Self { docker, socket, spec, state: RwLock::new(state) })
     }
 
-    /// `None` once the container was closed.
+    /// The container's id; `None` once the container was closed.
     pub async fn id(&self) -> Option<String> {
         self.state.read().await.id.clone()
     }
@@ -157,7 +158,7 @@ impl ContainerState {
 }
 
 impl Drop for Container {
-    /// The last resort; [`Container::close`] reports errors.
+    /// Removes the container as a last resort, ignoring errors; [`Container::close`] reports them.
     fn drop(&mut self) {
         let state = self.state.get_mut();
         let Some(id) = state.id.take() else { return };

@@ -10,10 +10,10 @@ use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use std::collections::HashMap;
 use std::path::Path;
 
-/// Enough for any build, and a limit for fork bombs.
+/// The limit on processes in a container: enough for any build, and low enough to stop a fork bomb.
 const MAX_PROCESSES: i64 = 4096;
 
-/// Keeps the container running and reaps orphans, with nothing but a shell.
+/// The container's main command. It keeps the container running and reaps orphans, with nothing but a shell.
 const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 
 /// Which network a container has.
@@ -22,12 +22,12 @@ pub enum NetworkMode {
     /// No network at all.
     #[default]
     None,
-    /// As Docker names it: `bridge`, `host`, or a network's name.
+    /// A network as Docker names it: `bridge`, `host`, or a network's name.
     Named(String),
 }
 
 impl From<&str> for NetworkMode {
-    /// As written in a config.
+    /// Converts the name of a network as written in a config.
     fn from(name: &str) -> Self {
         if name == "none" { Self::None } else { Self::Named(name.to_owned()) }
     }
@@ -40,17 +40,17 @@ pub struct ContainerSpec {
     pub image: String,
     /// The network that commands in the container have.
     pub network: NetworkMode,
-    /// In bytes, including swap.
+    /// The memory limit in bytes, including swap.
     pub memory: Option<u64>,
     /// The CPU limit, in cores; may be fractional.
     pub cpus: Option<f64>,
     /// The paths that are mounted.
     pub sandbox_paths: SandboxPaths,
-    /// Session, run and agent are stored as labels.
+    /// The session, which becomes a label of the container.
     pub session: String,
-    /// See `session`.
+    /// The run, which becomes a label of the container.
     pub run: String,
-    /// See `session`.
+    /// The agent, which becomes a label of the container.
     pub agent: String,
 }
 
@@ -113,7 +113,7 @@ pub(super) fn user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }
 
-/// Lossless: `SandboxPaths::checked` refuses paths that are not UTF-8.
+/// The conversion is lossless: `SandboxPaths::checked` refuses paths that are not UTF-8.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

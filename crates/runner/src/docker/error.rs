@@ -14,7 +14,7 @@ pub enum DockerError {
         /// The error of the connection.
         why: String,
     },
-    /// Images are never pulled.
+    /// The image does not exist locally. Images are never pulled.
     #[error("the Docker image {image} is not on this machine")]
     NoImage {
         /// The name from the config.
@@ -26,7 +26,7 @@ pub enum DockerError {
     /// The paths to mount are not valid.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// Containers are labeled with the identity of this process.
+    /// The identity of this process, with which containers are labeled, could not be determined.
     #[error("could not determine the identity of this process: {0}")]
     Owner(std::io::Error),
     /// The container was closed before the call.

@@ -14,10 +14,10 @@ pub(super) const LABEL: &str = "althing.owner";
 pub(super) struct Owner {
     host: String,
     boot: String,
-    /// Pids are only meaningful within one pid namespace.
+    /// The pid namespace, because pids are only meaningful within one pid namespace.
     namespace: String,
     pid: u32,
-    /// In clock ticks since boot.
+    /// When the process started, in clock ticks since boot.
     started: u64,
 }
 

@@ -13,7 +13,8 @@ use seccompiler::{
 use std::collections::BTreeMap;
 use std::io;
 
-/// Denied in every sandbox: keyrings, kernel programs, and ways around the other restrictions.
+/// System calls that are denied in every sandbox: keyrings, kernel programs, and ways around the other
+/// restrictions.
 const NEVER: [c_long; 12] = [
     libc::SYS_add_key,
     libc::SYS_keyctl,
@@ -29,12 +30,13 @@ const NEVER: [c_long; 12] = [
     libc::SYS_quotactl,
 ];
 
-/// Denied without an IPC namespace: shared memory and message queues of the user's other processes.
+/// System calls that are denied without an IPC namespace: shared memory and message queues of the user's
+/// other processes.
 const SHARED: [c_long; 5] =
     [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
 
-/// Denied where files are not hidden: changing the mode, owner and attributes of any path. A filter cannot see
-/// the path, so the workspace cannot be exempted.
+/// System calls that are denied where files are not hidden: changing the mode, owner and attributes of any
+/// path. A filter cannot see the path, so the workspace cannot be exempted.
 const METADATA: [c_long; 14] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
@@ -47,8 +49,8 @@ const METADATA: [c_long; 14] = [
     libc::SYS_removexattr,
     libc::SYS_lremovexattr,
     libc::SYS_fremovexattr,
-    // Not in the library yet: setxattrat, removexattrat, file_setattr. The numbers are the same on every
-    // architecture.
+    // System calls that the library does not name yet: setxattrat, removexattrat, file_setattr. The numbers
+    // are the same on every architecture.
     463,
     466,
     469,

@@ -2,9 +2,9 @@
 //! over MCP.
 //!
 //! The CLI agent works in the member's workspace with its own tools, inside our sandbox if there is one and
-//! otherwise under its own permission rules. Calls of our tools are not executed while the program runs: they
-//! are recorded, the program is told to end its turn, and the calls are returned as part of the reply, as with
-//! any model. The CLI agent keeps its own conversation, so later calls send only what is new.
+//! otherwise under its own permission rules. Calls to our tools are not executed while the program runs: they
+//! are recorded, the program is told to end its turn, and the calls are returned as part of the reply, as
+//! with any model. The CLI agent keeps its own conversation, so later calls send only what is new.
 
 use super::cli_prompt;
 use super::excerpt::OutputExcerpt;
@@ -28,7 +28,7 @@ use tokio::sync::Notify;
 
 /// How long a program may continue after it called one of our tools and was told to end its turn.
 const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
-/// The result that the program gets for such a call.
+/// The result that the program gets for a call to one of our tools.
 const CALL_RECORDED: &str =
     "Recorded. End your turn now without any further tool call; the result is in the next message.";
 
@@ -48,7 +48,7 @@ pub struct CliBackend {
 pub struct CliAgentConfig {
     /// The config's `backend.type`, which is the `kind` of a row in `AGENT_KINDS`.
     pub kind: String,
-    /// `None` uses the CLI agent's default model.
+    /// The model; `None` uses the CLI agent's default model.
     pub model: Option<String>,
     /// Additional environment variables.
     pub env: BTreeMap<String, String>,
@@ -61,7 +61,7 @@ pub struct CliAgentConfig {
 }
 
 impl CliBackend {
-    /// `None` if the config's kind is not a CLI agent.
+    /// Makes the backend of a CLI agent; `None` if the config's kind is not a CLI agent.
     pub fn new(
         starter: Arc<ProgramStarter>,
         endpoints: Arc<dyn Endpoints>,
@@ -233,7 +233,8 @@ impl CliBackend {
         if let Some(workspace) = call_context.and_then(|call_context| call_context.workspace.as_ref()) {
             return Ok(PathBuf::from(workspace));
         }
-        // Shared by all attempts, because a conversation can only be resumed in the directory where it began.
+        // The directory is shared by all attempts, because a conversation can only be resumed in the
+        // directory where it began.
         let empty = dir.parent().unwrap_or(dir).join("workspace");
         std::fs::create_dir_all(&empty)
             .map_err(|why| error(BackendErrorKind::Server, &format!("{}: {why}", empty.display()), None))?;
@@ -267,7 +268,7 @@ struct BackendCall<'a> {
     recorded: &'a RecordedCalls,
 }
 
-/// Calls of our tools, recorded while the program runs.
+/// Calls to our tools, recorded while the program runs.
 #[derive(Default)]
 struct RecordedCalls {
     calls: Mutex<Vec<ToolCall>>,
@@ -289,7 +290,7 @@ impl RecordedCalls {
 impl EndpointHandler for RecordedCalls {
     fn call(&self, mut call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        // Unique within the reply, independent of the MCP request id.
+        // The id is unique within the reply, independent of the MCP request id.
         call.id = format!("call-{}", calls.len() + 1);
         calls.push(call);
         drop(calls);

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Larger settings files are refused.
+/// The maximum size of an existing settings file; larger ones are refused.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The created files, each with a flag for a file that existed before. An existing file, which may belong to
@@ -38,7 +38,7 @@ impl GeneratedFiles {
         }
         let aside = aside(&file.path);
         if aside.symlink_metadata().is_ok() {
-            // Left behind by a process that was killed.
+            // This file was left behind by a process that was killed.
             std::fs::rename(&aside, &file.path)?;
         }
         let (text, before) = match file.path.symlink_metadata() {
@@ -54,7 +54,7 @@ impl GeneratedFiles {
             Ok(_) => return Err(io::Error::other("it is not a file")),
             Err(_) => (file.text.clone(), Before::Nothing),
         };
-        // Recorded before writing, so that a partly written file is removed, too.
+        // The file is recorded before it is written, so that a partly written file is removed, too.
         self.0.push((file.path.clone(), before));
         write(&file.path, text.as_bytes())
     }

@@ -71,7 +71,7 @@ pub(super) trait PipeExchange: Send {
     /// Whether the program waits for a person, so that its silence does not count.
     fn waits_for_person(&self) -> bool;
 
-    /// Called when the program has ended, also after an error.
+    /// Called when the program has ended, even after an error.
     fn closed(&mut self, sink: EventSink<'_>);
 
     fn end(&mut self, exit: Exit, sink: EventSink<'_>) -> ProgramOutcome;
@@ -79,7 +79,7 @@ pub(super) trait PipeExchange: Send {
 
 /// Input that is queued for a program.
 pub(super) struct Outbox {
-    /// `None` once closed.
+    /// The program's stdin; `None` once closed.
     to: Option<pipe::Sender>,
     unsent: VecDeque<u8>,
     /// Whether to close the program's stdin once everything is written.

@@ -1,13 +1,14 @@
 //! Rewrites prompts so that no CLI agent can take them for one of its own commands.
 //!
-//! CLI agents interpret the beginning of a prompt: `!` runs a shell command, `/` is a slash command, `@`, `#`,
-//! `&` and `?` have special meanings, and a prompt that is only `exit` ends the program. This applies to typed
-//! prompts, and for some agents also to prompts on stdin and over structured protocols. A prompt may contain
-//! text of other agents, so it must always be prose. Not used for the user's own commands, whose stdin is data.
+//! CLI agents interpret the beginning of a prompt: `!` runs a shell command, `/` is a slash command, `@`,
+//! `#`, `&` and `?` have special meanings, and a prompt that is only `exit` ends the program. This applies to
+//! typed prompts, and for some agents also to prompts on stdin and over structured protocols. A prompt may
+//! contain text of other agents, so it must always be prose. This is not done for the user's own commands,
+//! whose stdin is data.
 
 use std::borrow::Cow;
 
-/// Put before a prompt that would otherwise be read as a command.
+/// The line that is put before a prompt that would otherwise be read as a command.
 const FIRST_LINE: &str = "Task:\n";
 
 /// Punctuation at the beginning of a prompt that no CLI agent interprets.

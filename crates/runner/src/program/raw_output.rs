@@ -19,7 +19,7 @@ const TAIL: usize = 1024 * 1024 - 4096;
 #[derive(Debug)]
 pub(crate) struct RawOutputFile {
     path: PathBuf,
-    /// Created on the first write; `None` again after an error.
+    /// The file, created on the first write; `None` again after an error.
     file: Option<File>,
     failed: bool,
     total: u64,
@@ -109,7 +109,7 @@ impl RawOutputFile {
         let file = if let Some(file) = self.file.take() {
             file
         } else {
-            // Removed and created anew, so that nothing is written through a symlink.
+            // The file is removed and created anew, so that nothing is written through a symlink.
             let _ = std::fs::remove_file(&self.path);
             OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path)?
         };

@@ -82,11 +82,11 @@ pub(crate) struct PreparedProgram {
     pub(crate) permissions: PermissionLevel,
     /// The prompt to send, which the program cannot read as one of its own commands.
     pub(crate) prompt: String,
-    /// Set if the program asks for approvals over its structured protocol.
+    /// The structured protocol, if the program asks for approvals over its structured protocol.
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
     /// The id of the new conversation, if we chose it.
     pub(crate) chosen_id: Option<String>,
-    /// The files exist as long as this value.
+    /// The generated files, which exist as long as this value.
     _files: GeneratedFiles,
 }
 

@@ -216,7 +216,7 @@ impl StructuredSession {
         }
     }
 
-    /// The question was answered or withdrawn.
+    /// Closes a question that was answered or withdrawn.
     fn close_question(&mut self, native: &str, sink: EventSink<'_>) {
         if self.open_questions.remove(native) && self.open_questions.is_empty() {
             sink(ProgramEvent::MovedOn);

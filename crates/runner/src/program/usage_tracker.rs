@@ -1,4 +1,4 @@
-//! Computes the usage of each run, also for programs that report the total of their conversation.
+//! Computes the usage of each run, even for programs that report the total of their conversation.
 
 use crate::adapter::ReportedUsage;
 use althing_protocol::Usage;

@@ -23,7 +23,7 @@ pub struct Acp {
     cwd: String,
     resume: Option<String>,
     session: String,
-    /// Updates before the prompt was sent replay the history and are ignored.
+    /// Whether the prompt was sent. Updates before that replay the history and are ignored.
     prompted: bool,
     /// Open questions: the request id, and the ids of the options.
     open: BTreeMap<String, (Value, Vec<String>)>,

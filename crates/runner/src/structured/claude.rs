@@ -1,7 +1,8 @@
 //! Claude Code's control protocol: `claude -p --input-format stream-json --permission-prompt-tool stdio`.
 //! Verified with version 2.1.325.
 //!
-//! The events are those of headless output and are read by its parser; this module handles the questions.
+//! The events are those of headless output and are read by the parser of headless output; this module handles
+//! the questions.
 
 use super::{ProtocolStep, StructuredProtocol, list, option, text};
 use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};

@@ -35,7 +35,7 @@ pub trait StructuredProtocol: Send + std::fmt::Debug {
 /// What follows from a received message.
 #[derive(Debug, Default, PartialEq)]
 pub struct ProtocolStep {
-    /// To be sent.
+    /// The messages to be sent to the agent.
     pub messages: Vec<Value>,
     /// What the agent said or did.
     pub events: Vec<OutputEvent>,

@@ -1,6 +1,7 @@
 //! Distinguishes a program that prints from one that draws, by its escape sequences.
 //!
-//! The emulator keeps the result of a sequence but not that it occurred; these few matter for the transcript.
+//! The emulator stores the result of an escape sequence but not that the sequence occurred. The transcript
+//! needs to know that of a few sequences, which are detected here.
 
 /// The sequences seen so far.
 #[derive(Debug, Default)]

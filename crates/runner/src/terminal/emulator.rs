@@ -22,7 +22,7 @@ pub(crate) struct Emulator {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScreenRow {
     pub(crate) text: String,
-    /// Whether its line continues in the next row because the terminal was too narrow.
+    /// Whether the row's line continues in the next row because the terminal was too narrow.
     pub(crate) wraps: bool,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct EmulatorOutput {
 impl Emulator {
     pub(crate) fn new(size: TerminalSize) -> Self {
         let (rows, cols) = nonzero(size);
-        // No scrollback: the transcript keeps rows that scroll off, as text.
+        // The emulator has no scrollback: the transcript keeps rows that scroll off, as text.
         let parser = vt100::Parser::new_with_callbacks(rows, cols, 0, TerminalCallbacks::default());
         Self { parser, drawing: DrawingDetector::default(), cut: Vec::new() }
     }

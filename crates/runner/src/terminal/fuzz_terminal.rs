@@ -70,7 +70,7 @@ impl FuzzTerminal {
 pub struct ScreenReaders(Vec<ScreenReader>);
 
 impl ScreenReaders {
-    /// The error names the invalid pattern.
+    /// Makes the screen readers. The error names the invalid pattern.
     pub fn built_in() -> Result<Self, String> {
         let adapters = Adapters::default();
         adapters

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// The most bytes of one read.
+/// The maximum number of bytes of one read.
 pub(super) const BATCH: usize = 256 * 1024;
 /// More bytes than this within [`FLOOD_WINDOW`] are a flood: reading waits briefly for more, and most of it is
 /// never drawn.
@@ -35,7 +35,7 @@ pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 pub(super) const MAX_REPORTED_RAW: usize = 16 * 1024 * 1024;
 /// How many bytes of clean text are reported.
 pub(super) const MAX_REPORTED_CLEAN: usize = 16 * 1024 * 1024;
-/// Input that is queued for a program that does not read; more is refused.
+/// The maximum size of the input that is queued for a program that does not read; more is refused.
 pub(super) const MAX_PENDING_INPUT: usize = 1024 * 1024;
 /// The maximum length of `ProgramEnd::output`, in bytes; only the end of the output is stored there.
 pub(super) const MAX_FINAL_OUTPUT: usize = 64 * 1024;

@@ -63,7 +63,7 @@ pub(crate) struct AgentRunner {
 }
 
 impl AgentRunner {
-    /// `masks` removes secrets from stored output.
+    /// Makes a runner. `masks` removes secrets from stored output.
     pub fn new(launcher: Launcher, masks: Option<Arc<dyn Masks>>) -> Self {
         Self { launcher, masks, running: Arc::default() }
     }
@@ -137,8 +137,8 @@ impl AgentRunner {
         })
     }
 
-    /// Types into a running program's terminal. Returns false if there is none, or if it does not read its
-    /// input.
+    /// Types into a running program's terminal. Returns false if there is no such terminal, or if the program
+    /// does not read its input.
     pub fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
         self.find(task).is_some_and(|terminal| terminal.queue_input(bytes))
     }
@@ -191,7 +191,7 @@ struct Terminal {
     wake: OwnedFd,
 }
 
-/// The question that was reported, and how many there were.
+/// The question that was reported, and how many questions there were so far.
 #[derive(Debug, Default)]
 struct PendingQuestion {
     question: Option<Question>,
@@ -203,7 +203,7 @@ struct PendingQuestion {
 }
 
 impl PendingQuestion {
-    /// Whether the question is still there although its answer was typed some time ago.
+    /// Whether the question is still on the screen although its answer was typed some time ago.
     fn answer_was_ignored(&self, now: Instant) -> bool {
         self.answered_at.is_some_and(|at| now >= at + ANSWER_TIMEOUT)
     }

@@ -1,7 +1,8 @@
 //! Types a prompt into a program once the program accepts one.
 //!
-//! Works for all programs: a bracketed paste if the program enabled it, a pause, a carriage return. Never types
-//! into a dialog, whose default choice may be to quit. Reads no clock: the caller passes the time.
+//! The method works for all programs: a bracketed paste if the program enabled it, a pause, a carriage
+//! return. Nothing is typed into a dialog, whose default choice may be to quit. This module reads no clock:
+//! the caller passes the time.
 
 use super::limits::READ_AFTER_QUIET;
 use super::screen_reader::ScreenState;
@@ -9,13 +10,14 @@ use std::time::{Duration, Instant};
 
 /// How long to wait for a program to become ready if its adapter sets no limit.
 pub(crate) const READY_LIMIT: Duration = Duration::from_secs(15);
-/// From the first sign of readiness: some programs discard input that comes too early.
+/// How long to wait after the first sign of readiness, because some programs discard input that comes too
+/// early.
 const SETTLE: Duration = Duration::from_millis(150);
-/// From the moment the paste is visible to the carriage return. Some programs treat a return that follows too
-/// soon as part of the paste and never submit the prompt. Gemini CLI waits for 40 ms, but needed more than 150
-/// ms on a busy machine.
+/// The time from the moment the paste is visible to the carriage return. Some programs treat a return that
+/// follows too soon as part of the paste and never submit the prompt. Gemini CLI waits for 40 ms, but needed
+/// more than 150 ms on a busy machine.
 const PAUSE: Duration = Duration::from_millis(600);
-/// From the paste to the carriage return if the paste is never seen on the screen.
+/// The time from the paste to the carriage return if the paste is never seen on the screen.
 const UNSEEN: Duration = Duration::from_secs(2);
 /// How many characters of the prompt's end are searched for: programs fold, wrap and frame pasted text.
 const TELLING: usize = 10;
@@ -32,16 +34,16 @@ pub(crate) struct PromptTyper {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TypingStage {
-    /// Not ready yet; typed at this time in any case.
+    /// The program is not ready yet; the prompt is typed at this time in any case.
     Awaited {
         until: Instant,
     },
-    /// Ready; typed at this time.
+    /// The program is ready; the prompt is typed at this time.
     Settling {
         until: Instant,
     },
-    /// Pasted; the carriage return follows at this time. `before` is how often the end of the prompt was
-    /// visible before the paste.
+    /// The prompt was pasted; the carriage return follows at this time. `before` is how often the end of the
+    /// prompt was visible before the paste.
     Pasted {
         until: Instant,
         before: usize,
@@ -51,7 +53,7 @@ enum TypingStage {
 }
 
 impl PromptTyper {
-    /// `None` if there is nothing to type.
+    /// Makes a typer for this text; `None` if there is nothing to type.
     pub(crate) fn new(text: &str, one_line: bool, limit: Duration, now: Instant) -> Option<Self> {
         let text = plain(text);
         let stage = TypingStage::Awaited { until: now + limit };

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
-/// Never zero, because programs divide by it.
+/// The size of a terminal. Neither number is ever zero, because programs divide by them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TerminalSize {
     pub(crate) cols: u16,
@@ -22,7 +22,7 @@ pub(crate) struct TerminalSize {
 impl TerminalSize {
     /// The size before anybody attaches.
     pub(crate) const DEFAULT: Self = Self { cols: 120, rows: 40 };
-    /// Larger screens would only waste memory.
+    /// The maximum number of rows and columns; larger screens would only waste memory.
     const MOST: u16 = 1000;
 
     pub(crate) fn clamped(cols: u16, rows: u16) -> Self {

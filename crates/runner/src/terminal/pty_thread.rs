@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 
 pub(super) struct PtyThread {
     terminal: Arc<Terminal>,
-    /// Becomes readable when another thread wakes this one.
+    /// A descriptor that becomes readable when another thread wakes this one.
     woken: OwnedFd,
     reader: ScreenReader,
     prompt: Option<PromptTyper>,
@@ -150,7 +150,8 @@ impl PtyThread {
             .map_or(since, |last| (last + SETTLE_AFTER_QUIET).min(since + SETTLE_AT_LEAST_EVERY))
     }
 
-    /// Reads the available output, during a flood also what follows within a few milliseconds, and draws it.
+    /// Reads the available output, and during a flood also the output that follows within a few milliseconds,
+    /// and draws it.
     fn read_output(&mut self) {
         let begin = Instant::now();
         let mut length = 0;
@@ -333,7 +334,7 @@ impl PtyTimes {
 fn timespec(duration: Duration) -> Timespec {
     Timespec {
         tv_sec: i64::try_from(duration.as_secs()).unwrap_or(i64::MAX),
-        // Rounded up, so that the wait does not end just before the due time.
+        // The time is rounded up, so that the wait does not end just before the due time.
         tv_nsec: i64::from(duration.subsec_nanos().saturating_add(999_999).min(999_999_999)),
     }
 }

@@ -1,7 +1,8 @@
 //! Determines a program's state from its terminal: accepting a prompt, working, or waiting for a person.
 //!
-//! Sources in order of trust: its own status (OSC 7501), its title, patterns on the screen. A program that
-//! reports that it is working is believed; one that reports that it is idle may still show a dialog.
+//! Sources in order of trust: the program's own status (OSC 7501), its title, patterns on the screen. A
+//! program that reports that it is working is believed; one that reports that it is idle may still show a
+//! dialog.
 
 use super::model::TerminalModel;
 use super::status::ProgramState;
@@ -52,7 +53,7 @@ pub(crate) struct Question {
 }
 
 impl ScreenReader {
-    /// The error names the pattern and the reason.
+    /// Compiles the patterns. The error names the pattern and the reason.
     pub(crate) fn new(traits: &TerminalTraits) -> Result<Self, String> {
         let one = |pattern: &Pattern| Ok((pattern.on, compile(&pattern.regex)?));
         let all = |patterns: &[Pattern]| patterns.iter().map(one).collect::<Result<Vec<_>, String>>();

@@ -1,8 +1,8 @@
 //! Skips drawing of output that would scroll off the screen at once, so that a flood costs little.
 //!
-//! Skips only complete lines of text and colors between two parts that are drawn, and only if enough lines
-//! follow that none of the skipped ones could still be visible. All other escape sequences are drawn, and the
-//! colors that the skipped lines leave set are applied.
+//! Only complete lines of text and colors between two parts that are drawn are skipped, and only if enough
+//! lines follow that none of the skipped ones could still be visible. All other escape sequences are drawn,
+//! and the colors that the skipped lines leave set are applied.
 
 use std::borrow::Cow;
 
@@ -72,7 +72,7 @@ fn color_length(bytes: &[u8]) -> Option<usize> {
     (arguments.get(last) == Some(&b'm')).then_some(last + 3)
 }
 
-/// Whether it consists only of text and line breaks.
+/// Whether the output consists only of text and line breaks.
 fn is_plain(bytes: &[u8]) -> bool {
     let plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x80..);
     bytes.chunks(BLOCK).all(|block| block.iter().fold(true, |all, byte| all & plain(byte)))

@@ -31,7 +31,7 @@ pub(crate) struct Status {
 /// The meaning of one sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum StatusMessage {
-    /// Asks whether this terminal supports the sequence.
+    /// The program asks whether this terminal supports the sequence.
     Query,
     Status(Status),
     /// The last status no longer applies.

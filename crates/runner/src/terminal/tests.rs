@@ -189,7 +189,7 @@ fn states(program: &str, file: &Path) -> Vec<ScreenState> {
 
 #[test]
 fn every_recorded_program_becomes_ready_unless_it_only_asks() {
-    // The first one's history fills its screen; the others end in first-start dialogs.
+    // The first recording's history fills its screen; the others end in first-start dialogs.
     let never =
         ["opencode/resume.cast", "codex/bare-answer.cast", "codex/bare-noanswer.cast", "codex/noauth.cast"];
     for program in programs() {

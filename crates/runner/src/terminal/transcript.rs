@@ -4,8 +4,8 @@
 //! draws moves anywhere: whenever it pauses, the rows that are new on the screen are what it printed. A program
 //! counts as drawing once it moves the cursor back or uses the alternate screen.
 //!
-//! A line that wraps because the terminal is narrow is reported as one line. Otherwise nothing that crosses the
-//! edge could be found in it, such as a secret to be masked.
+//! A line that wraps because the terminal is narrow is reported as one line. Otherwise a text that crosses
+//! the edge, such as a secret to be masked, could not be found in the lines.
 
 use super::emulator::{Emulator, ScreenRow};
 use super::skim::SkimmedOutput;

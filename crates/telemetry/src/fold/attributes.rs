@@ -49,7 +49,7 @@ pub(super) fn model(span: &mut Span, member: Option<&Member>) {
     span.set("gen_ai.agent.id", member.id.as_str());
     span.set("gen_ai.agent.name", member.id.as_str());
     if member.offline {
-        // Marks numbers that do not come from a real model.
+        // The attribute marks numbers that do not come from a real model.
         span.set("althing.offline", true);
     }
 }

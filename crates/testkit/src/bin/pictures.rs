@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use althing_testkit::{Althing, Terminal, svg};
 
-/// Longer than any scene takes.
+/// The time limit of a scene; longer than any scene takes.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The user's task in the screenshots.
 const TASK: &str = "Compare three ways to cache HTTP responses";

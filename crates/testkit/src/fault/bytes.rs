@@ -173,7 +173,7 @@ impl<'a> FaultyReply<'a> {
 
 /// Applies the faults that change the reply itself rather than how it is sent.
 fn with_content_fault(fault: Fault, mut reply: Reply) -> Reply {
-    // Otherwise half of the content could be all of it.
+    // A reply of one chunk is split, because half of one chunk would be all of it.
     if reply.text.len() == 1 && reply.reasoning.is_empty() {
         reply = reply.chunks(2);
     }

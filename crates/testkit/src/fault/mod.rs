@@ -11,7 +11,7 @@ pub use bytes::UTF8_SAMPLE;
 pub(crate) use bytes::plan;
 pub use table::{FaultCase, FaultExpectation};
 
-/// What goes wrong.
+/// A fault: what goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
     /// Status 429. After the stream has started: the same error as an object in the stream.
@@ -90,7 +90,7 @@ impl BadArguments {
     pub const HUGE: usize = 1 << 20;
 }
 
-/// When it goes wrong.
+/// When the fault occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultMoment {
     /// Before the response (for faults inside the stream: before its first frame).

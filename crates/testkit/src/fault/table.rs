@@ -11,14 +11,16 @@ use super::{BadArguments, Fault, FaultMoment, RetryAfter};
 pub enum FaultExpectation {
     /// Not an error: the call succeeds at once with the whole reply, however often it happens.
     HarmlessVariation,
-    /// The call ends in a typed error within its limit. If `retryable`, it is retried: it succeeds if the fault
-    /// happened once, and fails with that error if the fault persists. If not, it fails after one request.
+    /// The call ends in a typed error within its limit. If `retryable`, the call is retried: it succeeds if
+    /// the fault happened once, and fails with that error if the fault persists. Otherwise the call fails
+    /// after one request.
     Fails {
         /// Whether a retry may help.
         retryable: bool,
     },
-    /// The transport worked, but the content is useless: no transport retry; the agent is told and asked again. It
-    /// succeeds if the fault happened once; if it persists, that agent drops out and the others continue.
+    /// The transport worked, but the content is useless: the transport does not retry; the agent is told and
+    /// asked again. The call succeeds if the fault happened once; if the fault persists, that agent drops out
+    /// and the others continue.
     Recovers,
 }
 
@@ -48,8 +50,8 @@ impl fmt::Display for FaultCase {
 }
 
 impl Fault {
-    /// How long [`Fault::Refused`] keeps the port closed. Longer than an immediate first retry, shorter than a delayed
-    /// one.
+    /// How long [`Fault::Refused`] keeps the port closed. This is longer than the wait before an immediate
+    /// first retry, and shorter than the wait before a delayed one.
     pub const REFUSED_FOR: Duration = Duration::from_millis(150);
 
     /// Every fault, with typical parameters.

@@ -19,7 +19,8 @@ pub use rustix::process::Signal;
 #[derive(Debug, Clone)]
 pub struct Althing {
     binary: PathBuf,
-    /// Contains `work`, `state` and `home`; deleted with the last clone and the last running process.
+    /// The directory that contains `work`, `state` and `home`; deleted with the last clone and the last
+    /// running process.
     root: Arc<TempDir>,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
@@ -111,7 +112,7 @@ impl Althing {
         self.root.path().join("home")
     }
 
-    /// The events of its newest session.
+    /// The events of the newest session.
     pub fn events(&self) -> Vec<serde_json::Value> {
         read_events(&self.state_dir())
     }
@@ -124,7 +125,7 @@ impl Althing {
         &self.arguments
     }
 
-    /// Its complete environment.
+    /// The complete environment of the process.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let own = [
             ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::signal::Signal as Waitable;
 
-/// A process and its output. Dropping it kills it and its process group.
+/// A process and its output. Dropping this value kills the process and its process group.
 #[derive(Debug)]
 pub struct RunningProcess {
     name: String,
@@ -41,13 +41,13 @@ struct CapturedStream {
 /// The result of a finished process.
 #[derive(Debug, Clone)]
 pub struct Output {
-    /// The exit code; `None` if a signal ended it.
+    /// The exit code; `None` if a signal ended the process.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that ended the process.
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,
-    /// From start to exit.
+    /// The time from start to exit.
     pub elapsed: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Output {
 
 impl RunningProcess {
     pub(super) fn start(mut command: Command, name: &str, root: Arc<TempDir>) -> Self {
-        // Its own process group, so that its descendants can be killed with it.
+        // The process gets its own process group, so that its descendants can be killed with it.
         command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = command.spawn().unwrap_or_else(|error| panic!("cannot start `{name}`: {error}"));
@@ -127,7 +127,8 @@ impl RunningProcess {
 
     /// Sends a signal to the process itself; does nothing if it has ended.
     pub fn signal(&self, signal: Signal) {
-        // Under the lock that the reaper takes, so that the process id cannot have been reused.
+        // The signal is sent under the lock that the reaper takes, so that the process id cannot have been
+        // reused.
         self.output.read(|output| {
             if output.ended.is_none() {
                 let _ = kill_process(self.pid, signal);
@@ -139,12 +140,12 @@ impl RunningProcess {
         self.output.read(|output| output.ended.is_none())
     }
 
-    /// Its stdout so far.
+    /// The stdout of the process so far.
     pub fn stdout(&self) -> String {
         self.output.read(|output| text(&output.stdout))
     }
 
-    /// Its stderr so far.
+    /// The stderr of the process so far.
     pub fn stderr(&self) -> String {
         self.output.read(|output| text(&output.stderr))
     }
@@ -172,9 +173,10 @@ impl RunningProcess {
         });
     }
 
-    /// Waits for its exit and the end of its output; after `limit` panics with both outputs, and the drop kills it.
+    /// Waits until the process exits and its output ends. After `limit` this panics with both outputs, and
+    /// the drop kills the process.
     ///
-    /// Its descendants live until `self` is dropped, so that a test can look for orphans.
+    /// The descendants of the process live until `self` is dropped, so that a test can look for orphans.
     #[track_caller]
     pub fn wait(&self, limit: Duration) -> Output {
         let ended = self.output.wait_for_blocking(limit, |output| {
@@ -206,7 +208,8 @@ impl RunningProcess {
 
 impl Drop for RunningProcess {
     fn drop(&mut self) {
-        // Also if the leader has ended: the group may outlive it, which keeps its id from being reused.
+        // The group is killed even if its leader has ended: the group may outlive it, which keeps its id from
+        // being reused.
         let _ = kill_process_group(self.pid, Signal::KILL);
         self.close_stdin();
         self.output.wait_for_blocking(Duration::from_secs(5), |output| output.ended);

@@ -17,8 +17,8 @@ const WAITING: u32 = 1024;
 pub(super) fn hold(address: SocketAddr, restarting: bool) -> TcpSocket {
     let held = TcpSocket::new_v4().and_then(|socket| {
         socket.set_reuseport(true)?;
-        // A server restarted on its port must not wait until its old connections time out. Not set for a port that is
-        // only held, because others could bind it then.
+        // A server restarted on its port must not wait until its old connections time out. The option is not
+        // set for a port that is only held, because other processes could bind it then.
         socket.set_reuseaddr(restarting)?;
         socket.bind(address)?;
         Ok(socket)

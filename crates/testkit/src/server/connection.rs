@@ -22,13 +22,13 @@ enum AfterPlan {
     KeepAlive,
     Closed,
     Reset,
-    /// Reset once the port is closed; listen again after this time.
+    /// The connection is reset once the port is closed; the server listens again after this time.
     Refused(Duration),
 }
 
 struct Connection {
     stream: TcpStream,
-    /// Bytes read but not yet parsed. Also filled while a plan waits, to notice a disconnect.
+    /// Bytes read but not yet parsed. The buffer is also filled while a plan waits, to notice a disconnect.
     inbox: BytesMut,
     /// Bytes not yet written: consecutive steps without a pause are combined into one write.
     outbox: BytesMut,
