@@ -8,7 +8,7 @@ use tokio::sync::Notify;
 /// A shared value; every [`update`](Self::update) wakes all waiters.
 #[derive(Debug, Default)]
 pub(crate) struct Signal<T> {
-    /// A std mutex, never held across an await.
+    /// The value, in a std mutex that is never held across an await.
     value: Mutex<T>,
     threads: Condvar,
     tasks: Notify,
@@ -39,7 +39,8 @@ impl<T> Signal<T> {
     pub(crate) async fn wait<R>(&self, mut check: impl FnMut(&T) -> Option<R>) -> R {
         loop {
             let mut changed = std::pin::pin!(self.tasks.notified());
-            // Registered before checking, so that a change between the check and the await is not missed.
+            // The waiter is registered before the check, so that a change between the check and the await is
+            // not missed.
             changed.as_mut().enable();
             if let Some(found) = self.read(&mut check) {
                 return found;

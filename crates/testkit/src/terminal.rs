@@ -191,7 +191,7 @@ impl Terminal {
     pub fn is_cooked(&self) -> bool {
         use rustix::termios::LocalModes;
         let name = self.master.tty_name().expect("the terminal has a name");
-        // Opened with NOCTTY, so that it does not become our controlling terminal.
+        // The device is opened with NOCTTY, so that it does not become our controlling terminal.
         let not_ours = i32::try_from(rustix::fs::OFlags::NOCTTY.bits()).expect("a flag");
         let file = std::fs::OpenOptions::new().read(true).custom_flags(not_ours).open(name);
         let modes = rustix::termios::tcgetattr(file.expect("the terminal can be opened")).expect("its modes");

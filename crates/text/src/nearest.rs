@@ -1,6 +1,6 @@
 //! Suggests the known name for a misspelled one.
 
-/// Longer names are not compared: the cost grows with the length.
+/// The maximum length of names that are compared, because the cost grows with the length.
 const LONGEST: usize = 60;
 
 /// The number of edits (insert, delete, replace, swap neighbors) between two names. Case and punctuation are
@@ -16,9 +16,9 @@ pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Opt
     (distance <= allowed).then_some(name)
 }
 
-/// The known word of which `given` is almost certainly a misspelling, so that ignoring it would not do what its
-/// author wants. At most two letters are wrong, missing, extra or swapped; in a short word, where two edits
-/// make another word, at most one.
+/// The known word of which `given` is almost certainly a misspelling. Ignoring such a word would not do what
+/// its author wants. At most two letters are wrong, missing, extra or swapped; in a short word, where two
+/// edits make another word, at most one.
 pub fn misspelled<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let outline = Outline::of(given);
     // A file may have thousands of unknown keys; the outline rules out most known words cheaply.
@@ -67,7 +67,7 @@ fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<
         .min_by_key(|(_, distance)| *distance)
 }
 
-/// A question that suggests the nearest known name, if there is one.
+/// A question that suggests the nearest known name, if any name is near enough.
 pub fn did_you_mean<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<String> {
     nearest(given, known).map(|name| format!("did you mean `{name}`?"))
 }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-/// More combining marks on one letter would extend into the lines above and below.
+/// The maximum number of combining marks on one letter: more would extend into the lines above and below.
 const MOST_MARKS: usize = 3;
 
 /// What happens to a character.
@@ -29,8 +29,8 @@ fn treatment(c: char) -> Treatment {
         '\u{80}'..='\u{9f}' => Treatment::Replace('\u{fffd}'),
         // Line and paragraph separators: some terminals break the line.
         '\u{2028}' | '\u{2029}' => Treatment::Replace(' '),
-        // Directions, joiners, selectors, annotations, tags: invisible, and terminals disagree about their
-        // width.
+        // Directions, joiners, selectors, annotations and tags are invisible, and terminals disagree about
+        // their width.
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
             Treatment::Drop
         }

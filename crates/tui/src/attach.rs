@@ -65,7 +65,7 @@ pub fn encode(key: KeyEvent, application_cursor: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The bytes of a paste. A paste that contains the end marker of a bracketed paste must not end it.
+/// The bytes of a paste. An end marker inside the pasted text must not end the bracketed paste.
 pub fn paste(text: &str, bracketed: bool) -> Vec<u8> {
     let text = text.replace("\r\n", "\r").replace('\n', "\r");
     if bracketed {

@@ -22,8 +22,8 @@ use tokio::time::Instant;
 
 /// Minimum time between two frames that respond to keys.
 const KEY_FRAME: Duration = Duration::from_micros(16_667);
-/// Minimum time before a frame that does not respond to a key. Twice as long, so that a key can be answered at once
-/// while agents stream, with at most 60 frames per second in total.
+/// Minimum time before a frame that does not respond to a key. It is twice as long, so that the screen can
+/// respond to a key at once while agents stream, with at most 60 frames per second in total.
 const UNPROMPTED_FRAME: Duration = Duration::from_micros(33_334);
 
 /// How often clocks on the screen are updated.

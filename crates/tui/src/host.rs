@@ -9,9 +9,9 @@ pub struct SessionEntry {
     pub id: SessionId,
     /// What the session is for.
     pub goal: String,
-    /// Its state as a label.
+    /// The session's state as a label.
     pub state: String,
-    /// When it was last changed.
+    /// When the session was last changed.
     pub updated: Timestamp,
 }
 
@@ -97,7 +97,7 @@ pub trait TuiHost: Send + Sync {
 pub struct Welcome {
     /// API keys, CLI agents and models that are available.
     pub found: Vec<String>,
-    /// Those that are not available.
+    /// API keys, CLI agents and models that are not available.
     pub missing: Vec<String>,
 }
 
@@ -107,7 +107,7 @@ pub struct TuiOptions {
     pub theme: Theme,
     /// Restrict the screen to ASCII.
     pub ascii: bool,
-    /// Lines of text instead of a screen, for screen readers.
+    /// Show lines of text instead of a screen, for screen readers.
     pub plain: bool,
     /// Ring the bell when a task waits for the user.
     pub bell: bool,
@@ -121,7 +121,7 @@ pub struct TuiOptions {
     pub team: Vec<Member>,
     /// Modes set on the command line.
     pub modes: ModeChoice,
-    /// Sent as soon as the screen is shown.
+    /// The message that is sent as soon as the screen is shown.
     pub first_message: Option<String>,
     /// What was found, if there is no config.
     pub welcome: Option<Welcome>,
@@ -140,7 +140,7 @@ pub struct TuiOptions {
 pub enum TuiExit {
     /// The user quit.
     Quit,
-    /// A signal ended it.
+    /// A signal ended the screen.
     Stopped,
     /// The session ended by itself.
     Ended,

@@ -10,7 +10,7 @@ use unicode_width::UnicodeWidthStr;
 /// A line of text, each piece with a tone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
-    /// The pieces, from the left. Boxed strings, because a long transcript contains many.
+    /// The pieces, from the left. The strings are boxed, because a long transcript contains many of them.
     pub pieces: Vec<(Tone, Box<str>)>,
 }
 

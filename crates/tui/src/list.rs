@@ -1,7 +1,7 @@
 //! A scrolling list that processes only what is in view.
 //!
-//! Items are laid out when they come into view, and the layouts are cached while they are near it. The time per frame
-//! and the memory of the cache do not depend on the length of the list.
+//! Items are laid out when they come into view, and their layouts are cached while they are near the view.
+//! The time per frame and the memory of the cache do not depend on the length of the list.
 
 use crate::line::Line;
 use crate::markdown;
@@ -20,7 +20,8 @@ pub type ListId = u64;
 pub trait ListItems {
     fn len(&self) -> usize;
 
-    /// Changes whenever the item looks different at the same width. None lays it out for every frame.
+    /// A number that changes whenever the item looks different at the same width. With None the item is laid
+    /// out for every frame.
     fn version(&self, at: usize) -> Option<u64>;
 
     /// The item's lines.
@@ -134,7 +135,7 @@ pub struct Scroll {
 }
 
 impl Scroll {
-    /// At the beginning.
+    /// The position at the beginning of the list.
     pub fn top() -> Self {
         Self { top: Some((0, 0)), ..Self::default() }
     }

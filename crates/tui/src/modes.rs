@@ -49,7 +49,7 @@ pub struct TuiModeState {
     pub current_run_id: Option<TaskId>,
     /// Whether a run waits for approval.
     pub pending_run_approval: bool,
-    /// Only what the user toggled.
+    /// The modes that the user toggled, and no others.
     choice: ModeChoice,
 }
 
@@ -97,7 +97,7 @@ impl TuiModeState {
         }
     }
 
-    /// What they change about a run's rules.
+    /// What the modes change about a run's rules.
     pub fn overrides(&self) -> RunOverrides {
         self.modes().overrides()
     }

@@ -1,7 +1,7 @@
 //! Takes over the user's terminal and always restores it.
 //!
-//! Restored when the guard is dropped, when any thread panics, when a signal ends the process, and while another
-//! program uses the terminal. Restoring it twice is harmless.
+//! The terminal is restored when the guard is dropped, when any thread panics, when a signal ends the
+//! process, and while another program uses the terminal. Restoring it twice is harmless.
 
 use crossterm::{cursor, event, execute, terminal};
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 /// Whether we currently own the terminal.
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether a panic occurred; the state is unreliable then.
+/// Whether a panic occurred; after a panic the state of the screen is unreliable.
 static BROKEN: AtomicBool = AtomicBool::new(false);
 
 static HOOK: Once = Once::new();

@@ -20,9 +20,9 @@ pub enum Tone {
     Good,
     /// Failure.
     Bad,
-    /// Needs attention.
+    /// Text that needs attention.
     Warn,
-    /// Has the focus.
+    /// Text that has the focus.
     Selected,
     Added,
     Removed,

@@ -33,7 +33,7 @@ pub struct AgentFiles {
     tracker: Arc<WriteTracker>,
     context: Vec<ContextPath>,
     notices: Mutex<Vec<String>>,
-    /// Held while the context paths are open, so that no other session writes to them.
+    /// The lock of the context paths, held while they are open, so that no other session writes to them.
     path_lock: Arc<Mutex<Option<PathLock>>>,
 }
 
@@ -164,8 +164,8 @@ impl AgentFiles {
     }
 }
 
-/// Runs a blocking file operation on a blocking thread. Only for operations that may run concurrently: an
-/// operation continues after its caller was cancelled.
+/// Runs a blocking file operation on a blocking thread. This is only for operations that may run
+/// concurrently, because an operation continues after its caller was cancelled.
 pub async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,
 ) -> Result<T, String> {

@@ -11,7 +11,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::task::JoinError;
 
-/// The lock of every path that is in use. Process-wide, because two objects may refer to the same directory.
+/// The lock of every path that is in use. The map is process-wide, because two objects may refer to the same
+/// directory.
 static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>> = LazyLock::new(Mutex::default);
 
 /// Exclusive access to a path, until it is dropped.

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "ManifestRow", into = "ManifestRow")]
 pub(crate) struct ManifestEntry {
-    /// Relative to the root of the tree.
+    /// The path relative to the root of the tree.
     pub path: PathBuf,
     pub kind: FileKind,
     pub stamp: Stamp,

@@ -68,7 +68,8 @@ impl CopyLimits {
     }
 }
 
-/// How much data a copy may still read and write. Shared by the threads that copy one directory.
+/// How much data a copy may still read and write. The budget is shared by the threads that copy one
+/// directory.
 #[derive(Debug)]
 pub(crate) struct CopyBudget {
     remaining: AtomicU64,
@@ -99,10 +100,10 @@ impl Default for CopyBudget {
 /// How the holes of a file are found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum HoleDetection {
-    /// By asking the file system (`SEEK_DATA`, `SEEK_HOLE`).
+    /// The file system is asked (`SEEK_DATA`, `SEEK_HOLE`).
     #[default]
     Seek,
-    /// Not at all, as on a file system without support: everything counts as data.
+    /// Holes are not found, as on a file system without support: everything counts as data.
     #[cfg(test)]
     Unsupported,
 }

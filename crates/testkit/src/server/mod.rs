@@ -103,7 +103,7 @@ impl FakeModel {
         Self { address, state, host: ServerHost::Thread(Some((stop, thread))) }
     }
 
-    /// `http://127.0.0.1:PORT/v1`.
+    /// The server's base URL: `http://127.0.0.1:PORT/v1`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
@@ -208,7 +208,8 @@ impl Drop for FakeModel {
             ServerHost::Thread(running) => {
                 if let Some((stop, thread)) = running.take() {
                     drop(stop);
-                    // Its panic was already printed, and a second panic here would abort the test.
+                    // A panic of the thread was already printed, and a second panic here would abort the
+                    // test.
                     let _ = thread.join();
                 }
             }

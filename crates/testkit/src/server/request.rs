@@ -14,7 +14,7 @@ pub(super) struct Request {
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) raw: Bytes,
-    /// `Null` if there is no JSON body.
+    /// The JSON body; `Null` if there is none.
     pub(super) body: Value,
 }
 

@@ -29,14 +29,14 @@ pub(crate) enum Wire {
 /// The part of a reply that a frame carries; faults and gates are placed by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// Opens or closes the stream or a part of it; no content.
+    /// The frame opens or closes the stream or a part of it, and has no content.
     Frame,
     Reasoning,
     Text,
     Tool,
-    /// Carries the finish reason.
+    /// The frame carries the finish reason.
     End,
-    /// What follows the finish reason: usage and end marker.
+    /// The frame follows the finish reason; it carries the usage or the end marker.
     Tail,
 }
 

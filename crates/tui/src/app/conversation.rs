@@ -193,7 +193,8 @@ impl App {
         if let Some(completion) = self.completion.take() {
             if let Some((offer, _)) = completion.offers.get(completion.chosen) {
                 self.input.complete(completion.from, offer);
-                // Completion continues in a directory, a path may be followed by `:w`, and a command is complete.
+                // After a directory, completion continues inside it. A file's path may be followed by `:w`,
+                // so no space is added. A command is complete.
                 if offer.ends_with('/') {
                     self.update_completion();
                 } else if !offer.starts_with('@') {

@@ -13,7 +13,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// How long no other letter may follow a letter that answers, in milliseconds.
 const ALONE_MS: u64 = 1000;
 
-/// The same for a letter that only changes what the box shows.
+/// The same time for a letter that only changes what the box shows.
 const BRIEFLY_MS: u64 = 500;
 
 /// A pending letter: either a shortcut of the box or the start of a message.
@@ -21,9 +21,9 @@ const BRIEFLY_MS: u64 = 500;
 pub struct PendingLetter {
     letter: char,
     question: InteractionId,
-    /// When it acts.
+    /// When the letter acts as a shortcut.
     due: Timestamp,
-    /// Whether it answers the question.
+    /// Whether the shortcut answers the question.
     answers: bool,
 }
 
@@ -103,7 +103,8 @@ impl App {
         }
     }
 
-    /// How long a letter shortcut waits, and whether it answers; None if it is not a shortcut of this box.
+    /// How long a letter shortcut waits, and whether it answers; None if the letter is not a shortcut of this
+    /// box.
     fn shortcut_delay(&self, letter: char) -> Option<(u64, bool)> {
         match (&self.modal, letter) {
             (Some(Modal::Run { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),

@@ -154,7 +154,7 @@ pub struct App {
     pub(crate) attached: Option<althing_protocol::Screen>,
     /// Whether the user toggled a mode or sent a message.
     pub(crate) touched: bool,
-    /// The modes last taken over from the log.
+    /// The modes that were last adopted from the log.
     adopted: ModeChoice,
     /// The scroll position of an information modal.
     pub(crate) info_scroll: usize,

@@ -12,7 +12,7 @@ use althing_view::Question;
 /// The text field of a question that has the focus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// None: letters are shortcuts.
+    /// No text field has the focus: letters are shortcuts of the buttons.
     Buttons,
     Task,
     Context,
@@ -77,7 +77,7 @@ pub enum Modal {
         /// One line per task.
         preview: Vec<String>,
         field: Field,
-        /// Additional instructions for its execution.
+        /// Additional instructions for the execution of the plan.
         instructions: Editor,
         /// Requested changes.
         changes: Editor,
@@ -119,7 +119,7 @@ pub enum Modal {
 }
 
 impl Modal {
-    /// The question that it asks, if any.
+    /// The question that the modal asks, if any.
     pub fn question(&self) -> Option<&InteractionId> {
         match self {
             Self::Run { id, .. }

@@ -1,4 +1,4 @@
-//! Mouse clicks and the wheel. Each does what a key does.
+//! Mouse clicks and the wheel. Each click does what a key does, too.
 
 use super::{App, Modal, Screen, Target};
 use crate::attach;

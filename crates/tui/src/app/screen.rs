@@ -239,7 +239,8 @@ impl App {
     }
 }
 
-/// The difference between an agent's last two answers or, if it has only one, between that and another agent's.
+/// The difference between an agent's last two answers or, if it has only one, between that answer and another
+/// agent's answer.
 pub fn diff_answers(run: &RunView, member_index: usize) -> Option<TextReader> {
     let agent = run.agents.get(member_index)?;
     let mut own = agent.answers().rev();

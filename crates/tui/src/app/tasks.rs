@@ -1,6 +1,6 @@
 //! Keys of the tasks panel, of a program's work, and of a program's terminal.
 //!
-//! For a workflow, the panel is the lowest screen: there is none to go back to.
+//! For a workflow, the panel is the lowest screen: there is no screen below it to go back to.
 
 use super::{App, Effect, GuardedAction, Modal, Screen};
 use crate::attach;
@@ -95,7 +95,8 @@ impl App {
         }
     }
 
-    /// Opens a task's question, or attaches to the task if it has to be answered in its terminal.
+    /// Opens a task's question, or attaches to the task if the question has to be answered in the task's
+    /// terminal.
     fn answer_task(&mut self, id: &TaskId) {
         let there = |kind: &InteractionKind| match kind {
             InteractionKind::Program(ask) => ask.options.is_empty(),

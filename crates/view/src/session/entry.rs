@@ -4,11 +4,11 @@ use althing_protocol::{Interaction, NoticeLevel, Seq, TaskId, Timestamp};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConversationEntry {
-    /// The event that added it.
+    /// The event that added the entry.
     pub seq: Seq,
     pub at: Timestamp,
     pub body: EntryBody,
-    /// Whether compaction keeps it verbatim.
+    /// Whether compaction keeps the entry verbatim.
     pub pinned: bool,
 }
 
@@ -18,9 +18,9 @@ pub enum EntryBody {
     /// A message of the user.
     User {
         text: String,
-        /// Whether it waits until the current turn ends.
+        /// Whether the message waits until the current turn ends.
         queued: bool,
-        /// Whether it was sent in plan mode.
+        /// Whether the message was sent in plan mode.
         planning: bool,
     },
     /// Text of the chat agent.
@@ -58,9 +58,9 @@ pub struct Question {
     pub interaction: Interaction,
     /// The task that asks.
     pub task: Option<TaskId>,
-    /// When it was opened.
+    /// When the question was opened.
     pub since: Timestamp,
-    /// The event that opened it.
+    /// The event that opened the question.
     pub opened: Seq,
 }
 

@@ -17,13 +17,13 @@ pub struct TimelineEntry {
 /// What happened in a timeline entry.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TimelineEvent {
-    /// It began to answer, judge or present.
+    /// The agent began to answer, judge or present.
     Began(&'static str),
-    /// It produced reasoning.
+    /// The agent produced reasoning.
     Reasoning(String),
-    /// It produced text.
+    /// The agent produced text.
     Text(String),
-    /// It called a tool.
+    /// The agent called a tool.
     Tool {
         /// The call id that the model chose.
         call: String,
@@ -34,26 +34,26 @@ pub enum TimelineEvent {
         /// The result, when it arrived, and whether it is an error; None while the call runs.
         result: Option<(String, Timestamp, bool)>,
     },
-    /// It answered.
+    /// The agent answered.
     Answer { label: AnswerLabel, content: String },
-    /// It was given newer answers of other agents.
+    /// The agent was given newer answers of other agents.
     Update(Vec<AnswerLabel>),
-    /// It was given any other notice.
+    /// The agent was given any other notice.
     Note(String),
     /// A task of the plan changed its status.
     Plan(String),
-    /// It voted.
+    /// The agent voted.
     Vote {
         target: AgentId,
         reason: String,
         /// Whether newer answers arrived first, so that the vote does not count.
         stale: bool,
     },
-    /// It changed files in context paths.
+    /// The agent changed files in context paths.
     Files(Vec<FileWrite>),
-    /// It presented the final answer.
+    /// The agent presented the final answer.
     Presented(String),
-    /// Its attempt failed or was stopped.
+    /// The agent's attempt failed or was stopped.
     Ended(String),
 }
 
@@ -61,23 +61,23 @@ pub enum TimelineEvent {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberView {
     pub member: Member,
-    /// What it is doing, for display.
+    /// What the agent is doing, for display.
     pub activity: String,
-    /// Its current round, counted from 1.
+    /// The agent's current round, counted from 1.
     pub round: u32,
     /// Tokens and cost so far.
     pub usage: Usage,
-    /// What it did, oldest first.
+    /// What the agent did, oldest first.
     pub timeline: Vec<TimelineEntry>,
     /// Text that is still streaming.
     pub streaming: StreamingText,
-    /// The agent it voted for; None once a newer answer voids the vote.
+    /// The agent that this agent voted for; None once a newer answer voids the vote.
     pub vote: Option<AgentId>,
-    /// What it waits for, if it waits for the user.
+    /// What the agent waits for, if it waits for the user.
     pub waiting_for: Option<String>,
     /// When the current attempt started; None between attempts.
     pub since: Option<Timestamp>,
-    /// Whether it dropped out of the run.
+    /// Whether the agent dropped out of the run.
     pub dropped_out: bool,
 }
 
@@ -103,7 +103,7 @@ impl MemberView {
         self.streaming.activity().unwrap_or_else(|| self.activity.clone())
     }
 
-    /// Its answers, oldest first.
+    /// The agent's answers, oldest first.
     pub fn answers(&self) -> impl DoubleEndedIterator<Item = (AnswerLabel, &str)> {
         self.timeline.iter().filter_map(|entry| match &entry.event {
             TimelineEvent::Answer { label, content } => Some((*label, content.as_str())),
@@ -115,7 +115,7 @@ impl MemberView {
         self.timeline.push(TimelineEntry { at, event });
     }
 
-    /// Folds one event of its work.
+    /// Folds one event of the agent's work.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::AttemptStarted { purpose, continues, .. } => {
@@ -172,7 +172,7 @@ impl MemberView {
                     self.add(at, TimelineEvent::Text(reply.text.clone()));
                 }
                 for call in &reply.tool_calls {
-                    // Calls of `new_answer` and `vote` appear as an answer or a vote instead.
+                    // Calls to `new_answer` and `vote` appear as an answer or a vote instead.
                     if !matches!(call.name.as_str(), "new_answer" | "vote") {
                         self.activity = format!("running {}", call.name);
                         self.add(

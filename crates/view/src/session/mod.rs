@@ -301,7 +301,7 @@ impl SessionView {
                 if !reply.text.trim().is_empty() {
                     self.add_entry(event, EntryBody::Agent { text: reply.text.clone() });
                 }
-                // A run is shown as its card instead.
+                // A `launch_run` call is shown as the card of its run instead.
                 for call in reply.tool_calls.iter().filter(|call| call.name != "launch_run") {
                     let (name, arguments) = (call.name.clone(), call.arguments.clone());
                     self.add_entry(

@@ -28,7 +28,7 @@ pub struct RunView {
     /// The members, in config order.
     pub agents: Vec<MemberView>,
     pub phase: Option<Phase>,
-    /// Its status as a task.
+    /// The run's status as a task.
     pub status: TaskStatus,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
@@ -40,7 +40,7 @@ pub struct RunView {
     pub result: Option<Box<RunResult>>,
     /// The plan that the run executes.
     pub plan: Option<PlanRef>,
-    /// Whether an agent of another run started it as a subagent run.
+    /// Whether an agent of another run started this run as a subagent run.
     pub is_subagent_run: bool,
     /// The answers in the order they were stored; a revision is a prefix of this list.
     stored: Vec<AnswerLabel>,
@@ -68,7 +68,7 @@ impl RunView {
         }
     }
 
-    /// Whether it is still running.
+    /// Whether the run is still running.
     pub fn is_live(&self) -> bool {
         self.result.is_none() && !self.status.is_final()
     }
@@ -81,7 +81,7 @@ impl RunView {
         }
     }
 
-    /// Elapsed time, or the total duration once it has ended.
+    /// Elapsed time, or the total duration once the run has ended.
     pub fn elapsed(&self, now: Timestamp) -> Millis {
         match &self.result {
             Some(result) => result.duration,
@@ -89,7 +89,7 @@ impl RunView {
         }
     }
 
-    /// Usage so far, or in total once it has ended.
+    /// Usage so far, or in total once the run has ended.
     pub fn usage(&self) -> Usage {
         if let Some(result) = &self.result {
             return result.usage;
@@ -101,7 +101,7 @@ impl RunView {
         sum
     }
 
-    /// The status label of its card.
+    /// The status label of the run's card.
     pub fn status_label(&self) -> &'static str {
         match &self.result {
             Some(result) => labels::run_status(result.status),

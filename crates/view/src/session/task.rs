@@ -19,7 +19,7 @@ pub enum TaskKind {
     Workflow(Vec<String>),
     Program {
         adapter: String,
-        /// Whether a user can attach to its terminal.
+        /// Whether a user can attach to the program's terminal.
         interactive: bool,
     },
 }
@@ -30,7 +30,7 @@ pub struct TaskView {
     pub parent: Option<TaskId>,
     pub kind: TaskKind,
     pub name: String,
-    /// The workflow stage it belongs to.
+    /// The workflow stage that the task belongs to.
     pub stage: Option<String>,
     pub status: TaskStatus,
     /// The reason for the status, or what the task waits for.
@@ -39,7 +39,7 @@ pub struct TaskView {
     pub ended: Option<Timestamp>,
     /// What a program said and did.
     pub work: MemberView,
-    /// Its newest output, sanitized. The beginning is dropped once the limit is exceeded.
+    /// The program's newest output, sanitized. The beginning is dropped once the limit is exceeded.
     pub output: String,
 }
 
@@ -99,12 +99,12 @@ impl TaskView {
         planned
     }
 
-    /// Whether a user can attach to it.
+    /// Whether a user can attach to the task's terminal.
     pub fn has_terminal(&self) -> bool {
         matches!(self.kind, TaskKind::Program { interactive: true, .. })
     }
 
-    /// Whether it is a running program.
+    /// Whether the task is a running program.
     pub fn is_running_program(&self) -> bool {
         self.status == TaskStatus::Running && matches!(self.kind, TaskKind::Program { .. })
     }

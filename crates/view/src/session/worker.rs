@@ -8,7 +8,7 @@ use althing_protocol::{TaskId, TaskStatus};
 pub struct Worker<'a> {
     /// The name of the agent or task. An agent of a workflow's run is shown as `task/agent`.
     pub name: String,
-    /// Whether it is a program, which has no rounds.
+    /// Whether the worker is a program, which has no rounds.
     pub program: bool,
     pub view: &'a MemberView,
 }

@@ -10,7 +10,7 @@ pub enum Refusal {
     BadPath {
         /// The input, truncated.
         path: String,
-        /// What is wrong with it.
+        /// What is wrong with the string.
         why: &'static str,
     },
     /// The path is outside all roots of the agent.
@@ -45,7 +45,7 @@ pub enum Refusal {
         /// What to do instead.
         instead: &'static str,
     },
-    /// A pipe, socket or device.
+    /// The path is a pipe, socket or device.
     #[error("{path} is not a regular file")]
     Special {
         /// The path.
@@ -56,7 +56,7 @@ pub enum Refusal {
     TooLarge {
         /// The path.
         path: String,
-        /// Its actual or future size.
+        /// The file's actual or future size.
         size: u64,
         /// The maximum size.
         limit: u64,
@@ -80,7 +80,7 @@ pub enum Refusal {
     WrongKind {
         /// The path.
         path: String,
-        /// What it is, and what the tool needs.
+        /// What is at the path, and what the tool needs.
         what: &'static str,
     },
     /// A file operation failed.
@@ -96,9 +96,9 @@ pub enum Refusal {
     /// An argument is invalid.
     #[error("argument `{argument}`: {why}")]
     Argument {
-        /// Its name.
+        /// The name of the argument.
         argument: String,
-        /// What is wrong with it.
+        /// What is wrong with the argument.
         why: String,
     },
     /// The call was cancelled.

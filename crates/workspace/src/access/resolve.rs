@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// The kernel's own limit.
+/// The maximum number of links in a path, as in the kernel.
 const MAX_LINKS: usize = 40;
 /// The maximum path length that the kernel accepts.
 const PATH_MAX: usize = 4096;
@@ -35,7 +35,7 @@ pub(crate) struct ResolvedPath<'a> {
     pub missing: Vec<OsString>,
     /// The name of the target in its directory; `None` if the target is a root, which is then `dir`.
     pub name: Option<OsString>,
-    /// What exists there now.
+    /// What exists at the path now.
     pub found: Option<FileStat>,
     /// The absolute path with links resolved.
     pub real: PathBuf,

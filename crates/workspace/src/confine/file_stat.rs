@@ -20,7 +20,7 @@ pub(crate) enum FileKind {
 #[serde(from = "(u64, i64, i64, u64, u64)", into = "(u64, i64, i64, u64, u64)")]
 pub(crate) struct Stamp {
     pub size: u64,
-    /// Nanoseconds since 1970.
+    /// The modification time, in nanoseconds since 1970.
     pub mtime: i64,
     pub ctime: i64,
     pub ino: u64,

@@ -237,7 +237,7 @@ impl ConfinedDir {
         Ok(rustix::fs::symlinkat(text, &self.dir, plain_name(name)?)?)
     }
 
-    /// Creates a hard link in `to`. Only for files that are never written again.
+    /// Creates a hard link in `to`. This is only for files that are never written again.
     pub(crate) fn hard_link(&self, name: &OsStr, to: &Self, new: &OsStr) -> io::Result<()> {
         Ok(rustix::fs::linkat(&self.dir, plain_name(name)?, &to.dir, plain_name(new)?, AtFlags::empty())?)
     }
@@ -261,7 +261,7 @@ impl ConfinedDir {
             None => Ok(()),
             Some(found) if found.kind == FileKind::Dir => {
                 let dir = self.open_dir(name)?;
-                // Directories of snapshots are read-only, also for their owner.
+                // Directories of snapshots are read-only, even for their owner.
                 dir.set_mode(0o700)?;
                 for name in dir.names()? {
                     dir.remove_tree(&name)?;

@@ -13,7 +13,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 /// An entry of the tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeNode {
-    /// Relative to the root of the walk.
+    /// The path relative to the root of the walk.
     pub path: PathBuf,
     pub found: FileStat,
 }

@@ -1,8 +1,9 @@
 //! Records what an agent changes with its file tools in context paths where people work at the same time: each
 //! file before and after the agent's own edits, and nothing else.
 //!
-//! The format is that of a run's pre-images, so the same undo applies. If somebody else changes a file between
-//! two edits, its pre-image is stored again, so that an undo restores what that person left.
+//! The format is that of a run's pre-images, so the same undo applies. If somebody else changes a file
+//! between two edits, the file's new content is stored as its pre-image, so that an undo restores what that
+//! person left.
 
 use super::preimages::Preimages;
 use super::snapshot::ContextSnapshot;
@@ -32,7 +33,7 @@ pub(crate) struct EditJournal {
 /// The recorded state of the edited files.
 #[derive(Debug)]
 struct EditRecords {
-    /// Only the edited files and their parent directories.
+    /// The state before the edits, with only the edited files and their parent directories.
     before: ContextSnapshot,
     after: Vec<RecordedChange>,
 }

@@ -39,7 +39,7 @@ pub(crate) struct PathLock {
 impl PathLock {
     /// Waits until all of these paths are locked.
     pub(crate) async fn acquire(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
-        // Resolved and deduplicated; missing paths cannot be written to and need no lock.
+        // The paths are resolved and deduplicated; missing paths cannot be written to and need no lock.
         let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
         paths.sort();
         paths.dedup();
@@ -98,7 +98,7 @@ impl Drop for PathLock {
 }
 
 fn open(path: &Path) -> io::Result<File> {
-    // Only directories and regular files: opening a pipe would block.
+    // Only directories and regular files are opened, because opening a pipe would block.
     let kind = std::fs::metadata(path)?;
     if kind.is_dir() || kind.is_file() { File::open(path) } else { Err(io::ErrorKind::Unsupported.into()) }
 }

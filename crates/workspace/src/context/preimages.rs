@@ -93,7 +93,8 @@ impl Preimages {
         }
     }
 
-    /// Begins, or continues after an interruption: the first recorded state is the one that counts.
+    /// Begins to store pre-images, or continues after an interruption: the first recorded state is the one
+    /// that counts.
     pub(crate) fn begin(
         &self,
         take: impl FnOnce() -> Result<ContextSnapshot, DiskError>,
@@ -135,7 +136,7 @@ impl Preimages {
         tree.make_dir(OsStr::new(&root.to_string()), 0o700)
     }
 
-    /// The directory and type of a pre-image, if there is one.
+    /// The directory and type of a pre-image, if it exists.
     pub(crate) fn find(&self, root: usize, path: &Path) -> Option<(ConfinedDir, FileKind)> {
         let (above, name) = split_path(path);
         let dir = self.tree(root).ok()?.open_dir_path(above).ok()?;
@@ -143,7 +144,7 @@ impl Preimages {
         Some((dir, kind))
     }
 
-    /// Deletes the pre-image of one file, if there is one.
+    /// Deletes the pre-image of one file, if it exists.
     pub(crate) fn forget(&self, root: usize, path: &Path) -> io::Result<()> {
         match self.find(root, path) {
             Some((dir, _)) => dir.remove_tree(split_path(path).1),

@@ -33,7 +33,7 @@ pub enum FileContent {
     Text(String),
     /// The target of a symbolic link.
     Link(String),
-    /// Not text, or too large.
+    /// The content is not text, or is too large.
     Opaque {
         /// The size in bytes.
         bytes: u64,

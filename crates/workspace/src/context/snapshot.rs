@@ -1,7 +1,7 @@
 //! The state of the writable context paths before a run wrote to them, and the difference to the current state.
 //!
-//! It contains names, sizes and times, no content. `.git` directories are left out: they contain git's
-//! bookkeeping, and agents may not write there. Althing's own state is left out, too.
+//! The recorded state contains names, sizes and times, no content. `.git` directories are left out: they
+//! contain git's bookkeeping, and agents may not write there. Althing's own state is left out, too.
 
 use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, TreeNode, TreeWalk, by_bytes};
 use crate::manifest::{ManifestEntry, path_from_text, path_to_text};
@@ -31,7 +31,7 @@ pub(crate) struct TrackedPath {
     pub number: usize,
     /// The file name, if the context path is a single file; `real` is then its parent directory.
     only: Option<String>,
-    /// Sorted by the bytes of their paths.
+    /// The entries, sorted by the bytes of their paths.
     pub entries: Vec<ManifestEntry>,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct TrackedPath {
 pub(crate) struct PathChange {
     /// The index of the tracked path.
     pub root: usize,
-    /// Relative to the tracked path.
+    /// The path of the file, relative to the tracked path.
     pub path: PathBuf,
     pub change: FileChange,
 }

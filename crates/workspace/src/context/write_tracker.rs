@@ -1,4 +1,5 @@
-//! Opens the writable context paths for one agent, tracks what it changes there, and closes them again.
+//! Opens the writable context paths for one agent, tracks what the agent changes there, and closes the paths
+//! again.
 
 use super::footer::write_change_list;
 use super::preimages::{Coverage, Preimages, UndoLimits, UndoReach};

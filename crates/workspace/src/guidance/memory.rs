@@ -37,9 +37,9 @@ pub struct Memory {
 /// The content of an agent's notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// The full texts.
+    /// The full texts of the short-term notes.
     pub short_term: Vec<Document>,
-    /// Path and summary of each note, which the agent reads when needed.
+    /// Path and summary of each note; the agent reads a note when it needs it.
     pub long_term: Vec<(String, String)>,
 }
 

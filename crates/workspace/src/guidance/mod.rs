@@ -20,9 +20,9 @@ use std::io::{self, Read};
 /// A text file, possibly truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Document {
-    /// Its path.
+    /// The path of the file.
     pub path: String,
-    /// Its text.
+    /// The text of the file.
     pub text: String,
     /// Whether the text is complete.
     pub whole: bool,

@@ -15,9 +15,9 @@ const MAX_READ: usize = 64 * 1024;
 /// A skill.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
-    /// Its name.
+    /// The name of the skill.
     pub name: String,
-    /// What it is for.
+    /// What the skill is for.
     pub description: String,
     /// The path of its `SKILL.md`.
     pub path: String,
@@ -28,7 +28,7 @@ pub struct Skill {
 pub struct Skills {
     /// The skills, sorted by name.
     pub found: Vec<Skill>,
-    /// The directories that contain them, which an agent must be able to read.
+    /// The directories that contain the skills, which an agent must be able to read.
     pub dirs: Vec<PathBuf>,
     /// Messages for the user about skills that cannot be used.
     pub notices: Vec<String>,

@@ -38,18 +38,18 @@ pub struct StoredPlan {
 struct PlanHeader {
     goal: String,
     created_at: Timestamp,
-    /// The run that created it.
+    /// The run that created the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     run: Option<String>,
     /// What the user added with the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     additions: Option<String>,
-    /// Whether it may be executed.
+    /// Whether the plan may be executed.
     #[serde(default)]
     approved: bool,
 }
 
-/// Held while a plan is executed.
+/// The lock of a plan, held while the plan is executed.
 pub struct PlanLock {
     _lock: Box<dyn DiskLock>,
 }
@@ -151,22 +151,22 @@ impl StoredPlan {
         Ok(Self { id, dir, header, plan, progress_by_task })
     }
 
-    /// Its id.
+    /// The plan's id.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its directory.
+    /// The plan's directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Its tasks.
+    /// The plan's tasks.
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// What it is for.
+    /// What the plan is for.
     pub fn goal(&self) -> &str {
         &self.header.goal
     }
@@ -176,7 +176,7 @@ impl StoredPlan {
         self.header.additions.as_deref()
     }
 
-    /// Whether it may be executed.
+    /// Whether the plan may be executed.
     pub fn is_approved(&self) -> bool {
         self.header.approved
     }
@@ -223,7 +223,7 @@ impl StoredPlan {
         self.write_progress()
     }
 
-    /// Sets the status of a task; durable when it returns.
+    /// Sets the status of a task; the change is durable when this returns.
     pub fn set(&mut self, task: &str, status: PlanStatus, note: Option<String>) -> Result<(), PlanError> {
         if self.plan.task(task).is_none() {
             return Err(PlanError::NoSuchTask { task: task.to_owned() });
@@ -242,7 +242,7 @@ impl StoredPlan {
         self.write_progress()
     }
 
-    /// Takes the lock that allows its execution.
+    /// Takes the lock that allows the execution of the plan.
     pub fn lock(&self) -> Result<PlanLock, PlanError> {
         let path = self.dir.join("lock");
         match DISK.lock(&path).map_err(DiskError::io("lock", &path))? {
@@ -277,7 +277,7 @@ impl StoredPlan {
     }
 }
 
-/// FNV-1a: gives the same hash in every version.
+/// FNV-1a, because it gives the same hash in every version of Althing.
 fn hash(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -1,4 +1,5 @@
-//! The chat agent's tools for its project: its context and its described paths.
+//! The chat agent's tools for its project: they read and change the project's context and its described
+//! paths.
 
 use super::{DescribedPath, PathKind, ProjectError, ProjectWorkspace};
 use crate::access::Refusal;
@@ -15,7 +16,8 @@ const DESCRIBE: &str = "describe_path";
 /// How many runs the overview lists.
 const MAX_LISTED_RUNS: usize = 20;
 
-/// The tools for one project. Its files are read and written with file tools that are confined to it.
+/// The tools for one project. Other files of the project are read and written with file tools that are
+/// confined to it.
 pub struct ProjectHost {
     project: ProjectWorkspace,
 }

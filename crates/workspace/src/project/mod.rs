@@ -54,7 +54,7 @@ pub enum ProjectError {
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// What is wrong with the file.
         why: String,
     },
     /// The new content is rejected.
@@ -79,14 +79,14 @@ impl ProjectError {
     }
 }
 
-/// A project's directory. Clones share it.
+/// A project's directory. Clones share the open directory.
 #[derive(Clone, Debug)]
 pub struct ProjectWorkspace {
     dir: PathBuf,
     root: Arc<ConfinedDir>,
 }
 
-/// Held by the session that uses a project.
+/// The lock of a project, held by the session that uses the project.
 pub struct ProjectLock {
     _lock: Box<dyn DiskLock>,
 }

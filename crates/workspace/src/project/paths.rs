@@ -14,11 +14,11 @@ const MAX_DESCRIPTION: usize = 1000;
 /// A path with a description.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DescribedPath {
-    /// Absolute, or relative to the project.
+    /// The path, absolute or relative to the project.
     pub path: String,
     /// The type of the path.
     pub kind: PathKind,
-    /// What it is for.
+    /// What the file or directory is for.
     pub description: String,
 }
 

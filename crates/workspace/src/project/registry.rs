@@ -22,16 +22,16 @@ pub struct ProjectRegistry {
 /// A project that was opened before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProjectEntry {
-    /// Its name.
+    /// The project's name.
     pub name: String,
-    /// Its directory.
+    /// The project's directory.
     pub path: PathBuf,
-    /// When it was last opened.
+    /// When the project was last opened.
     pub last_used: Timestamp,
 }
 
 impl ProjectEntry {
-    /// Whether its directory still exists.
+    /// Whether the project's directory still exists.
     pub fn exists(&self) -> bool {
         self.path.is_dir()
     }

@@ -18,13 +18,13 @@ const MAX_BYTES: usize = 8 << 20;
 /// The summary of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectRun {
-    /// Its id.
+    /// The run's id.
     pub id: String,
-    /// Its task.
+    /// The run's task.
     pub task: String,
-    /// `running`, or how it ended.
+    /// `running`, or how the run ended.
     pub status: String,
-    /// When it began, if that is known.
+    /// When the run began, if that is known.
     pub started_at: Option<Timestamp>,
 }
 

@@ -14,7 +14,7 @@ pub(super) const DELETE: &str = "delete_task";
 pub(super) struct TaskToolSpec {
     name: &'static str,
     description: &'static str,
-    /// Its arguments, and whether they are required.
+    /// The tool's arguments, and whether they are required.
     takes: &'static [(&'static str, Need)],
 }
 

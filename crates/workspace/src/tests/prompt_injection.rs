@@ -127,7 +127,7 @@ async fn a_dropped_call_leaves_no_partial_change() {
     let arguments = json!({"path": "late.txt", "content": "x"}).to_string();
     let call = ToolCall { id: "c".into(), name: "write_file".into(), arguments };
     for _ in 0..50 {
-        // Polled once, then dropped: the write happened completely or not at all.
+        // The future is polled once, then dropped: the write happened completely or not at all.
         let mut future = fixture.host.call(&call, ContextAccess::ReadOnly);
         std::future::poll_fn(|cx| {
             let _ = future.as_mut().poll(cx);

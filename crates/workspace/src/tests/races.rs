@@ -26,7 +26,7 @@ fn while_swapping(a: &Path, b: &Path, work: impl FnOnce()) -> u64 {
     swaps.into_inner()
 }
 
-/// Also ends the other thread when an assertion fails.
+/// Ends the other thread, even when an assertion fails.
 struct SetOnDrop<'a>(&'a AtomicBool);
 
 impl Drop for SetOnDrop<'_> {

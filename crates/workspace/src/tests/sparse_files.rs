@@ -14,7 +14,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 const TIB: u64 = 1 << 40;
-/// Far more than a copy that skips holes takes, far less than a copy that writes them.
+/// A time limit: far more than a copy that skips holes takes, and far less than a copy that writes them.
 const QUICK: Duration = Duration::from_secs(20);
 
 /// A file of this size with these pieces of data; the rest is a hole.

@@ -130,7 +130,7 @@ async fn changes_to_other_files_are_preserved() {
 
 #[tokio::test]
 async fn an_undo_interrupted_at_any_step_is_completed_by_the_next() {
-    // Any part may have been restored when the process died; the rest follows.
+    // Any part may have been restored when the process died; a second undo restores the rest.
     for steps in 0..=6 {
         let (fixture, before, _) = run_with_changes().await;
         let at = |path: &str| fixture.base.join("project").join(path);
@@ -256,7 +256,7 @@ fn edits_of_the_chat_agent_are_undone_and_edits_of_people_stay() {
     assert_eq!(fs::read_to_string(at("b.txt")).unwrap(), "b before\n");
     assert_eq!(fs::read_to_string(at("by-a-person.txt")).unwrap(), "mine");
     assert!(at("empty").is_dir() && !at("empty/made").exists());
-    // Changes after an undo are undone by the next one, down to what a person left in between.
+    // Changes after an undo are undone by the next one, which restores what a person wrote in between.
     write_to(&host, "project/b.txt", "by the agent");
     fs::write(at("b.txt"), "by a person").unwrap();
     write_to(&host, "project/b.txt", "by the agent once more");

@@ -110,8 +110,8 @@ pub(crate) fn create_missing_dirs(resolved: &ResolvedPath<'_>) -> io::Result<(Co
     Ok((dir, resolved.missing.len()))
 }
 
-/// Writes a context path that is a single file. No temporary file may be created next to it, because the agent
-/// has no access to the directory; and a bind mount of the file must see the change.
+/// Writes a context path that is a single file. No temporary file may be created next to it, because the
+/// agent has no access to the directory; and a bind mount of the file must show the change.
 pub(crate) fn write_in_place(dir: &ConfinedDir, name: &OsStr, bytes: &[u8]) -> io::Result<()> {
     let mut file = match dir.open_in_place(name) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => dir.create(name, 0o666)?,

@@ -36,7 +36,8 @@ pub struct FileHost {
 struct Inner {
     root_set: RootSet,
     observer: Option<Arc<dyn ChangeObserver>>,
-    /// Changes of one agent run one at a time under this path's lock, because an edit reads and then writes.
+    /// The path of the workspace. Changes of one agent run one at a time under the lock of this path, because
+    /// an edit reads and then writes.
     workspace: PathBuf,
 }
 

@@ -63,7 +63,7 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Anywhere,
-    /// Only at the end of the file.
+    /// The hunk matches only at the end of the file.
     Last,
 }
 

@@ -13,10 +13,10 @@ pub(crate) const FILE_CAP: u64 = 8 << 20;
 
 /// Notified before and after a file in a context path is changed, so that the change can be undone.
 pub(crate) trait ChangeObserver: Send + Sync {
-    /// An error prevents the change.
+    /// Called before a change. An error prevents the change.
     fn before_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal>;
 
-    /// An error is reported, but the change stays.
+    /// Called after a change. An error is reported, but the change stays.
     fn after_change(&self, resolved: &ResolvedPath<'_>) -> Result<(), Refusal> {
         let _ = resolved;
         Ok(())

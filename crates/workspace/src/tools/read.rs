@@ -78,7 +78,7 @@ fn next_line(
         }
         let end = memchr::memchr(b'\n', buffer);
         let taken = end.map_or(buffer.len(), |end| end + 1);
-        // Slightly more than is shown, so that a character at the cut is complete.
+        // Slightly more bytes than are shown are stored, so that a character at the cut is complete.
         let room = (LINE_CAP + 8).saturating_sub(line.len());
         line.extend_from_slice(buffer.get(..taken.min(room)).unwrap_or_default());
         reader.consume(taken);
@@ -86,7 +86,7 @@ fn next_line(
         if end.is_some() {
             return Ok(whole);
         }
-        // A hole of terabytes is one line.
+        // A sparse file with a hole of terabytes is one line, so cancellation and length are checked here.
         job.check_cancelled()?;
         if whole > LONGEST_LINE {
             return Err(Refusal::TooLarge { path: path.to_owned(), size: whole, limit: LONGEST_LINE });

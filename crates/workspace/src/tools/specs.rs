@@ -7,9 +7,9 @@ use serde_json::{Map, Value, json};
 pub(crate) struct FileToolSpec {
     pub name: &'static str,
     description: &'static str,
-    /// Whether it changes files.
+    /// Whether the tool changes files.
     pub changes: bool,
-    /// Its arguments; the first `required` ones are mandatory.
+    /// The tool's arguments; the first `required` ones are mandatory.
     pub arguments: &'static [&'static str],
     required: usize,
 }

@@ -10,7 +10,7 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// A deeper tree is assumed to be malicious; each level holds an open handle.
+/// The maximum depth. A deeper tree is assumed to be malicious; each level holds an open handle.
 const MAX_DEPTH: usize = 128;
 /// The maximum number of names per call.
 const MAX_NAMES: u64 = 500_000;
@@ -29,7 +29,7 @@ pub(crate) struct Visit<'v> {
     pub dir: &'v ConfinedDir,
     pub name: &'v OsStr,
     pub found: FileStat,
-    /// Relative to the start of the walk.
+    /// The path relative to the start of the walk.
     pub below: &'v Path,
 }
 

@@ -50,7 +50,7 @@ impl Workspace {
         Self { limits, ..self }
     }
 
-    /// Its path.
+    /// The path of the workspace.
     pub fn path(&self) -> &Path {
         &self.path
     }

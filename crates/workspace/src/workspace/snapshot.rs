@@ -24,7 +24,7 @@ use std::sync::{Mutex, PoisonError};
 /// A stored snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkspaceSnapshot {
-    /// Its directory.
+    /// The directory of the snapshot.
     pub path: PathBuf,
     /// The number of copied files.
     pub copied: u64,
@@ -105,8 +105,8 @@ impl Workspace {
     ) -> io::Result<WorkspaceSnapshot> {
         let path = self.snapshot_dir(label);
         let target = snapshots.make_dir(temporary, 0o700)?;
-        // The time of the file system itself: a file that changed at or after this time may change again
-        // without a new stamp.
+        // The start time, by the file system's own clock: a file that changed at or after this time may
+        // change again without a new stamp.
         let started = target.stat_self()?.stamp.ctime;
         let source = ConfinedDir::open(&self.path)?;
         let mut issues = Vec::new();

@@ -82,7 +82,8 @@ impl Workspace {
     ) -> io::Result<()> {
         let target = views.make_dir(temporary, 0o700)?;
         let nodes = walk(source, self.limits)?;
-        // The fallback for files that cannot be hard-linked: too many links, or no support in the file system.
+        // The copier is the fallback for files that cannot be hard-linked: too many links, or no support in
+        // the file system.
         let copier = Copier::with_limits(self.limits);
         fill_dir(source, &target, &nodes, &|node, name, from, to, buffer| match node.found.kind {
             FileKind::Link => to.symlink(&from.read_link(name)?, name),
@@ -93,7 +94,7 @@ impl Workspace {
         })?;
         make_dirs_read_only(&target, &nodes)?;
         if view.stat(name)?.is_some() {
-            // Only a writable directory can be moved.
+            // A directory must be writable to be moved.
             view.open_dir(name)?.set_mode(0o700)?;
             exchange(views, temporary, view, name)?;
             views.remove_tree(temporary)?;
