@@ -1,6 +1,6 @@
 //! A build log, as compilers write it to terminals.
 
-/// 1 MiB of it, in whole lines except for the last.
+/// 1 MiB of a build log, in whole lines except for the last.
 pub fn block(colours: bool) -> Vec<u8> {
     let mut text = String::new();
     for n in 0.. {

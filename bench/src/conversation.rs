@@ -81,7 +81,7 @@ impl ChatSession {
         self.turns += 1;
     }
 
-    /// Makes turns until there were this many.
+    /// Makes turns until the conversation has this many.
     pub fn go_on_until(&mut self, turns: usize) {
         while self.turns < turns {
             self.turn();
@@ -102,7 +102,7 @@ impl ChatSession {
         self.chat = Some(self.start(&["--session", session]));
     }
 
-    /// Number of events in its log; 0 if there is none yet.
+    /// The number of events in the session's log; 0 if there is no log yet.
     pub fn events(&self) -> usize {
         let log = newest_session(&self.althing.state_dir()).map(|session| session.join("events.jsonl"));
         log.and_then(|log| std::fs::read_to_string(log).ok()).unwrap_or_default().lines().count()
@@ -137,7 +137,7 @@ fn turn(programs: &Programs, rounds: usize) {
     chat_session.pause();
 }
 
-/// From the start of the process to the model request of the first message.
+/// Measures the time from the start of the process to the model request of the first message.
 fn open(programs: &Programs, rounds: usize) {
     let mut chat_session = ChatSession::begin(programs, echo());
     while chat_session.events() < EVENTS {
@@ -168,7 +168,7 @@ fn open(programs: &Programs, rounds: usize) {
     below_ms(&what, median(ours), 100.0);
 }
 
-/// From the end of the reply that calls `launch_run` to the first model request of the run.
+/// Measures the time from the end of the reply that calls `launch_run` to the first model request of the run.
 fn launch(programs: &Programs, rounds: usize) {
     let chat_model = |request: &althing_testkit::RecordedRequest| match request.messages().last() {
         Some(last) if last["role"] == "tool" => Reply::text("It is done."),

@@ -1,9 +1,9 @@
 //! How costs grow: the exponent over at least four sizes, fitted by least squares in logarithms.
 //!
-//! What should be linear may reach 1.15. Linear work measures between 0.9 and 1.1 here (caches get worse, buffers
-//! double); over sixteen times the size, 1.15 means that a quadratic part would already be a third of the largest.
-//! Costs are CPU time, the minimum of several rounds, minus the cost of the smallest size: wall time and fixed costs
-//! would hide the growth.
+//! An exponent of up to 1.15 passes as linear. Linear work measures between 0.9 and 1.1 here (caches get
+//! worse, buffers double); over sixteen times the size, 1.15 means that a quadratic part would already be a
+//! third of the largest. Costs are CPU time, the minimum of several rounds, minus the cost of the smallest
+//! size: wall time and fixed costs would hide the growth.
 
 use crate::build_log::block;
 use crate::conversation::{ChatSession, echo};
@@ -200,7 +200,7 @@ fn cleaning(rounds: usize) {
                 let mut cleaner = Cleaner::default();
                 let before = own_cpu();
                 for n in 0..mebibytes {
-                    // Started once; later pieces only extend it.
+                    // A piece is started once; later pieces only extend it.
                     let start = if n > 0 && piece.starts_with(b"\x1b]") { 4 } else { 0 };
                     for part in piece[start..].chunks(64 * 1024) {
                         black_box(cleaner.push(black_box(part)));

@@ -46,7 +46,7 @@ fn find() -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join("massgen")).find(|file| file.is_file())
 }
 
-/// The version of its package, because the program has no option for it.
+/// The version of MassGen's package, because the program has no option for it.
 fn version(massgen: &Path) -> String {
     let python = massgen.with_file_name("python3");
     let code = "import sys; from importlib.metadata import version; print(version('massgen'), 'on Python', sys.version.split()[0])";
@@ -68,7 +68,7 @@ fn help(programs: &Programs, massgen: &Path, rounds: usize) {
     );
 }
 
-/// Ours, theirs, and the ratio.
+/// Our value, MassGen's value, and the ratio.
 fn pair(ours: f64, theirs: f64, unit: &str) -> String {
     format!("{ours:.1} / {theirs:.0} {unit} ({:.0}x)", theirs / ours)
 }

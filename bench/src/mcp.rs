@@ -1,4 +1,4 @@
-//! `althing mcp` on stdio: from the call of `launch_run` to the run's first model request.
+//! `althing mcp` on stdio: from the call to `launch_run` to the run's first model request.
 
 use crate::conversation::config;
 use crate::measure::{Programs, median};

@@ -29,8 +29,8 @@ pub struct Programs {
 }
 
 impl Programs {
-    /// Builds them with the same profile as this program. Results without `--release` are only good for testing the
-    /// benchmarks.
+    /// Builds the measured programs with the same profile as this program. Results without `--release` are
+    /// only good for testing the benchmarks.
     pub fn build() -> Self {
         let load = crate::table::load();
         let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
@@ -50,7 +50,8 @@ impl Programs {
     }
 }
 
-/// This program by its name, because building may have replaced the file that it was started from.
+/// The path of this program by its name, because building may have replaced the file that it was started
+/// from.
 fn me() -> PathBuf {
     let name = std::env::args_os().next().map(PathBuf::from).unwrap();
     std::env::current_dir().unwrap().join(name)

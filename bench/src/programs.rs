@@ -1,4 +1,4 @@
-//! The programs that are run and their baselines: a writer, a bare reader, and our runner around it.
+//! The programs that are run and their baselines: a writer, a bare reader, and our runner.
 
 use crate::measure::Programs;
 use althing_protocol::{
@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// As large as our own pipes and reads, so that the comparison is fair.
+/// The size of pipes and reads: as large as our own, so that the comparison is fair.
 const CHUNK: usize = 256 * 1024;
 
 /// A runner as in the product, without a sandbox.

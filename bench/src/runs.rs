@@ -88,7 +88,7 @@ fn help(programs: &Programs, rounds: usize) {
     below_ms(&format!("--help (an empty process: {:.1} ms)", floor.wall_ms), ours.wall_ms / 1e3, 10.0);
 }
 
-/// From the start of the process to the first model request.
+/// Measures the time from the start of the process to the first model request.
 fn first_request(programs: &Programs, rounds: usize) {
     let server = FakeModel::start_on_thread(Script::parliament());
     let mut times = Vec::new();

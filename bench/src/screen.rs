@@ -52,7 +52,7 @@ fn press(terminal: &mut Terminal) -> Vec<f64> {
     terminal.wait_for(&typed, LIMIT);
     let mut times = Vec::new();
     while times.len() < KEYS {
-        // Back and forth, so that the text stays on one line.
+        // The cursor moves back and forth, so that the text stays on one line.
         for letter in ('a'..='z').chain('a'..='j') {
             typed.push(letter);
             times.push(timed(|| drop(terminal.keys(&letter.to_string()).wait_for(&typed, LIMIT))).0);
@@ -67,7 +67,7 @@ fn press(terminal: &mut Terminal) -> Vec<f64> {
     times
 }
 
-/// The pace of a fast typist, never in step with the frames.
+/// Pauses like a fast typist, never in step with the frames.
 fn pause(n: usize) {
     std::thread::sleep(Duration::from_millis(25) + Duration::from_micros((n as u64 * 7919) % 30_000));
 }

@@ -32,7 +32,7 @@ pub fn markdown(programs: &Programs, lines: &[ResultLine], rounds: usize) -> Str
     text
 }
 
-/// Where, when and how it was measured.
+/// Where, when and how the results were measured.
 pub fn circumstances(programs: &Programs, rounds: usize) -> String {
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -1,4 +1,4 @@
-//! The door of libFuzzer to `crates/fuzzing/src/config.rs`.
+//! The libFuzzer entry point of `crates/fuzzing/src/config.rs`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| althing_fuzzing::check("config", bytes));

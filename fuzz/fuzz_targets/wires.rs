@@ -1,4 +1,4 @@
-//! The door of libFuzzer to `crates/fuzzing/src/wires.rs`.
+//! The libFuzzer entry point of `crates/fuzzing/src/wires.rs`.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| althing_fuzzing::check("wires", bytes));

@@ -77,7 +77,7 @@ fn flood(mebibytes: usize, colours: bool) {
     }
 }
 
-/// Nanoseconds since 1970, one per line.
+/// Prints the time in nanoseconds since 1970, one number per line.
 fn clock(times: usize) {
     let mut out = std::io::stdout().lock();
     for _ in 0..times {

@@ -11,7 +11,7 @@ use althing_fuzzing::TARGETS;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts panics of detached tasks as well.
+/// The number of panics, including those of detached tasks.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 fn fuzz() -> PathBuf {

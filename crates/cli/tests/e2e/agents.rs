@@ -104,7 +104,8 @@ fn unresponsive_servers_do_not_delay_the_listing() {
         .env("DOCKER_HOST", format!("unix://{}", socket.display()));
     let began = Instant::now();
     let rows = rows(&althing);
-    // It takes 1.5 s on a quiet machine; each of the three servers would block it for minutes.
+    // The command takes 1.5 s on a quiet machine; without its time limits, each of the three servers would
+    // block it for minutes.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let found = backend(&rows, "codex");
     assert_eq!((&found["usable"], &found["version"]), (&Value::Bool(true), &Value::Null), "{found}");
@@ -122,7 +123,8 @@ fn unresponsive_servers_do_not_delay_the_listing() {
 fn no_child_of_a_version_check_is_left_behind() {
     let althing = bare();
     let (dir, alive) = (programs(&althing), althing.work_dir().join("alive"));
-    // In a session of its own, with none of our files open, so that only the guard can find it.
+    // The child runs in a session of its own, with none of our files open, so that only the guard can find
+    // it.
     let script = format!(
         "/usr/bin/setsid /bin/sh -c 'echo $$ > {}; exec /bin/sleep 600' > /dev/null 2>&1 < /dev/null &\n\
          while [ ! -s {} ]; do :; done\necho 1.2.3",

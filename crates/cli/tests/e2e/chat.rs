@@ -315,7 +315,7 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
         // Accepted messages are in the log; the others are sent again.
         wait::until(LIMIT, || session().is_some());
         let from = accepted_messages_or_zero(&fixture.althing);
-        // So that enough messages are left for the remaining kills.
+        // The step leaves enough messages for the remaining kills.
         let step = 2 * (turns - from) / (kills - killed);
         let upto = (from + random.usize(0..=step)).min(turns - 1);
         let mut lines = String::new();

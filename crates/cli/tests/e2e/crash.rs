@@ -15,7 +15,7 @@ const SEED: u64 = 20_261_115;
 const AGENTS: usize = 3;
 /// In a plain run every agent answers and votes, and one presents.
 const REPLIES: usize = 2 * AGENTS + 1;
-/// From the start of `resume` to its first output.
+/// The time limit from the start of `resume` to its first output.
 const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 
 /// When to kill: spread over the run by its progress, not by a clock.
@@ -172,7 +172,7 @@ fn repeats_nothing(fixture: &Fixture, facts: &[Value], kills: usize) -> Result<(
     Ok(())
 }
 
-/// The same where newer answers may have made an agent start over.
+/// Like `repeats_nothing`, but newer answers may have made an agent start over.
 fn repeats_only_what_went_stale(fixture: &Fixture, facts: &[Value], kills: usize) -> Result<(), String> {
     for agent in 0..AGENTS {
         let (replies, made) = count(fixture, facts, agent, "reply");

@@ -11,7 +11,7 @@ use althing_testkit::{Action, Gate, Reply, Script};
 
 use super::support::{Fixture, LIMIT};
 
-/// A 1 MiB file system in memory, mounted over the state directory of a scene.
+/// A 1 MiB file system in memory, mounted over the state directory of a test.
 struct SmallDisk {
     at: PathBuf,
 }
@@ -29,7 +29,7 @@ impl SmallDisk {
         }
     }
 
-    /// Fills it to the last byte.
+    /// Fills the disk to the last byte.
     fn fill(&self) {
         let mut filler_file = std::fs::File::create(self.filler_file()).unwrap();
         let block = [0u8; 4096];

@@ -333,7 +333,7 @@ fn a_found_session_starts_nothing_unless_the_user_started_or_trusts_it() {
         json!({"name": "n", "goal": "g", "stages": [{"name": "s", "tasks": [task]}]}).to_string(),
     );
     let traces = || std::fs::read_to_string(&trace).unwrap_or_default().lines().count();
-    // In the working directory, which is the default.
+    // The state directory is in the working directory, which is the default.
     let here = || althing.new_command().env("ALTHING_STATE_DIR", "");
     let cut_off = |args: &[&str], count: usize| {
         let running = here().args(args).spawn();
@@ -410,8 +410,8 @@ fn a_duplicate_key_is_reported_with_its_second_line() {
     assert!(output.stderr.contains("twice.yaml:3:1"), "{}", output.stderr);
 }
 
-/// Writes the clipboard, clears the screen, changes colors (also as C1), reverses the reading direction, sets the
-/// title, rings the bell.
+/// Writes the clipboard, clears the screen, changes colors (with ESC and with C1 codes), reverses the reading
+/// direction, sets the title, rings the bell.
 const HOSTILE: &str = "x\u{1b}]52;c;aGk=\u{7}y\u{1b}[2Jz\u{9b}31mw\u{202e}v\u{2066}u\u{1b}]0;title\u{7}t\r\u{8}s\u{1b}Pq\u{1b}\\r\u{85}q\u{90}p";
 
 /// Random fragments of terminal sequences, bidirectional or invisible characters, and plain text.

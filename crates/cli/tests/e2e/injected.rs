@@ -115,7 +115,7 @@ enum InjectionRoute {
 }
 
 impl InjectionRoute {
-    /// The tool call through which the model reads them.
+    /// The tool call through which the model reads the instructions.
     fn opening(self, context: &Path, words: &[String]) -> Option<(&'static str, Value)> {
         match self {
             Self::File => Some(("read_file", json!({"path": context.join("notes.md")}))),
@@ -137,13 +137,13 @@ fn tree(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
     all
 }
 
-/// A scene whose models obey; `team` writes the config.
+/// A fixture whose models obey; `team` writes the config.
 fn fixture(
     route: InjectionRoute,
     agents: usize,
     team: impl FnOnce(Team, &TestPaths) -> Team,
 ) -> (Fixture, TestPaths) {
-    // The instructions contain paths that are only known once the scene exists.
+    // The instructions contain paths that are only known once the fixture exists.
     let known: Arc<OnceLock<(Instructions, PathBuf)>> = Arc::default();
     let theirs = known.clone();
     let script = Script::from_fn(move |request: &RecordedRequest| {

@@ -82,7 +82,7 @@ fn synthesize_shows_the_presenter_every_answer_and_asks_for_one_from_all() {
     for answer in ["Answer of model-a", "Answer of model-b", "Answer of model-c"] {
         assert!(texts(&shown).contains(answer), "{answer} is missing: {}", texts(&shown));
     }
-    // The prompt asks it to combine the answers: under the other strategy it has different instructions.
+    // The prompt asks the presenter to combine the answers; under the other strategy the instructions differ.
     let presentation = Fixture::with(3, second_wins(), strategy("winner_present"));
     presentation.run(&["task"]).expect_code(0);
     let other = presentation.server.requests().pop().unwrap();

@@ -67,7 +67,7 @@ impl AgentAdapter for Toy {
     }
 }
 
-/// Saves its prompt beside itself and succeeds, or fails if the prompt says so.
+/// A program that saves its prompt beside itself and succeeds, or fails if the prompt says so.
 const PROGRAM: &str = "#!/bin/sh
 [ \"$1\" = --version ] && { echo 1.2.3; exit; }
 cat > prompt.txt
@@ -176,7 +176,7 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
         custom: &[],
         agents: &agents,
     };
-    // By the name of the adapter, and as an agent of the config.
+    // The workflow names the agent in two ways: by its adapter, and as an agent of the config.
     let text = "name: n\nstages:\n  - name: s\n    tasks:\n      - {id: a, agent: toy, executionMode: headless, prompt: one}\n      \
                 - {id: b, agent: t, executionMode: headless, prompt: two}\n";
     let (workflow, report) = load_workflow(Source { name: "flow.yaml", text }, &around);

@@ -122,7 +122,7 @@ const DOCUMENTS: [&str; 10] = [
 struct CodeBlock<'a> {
     kind: &'a str,
     text: String,
-    /// Whether the line above says that it is not run, and why.
+    /// Whether the line above the block says that the block is not run, and why.
     is_skipped: bool,
 }
 

@@ -150,7 +150,7 @@ fn a_plan_of_eight_tasks_is_killed_in_the_middle_and_resumed_without_repeating_a
     let held = gate.clone();
     let script = Script::from_fn(move |request: &RecordedRequest| {
         let action = Action::from(worker(request));
-        // Killed when four tasks are done and the fifth has started.
+        // The process is killed when four tasks are done and the fifth has started.
         let (done, begun) =
             (tasks_with_status(request, "completed").len(), tasks_with_status(request, "in_progress").len());
         if (done, begun) == (4, 5) { Action::gated(action, &held) } else { action }

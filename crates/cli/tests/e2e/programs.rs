@@ -174,7 +174,7 @@ fn member(request: &RecordedRequest) -> Reply {
         return internal_reply;
     }
     let body = request.body().to_string();
-    // The text that our endpoint returns for a recorded call, after the last prompt.
+    // Our endpoint returns this text for a recorded call. Only a text after the last prompt counts.
     if body.rfind("End your turn now") > body.rfind("<ORIGINAL MESSAGE>") {
         return Reply::text("My turn is over.");
     }
@@ -262,7 +262,7 @@ fn claude_code_as_chat_agent_works_in_the_project_and_launches_a_run() {
     assert!(!althing.work_dir().join(".git/hooks/x").exists(), "the project's history is not its own");
 }
 
-/// A call of the CLI agent's shell tool, by its name there; None if it has none.
+/// A call to the CLI agent's shell tool, by the tool's name there; None if the CLI agent has no such tool.
 fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
     let tools = request.tool_names();
     let shells = ["Bash", "bash", "run_shell_command", "exec_command"];
@@ -329,7 +329,7 @@ fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered()
     let task =
         json!({"id": "t", "agent": "claude", "executionMode": "interactive", "prompt": "Make the file"});
     let running = start_workflow(&althing, &[task]);
-    // This is its first question: the first-start dialogs of a new installation are suppressed.
+    // This is the CLI agent's first question: the first-start dialogs of a new installation are suppressed.
     let ask = wait_for_question(&running, "w1.t", "yes");
     assert_eq!(ask["about"], "permission", "{ask}");
     assert!(ask["text"].as_str().unwrap().contains("made.txt"), "in its own words: {ask}");
@@ -338,7 +338,7 @@ fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered()
     assert!(!made.exists());
     let type_in =
         |keys: &str| send_op(&running, &json!({"op": "input", "task": "w1.t", "bytes": keys.as_bytes()}));
-    // It drops input just after it drew its dialog; a person would type the text again.
+    // The CLI agent drops input just after it drew its dialog; a person would type the text again.
     let mut typed_at = None::<Instant>;
     wait::until(START_TIMEOUT, || {
         let answered = statuses(&althing.events(), "w1.t").len() > 2;
@@ -395,7 +395,7 @@ fn questions_of_each_cli_agent_in_a_terminal_are_detected_and_answered_by_name()
             START_TIMEOUT,
         );
     }
-    // They would wait for the next prompt.
+    // The CLI agents would wait for the next prompt, so they are stopped.
     running.signal(Signal::TERM);
     running.wait(LIMIT).expect_code(4);
     for (agent, _) in programs {
@@ -410,7 +410,7 @@ fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answe
     let Some(dir) = programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(command_reply));
     let althing = with_programs(&dir, &server);
-    // On a new installation we have to choose how it signs in.
+    // On a new installation we have to choose how Gemini CLI signs in.
     let own = althing.home_dir().join(".gemini/settings.json");
     std::fs::remove_file(&own).unwrap();
     let answers =

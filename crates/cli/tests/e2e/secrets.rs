@@ -349,8 +349,8 @@ fn a_state_directory_in_a_project_ignores_itself_in_git() {
 /// A program's output is stored, with secrets masked.
 fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let althing = ENVIRONMENT[..7].iter().fold(althing(), |althing, (name, value)| althing.env(name, value));
-    // Whole, in two writes, at every column, and among other output. A program gets a secret only if its task gives it
-    // one.
+    // The secret is printed whole, in two writes, at every column, and among other output. A program gets a
+    // secret only if its task gives it one.
     let given = json!({"OPENAI_API_KEY": "${OPENAI_API_KEY}", "DEPLOY_TOKEN": "${DEPLOY_TOKEN}"});
     let (front, back) = ENVIRONMENT[0].1.split_at(9);
     let print = format!(
@@ -364,7 +364,7 @@ fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let output = run(&althing, &args).expect_code(0);
     assert_no_canary_anywhere(&output, &althing.state_dir());
     let kept = files_below(&althing.state_dir());
-    // Nor split over two adjacent screen lines.
+    // The secret must not appear split over two adjacent screen lines either.
     for text in kept.iter().map(|(_, bytes)| bytes.as_slice()).chain([output.stdout.as_bytes()]) {
         let joined =
             String::from_utf8_lossy(text).replace("\\r", "").replace("\\n", "").replace(['\r', '\n'], "");

@@ -21,11 +21,12 @@ use super::support::{LIMIT, SKY, Team, althing};
 
 const TOKEN: &str = "a-token-of-the-soak-that-is-long-enough";
 const CHAT_MODEL: &str = "talker";
-/// Rounds of the default size: before the baseline, and after it.
+/// The number of rounds by default: before the baseline, and after it.
 const WARM_UP: usize = 2;
 const ROUNDS: usize = 4;
-/// The largest memory growth that passes, in kilobytes an hour. The median of a minute varies by some hundred
-/// kilobytes, which over 24 minutes is one or two thousand an hour; a leak of three kilobytes a run is detected.
+/// The largest memory growth that passes, in kilobytes per hour. The median of a minute varies by some
+/// hundred kilobytes, which over 24 minutes is one or two thousand an hour; a leak of three kilobytes a run
+/// is detected.
 const MAX_GROWTH: f64 = 4096.0;
 /// What a turn of a conversation may add, in kilobytes: the conversation is in memory, as its log is on disk.
 const KB_PER_TURN: f64 = 8.0;
@@ -78,7 +79,7 @@ impl WatchedProcess {
         Self { name, running, samples: Vec::new() }
     }
 
-    /// Its resources when idle: the minimum over a few seconds.
+    /// The resources of the process when idle: the minimum over a few seconds.
     fn when_idle(&self, start: Instant) -> Sample {
         let begun = Instant::now();
         let mut least = sample(self.running.id(), start);
@@ -114,8 +115,8 @@ impl WatchedProcess {
         minutes
     }
 
-    /// The growth of memory in kilobytes an hour: the median of the slopes between all pairs of minutes, which is
-    /// robust against outliers.
+    /// The growth of memory in kilobytes per hour: the median of the slopes between all pairs of minutes,
+    /// which is robust against outliers.
     fn growth(&self) -> f64 {
         let minutes = self.minutes();
         let mut slopes: Vec<f64> = Vec::new();
@@ -362,7 +363,7 @@ fn remove_session(session: &Path) -> bool {
     std::fs::remove_dir_all(session).is_ok() || !session.exists()
 }
 
-/// Whether any process has its working directory there.
+/// Whether any process has this directory as its working directory.
 fn is_working_directory(dir: &Path) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes

@@ -8,7 +8,8 @@ use althing_testkit::process::newest_session;
 use althing_testkit::{Althing, FakeModel, Output, RecordedRequest, RunningProcess, Script};
 use serde_json::{Value, json};
 
-/// Longer than anything takes on a busy machine; stricter limits are set where they matter.
+/// The time limit of waits: longer than anything takes on a busy machine; stricter limits are set where they
+/// matter.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
 /// An MCP server that reports the weather: `python3 sky.py`.
@@ -40,13 +41,14 @@ pub fn bare() -> Althing {
     althing().env("PATH", "/nowhere").env("OLLAMA_HOST", "127.0.0.1:9")
 }
 
-/// Runs it until it exits.
+/// Runs the program until it exits.
 #[track_caller]
 pub fn run(althing: &Althing, args: &[&str]) -> Output {
     althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
-/// A config: agent `a` on `model-a`, `b` on `model-b` and so on. Written as JSON, which is valid YAML.
+/// A config: agent `a` on `model-a`, `b` on `model-b` and so on. The config is written as JSON, which is
+/// valid YAML.
 #[derive(Debug, Clone)]
 pub struct Team {
     config: Value,
@@ -132,7 +134,7 @@ impl Fixture {
         self.command(args).spawn()
     }
 
-    /// Runs until it exits.
+    /// Runs the program until it exits.
     #[track_caller]
     pub fn run(&self, args: &[&str]) -> Output {
         self.spawn(args).wait(LIMIT)

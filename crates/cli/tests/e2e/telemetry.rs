@@ -20,7 +20,7 @@ fn traces(spans: &[CollectedSpan]) -> BTreeSet<&str> {
     spans.iter().map(|span| span.trace.as_str()).collect()
 }
 
-/// Every span is exported once, and so is its parent.
+/// Checks that every span is exported once, and so is its parent.
 #[track_caller]
 fn assert_complete(spans: &[CollectedSpan]) {
     let ids: BTreeSet<&str> = spans.iter().map(|span| span.id.as_str()).collect();

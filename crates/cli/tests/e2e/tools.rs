@@ -32,8 +32,8 @@ fn project(fixture: &Fixture) -> std::path::PathBuf {
     project.canonicalize().unwrap()
 }
 
-/// An agent that writes this text to a file of the project; returns the scene, the project, and the option that makes
-/// it writable.
+/// An agent that writes this text to a file of the project; returns the fixture, the project, and the option
+/// that makes the project writable.
 fn writer(file: &'static str, text: &'static str) -> (Fixture, std::path::PathBuf, String) {
     let script = Script::from_fn(move |request| {
         call_once(request, "write_file", &write(&project_of(request).join(file), text))
@@ -155,7 +155,7 @@ fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     let mut terminal = command.arg("task").terminal(120, 40);
     let screen = terminal.wait_for("Files written to context paths:", LIMIT);
     assert!(screen.contains("old.txt (modified)"), "{screen}");
-    // From the answer in the conversation, or from the run.
+    // The diff opens from the answer in the conversation, or from the run.
     terminal.keys("\td");
     let screen = terminal.wait_for("+changed by the run", LIMIT);
     assert!(screen.contains("-old"), "{screen}");
@@ -186,7 +186,8 @@ fn a_runs_changes_can_be_undone_but_not_over_another_change() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "and by a person\n");
     std::fs::write(&file, "changed by the run\n").unwrap();
     let undone = run(&fixture, &["undo", &session]);
-    // A person rewrote the file, possibly with the same text: it is either left alone or restored, never anything else.
+    // A person rewrote the file, possibly with the same text: the file is either left alone or restored,
+    // never anything else.
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(
         (undone.code == Some(0) && text == "old\n")
@@ -259,7 +260,7 @@ fn a_secret_in_the_long_output_of_a_command_is_stored_nowhere() {
     let fixture = with_commands(
         1,
         Script::from_fn(|request| {
-            // In two writes, followed by more output than an agent is shown.
+            // The key is printed in two writes, followed by more output than an agent is shown.
             let command = "printf %s sk-a-key-; printf %s of-the-user-0123; seq 1 40000";
             call_once(request, "run_command", &json!({ "command": command }))
         }),

@@ -22,7 +22,7 @@ fn proposed(althing: &Althing, cols: u16) -> Terminal {
     terminal
 }
 
-/// The same, with the run approved, voted on and opened.
+/// The same conversation, with the run approved, voted on and opened.
 fn opened(althing: &Althing, cols: u16) -> Terminal {
     let mut terminal = proposed(althing, cols);
     terminal.keys("\r");
@@ -175,7 +175,7 @@ fn an_opened_message_shows_its_text() {
     }
     terminal.keys("\t");
     terminal.wait_for("esc back", LIMIT);
-    // From the newest reply upwards: message, reply, message, …
+    // The entries from the newest reply upwards: message, reply, message, …
     for word in ["third", "second", "first"] {
         terminal.keys(UP).keys("\r");
         let screen = terminal.wait_for("‹ esc   You", LIMIT);

@@ -10,7 +10,7 @@ use super::support::{althing, ensure, in_parallel, run};
 
 const RUN: &str = "20261115-180955-1189";
 const CHAT: &str = "20261115-180955-7711";
-/// Interrupted after its second stage had started.
+/// A workflow that was interrupted after its second stage had started.
 const WORKFLOW: &str = "20261115-180955-8b2e";
 
 fn golden() -> PathBuf {

@@ -98,7 +98,7 @@ fn a_workflow_left_on_the_screen_is_resumed_on_the_screen() {
     assert!(terminal.screen().contains("althing resume"), "{}", terminal.screen());
 
     let mut terminal = althing.new_command().args(["resume", "--unconfined"]).terminal(100, 30);
-    // It asks again, in its own terminal.
+    // The program asks again, in its own terminal.
     let waits = status_changed("w1.ask", "WAITING_FOR_USER");
     wait::until(LIMIT, || althing.events().iter().filter(|event| waits(event)).count() == 2);
     let screen = terminal.wait_for("1 waits for you", LIMIT);
@@ -174,7 +174,7 @@ fn an_attached_program_draws_only_its_own_cells_and_can_be_detached_during_a_flo
     let took = start.elapsed();
     assert!(took < Duration::from_secs(1), "left after {took:?}");
     let typed = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
-    // Its terminal answered its requests before it passed on typed keys.
+    // The program's terminal answered its requests before it passed on typed keys.
     let first = typed("first");
     assert!(first.starts_with("\x1b[1;5R") && first.ends_with("for the first alone\n"), "{first:?}");
     assert_eq!(typed("second"), "");

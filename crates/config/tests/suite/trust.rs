@@ -10,7 +10,7 @@ fn needs(text: &str) -> Vec<String> {
     config.needs_trust().iter().map(|need| format!("{}: {}", need.location, need.what)).collect()
 }
 
-/// The same for a config with one agent on this backend.
+/// What needs trust in a config with one agent on this backend.
 fn backend_needs(flow: &str) -> Vec<String> {
     needs(&backend(flow))
 }

@@ -19,7 +19,7 @@ fn one(keys: &str) -> String {
     format!("goal: g\nstages:\n  - tasks:\n      - {{id: a, {keys}}}\n")
 }
 
-/// The only problem of such a task, without its position.
+/// The only problem of a task with these keys, without its position.
 fn of(keys: &str) -> String {
     let found = problems(&one(keys));
     assert_eq!(found.len(), 1, "{keys}: {found:?}");

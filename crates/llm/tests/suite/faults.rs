@@ -31,7 +31,8 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
     let limits = json!({
         "connect_timeout_seconds": 5, "first_byte_timeout_seconds": 2, "idle_timeout_seconds": 2,
         "request_timeout_seconds": if case.fault == Fault::EndlessStream { 2 } else { 20 },
-        // Long enough that a port which refuses for 150 ms is open again within the allowed retries.
+        // The backoff is long enough that a port which refuses for 150 ms is open again within the allowed
+        // retries.
         "retry_base_ms": 300,
     });
     let backend =

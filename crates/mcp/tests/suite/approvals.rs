@@ -13,7 +13,7 @@ fn approving() -> ServeOptions {
     ServeOptions { require_approval: true, ..patient() }
 }
 
-/// A call of the newest revision by a client that can ask its user.
+/// A call in the format of the newest revision, by a client that can ask its user.
 fn calling(params: Value) -> Value {
     let mut message = modern("tools/call", params);
     message["params"]["_meta"]["io.modelcontextprotocol/clientCapabilities"] =

@@ -74,8 +74,8 @@ impl ServerProcess for LocalProcess {
         self.signal(Signal::TERM);
     }
 
-    /// Also called after the child's own end, to kill what it left behind. The group id is not reused while a member
-    /// lives; it gets a signal only once, because it may be reused later.
+    /// Also called after the child's own end, to kill what it left behind. The group id is not reused while a
+    /// member lives; the group is signaled only once, because its id may be reused later.
     fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.group = None;

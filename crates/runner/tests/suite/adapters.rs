@@ -471,7 +471,7 @@ fn a_signal_or_a_missing_final_event_is_a_failure() {
         parser.output(Stream::Out, output.as_bytes(), "", &mut |_| ());
         let outcome = parser.end(Exit { code: None, signal: Some(15) }, &mut |_| ());
         assert!(!outcome.ok && outcome.error.is_some(), "{name}: {outcome:?}");
-        // Without its last event, as gemini ends after SIGTERM: exit code 0 and no result.
+        // The output without its last event, as gemini ends after SIGTERM: exit code 0 and no result.
         let (cut, _) = output.trim_end().rsplit_once('\n').unwrap();
         let mut parser = adapter(name).parser();
         parser.output(Stream::Out, cut.as_bytes(), "", &mut |_| ());

@@ -185,11 +185,11 @@ async fn commands_in_a_container_end_like_commands_outside() {
     }
     println!("all ended {:?} after the drop", start.elapsed());
 
-    // Removed from outside: the next command gets a new container.
+    // The container was removed from outside: the next command gets a new container.
     daemon.docker(&["rm", "-f", &container.id().await.unwrap()]);
     assert_eq!(run(&host, "echo back").await.content, "exit code: 0\nback\n");
 
-    // Dropped without being closed.
+    // The container is dropped without being closed.
     drop((container, host));
     let start = Instant::now();
     while !daemon.containers().is_empty() {

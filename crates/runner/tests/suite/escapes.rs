@@ -14,7 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// `{…}` is replaced by paths outside the sandbox; see [`Outside::fill`].
+/// The attempts by name. `{…}` is replaced by paths outside the sandbox; see [`Outside::fill`].
 const ATTEMPTS: [(&str, &str); 60] = [
     ("write into the user's home", "echo x > {HOME}/.ssh/authorized_keys"),
     ("read the user's key", "cat {HOME}/.ssh/id"),

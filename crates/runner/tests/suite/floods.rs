@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-/// More than the pipes can hold; the unit of the fake agent's `flood`.
+/// The size of a flood: more than the pipes can hold; the unit of the fake agent's `flood`.
 const MEBIBYTES: usize = 64;
-/// The runtime may read the flood once or twice more before the next event; unfairness would show as hundreds
-/// of reads.
+/// The limit on reads of the flood between two events. The runtime may read the flood once or twice more
+/// before the next event; unfairness would show as hundreds of reads.
 const FAIR: usize = 8;
 
 /// The number of reads of the flood, in total and at most while another task was ready.

@@ -6,7 +6,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// A child, a `setsid` child, a double fork, a process that ignores TERM, and the command itself.
+/// A script that starts a child, a `setsid` child, a double fork, a process that ignores TERM, and stays
+/// alive itself.
 fn family(mark: &str) -> String {
     format!(
         "sleep {mark} & setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &); \
@@ -92,7 +93,7 @@ fn a_command_started_from_a_pool_thread_outlives_the_thread() {
     let outcome = runtime.block_on(async {
         let handle = tokio::runtime::Handle::current();
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        // Started by a thread of the blocking pool, which then ends, and awaited by another.
+        // The command is started by a thread of the blocking pool, which then ends, and awaited by another.
         tokio::task::spawn_blocking(move || {
             let agent_files = super::support::AgentFixture::new();
             let confinement =

@@ -15,7 +15,7 @@ async fn stdout_and_stderr_are_reported_raw_and_clean_and_passed_to_the_adapter(
     let job = fixture.job("t", &script.replace("WORK", fixture.path("work").to_str().unwrap()));
     let run = fixture.run(&job);
     let watch = async {
-        // Reported while the program runs, not at its end.
+        // The output is reported while the program runs, not at its end.
         while !fixture.output().1.contains("oh") || !fixture.output().1.contains("plain") {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -372,7 +372,7 @@ async fn a_permission_mode_only_removes_permissions() {
     }
 }
 
-/// An adapter for a plain-text program that reports neither its usage nor the reason of a failure.
+/// An adapter for a plain-text program that reports neither its usage nor the reason for a failure.
 #[derive(Debug)]
 struct PlainText;
 

@@ -9,7 +9,7 @@ use althing_testkit::refused_base_url;
 
 use super::support::{RUN, recorded, replayed};
 
-/// Longer than anything takes on a busy machine.
+/// The time limit of waits: longer than anything takes on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The number of spans of the recorded run.
 const SPANS: u64 = 21;

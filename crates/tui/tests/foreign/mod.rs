@@ -5,7 +5,8 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
-/// The first sequence that is not ours: only cursor moves, colors and the cursor's visibility are.
+/// The first escape sequence that the screen may not write. It may write only cursor moves, colors and the
+/// cursor's visibility.
 pub fn foreign(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).expect("what is written is UTF-8");
     let mut chars = text.chars().peekable();

@@ -25,7 +25,8 @@ fn snapshot_with(name: &str, options: impl Fn() -> TuiOptions, scene: impl Fn(&m
     }
 }
 
-/// Opens the newest run and gives it the keys, which takes one more key if it is shown beside the conversation.
+/// Opens the newest run and gives it the focus, which takes one more key if the run is shown beside the
+/// conversation.
 fn into_run(screen: &mut TestScreen) {
     screen.control('r');
     if screen.buffer().area.width >= 150 {

@@ -95,7 +95,7 @@ fn a_hundred_thousand_lines_fit_in_sixty_megabytes() {
     };
     let before = resident();
     let mut screen = TestScreen::new(160, 45);
-    // Fed in parts, as an engine does, so that folded items are not held elsewhere.
+    // The items are fed in parts, as an engine does, so that folded items are not held elsewhere.
     let mut script = Script::default();
     script.chat(true);
     for n in 0..10_000 {
