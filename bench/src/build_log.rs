@@ -1,7 +1,7 @@
 //! A build log, as compilers write it to terminals.
 
 /// 1 MiB of a build log, in whole lines except for the last.
-pub fn block(colours: bool) -> Vec<u8> {
+pub fn block(colors: bool) -> Vec<u8> {
     let mut text = String::new();
     for n in 0.. {
         if text.len() >= 1024 * 1024 {
@@ -19,7 +19,7 @@ pub fn block(colours: bool) -> Vec<u8> {
         };
         text.push_str(&line);
     }
-    let mut bytes = if colours { text.into_bytes() } else { plain(&text) };
+    let mut bytes = if colors { text.into_bytes() } else { plain(&text) };
     // The log is shorter without colors.
     while bytes.len() < 1024 * 1024 {
         bytes.extend_from_within(..bytes.len().min(1024 * 1024 - bytes.len()));

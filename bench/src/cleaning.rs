@@ -11,14 +11,14 @@ const MEBIBYTES: usize = 32;
 const PIECE: usize = 256 * 1024;
 
 pub fn all(rounds: usize) {
-    let coloured = block(true).repeat(MEBIBYTES);
+    let colored = block(true).repeat(MEBIBYTES);
     let plain = block(false).repeat(MEBIBYTES);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..rounds {
-        theirs.push(timed(|| black_box(strip_ansi_escapes::strip(black_box(&coloured)))).0);
-        ours.push(timed(|| cleaned(&coloured)).0);
+        theirs.push(timed(|| black_box(strip_ansi_escapes::strip(black_box(&colored)))).0);
+        ours.push(timed(|| cleaned(&colored)).0);
     }
-    speed("a coloured log, beside strip-ansi-escapes", median(ours), median(theirs), 8.0);
+    speed("a colored log, beside strip-ansi-escapes", median(ours), median(theirs), 8.0);
     let (mut ours, mut copied) = (Vec::new(), Vec::new());
     let mut copy = vec![0; PIECE];
     for _ in 0..rounds {

@@ -189,7 +189,7 @@ fn replay(rounds: usize) {
 fn cleaning(rounds: usize) {
     const MEBIBYTE: usize = 1024 * 1024;
     let kinds: [(&str, Vec<u8>); 4] = [
-        ("a coloured log", block(true)),
+        ("a colored log", block(true)),
         ("one line without end", vec![b'x'; MEBIBYTE]),
         ("one line drawn again and again", b"working, 50% \r".repeat(MEBIBYTE / 14)),
         ("a sequence without end", [b"\x1b]0;".to_vec(), vec![b'x'; MEBIBYTE - 4]].concat()),

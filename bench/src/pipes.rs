@@ -18,9 +18,8 @@ const MEBIBYTES: usize = 256;
 const TASKS: usize = 200;
 
 pub fn all(programs: &Programs, rounds: usize) {
-    for (what, colours) in [("pipe to events, a plain log", false), ("pipe to events, a coloured log", true)]
-    {
-        throughput(programs, what, colours, rounds.min(9));
+    for (what, colors) in [("pipe to events, a plain log", false), ("pipe to events, a colored log", true)] {
+        throughput(programs, what, colors, rounds.min(9));
     }
     memory(programs);
     delay(programs);
@@ -55,9 +54,9 @@ fn delay(programs: &Programs) {
     below_ms("another program's output in a flood is heard, p99, after", percentile(delays, 99), 100.0);
 }
 
-fn throughput(programs: &Programs, what: &str, colours: bool, rounds: usize) {
+fn throughput(programs: &Programs, what: &str, colors: bool, rounds: usize) {
     let (dir, runner) = (TempDir::new().unwrap(), runner(programs));
-    let command = flood(programs, MEBIBYTES, colours);
+    let command = flood(programs, MEBIBYTES, colors);
     let job = job("t", ExecutionMode::Headless, &command, dir.path());
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..rounds {

@@ -72,8 +72,8 @@ pub fn run(runner: &Arc<ProgramRunner>, job: &ProgramJob) -> (ProgramEnd, Arc<Ou
 }
 
 /// The command that writes this many MiB of a build log.
-pub fn flood(programs: &Programs, mebibytes: usize, colours: bool) -> Vec<String> {
-    let kind = if colours { "coloured" } else { "plain" };
+pub fn flood(programs: &Programs, mebibytes: usize, colors: bool) -> Vec<String> {
+    let kind = if colors { "colored" } else { "plain" };
     vec![programs.floor.display().to_string(), "flood".into(), mebibytes.to_string(), kind.into()]
 }
 

@@ -14,18 +14,18 @@ const MEBIBYTES: usize = 32;
 const TERMINALS: usize = 50;
 
 pub fn all(programs: &Programs, rounds: usize) {
-    for (what, colours) in
-        [("terminal to events, a plain log", false), ("terminal to events, a coloured log", true)]
+    for (what, colors) in
+        [("terminal to events, a plain log", false), ("terminal to events, a colored log", true)]
     {
-        throughput(programs, what, colours, rounds.min(9));
+        throughput(programs, what, colors, rounds.min(9));
     }
     attach(programs, rounds);
     many(programs, rounds.min(5));
 }
 
-fn throughput(programs: &Programs, what: &str, colours: bool, rounds: usize) {
+fn throughput(programs: &Programs, what: &str, colors: bool, rounds: usize) {
     let (dir, runner) = (TempDir::new().unwrap(), runner(programs));
-    let command = flood(programs, MEBIBYTES, colours);
+    let command = flood(programs, MEBIBYTES, colors);
     let job = job("t", ExecutionMode::Interactive, &command, dir.path());
     let (mut ours, mut floor) = (Vec::new(), Vec::new());
     for _ in 0..rounds {

@@ -1,7 +1,7 @@
 //! The baseline: a bare HTTP client that makes the same requests as a run.
 //!
 //! `bench-floor nothing` is an empty process; `bench-floor requests URL FILE N` posts the recorded bodies in a run's
-//! three waves (N answers, N votes, the rest) and reads every reply to its end; `bench-floor flood N plain|coloured`
+//! three waves (N answers, N votes, the rest) and reads every reply to its end; `bench-floor flood N plain|colored`
 //! writes N MiB of a build log; `bench-floor clock N` prints the time N times, every ten milliseconds.
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads its input")]
 #![allow(
@@ -23,7 +23,7 @@ fn main() {
         return;
     }
     if args[0] == "flood" {
-        return flood(args[1].parse().unwrap(), args[2] == "coloured");
+        return flood(args[1].parse().unwrap(), args[2] == "colored");
     }
     if args[0] == "clock" {
         return clock(args[1].parse().unwrap());
@@ -66,8 +66,8 @@ async fn post(client: &reqwest::Client, url: &str, body: &str) {
     assert!(read > 0);
 }
 
-fn flood(mebibytes: usize, colours: bool) {
-    let block = build_log::block(colours);
+fn flood(mebibytes: usize, colors: bool) {
+    let block = build_log::block(colors);
     let mut out = std::io::stdout().lock();
     for _ in 0..mebibytes {
         // The reader may have exited.

@@ -255,7 +255,7 @@ pub(crate) fn check_headers(node: &Node, section: &str, path: &str, sink: &mut S
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.chars().any(char::is_control));
         if !name_is_right || !value_is_right {
             let problem = Problem::new("HTTP does not allow this header")
-                .hint("a name has letters, digits and dashes; a value is on one line (quotes, not a block)");
+                .hint("a header's name may contain only letters, digits and dashes; its value must be on one line (in quotes, not as a block)");
             sink.error(entry.key_span, &format!("{path}.{section}"), problem);
         }
     }

@@ -122,7 +122,7 @@ pub fn starter(found: &DetectedBackends) -> String {
         "\norchestrator:\n  \
            # How good an answer must be before agents vote for it: lenient, balanced, strict.\n  \
            voting_sensitivity: lenient\n  \
-           # Most answers of one agent; after that it can only vote.\n  \
+           # Maximum number of answers of one agent; after that it can only vote.\n  \
            # max_new_answers_per_agent: 3\n  \
            # winner_present: the winner writes the final answer; winner_reuse: its answer stands as it is;\n  \
            # synthesize: it writes one answer from everyone's.\n  \

@@ -68,6 +68,6 @@ fn check_report(text: &str, report: &Report) {
     }
     let _ = report.to_json();
     let _ = report.render(Style::Plain);
-    let coloured = report.render(Style::Color);
-    assert!(report.is_valid() || !coloured.is_empty());
+    let colored = report.render(Style::Color);
+    assert!(report.is_valid() || !colored.is_empty());
 }

@@ -38,7 +38,7 @@ impl FastPath {
 mod tests {
     use super::*;
 
-    fn learnt() -> FastPath {
+    fn learned() -> FastPath {
         let frame = br#"{"id":"x","delta":{"content":"one"},"end":null}"#;
         let mut fast_path = FastPath::default();
         fast_path.learn(frame, std::str::from_utf8(&frame[30..33]).unwrap());
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn only_the_same_envelope_around_plain_text_is_taken() {
-        let fast_path = learnt();
+        let fast_path = learned();
         assert_eq!(fast_path.text(br#"{"id":"x","delta":{"content":"two"},"end":null}"#), Some("two"));
         assert_eq!(
             fast_path.text("{\"id\":\"x\",\"delta\":{\"content\":\"zwölf 🦀\"},\"end\":null}".as_bytes()),

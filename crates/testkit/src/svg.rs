@@ -149,8 +149,8 @@ fn css_color(css_color: vt100::Color) -> Option<String> {
             let index = index - 16;
             Some(hex(level(index / 36), level(index / 6 % 6), level(index % 6)))
         }
-        vt100::Color::Idx(grey) => {
-            let level = 8 + 10 * (grey - 232);
+        vt100::Color::Idx(gray) => {
+            let level = 8 + 10 * (gray - 232);
             Some(hex(level, level, level))
         }
         vt100::Color::Rgb(red, green, blue) => Some(hex(red, green, blue)),
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_keep_their_place_colour_and_weight_and_cannot_leave_the_picture() {
+    fn words_keep_their_place_color_and_weight_and_cannot_leave_the_picture() {
         let size = |count| std::num::NonZeroU16::new(count).unwrap();
         let mut parser = vt100::Parser::new(size(2), size(20), 0);
         parser.process(b"\x1b[32mgreen\x1b[0m  \x1b[1m<b>&\x1b[0m\r\n\x1b[7mback\x1b[0m");

@@ -46,25 +46,25 @@ fn the_chat_agent_reads_the_project_and_edits_a_file() {
         |_| {
             vec![
                 ("list_directory", json!({"path": "."})),
-                ("search", json!({"pattern": "colour"})),
+                ("search", json!({"pattern": "color"})),
                 ("read_file", json!({"path": "src/paint.txt"})),
-                ("edit_file", json!({"path": "src/paint.txt", "old": "colour: red", "new": "colour: blue"})),
+                ("edit_file", json!({"path": "src/paint.txt", "old": "color: red", "new": "color: blue"})),
                 ("write_file", json!({"path": "notes/new.md", "content": "blue it is\n"})),
             ]
         },
         &json!({}),
     );
-    fixture.althing.file("src/paint.txt", "colour: red\n");
+    fixture.althing.file("src/paint.txt", "color: red\n");
     let output = chat(&fixture, &[]).expect_code(0);
     assert_eq!(output.stdout, "done\n");
     let tool_results = tool_results(&fixture);
     assert!(tool_results[0].contains("src"), "{tool_results:?}");
     assert!(
-        tool_results[1].contains("paint.txt") && tool_results[2].contains("colour: red"),
+        tool_results[1].contains("paint.txt") && tool_results[2].contains("color: red"),
         "{tool_results:?}"
     );
     let file = |name: &str| std::fs::read_to_string(fixture.althing.work_dir().join(name)).unwrap();
-    assert_eq!(file("src/paint.txt"), "colour: blue\n", "{tool_results:?}");
+    assert_eq!(file("src/paint.txt"), "color: blue\n", "{tool_results:?}");
     assert_eq!(file("notes/new.md"), "blue it is\n", "{tool_results:?}");
 }
 
@@ -79,16 +79,16 @@ fn only_the_chat_agents_changes_are_reviewed_and_undone() {
         },
         &json!({}),
     );
-    let paint = fixture.althing.file("src/paint.txt", "colour: red\n");
+    let paint = fixture.althing.file("src/paint.txt", "color: red\n");
     chat(&fixture, &[]).expect_code(0);
     let mine = fixture.althing.file("notes/mine.md", "a person's\n");
     let session = fixture.session_id();
     let undo = |args: &[&str]| fixture.althing.new_command().args(["undo"]).args(args).spawn().wait(LIMIT);
     let shown = undo(&[&session, "--diff"]).expect_code(0).stdout;
-    assert!(shown.contains("-colour: red\n+colour: blue\n") && shown.contains("+blue it is\n"), "{shown}");
+    assert!(shown.contains("-color: red\n+color: blue\n") && shown.contains("+blue it is\n"), "{shown}");
     let undone = undo(&[&format!("{session}.c1")]).expect_code(0).stdout;
     assert!(undone.contains("2 files put back"), "{undone}");
-    assert_eq!(std::fs::read_to_string(&paint).unwrap(), "colour: red\n");
+    assert_eq!(std::fs::read_to_string(&paint).unwrap(), "color: red\n");
     assert!(mine.exists() && !mine.with_file_name("new.md").exists());
     let again = undo(&[&session]).expect_code(1).stderr;
     assert!(again.contains("undone already"), "{again}");

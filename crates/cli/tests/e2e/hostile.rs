@@ -634,7 +634,7 @@ fn the_screen_gets_no_sequence_that_a_model_wrote() {
         // We write only control sequences: no titles, links, clipboard or device strings.
         let foreign = raw.split('\x1b').skip(1).find(|rest| !rest.starts_with('['));
         assert_eq!(foreign, None);
-        assert!(!raw.contains("\x1b[31m"), "colours are ours");
+        assert!(!raw.contains("\x1b[31m"), "colors are ours");
     }
 }
 

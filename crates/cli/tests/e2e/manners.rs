@@ -208,12 +208,12 @@ fn no_color_means_no_color_and_ascii_mode_is_pure_ascii() {
     terminal.keys("\r");
     let screen = terminal.wait_for("Complete", LIMIT);
     assert!(screen.is_ascii(), "{screen}");
-    let coloured = terminal.with_screen(|screen| {
+    let colored = terminal.with_screen(|screen| {
         let cells = (0..80).flat_map(|row| (0..100).map(move |col| (row, col)));
-        let mut colours = cells.filter_map(|(row, col)| screen.cell(row, col)).map(vt100::Cell::fgcolor);
-        colours.any(|colour| colour != vt100::Color::Default)
+        let mut colors = cells.filter_map(|(row, col)| screen.cell(row, col)).map(vt100::Cell::fgcolor);
+        colors.any(|color| color != vt100::Color::Default)
     });
-    assert!(!coloured, "no letter has a colour");
+    assert!(!colored, "no letter has a color");
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn a_config_with_one_agent_is_a_run_of_a_single_agent() {
 }
 
 #[test]
-fn the_offline_model_needs_nothing_and_is_labelled() {
+fn the_offline_model_needs_nothing_and_is_labeled() {
     let althing = althing();
     althing.file("althing.yaml", "agents: [{id: x, backend: {type: nonsense}}]");
     let output = run(&althing, &["--offline", "--automation", "Compare three ways to cache HTTP responses"])

@@ -42,7 +42,7 @@ fn the_answer_is_on_stdout_alone_and_the_progress_on_stderr_alone() {
         let speaks = |line: &str| line.split_whitespace().next() == Some(agent);
         assert!(output.stderr.lines().any(speaks), "{agent} has no line:\n{}", output.stderr);
     }
-    assert!(!output.stderr.contains('\u{1b}'), "no colours or cursor moves where there is no terminal");
+    assert!(!output.stderr.contains('\u{1b}'), "no colors or cursor moves where there is no terminal");
 }
 
 #[test]

@@ -71,8 +71,8 @@ fn a_waiting_background_program_is_reported_attached_answered_and_detached() {
     let screen = terminal.wait_for("Allow it? (yes / no)", LIMIT);
     assert!(screen.contains("hello from the program") && !screen.contains("Stage:"), "{screen}");
     let (column, row) = terminal.find("Allow it?").unwrap();
-    let colour = terminal.with_screen(|screen| screen.cell(row, column).unwrap().fgcolor());
-    assert_eq!(colour, Color::Idx(2), "its colours are shown");
+    let color = terminal.with_screen(|screen| screen.cell(row, column).unwrap().fgcolor());
+    assert_eq!(color, Color::Idx(2), "its colors are shown");
     terminal.keys("yes\r");
     terminal.wait_for("got <yes>", LIMIT);
     terminal.keys("\x1d");

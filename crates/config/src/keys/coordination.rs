@@ -68,7 +68,7 @@ pub(super) static COORDINATION: Section = Section {
         not_yet("evolving_criteria", Kind::Bool, "Whether criteria change between rounds."),
         not_yet("evolving_criteria_score_threshold", Kind::Integer(COUNT_OR_ZERO), "Score from which a criterion is too easy."),
         not_yet("evolving_criteria_max_evolutions", Kind::Integer(COUNT_OR_ZERO), "How often criteria change."),
-        not_yet("evolving_criteria_min_high_score_count", Kind::Integer(COUNT_OR_ZERO), "How many criteria must be too easy."),
+        not_yet("evolving_criteria_min_high_score_count", Kind::Integer(COUNT_OR_ZERO), "How many criteria must be too easy before criteria change."),
         not_yet("evolving_criteria_timeout", Kind::Number(SECONDS), "Time for changing criteria."),
         not_yet("improvements", Kind::Any, "MassGen's gate of improvements."),
         not_yet("checklist_criteria_preset", Kind::Text, "A predefined checklist."),
@@ -105,6 +105,6 @@ static BACKGROUND: Section = Section {
     about: "Subagents that run while the agent that started them continues.",
     keys: &[
         key("enabled", Kind::Bool, "Whether background subagents are allowed.").default("true"),
-        not_yet("injection_strategy", Kind::Choice(&[word("tool_result"), word("user_message")]), "How their results are returned.").off("tool_result"),
+        not_yet("injection_strategy", Kind::Choice(&[word("tool_result"), word("user_message")]), "How the results of background subagents are returned.").off("tool_result"),
     ],
 };

@@ -25,7 +25,7 @@ static COMPACTION: Section = Section {
     name: "context_compaction",
     about: "When a long conversation is summarized.",
     keys: &[
-        key("enabled", Kind::Bool, "Whether it is summarized at all.").default("true"),
+        key("enabled", Kind::Bool, "Whether a long conversation is summarized at all.").default("true"),
         key("threshold_tokens", Kind::Integer(TOKENS), "Size of the conversation, in tokens, from which it is summarized.").default("100000"),
         key("preserve_recent", Kind::Integer(COUNT_OR_ZERO), "Number of newest exchanges that stay verbatim.").default("10"),
     ],

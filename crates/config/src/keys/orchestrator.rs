@@ -37,7 +37,7 @@ pub(crate) static ORCHESTRATOR: Section = Section {
     about: "How the agents coordinate.",
     keys: &[
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "How good an answer must be before agents vote for it.").default("lenient").before_trust(),
-        key("max_new_answers_per_agent", Kind::Integer(COUNT), "Most answers of one agent; after that it can only vote.").before_trust(),
+        key("max_new_answers_per_agent", Kind::Integer(COUNT), "Maximum number of answers of one agent; after that it can only vote.").before_trust(),
         key("max_new_answers_global", Kind::Integer(COUNT), "Most answers of all agents together.").before_trust(),
         key("skip_voting", Kind::Bool, "Whether to go from the answers straight to the presentation.").default("false").before_trust(),
         key("disable_injection", Kind::Bool, "Whether agents work without seeing each other's answers until they vote.").default("false").before_trust(),

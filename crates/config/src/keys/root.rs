@@ -67,7 +67,7 @@ static UI: Section = Section {
         key("display_type", Kind::Choice(&[word("textual_terminal"), word("rich_terminal"), word("simple")]), "How a run is shown: `simple` is plain progress; the others are the full screen.").before_trust(),
         key("type", Kind::Text, "An older spelling of `display_type`.").before_trust(),
         alternative("logging_enabled", Kind::Bool, "Whether a run is logged.", "every run is logged").off("true").before_trust(),
-        alternative("automation_mode", Kind::Bool, "Whether nobody is present.", "use `--automation`").before_trust(),
+        alternative("automation_mode", Kind::Bool, "Whether the run works without a person.", "use `--automation`").before_trust(),
         not_yet("theme", Kind::Text, "Colors of the screen.").before_trust(),
         not_yet("skip_agent_selector", Kind::Bool, "Whether to start without choosing an agent.").before_trust(),
         alternative("use_orchestrator_for_single_agent", Kind::Bool, "Whether a single agent is coordinated too.", "a single agent is always a normal run").off("true").before_trust(),

@@ -20,8 +20,8 @@ static CONTEXT_PATH: Section = Section {
     about: "A file or directory that the agents may read, and the presenter may write. A plain path is read-only.",
     keys: &[
         key("path", Kind::Text, "The path. A relative path is resolved against the directory where Althing was started.").required(),
-        key("permission", Kind::Choice(&[word("read"), word("write")]), "Whether it is read-only or writable.").default("read"),
-        key("protected_paths", Kind::List(&Kind::Text), "Paths inside it that stay read-only."),
+        key("permission", Kind::Choice(&[word("read"), word("write")]), "Whether the path is read-only or writable.").default("read"),
+        key("protected_paths", Kind::List(&Kind::Text), "Paths inside the context path that stay read-only."),
     ],
 };
 
@@ -34,15 +34,15 @@ pub(super) static MCP_SERVER: Section = Section {
         key("name", Kind::Text, "Its name."),
         key("type", Kind::Choice(&[word("stdio"), word("streamable-http"), word_instead_of("sse", "streamable-http"), word("http")]), "The transport; default: by whether there is a `command` or a `url`. `http` means `streamable-http`."),
         key("command", Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "The program to start."),
-        key("args", Kind::List(&SCALAR), "Its arguments; `${cwd}` is the agent's workspace."),
-        key("env", Kind::Map(&SCALAR), "Its environment; write secrets as `${VARIABLE}`."),
+        key("args", Kind::List(&SCALAR), "The program's arguments; `${cwd}` is the agent's workspace."),
+        key("env", Kind::Map(&SCALAR), "The program's environment; write secrets as `${VARIABLE}`."),
         key("cwd", Kind::Text, "Its working directory."),
         key("url", Kind::Url, "The address to connect to."),
         key("headers", Kind::Map(&Kind::Text), "HTTP headers to send."),
         key("allowed_tools", Kind::List(&Kind::Text), "The only tools that are used; default: `backend.allowed_tools`."),
         key("exclude_tools", Kind::List(&Kind::Text), "Tools that are not used, in addition to `backend.exclude_tools`."),
         alternative("security", Kind::Any, "MassGen's checks of the server.", OWN_RULES),
-        not_yet("defer_loading", Kind::Bool, "Whether its tools are loaded lazily."),
+        not_yet("defer_loading", Kind::Bool, "Whether the server's tools are loaded lazily."),
         key("timeout_seconds", Kind::Number(SECONDS), "Longest time of a call without a reply or a progress notification."),
         not_yet("timeout", Kind::Number(SECONDS), "Longest time until an HTTP server answers."),
         not_yet("http_read_timeout", Kind::Number(SECONDS), "Longest silence of an HTTP server."),
@@ -80,7 +80,7 @@ static HOOK: Section = Section {
     keys: &[
         key("handler", Kind::Text, "What to call.").required(),
         key("type", Kind::Choice(&[word("python")]), "Kind of the handler."),
-        key("matcher", Kind::Text, "Pattern of the tools that it applies to."),
+        key("matcher", Kind::Text, "Pattern of the tools that the hook applies to."),
         key("timeout", Kind::Number(Range { min: 0.0, above_min: true, max: 86_400.0 }), "Longest time of a call, in seconds."),
         key("fail_closed", Kind::Bool, "Whether a failed hook stops the tool call."),
     ],

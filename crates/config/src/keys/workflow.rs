@@ -47,7 +47,7 @@ static TASK: Section = Section {
         key("cwd", Kind::Text, "The working directory. A relative path is resolved against the directory where Althing was started."),
         key("env", Kind::Map(&SCALAR), "Additional environment variables. Write secrets as `${VARIABLE}`, which is filled in when the program starts."),
         key("timeout_seconds", Kind::Number(SECONDS), "Longest time of the task."),
-        key("idle_timeout_seconds", Kind::Number(SECONDS), "Longest time without output."),
+        key("idle_timeout_seconds", Kind::Number(SECONDS), "Longest time that the program may print nothing."),
         key("continue_on_failure", Kind::Bool, "Whether the workflow continues if the task fails.").default("false"),
         key("on_interrupt", Kind::Choice(&[word("restart"), word("ask"), word("fail")]), "What happens if the task was interrupted and the workflow is resumed. Default: its own conversation is resumed if it has one, else it starts over."),
         key("sandbox", Kind::Bool, "Whether the program runs in a sandbox. Default: CLI agents do, your own `command` does not."),
@@ -80,7 +80,7 @@ static RUN_PATH: Section = Section {
     about: "A file or directory for the run. A plain path is read-only.",
     keys: &[
         key("path", Kind::Text, "The path. A relative path is resolved against the directory where Althing was started.").required(),
-        key("permission", Kind::Choice(&[word("read"), word("write")]), "Whether it is read-only or writable.").default("read"),
+        key("permission", Kind::Choice(&[word("read"), word("write")]), "Whether the path is read-only or writable.").default("read"),
     ],
 };
 
@@ -91,7 +91,7 @@ pub(crate) static OVERRIDES: Section = Section {
     about: "Changes to the rules of one run, by the keys of `orchestrator`.",
     keys: &[
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "How good an answer must be before agents vote for it."),
-        key("max_new_answers_per_agent", Kind::Integer(COUNT), "Most answers of one agent."),
+        key("max_new_answers_per_agent", Kind::Integer(COUNT), "Maximum number of answers of one agent."),
         key("max_new_answers_global", Kind::Integer(COUNT), "Most answers of all agents together."),
         key("skip_voting", Kind::Bool, "Whether to go from the answers straight to the presentation."),
         key("disable_injection", Kind::Bool, "Whether agents work without seeing each other's answers until they vote."),
@@ -119,10 +119,10 @@ static ADAPTER: Section = Section {
     keys: &[
         key("program", Kind::Text, "The program.").required(),
         key("args", Kind::List(&SCALAR), "Its arguments in a terminal."),
-        key("headless_args", Kind::List(&SCALAR), "Its arguments on pipes, where the prompt is its input; without them it cannot run headless."),
+        key("headless_args", Kind::List(&SCALAR), "The CLI agent's arguments on pipes, where the prompt is its input; without this key it cannot run headless."),
         key("resume_args", Kind::List(&SCALAR), "Arguments that are appended to resume its conversation; `{session}` is the conversation's id."),
-        key("session", Kind::Pattern, "Pattern of its output; the first group is the conversation's id."),
-        key("ready", Kind::Pattern, "Pattern of its screen when it is ready for a prompt."),
+        key("session", Kind::Pattern, "Pattern of the CLI agent's output; the first group is the conversation's id."),
+        key("ready", Kind::Pattern, "Pattern of the CLI agent's screen when it is ready for a prompt."),
         key("interactions", Kind::List(&Kind::Section(&INTERACTION)), "Patterns of its screen when it waits for a person."),
         key("env", Kind::Map(&SCALAR), "Additional environment variables. Write secrets as `${VARIABLE}`."),
     ],
@@ -133,7 +133,7 @@ static INTERACTION: Section = Section {
     name: "interaction",
     about: "How to recognize on the screen that the program waits for a person.",
     keys: &[
-        key("pattern", Kind::Pattern, "Pattern of the screen at that time.").required(),
+        key("pattern", Kind::Pattern, "Pattern of the screen while the program waits.").required(),
         key("about", Kind::Choice(&[word("permission"), word("question"), word("auth"), word("other")]), "What it waits for.").default("other"),
     ],
 };

@@ -27,13 +27,13 @@ warning: unknown key `ui_theme`; it has no effect
 
 #[test]
 fn color_adds_only_escape_sequences() {
-    let coloured = checked(TEXT).render(Style::Color);
-    assert!(coloured.contains("\u{1b}[31merror\u{1b}[0m"));
+    let colored = checked(TEXT).render(Style::Color);
+    assert!(colored.contains("\u{1b}[31merror\u{1b}[0m"));
     let mut plain = String::new();
-    let mut rest = coloured.as_str();
+    let mut rest = colored.as_str();
     while let Some((before, after)) = rest.split_once("\u{1b}[") {
         plain.push_str(before);
-        rest = after.split_once('m').expect("the end of a colour").1;
+        rest = after.split_once('m').expect("the end of a color").1;
     }
     plain.push_str(rest);
     assert_eq!(plain, checked(TEXT).render(Style::Plain));

@@ -67,7 +67,7 @@ fn azure_has_its_address_from_the_backend_or_the_environment() {
     // Every address at Azure is a custom one, so a custom address does not mean that no key is needed.
     let keyless = run("{type: azure_openai, base_url: 'https://x.openai.azure.com'}", &[]);
     assert_eq!(keyless.errors.len(), 1);
-    // The config key `azure_…` only applies to Azure.
+    // `azure_endpoint` only applies to Azure.
     let openai = resolved("{type: openai, azure_endpoint: 'https://own.test'}", &[("OPENAI_API_KEY", "k")]);
     assert_eq!(openai.base_url.as_deref(), Some("https://api.openai.com/v1"));
 }

@@ -148,7 +148,9 @@ impl RunState {
             if started.is_empty() && running + tasks.len() > settings.max_concurrent as usize {
                 let most = settings.max_concurrent;
                 return RunToolAction::Result(
-                    format!("Nothing was started: at most {most} subagents work at once, and {running} do."),
+                    format!(
+                        "Nothing was started: at most {most} subagents can work at once, and {running} are working."
+                    ),
                     true,
                 );
             }

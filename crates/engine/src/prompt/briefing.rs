@@ -85,8 +85,8 @@ impl ProjectBriefing {
                 format!("The project is {}. You may read it, and change nothing there.", self.project)
             }
             (false, true) => format!(
-                "The project is {}; relative paths begin there. You can look at its files, write and edit them yourself, \
-                 and nothing outside it. You cannot run commands: launch a run for that.",
+                "The project is {}; relative paths begin there. You can read, write and edit its files yourself, and \
+                 nothing outside the project. You cannot run commands: launch a run for that.",
                 self.project
             ),
             (false, false) => format!(

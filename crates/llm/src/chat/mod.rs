@@ -87,8 +87,8 @@ impl Wire for Chat {
 
     fn learn(&self, refusal: &str) -> bool {
         let mut dialect = self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
-        dialect.learn(refusal).is_some_and(|learnt| {
-            *dialect = learnt;
+        dialect.learn(refusal).is_some_and(|learned| {
+            *dialect = learned;
             true
         })
     }

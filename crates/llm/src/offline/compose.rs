@@ -16,7 +16,7 @@ pub(super) enum Temperament {
     /// Lists options, and refines its answer once.
     Planner,
     /// Lists risks.
-    Sceptic,
+    Skeptic,
     /// Lists first steps.
     Builder,
 }
@@ -32,7 +32,7 @@ impl Temperament {
         };
         match (base + errors) % 3 {
             0 => Self::Planner,
-            1 => Self::Sceptic,
+            1 => Self::Skeptic,
             _ => Self::Builder,
         }
     }
@@ -41,7 +41,7 @@ impl Temperament {
     pub(super) fn refines(self) -> bool {
         match self {
             Self::Planner => true,
-            Self::Sceptic | Self::Builder => false,
+            Self::Skeptic | Self::Builder => false,
         }
     }
 }
@@ -62,11 +62,11 @@ pub(super) fn plan(task: &Task<'_>) -> String {
 
 /// A first answer.
 pub(super) fn answer(task: &Task<'_>, temperament: Temperament, file: Option<&str>) -> String {
-    let mut text = labelled();
+    let mut text = labeled();
     let (line, subject) = (&task.line, &task.subject);
     let _ = match temperament {
         Temperament::Planner => writeln!(text, "The task is: {line}.\n"),
-        Temperament::Sceptic => {
+        Temperament::Skeptic => {
             writeln!(text, "Before anything is done about \"{line}\": what would make it fail?\n")
         }
         Temperament::Builder => writeln!(text, "A first version of \"{line}\" can be begun at once.\n"),
@@ -91,7 +91,7 @@ pub(super) fn answer(task: &Task<'_>, temperament: Temperament, file: Option<&st
                 ],
             ),
         ],
-        Temperament::Sceptic => &[
+        Temperament::Skeptic => &[
             (
                 "Risks",
                 &[
@@ -137,7 +137,7 @@ pub(super) fn answer(task: &Task<'_>, temperament: Temperament, file: Option<&st
         "In short, for \"{subject}\": {}",
         match temperament {
             Temperament::Planner => "choose by the considerations above, not by habit.",
-            Temperament::Sceptic => "settle the checks first; they decide the rest.",
+            Temperament::Skeptic => "settle the checks first; they decide the rest.",
             Temperament::Builder => "begin small and learn from what runs.",
         }
     );
@@ -149,13 +149,13 @@ fn write_options(text: &mut String, task: &Task<'_>, temperament: Temperament) {
         return;
     }
     text.push_str("Options:\n");
-    let judgements: [&str; 3] = match temperament {
+    let judgments: [&str; 3] = match temperament {
         Temperament::Planner => [
             "little to set up; fits while needs are small",
             "known to others; fits when it need not be special",
             "most control; fits when the first two are outgrown",
         ],
-        Temperament::Sceptic => [
+        Temperament::Skeptic => [
             "fails first when the load or the team grows",
             "fails where the need differs from everyone's",
             "fails when nobody has time to keep it up",
@@ -166,8 +166,8 @@ fn write_options(text: &mut String, task: &Task<'_>, temperament: Temperament) {
             "can run later; begin it only with numbers in hand",
         ],
     };
-    for (n, (option, judgement)) in task.options.iter().zip(judgements.iter().cycle()).enumerate() {
-        let _ = writeln!(text, "{}. {option}: {judgement}.", n + 1);
+    for (n, (option, judgment)) in task.options.iter().zip(judgments.iter().cycle()).enumerate() {
+        let _ = writeln!(text, "{}. {option}: {judgment}.", n + 1);
     }
     text.push('\n');
 }
@@ -182,8 +182,8 @@ fn write_section(text: &mut String, title: &str, points: &[&str]) {
 
 /// The agent's own answer, extended with points that only the others have.
 pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &PromptInput<'_>) -> String {
-    let mut text = labelled();
-    text.push_str(unlabelled(own.text));
+    let mut text = labeled();
+    text.push_str(unlabeled(own.text));
     text.push_str("\n\nAdded after reading the other answers:\n");
     let added = missing_points(own, prompt_input);
     if added.is_empty() {
@@ -199,8 +199,8 @@ pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &PromptInput<'_>) -> 
 /// The final answer: the presenter's own or the best one, with points from the others.
 pub(super) fn presentation(prompt_input: &PromptInput<'_>) -> Option<String> {
     let base = prompt_input.own.or_else(|| best(prompt_input))?;
-    let mut text = labelled();
-    text.push_str(unlabelled(base.text));
+    let mut text = labeled();
+    text.push_str(unlabeled(base.text));
     let more: Vec<&str> = missing_points(&base, prompt_input)
         .into_iter()
         .filter(|point| !base.text.contains(*point))
@@ -241,7 +241,7 @@ fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &PromptInput<'a>) -> 
 
 /// A reply to a message that is not a task.
 pub(super) fn chat(message: &str, result: Option<&str>) -> String {
-    let mut text = labelled();
+    let mut text = labeled();
     if let Some(result) = result {
         text.push_str(&outcome(result));
         return text;
@@ -263,22 +263,22 @@ fn outcome(result: &str) -> String {
     let answer = value.pointer("/execution/final_answer").and_then(serde_json::Value::as_str);
     match (answer.or(field("final_answer")), field("status"), field("error")) {
         (Some(answer), Some("completed") | None, _) => {
-            format!("The run has ended. Its result:\n\n{}", unlabelled(answer))
+            format!("The run has ended. Its result:\n\n{}", unlabeled(answer))
         }
         (Some(answer), Some(status), error) => {
             let why = error.map(|error| format!(" ({error})")).unwrap_or_default();
-            format!("The run is {status}{why}. What it had:\n\n{}", unlabelled(answer))
+            format!("The run is {status}{why}. What it had:\n\n{}", unlabeled(answer))
         }
         (None, Some(status), error) => {
             format!("There is no result: {status}. {}", error.unwrap_or("No reason was given."))
         }
-        (None, None, _) => format!("The run has ended. Its result:\n\n{}", unlabelled(result)),
+        (None, None, _) => format!("The run has ended. Its result:\n\n{}", unlabeled(result)),
     }
 }
 
 /// A summary of a conversation: the user's messages.
 pub(super) fn summary(talk: &str) -> String {
-    let mut text = labelled();
+    let mut text = labeled();
     text.push_str("The user wrote, in this order:\n");
     let asked: Vec<&str> = talk.lines().filter_map(|line| line.strip_prefix("User: ")).collect();
     let skipped = asked.len().saturating_sub(SUMMED_UP);
@@ -293,12 +293,12 @@ pub(super) fn summary(talk: &str) -> String {
     text
 }
 
-fn labelled() -> String {
+fn labeled() -> String {
     format!("{LABEL}\n")
 }
 
 /// The text without its label, so that labels do not accumulate.
-fn unlabelled(text: &str) -> &str {
+fn unlabeled(text: &str) -> &str {
     let mut text = text.trim();
     while let Some(rest) = text.strip_prefix(LABEL) {
         text = rest.trim();

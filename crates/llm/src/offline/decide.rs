@@ -100,14 +100,14 @@ fn judge(
         return new_answer_call(new_answer, &content, "My answer can be improved; here is a new version.");
     }
     let candidates = candidates(vote);
-    let favourite = compose::best(prompt_input).map(|shown| format!("agent{}", shown.agent));
-    let target = favourite
-        .filter(|favourite| candidates.is_empty() || candidates.contains(&favourite.as_str()))
+    let favorite = compose::best(prompt_input).map(|shown| format!("agent{}", shown.agent));
+    let target = favorite
+        .filter(|favorite| candidates.is_empty() || candidates.contains(&favorite.as_str()))
         .or_else(|| candidates.first().map(|first| (*first).to_owned()))
         .unwrap_or_else(|| "agent1".to_owned());
     let reason = match temperament {
         Temperament::Planner => "It lays out the most of what was asked.",
-        Temperament::Sceptic => "It leaves the fewest questions open.",
+        Temperament::Skeptic => "It leaves the fewest questions open.",
         Temperament::Builder => "It can be started at once.",
     };
     Action::Call {

@@ -97,17 +97,14 @@ fn claude_asks_a_question_and_gets_the_choice() {
     let mut structured_protocol = ClaudeControl::new("p", Box::new(IgnoreOutput));
     let request = serde_json::json!({"type": "control_request", "request_id": "q", "request": {
         "subtype": "can_use_tool", "tool_name": "AskUserQuestion",
-        "input": {"questions": [{"question": "Which colour?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}}});
+        "input": {"questions": [{"question": "Which color?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}}});
     let mut step = ProtocolStep::default();
     structured_protocol.receive(&request, &mut step);
     let ask = &step.questions[0];
-    assert_eq!((ask.about, ask.text.as_str()), (AskKind::Question, "Which colour?"));
+    assert_eq!((ask.about, ask.text.as_str()), (AskKind::Question, "Which color?"));
     assert_eq!(ask.options, [option("Red", "Red"), option("Blue", "Blue")]);
     let said = structured_protocol.answer("q", "Blue").unwrap();
-    assert_eq!(
-        said[0].pointer("/response/response/updatedInput/answers/Which colour?"),
-        Some(&"Blue".into())
-    );
+    assert_eq!(said[0].pointer("/response/response/updatedInput/answers/Which color?"), Some(&"Blue".into()));
     // A withdrawn question needs no answer.
     structured_protocol.receive(&request, &mut ProtocolStep::default());
     let mut step = ProtocolStep::default();

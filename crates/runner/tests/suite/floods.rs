@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-/// The size of a flood: more than the pipes can hold; the unit of the fake agent's `flood`.
+/// The size of a flood in MiB: more than the pipes can hold.
 const MEBIBYTES: usize = 64;
 /// The limit on reads of the flood between two events. The runtime may read the flood once or twice more
 /// before the next event; unfairness would show as hundreds of reads.

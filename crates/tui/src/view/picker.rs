@@ -45,9 +45,9 @@ fn offer(app: &App, picker: &Picker, at: usize) -> (String, String) {
         }),
         Picker::Themes(_) => Theme::ALL.get(at).map_or_else(Default::default, |theme| {
             let about = match theme {
-                Theme::Dark => "light text on dark ground",
-                Theme::Light => "dark text on light ground",
-                Theme::Mono => "weight only, no colour",
+                Theme::Dark => "light text on a dark background",
+                Theme::Light => "dark text on a light background",
+                Theme::Mono => "weight only, no color",
             };
             (theme.name().to_owned(), about.to_owned())
         }),

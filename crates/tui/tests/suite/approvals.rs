@@ -295,7 +295,7 @@ fn boxed(open: fn(&mut Script)) -> TestScreen {
 fn text_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
     for (name, open) in boxes() {
         for letter in '!'..='~' {
-            // The box opens right after the last key, after a long pause, and at the speed of a slow typist.
+            // Keys follow each other at once, after a long pause, and at the speed of a slow typist.
             for (before, between) in [(0, 0), (60_000, 100), (60_000, 900)] {
                 // A late letter after one that only changes what is shown is a shortcut followed by a typed letter.
                 if between == 900 && letter != 'a' && !(letter == 'c' && name != "plan") {

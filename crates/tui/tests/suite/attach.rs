@@ -42,17 +42,17 @@ fn keys_and_pastes_reach_the_program_and_only_it() {
 }
 
 #[test]
-fn its_colours_and_cursor_are_shown() {
+fn its_colors_and_cursor_are_shown() {
     let (mut screen, _) = attached();
     screen.app.show_attached(Some(ProgramScreen {
         cols: 80,
-        rows: vec![cells("green", ScreenColor::Indexed(2)), cells("grey", ScreenColor::Rgb(1, 2, 3))],
+        rows: vec![cells("green", ScreenColor::Indexed(2)), cells("gray", ScreenColor::Rgb(1, 2, 3))],
         cursor: Some((5, 1)),
         ..ProgramScreen::default()
     }));
     screen.draw();
     assert_eq!(screen.style_of("green").fg, Some(Color::Indexed(2)));
-    assert_eq!(screen.style_of("grey").fg, Some(Color::Rgb(1, 2, 3)));
+    assert_eq!(screen.style_of("gray").fg, Some(Color::Rgb(1, 2, 3)));
     assert_eq!((screen.cursor().x, screen.cursor().y), (5, 1));
 }
 

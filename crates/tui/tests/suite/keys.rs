@@ -79,7 +79,7 @@ fn paths_and_commands_complete() {
     screen.press(KeyCode::Enter);
     assert_eq!(texts(&screen), ["look at @src/main.rs"]);
     screen.write("/the");
-    assert!(screen.shows("/theme  colours"));
+    assert!(screen.shows("/theme  colors"));
     screen.press(KeyCode::Tab);
     screen.write("light");
     screen.press(KeyCode::Enter);

@@ -424,7 +424,7 @@ fn without_an_interactive_agent_each_message_is_a_run_with_the_conversation_as_h
         ..ModeChoice::default()
     };
     world.op(Op::SetModes { modes: single("gem") });
-    world.user("Name a colour");
+    world.user("Name a color");
     assert_eq!(world.run_spec(&TaskId::run(1)).members[0].id.as_str(), "gem");
     assert!(world.chat.wanted().calls.is_empty(), "nobody else is asked");
     world.run_ends(RunStatus::Completed);
@@ -435,7 +435,7 @@ fn without_an_interactive_agent_each_message_is_a_run_with_the_conversation_as_h
     assert_eq!(spec.history.len(), 1);
     assert_eq!(
         (spec.history[0].user.as_str(), spec.history[0].assistant.as_str()),
-        ("Name a colour", "the answer of r1")
+        ("Name a color", "the answer of r1")
     );
     world.run_ends(RunStatus::Failed);
     assert_eq!(
