@@ -23,7 +23,7 @@ const ABOUT_WORKFLOWS: &str = "
 
 A workflow is YAML as well: `althing workflow check FILE`, `althing workflow run FILE`. In prompts, `{{goal}}` is
 the goal and `{{id.output}}` the output of a task of an earlier stage: its final message or its stdout, up to 64 KiB,
-then a path. `${VARIABLE}` is substituted only in `env` and `cwd`. `adapters` are described above. For editors:
+then the path of the full output if it is longer. `${VARIABLE}` is substituted only in `env` and `cwd`. `adapters` are described above. For editors:
 `althing config schema --workflow`.
 ";
 
