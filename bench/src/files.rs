@@ -103,8 +103,8 @@ fn snapshots(rounds: usize) {
         again.push(timed(|| place.keep(label(n, 2)).unwrap()).0);
     }
     let (copied, kept, again) = (median(copied), median(kept), median(again));
-    times("10,000 files kept, beside `cp -a`", kept, copied, 1.5);
-    times("10,000 unchanged files, beside `cp -a`", again, copied, 0.1);
+    times("a snapshot of 10,000 files, beside `cp -a`", kept, copied, 1.5);
+    times("a snapshot of 10,000 unchanged files, beside `cp -a`", again, copied, 0.1);
     // Snapshots are read-only, so the temporary directory could not be removed.
     let _ = Command::new("chmod").args(["-R", "u+w"]).arg(dir.path()).status();
 }
@@ -123,6 +123,10 @@ fn tracking(rounds: usize) {
         compared.push(timed(|| assert!(snapshot.compare().unwrap().is_empty())).0);
     }
     let floor = median(walked) * 1e3;
-    below_ms(&format!("100,000 files remembered (`find -newer`: {floor:.0} ms)"), median(taken), 1000.0);
-    below_ms("100,000 files compared with what was remembered", median(compared), 1000.0);
+    below_ms(
+        &format!("recording the state of 100,000 files (`find -newer`: {floor:.0} ms)"),
+        median(taken),
+        1000.0,
+    );
+    below_ms("comparing 100,000 files with the recorded state", median(compared), 1000.0);
 }

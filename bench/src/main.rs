@@ -44,7 +44,7 @@ type Group = (&'static str, &'static str, fn(&Programs, usize));
 const GROUPS: [Group; 14] = [
     (
         "runs",
-        "start-up; runs of 1 to 256 agents and long streams beside a bare client; memory an agent adds",
+        "start-up; runs of 1 to 256 agents and long streams beside a bare client; memory per additional agent",
         runs::all,
     ),
     ("calls", "model calls and prompt bytes that an answer costs", |programs, _| calls::all(programs)),
@@ -58,7 +58,7 @@ const GROUPS: [Group; 14] = [
     ("mcp", "`launch_run` over MCP", mcp::all),
     ("screen", "first frame, keys, idling, long transcripts", screen::all),
     ("files", "file tools, workspaces kept, context paths tracked", |_, rounds| files::all(rounds)),
-    ("care", "how soon things are in order after kills, signals, questions and floods", recovery::all),
+    ("recovery", "recovery times after kills, signals, questions and floods", recovery::all),
     ("sizes", "the binary, and what configs meant to hurt cost", sizes::all),
     (
         "growth",

@@ -104,7 +104,7 @@ fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rou
         }
     }
     let what = if chunks > 8 {
-        format!("{agents} agents, {chunks} chunks a reply")
+        format!("{agents} agents, {chunks} chunks per reply")
     } else {
         format!("{agents} agents")
     };

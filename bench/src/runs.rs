@@ -39,7 +39,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     each(&taken);
     // Long replies: the cost per chunk.
     let (floor, ours) = compare(programs, 3, 2000, rounds);
-    let what = "3 agents, 2,000 chunks a reply";
+    let what = "3 agents, 2,000 chunks per reply";
     times(&format!("{what}: wall, beside a bare client"), ours.wall_ms / 1e3, floor.wall_ms / 1e3, 1.2);
     times(&format!("{what}: CPU, beside a bare client"), ours.cpu_ms / 1e3, floor.cpu_ms / 1e3, 1.2);
 }
@@ -65,13 +65,18 @@ fn each(taken: &[(usize, Measurement, Measurement)]) {
     let ratio = each(ours_few.cpu_ms, ours_many.cpu_ms);
     let floor = each(floor_few.cpu_ms, floor_many.cpu_ms);
     let got = format!("{ratio:.2} (the bare client: {floor:.2})");
-    report(&format!("CPU an agent of {many} costs, beside one of {few}"), got, "at most 1.2", ratio <= 1.2);
+    report(
+        &format!("CPU per agent with {many} agents, beside {few} agents"),
+        got,
+        "at most 1.2",
+        ratio <= 1.2,
+    );
     // The slope of a line through all team sizes.
     let points: Vec<(f64, f64)> =
         taken.iter().map(|(n, _, ours)| (*n as f64, ours.peak_mb * 1024.0)).collect();
     let (slope, fixed) = line(&points);
     report_value(
-        "memory an agent adds (a line through all teams)",
+        "memory per additional agent (slope of a line through all team sizes)",
         format!("{slope:.0} kB, on top of {:.1} MB", fixed / 1024.0),
     );
 }

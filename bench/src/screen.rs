@@ -25,7 +25,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     let mut terminal = Althing::new(programs.althing.clone()).arg("--offline").terminal(120, 40);
     terminal.wait_for(READY, LIMIT);
     let times = press(&mut terminal);
-    below_ms("key to frame, p99, nothing else happening", percentile(times, 99), 16.0);
+    below_ms("key to frame, p99, while idle", percentile(times, 99), 16.0);
     drop(terminal);
     streaming(programs);
     idle(programs);
@@ -89,7 +89,7 @@ fn streaming(programs: &Programs) {
     let under_way = server.requests().iter().filter(|request| request.ended().is_none()).count();
     assert_eq!(under_way, AGENTS, "all of them streamed to the end of the measurement");
     below_ms(&format!("key to frame, p99, while {AGENTS} agents stream"), percentile(late, 99), 16.0);
-    report("frames a second meanwhile", format!("{rate:.1}"), "at most 60", rate <= 60.0);
+    report("frames per second meanwhile", format!("{rate:.1}"), "at most 60", rate <= 60.0);
 }
 
 /// Frames drawn so far: each begins with a synchronized-update sequence.
@@ -105,7 +105,7 @@ fn idle(programs: &Programs) {
     let before = cpu_of(terminal.id());
     std::thread::sleep(Duration::from_secs(10));
     let used = cpu_of(terminal.id()) - before;
-    report("CPU in 10 s of nothing", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
+    report("CPU while idle for 10 s", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
 }
 
 /// A session with this many replies of this many lines; returns its command and its id.

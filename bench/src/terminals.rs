@@ -83,5 +83,5 @@ fn many(programs: &Programs, rounds: usize) {
     }
     report(&format!("{TERMINALS} terminals at once, failed"), failed, "0", failed == 0);
     let (ours, floor) = (median(ours), median(floor));
-    report_value("a MiB through each of them", format!("{:.0} ms (bare {:.0} ms)", ours * 1e3, floor * 1e3));
+    report_value("1 MiB through each terminal", format!("{:.0} ms (bare {:.0} ms)", ours * 1e3, floor * 1e3));
 }

@@ -4,9 +4,8 @@
 //! 2. When every active agent has answered, each agent without a valid vote judges the newest answers: it votes, or improves
 //!    an answer where the caps allow it. A slow agent delays the others by at most `first_answer_wait`, unless voting is
 //!    deferred.
-//! 3. A new answer invalidates the votes. A judge whose first call is still running starts over with the new
-//! answer; any other judge is shown it before its next call. A vote that was cast without knowing the new
-//! answer is not counted.
+//! 3. A new answer invalidates the votes. A judge whose first call is still running starts over with the new answer; any
+//!    other judge is shown it before its next call. A vote that was cast without knowing the new answer is not counted.
 //! 4. When no agent has anything left to judge, the votes are counted. A person may override the winner. The presenter writes
 //!    the final answer, unless the strategy is to reuse the winner's answer.
 //! 5. If the run may start over, the author of the final answer evaluates it. A rejected answer restarts the run, and the
