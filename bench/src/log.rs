@@ -58,7 +58,7 @@ fn opening() -> Arc<Event> {
     })
 }
 
-/// Compared to writing and reading the same bytes without parsing them.
+/// Measures the log, compared to writing and reading the same bytes without parsing them.
 pub fn all(rounds: usize) {
     append(rounds.min(5));
     let log = LogOnDisk::with(EVENTS);
@@ -83,7 +83,7 @@ fn append(rounds: usize) {
             writer.append(batch).unwrap();
         }
         ours.push(APPENDED as f64 / began.elapsed().as_secs_f64());
-        // The same number of bytes and syncs.
+        // The baseline writes the same number of bytes with the same number of syncs.
         let bytes = std::fs::read(log.file()).unwrap();
         let mut bare = std::fs::File::create(log.dir.path().join("bare")).unwrap();
         let batches = events.len() / BATCH;
@@ -96,7 +96,7 @@ fn append(rounds: usize) {
     }
     let (ours, floor) = (median(ours), median(floor));
     let got = format!("{ours:.0} events/s (the bare bytes: {floor:.0})");
-    report(&format!("log append, {BATCH} to a sync"), got, "at least 20000", ours >= 2e4);
+    report(&format!("log append, {BATCH} per sync"), got, "at least 20000", ours >= 2e4);
 }
 
 /// A log on disk.

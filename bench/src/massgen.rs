@@ -129,7 +129,7 @@ fn beside(programs: &Programs, massgen: &Path, agents: usize, chunks: usize, rou
     }
 }
 
-/// Each model answers once, whatever it is shown, and votes from then on.
+/// Each model answers once, regardless of what it is shown, and votes from then on.
 fn script(answered: &Arc<Mutex<HashSet<String>>>, chunks: usize) -> Script {
     let answered = Arc::clone(answered);
     Script::from_fn(move |request: &RecordedRequest| {

@@ -25,7 +25,8 @@ impl Choice {
         Ok(choice)
     }
 
-    /// The same for commands without a task: the word after `--single-agent` must be an agent id.
+    /// Applies the settings to this team, for commands without a task: the word after `--single-agent` must
+    /// be an agent id.
     pub fn without_task(app: &AppContext, team: &Team) -> Result<Self, Failure> {
         Self::of(app, Some(String::new()), team)
     }

@@ -36,7 +36,7 @@ pub struct RunRequest {
     pub context_paths: Vec<ContextPath>,
     /// The stored plan that the run executes.
     pub plan: Option<PlanRun>,
-    /// On whose authority the run is launched.
+    /// Whether a person consented to the run's permissions.
     pub consent: Consent,
 }
 

@@ -227,7 +227,7 @@ impl RunService for LocalRunService {
 
 /// Follows one run for an MCP client.
 struct RunFollower {
-    /// None for a run that is not running in this process.
+    /// The live events; None for a run that is not running in this process.
     live: Option<Box<dyn EventStream>>,
     lines: ProgressLines,
     task: TaskId,

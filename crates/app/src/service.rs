@@ -79,7 +79,7 @@ type ThreadEnd = Option<SessionEnd>;
 
 /// A session that was launched by this service.
 struct LaunchedSession {
-    /// None once the session has ended.
+    /// The session's engine; None once the session has ended.
     engine: Option<Arc<dyn Engine>>,
     envs: Arc<SessionEnvs>,
     end: watch::Receiver<Option<ThreadEnd>>,

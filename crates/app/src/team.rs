@@ -77,11 +77,11 @@ fn file_of(source: &str) -> Option<&Path> {
 /// How a config file was chosen, which decides whether it is trusted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ConfigOrigin {
-    /// The user named it on the command line.
+    /// The user named the config on the command line.
     Named,
-    /// It is in the user's config directory.
+    /// The config is in the user's config directory.
     Own,
-    /// It was found in the working directory, where anyone may have put it.
+    /// The config was found in the working directory, where anyone may have put it.
     Found,
 }
 

@@ -173,7 +173,8 @@ impl<'text> Sink<'text> {
         let start = self.line_starts.get(line - 1).copied().unwrap_or(self.text.len());
         let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);
         let full = self.text.get(start..end).unwrap_or_default();
-        // Cut before searching: a line may be a megabyte long and have hundreds of problems.
+        // The line is cut before it is searched for secrets, because a line may be a megabyte long and have
+        // hundreds of problems.
         let skip = (column - 1).saturating_sub(limits::MAX_QUOTED_LINE / 2);
         let skip = if skip + limits::MAX_QUOTED_LINE / 2 < limits::MAX_QUOTED_LINE { 0 } else { skip };
         let mut letters = full.char_indices().skip(skip);

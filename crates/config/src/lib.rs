@@ -86,7 +86,7 @@ pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: 
     check_with(&BACKENDS, source, env, purpose)
 }
 
-/// The same for a given table of backend types.
+/// Reads a config with the given table of backend types, and reports all its problems.
 pub fn check_with(
     backends: &'static Backends,
     source: Source<'_>,
@@ -134,7 +134,7 @@ pub fn check_with(
         config.adapters = adapters;
         let own = config.interactive.iter().filter_map(|interactive| interactive.backend.as_ref());
         let all = config.agents.iter().map(|agent| &agent.backend).chain(own);
-        // Any header may contain a key, whatever its name.
+        // Any header may contain a key, regardless of its name.
         let sent = all
             .flat_map(|backend| backend.api_key.iter().chain(backend.headers.iter().map(|(_, value)| value)));
         let tools = config.agents.iter().map(|agent| &agent.tools);

@@ -10,10 +10,10 @@ use crate::report::Report;
 /// Whether text has color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// Without color.
+    /// The text has no color.
     #[default]
     Plain,
-    /// With ANSI colors.
+    /// The text has ANSI colors.
     Color,
 }
 

@@ -50,7 +50,7 @@ pub(crate) enum Substitution {
     None,
     /// Every variable had a value; the text may be read as a number where one is expected.
     Done,
-    /// These variables are not set, so the value cannot be judged.
+    /// These environment variables are not set, so the value cannot be judged.
     Unset(Vec<String>),
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn find(root: &Node, backends: &'static Backends) -> Vec<TrustRequire
 struct Search {
     /// The backend types that the document may name.
     backends: &'static Backends,
-    /// At most [`MAX_LISTED`].
+    /// What needs trust so far; at most [`MAX_LISTED`] entries.
     found: Vec<TrustRequirement>,
 }
 

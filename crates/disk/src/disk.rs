@@ -15,7 +15,7 @@ pub enum EntryKind {
     Dir,
     /// A regular file.
     File {
-        /// Its length in bytes.
+        /// The file's length in bytes.
         len: u64,
     },
     /// A symbolic link, a socket or another kind that Althing does not create.

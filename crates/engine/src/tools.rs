@@ -221,7 +221,7 @@ pub(crate) fn answer(call: &ToolCall) -> Result<String, String> {
     Ok(content)
 }
 
-/// The target and the reason of a `vote` call; the error is a message for the model.
+/// The target and the reason in a `vote` call; the error is a message for the model.
 pub(crate) fn vote(call: &ToolCall) -> Result<(String, String), String> {
     let arguments = arguments(call)?;
     let target = text_field(call, &arguments, "agent_id")?;

@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 /// The index records the offset of every `STRIDE`th event.
 pub(crate) const STRIDE: u64 = 64;
-/// For smaller parts a further thread costs more than it saves.
+/// The minimum size of a part: for smaller parts, a further thread costs more than it saves.
 const MIN_CHUNK: usize = 1 << 20;
-/// More threads do not help: memory bandwidth is the limit.
+/// The maximum number of threads. More threads do not help, because memory bandwidth is the limit.
 const MAX_THREADS: usize = 8;
 
 /// How a log is damaged.

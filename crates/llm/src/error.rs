@@ -59,7 +59,7 @@ impl BuildError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryPolicy {
     Never,
-    /// At most this many times, with backoff.
+    /// The attempt may be retried at most this many times, with backoff.
     AtMost(u32),
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn sanitize<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str
     }
     let mut shown = String::new();
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
-        // Cut between words, so that no partial secret remains that masking would not recognize.
+        // The text is cut between words, so that no partial secret remains that masking would not recognize.
         if shown.chars().count() + word.chars().count() > PROVIDER_MESSAGE_CHARS {
             shown.push('…');
             return shown;

@@ -72,7 +72,7 @@ fn wire(kind: &str) -> Option<AnyWire> {
     })
 }
 
-/// The same steps as a real attempt, without the network.
+/// Performs the same steps as a real attempt, without the network.
 fn stream<W: Wire>(wire: &W, pieces: &[&[u8]]) -> ParsedReply {
     let mut reply_stream = ReplyStream::new(wire.reader());
     parsed(|on_delta| {

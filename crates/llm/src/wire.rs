@@ -71,7 +71,7 @@ pub(crate) trait StreamReader: Send {
 pub(crate) struct FinishedReply {
     pub(crate) reply: Reply,
     pub(crate) counted: TokenCounts,
-    /// For [`Wire::store_provider_state`].
+    /// The data to pass to [`Wire::store_provider_state`].
     pub(crate) provider_state: Option<Value>,
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub struct ToolSpec {
     /// The name by which the model calls the tool.
     pub name: String,
-    /// For the model: what the tool does and when to use it.
+    /// A text for the model: what the tool does and when to use it.
     pub description: String,
     /// JSON Schema of the tool's arguments.
     pub parameters: serde_json::Value,
@@ -139,9 +139,9 @@ pub struct BackendInfo {
 pub struct BackendError {
     /// The kind of failure.
     pub kind: BackendErrorKind,
-    /// For people: the provider, the model, and what happened.
+    /// A message for people: the provider, the model, and what happened.
     pub message: String,
-    /// For people: how to fix it.
+    /// A hint for people: how to fix the problem.
     pub hint: Option<String>,
     /// Tokens and cost of the failed calls.
     pub usage: Usage,

@@ -152,9 +152,9 @@ pub trait JournalReader: Send + Sync {
 pub struct JournalError {
     /// The kind of failure, for callers that handle kinds differently.
     pub kind: JournalErrorKind,
-    /// For people: which file, and what happened.
+    /// A message for people: which file, and what happened.
     pub message: String,
-    /// For people: how to fix it.
+    /// A hint for people: how to fix the problem.
     pub hint: Option<String>,
 }
 

@@ -91,7 +91,7 @@ pub struct ProgramEnd {
     pub output: String,
     /// Why the program failed.
     pub error: Option<String>,
-    /// For people: how to fix it.
+    /// A hint for people: how to fix the problem.
     pub hint: Option<String>,
     /// Tokens and cost, as far as the program reports them.
     pub usage: Usage,

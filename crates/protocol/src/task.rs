@@ -93,7 +93,7 @@ pub enum AttemptOutcome {
         output: String,
         /// Why the program failed.
         error: Option<String>,
-        /// For people: how to fix it.
+        /// A hint for people: how to fix the problem.
         hint: Option<String>,
     },
     /// The chat agent finished its reply.
@@ -107,7 +107,7 @@ pub enum AttemptOutcome {
     Failed {
         /// The error message.
         error: String,
-        /// For people: how to fix it.
+        /// A hint for people: how to fix the problem.
         hint: Option<String>,
         /// The kind of failure, if a model call failed.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -13,7 +13,7 @@ use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-/// Sends one byte, with the descriptor attached if there is one.
+/// Sends one byte, with the descriptor attached if one is given.
 pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = SendAncillaryBuffer::new(&mut space);

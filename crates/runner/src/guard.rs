@@ -1,8 +1,8 @@
 //! The guard: a small process between us and a command that kills everything below itself when we are gone.
 //!
-//! The guard lives exactly as long as its socket (file descriptor 0): when the socket closes, for whatever
-//! reason, the guard kills. It must never outlive its command and never hold the command's output open. It does
-//! not rely on parent-death signals, which follow threads rather than processes and miss children that left the
+//! The guard lives exactly as long as its socket (file descriptor 0): when the socket closes, for any reason,
+//! the guard kills. It must never outlive its command and never hold the command's output open. It does not
+//! rely on parent-death signals, which follow threads rather than processes and miss children that left the
 //! process group.
 
 use crate::launch::{Launch, Report, TERMINATE, read_frame};

@@ -51,7 +51,7 @@ pub(crate) enum Input {
 pub(crate) enum Restrictions {
     /// Landlock, seccomp and no capabilities: a complete sandbox.
     Landlock { landlock_rules: Vec<LandlockRule>, network: bool },
-    /// Only what bubblewrap itself does not restrict; bubblewrap does the rest.
+    /// The sandbox process drops only what bubblewrap itself does not restrict; bubblewrap does the rest.
     BeforeBubblewrap { network: bool },
 }
 

@@ -13,13 +13,13 @@ use crate::signal::Signal;
 /// How the collector responds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CollectorReply {
-    /// Accepts all spans.
+    /// The collector accepts all spans.
     Take,
-    /// Rejects the request with this status.
+    /// The collector rejects the request with this status.
     Status(u16),
-    /// Accepts the request but reports this many rejected spans.
+    /// The collector accepts the request but reports this many rejected spans.
     TakeAllBut(u64),
-    /// Never responds.
+    /// The collector never responds.
     Never,
 }
 

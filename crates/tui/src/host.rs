@@ -88,7 +88,7 @@ pub trait TuiHost: Send + Sync {
     /// Stores a message for later sessions.
     fn remember(&self, _message: &str) {}
 
-    /// Called at named points of the screen, so that tests can inject a panic there.
+    /// A failpoint: called at named points of the screen, so that tests can inject a panic there.
     fn failpoint(&self, _place: &str) {}
 }
 

@@ -48,7 +48,7 @@ pub fn session_state(state: SessionState) -> &'static str {
         SessionState::Failed => "failed",
         SessionState::Cancelled => "cancelled",
         SessionState::Idle => "idle",
-        // No process runs the session, and it has not ended.
+        // No process runs the session, and the session has not ended.
         _ => "interrupted",
     }
 }

@@ -17,7 +17,7 @@ impl ToolHost for FileToolHost {
     }
 }
 
-/// With plan-first rules, hides the tools that act from every agent except the presenter.
+/// A host that, with plan-first rules, hides the tools that act from every agent except the presenter.
 pub struct PlanFirstHost {
     host: Arc<dyn ToolHost>,
     /// Whether a tool only reads.

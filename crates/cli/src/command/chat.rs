@@ -91,7 +91,7 @@ struct Chat<'a> {
     approve: Approve,
     sessions: &'a LocalSessions,
     id: SessionId,
-    /// None once stdin has ended.
+    /// The lines of stdin; None once stdin has ended.
     lines: Option<UnboundedReceiver<String>>,
     session: SessionView,
     updates: ConversationLines,

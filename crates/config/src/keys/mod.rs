@@ -64,7 +64,8 @@ pub(crate) enum Status {
     NotYet,
     /// Althing will not support it; the text says what to use instead.
     Alternative(&'static str),
-    /// From MassGen's first config format, which is not read any more; the text says what replaced it.
+    /// The key is from MassGen's first config format, which is not read any more; the text says what replaced
+    /// it.
     Replaced(&'static str),
 }
 
@@ -151,7 +152,7 @@ pub(crate) const SECONDS: Range = Range { min: 0.0, above_min: true, max: YEAR }
 pub(crate) const SECONDS_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: YEAR };
 
 impl Range {
-    /// From `min` to `max`, both included.
+    /// The range from `min` to `max`, both included.
     pub(crate) const fn between(min: f64, max: f64) -> Self {
         Self { min, above_min: false, max }
     }

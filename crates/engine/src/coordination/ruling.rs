@@ -32,7 +32,7 @@ enum Ruling {
 pub(crate) enum NextStep {
     /// A model call.
     Call,
-    /// These tool calls of its last reply.
+    /// The execution of these tool calls, from the attempt's last reply.
     Tools(Vec<ToolCall>),
     /// A snapshot of the workspace for the answer in its last reply.
     Snapshot(AnswerLabel),
@@ -47,7 +47,7 @@ pub(crate) enum NextStep {
         /// Whether the agent continues in the meantime.
         background: bool,
     },
-    /// Nothing to wait for: these facts follow from its last reply.
+    /// Nothing: these facts follow from the attempt's last reply.
     Facts(Vec<Fact>),
 }
 

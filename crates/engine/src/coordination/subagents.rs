@@ -102,7 +102,7 @@ fn subagent_dir(name: &str) -> String {
 pub(super) enum RunToolAction {
     /// The call gets this result; the flag marks an error.
     Result(String, bool),
-    /// These tasks of the call must be started; the flag is whether in the background.
+    /// These tasks of the call must be started; the flag says whether they work in the background.
     Start(Vec<(u32, SubTask)>, bool),
     /// The call waits for subagents.
     Wait,

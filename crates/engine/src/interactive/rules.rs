@@ -34,11 +34,11 @@ const MAX_PLAN_BYTES: usize = 32 * 1024;
 pub(super) enum NextStep {
     /// A model call.
     Call,
-    /// These tool calls of its last reply.
+    /// The execution of these tool calls, from the attempt's last reply.
     Tools(Vec<ToolCall>),
     /// A person's answer, or the end of a run.
     Wait,
-    /// Nothing to wait for: these facts follow.
+    /// Nothing: these facts follow from the state.
     Facts(Vec<Consequence>),
 }
 

@@ -30,7 +30,8 @@ use std::time::Duration;
 
 /// The backends by agent.
 pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
-/// Called for every fact once it is durable, before it is published and before any effect starts because of it.
+/// A callback for every fact, called once it is durable, before it is published and before any effect starts
+/// because of it.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
 /// Masks secrets in everything that is written or shown.
 pub trait Mask: Send + Sync {

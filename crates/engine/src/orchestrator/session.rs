@@ -405,7 +405,8 @@ impl Session {
     /// Records the facts that the deciders derive, until there are none.
     pub(super) fn settle(&mut self) {
         loop {
-            // In reverse order of task ids, so that a child task is settled before the parent that waits for it.
+            // The deciders are asked in reverse order of task ids, so that a child task is settled before the
+            // parent that waits for it.
             let facts: Vec<_> =
                 self.deciders.values().rev().flat_map(|decider| decider.consequences()).collect();
             if facts.is_empty() {

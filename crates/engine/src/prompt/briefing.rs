@@ -74,7 +74,7 @@ pub struct ProjectBriefing {
 }
 
 impl ProjectBriefing {
-    /// The briefing as prompt text, with a description of the project workspace, if there is one.
+    /// The briefing as prompt text, with a description of the project workspace, if the conversation has one.
     pub fn text(&self, known: Option<&str>) -> String {
         let mut text = match (self.is_cli_agent, self.writable) {
             (true, true) => format!(

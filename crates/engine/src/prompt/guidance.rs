@@ -58,7 +58,7 @@ pub enum Planning {
     /// Agents act.
     #[default]
     Off,
-    /// Agents plan, and the presenter acts. Contains the user's instruction, if there is one.
+    /// Agents plan, and the presenter acts. Contains the user's instruction, if the config has one.
     First(Option<String>),
 }
 

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// Set in child processes: the state directory that they compete in.
+/// The environment variable that child processes get: the state directory in which they compete.
 const CHILD: &str = "ALTHING_STORAGE_CHILD";
 
 /// What a child reports on its standard output.

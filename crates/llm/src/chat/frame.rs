@@ -41,10 +41,10 @@ pub(crate) struct Choice<'a> {
 pub(crate) struct Piece<'a> {
     #[serde(borrow, default)]
     pub(crate) content: Option<Text<'a>>,
-    /// Used by `DeepSeek`, Qwen, vLLM and others.
+    /// The reasoning, under the name used by `DeepSeek`, Qwen, vLLM and others.
     #[serde(borrow, default)]
     pub(crate) reasoning_content: Option<Text<'a>>,
-    /// Used by OpenRouter, Groq, Cerebras and others.
+    /// The reasoning, under the name used by OpenRouter, Groq, Cerebras and others.
     #[serde(borrow, default)]
     pub(crate) reasoning: Option<Text<'a>>,
     #[serde(borrow, default)]

@@ -72,10 +72,10 @@ struct Item<'a> {
     name: Option<Text<'a>>,
     #[serde(borrow, default)]
     arguments: Option<Text<'a>>,
-    /// In a message: parts of text or refusal.
+    /// The parts of a message: text or refusal.
     #[serde(borrow, default)]
     content: Option<Text<'a>>,
-    /// In a reasoning item.
+    /// The summary in a reasoning item.
     #[serde(borrow, default)]
     summary: Option<Text<'a>>,
 }

@@ -69,7 +69,7 @@ async fn without_claudes_thoughts_a_budget_is_omitted_and_adaptive_thinking_is_k
         let sent = server.requests()[1].body().clone();
         assert_eq!(sent["thinking"], thinking, "{model}");
         assert_eq!(sent["messages"][1]["content"][0]["type"], "text", "{model}");
-        // A new question may enable thinking again, whatever came before.
+        // A new question may enable thinking again, regardless of the earlier conversation.
         let mut request = request.clone();
         request.messages.push(Message::Assistant { text: "Done.".into(), tool_calls: Vec::new() });
         request.messages.push(Message::User("And now?".into()));

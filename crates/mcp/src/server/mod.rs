@@ -109,7 +109,7 @@ impl McpServer {
         input: Box<dyn AsyncRead + Send + Unpin>,
         output: Box<dyn AsyncWrite + Send + Unpin>,
     ) -> Result<(), String> {
-        // Boxed because the future of the handshake is large.
+        // The future is boxed, because the future of the handshake is large.
         let running = match Box::pin(Handler(self.0.clone()).serve((input, output))).await {
             Ok(running) => running,
             // A client that disconnects before sending anything is not an error.

@@ -85,7 +85,7 @@ impl RunOutcome {
 pub struct RunSummary {
     pub run_id: String,
     pub task: String,
-    /// None while the run is live.
+    /// The status of the run; None while it is live.
     pub status: Option<RunStatus>,
     /// The newest line of its progress.
     pub progress: Option<String>,

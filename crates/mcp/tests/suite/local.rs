@@ -74,8 +74,9 @@ impl ServerProcess for LocalProcess {
         self.signal(Signal::TERM);
     }
 
-    /// Also called after the child's own end, to kill what it left behind. The group id is not reused while a
-    /// member lives; the group is signaled only once, because its id may be reused later.
+    /// Kills the group. This is also called after the child's own end, to kill what it left behind. The group
+    /// id is not reused while a member lives; the group is signaled only once, because its id may be reused
+    /// later.
     fn kill(&mut self) {
         self.signal(Signal::KILL);
         self.group = None;

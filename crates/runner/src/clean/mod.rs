@@ -36,7 +36,7 @@ pub struct Cleaner {
 enum EscapeState {
     #[default]
     Text,
-    /// After ESC.
+    /// The last byte was ESC.
     Escape,
     /// In a control sequence (CSI): its first parameter, and whether that may still grow.
     Control { number: u32, more: bool },

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 /// Why a container, or a command in it, failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DockerError {
-    /// No daemon answers.
+    /// No Docker daemon answers.
     #[error("no Docker daemon answers at {}: {why}", socket.display())]
     Unreachable {
         /// The daemon's socket.

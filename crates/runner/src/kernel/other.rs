@@ -17,15 +17,15 @@ pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
 }
 
-/// Not available: the caller has to poll.
+/// This system has no pidfd, so the caller has to poll.
 pub(crate) fn pidfd(_: Pid) -> Option<OwnedFd> {
     None
 }
 
-/// Not supported; only an optimization.
+/// This system does not support it; it is only an optimization.
 pub(crate) fn set_pipe_size(_: impl AsFd, _: usize) {}
 
-/// Not supported; the guard ends what it started.
+/// This system has no parent-death signal; the guard ends what it started.
 #[expect(clippy::unnecessary_wraps, reason = "it can fail on Linux")]
 pub(crate) fn die_with_parent() -> io::Result<()> {
     Ok(())

@@ -84,7 +84,8 @@ pub(super) struct Outbox {
     unsent: VecDeque<u8>,
     /// Whether to close the program's stdin once everything is written.
     closing: bool,
-    /// Set once the program was told that no more input follows: when it must have exited.
+    /// The time by which the program must have exited; set once the program was told that no more input
+    /// follows.
     exit_deadline: Option<Instant>,
 }
 

@@ -154,7 +154,7 @@ mod tests {
         let long = "key: sk-0123456789 abcdefghij klmnopqrst uvwxyz";
         for cut in 1..long.len() {
             let (begin, end) = long.split_at(cut);
-            // On the screen, at its edge, and scrolled off.
+            // The line is on the screen, at its edge, and scrolled off.
             for lines_after in 0..6 {
                 let (clean, last) = report(&["one\r\n", begin, end, "\r\n", &"x\r\n".repeat(lines_after)]);
                 let reported_rows = format!("one\n{long}\n{}", "x\n".repeat(lines_after));

@@ -95,7 +95,8 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
             span.set(key, agent.as_str());
         }
     }
-    // These do not use the conventional names, because a sum over all spans would count every call twice.
+    // These attributes do not use the conventional names, because a sum over all spans would count every call
+    // twice.
     span.set("althing.calls", result.usage.calls);
     span.set("althing.input_tokens", result.usage.input_tokens);
     span.set("althing.output_tokens", result.usage.output_tokens);

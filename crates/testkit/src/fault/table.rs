@@ -9,7 +9,7 @@ use super::{BadArguments, Fault, FaultMoment, RetryAfter};
 /// The expected behavior of the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultExpectation {
-    /// Not an error: the call succeeds at once with the whole reply, however often it happens.
+    /// Not an error: the call succeeds at once with the whole reply, however often the fault happens.
     HarmlessVariation,
     /// The call ends in a typed error within its limit. If `retryable`, the call is retried: it succeeds if
     /// the fault happened once, and fails with that error if the fault persists. Otherwise the call fails

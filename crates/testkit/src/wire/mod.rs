@@ -115,7 +115,7 @@ impl Wire {
         }
     }
 
-    /// The same error inside a stream that started successfully.
+    /// The error of a status, inside a stream that started successfully.
     pub(crate) fn error_frame(self, status: u16, context: &Context) -> Frame {
         let bytes = match self {
             Self::Chat => chat::data(&chat::error_body(status, context)),

@@ -13,7 +13,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// How long no other letter may follow a letter that answers, in milliseconds.
 const ALONE_MS: u64 = 1000;
 
-/// The same time for a letter that only changes what the box shows.
+/// How long no other letter may follow a letter that only changes what the box shows.
 const BRIEFLY_MS: u64 = 500;
 
 /// A pending letter: either a shortcut of the box or the start of a message.

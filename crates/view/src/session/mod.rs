@@ -55,7 +55,7 @@ pub struct SessionView {
     pub refused: Option<(InteractionId, String)>,
     /// Usage of the conversation itself, without runs.
     pub chat_usage: Usage,
-    /// Set while events cannot be written to disk: the reason and a hint.
+    /// Why events cannot be written to disk at the moment, with a hint; None while they can.
     pub stalled: Option<(String, Option<String>)>,
     /// Index of the workflow's current stage.
     pub stage: Option<u32>,

@@ -22,7 +22,7 @@ pub(crate) struct TreeNode {
 pub(crate) struct TreeWalk<'a> {
     /// Whether to skip an entry, including everything below it if it is a directory.
     pub skip: &'a (dyn Fn(&Path, &OsStr, &FileStat) -> bool + Sync),
-    /// Polled during the walk; true ends the walk early with an error.
+    /// A check that is polled during the walk; true ends the walk early with an error.
     pub stop: &'a (dyn Fn() -> bool + Sync),
 }
 

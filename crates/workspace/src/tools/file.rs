@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub enum ToolSet {
     /// All tools.
     All,
-    /// Only tools that change nothing, for planning.
+    /// The agent has only tools that change nothing, for planning.
     ReadOnly,
 }
 

@@ -286,7 +286,7 @@ impl World {
         self.crashes_and(left, |_| Vec::new());
     }
 
-    /// The same, with additional facts that arrive before anything is settled.
+    /// A crash like that of `crashes`, with additional facts that arrive before anything is settled.
     pub(crate) fn crashes_and(&mut self, left: usize, more: impl FnOnce(&Self) -> Vec<Consequence>) {
         self.log.truncate((self.batch + left).max(1));
         self.chat = self.folded();
