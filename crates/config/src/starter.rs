@@ -124,8 +124,8 @@ pub fn starter(found: &DetectedBackends) -> String {
            voting_sensitivity: lenient\n  \
            # Maximum number of answers of one agent; after that it can only vote.\n  \
            # max_new_answers_per_agent: 3\n  \
-           # winner_present: the winner writes the final answer; winner_reuse: its answer stands as it is;\n  \
-           # synthesize: it writes one answer from everyone's.\n  \
+           # winner_present: the winner writes the final answer; winner_reuse: the winner's answer is used unchanged;\n  \
+           # synthesize: one answer is combined from all answers.\n  \
            # final_answer_strategy: winner_present\n  \
            # The conversation in front of the runs; without this section every message is a run.\n  \
            interactive_mode:\n    \

@@ -215,7 +215,7 @@ impl<W: Wire> ApiBackend<W> {
                 Some(format!("check the model name `{model}` and `base_url` ({host}{port}{base}){other}"))
             }
             BackendErrorKind::Connect => Some(if is_local(host) {
-                format!("is the server running at {host}{port}? Else check `base_url`")
+                format!("is the server running at {host}{port}? If so, check `base_url`")
             } else {
                 format!("check the network and the proxy settings; {host}{port} could not be reached")
             }),

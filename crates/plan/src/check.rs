@@ -55,7 +55,7 @@ pub enum PlanProblem {
         needs: String,
     },
     /// Tasks depend on each other in a cycle.
-    #[error("these tasks wait for each other: {}", ids.join(" → "))]
+    #[error("these tasks depend on each other: {}", ids.join(" → "))]
     Cycle {
         /// One cycle; the first id is repeated at the end.
         ids: Vec<String>,

@@ -74,7 +74,7 @@ impl PlanError {
     pub fn hint(&self) -> String {
         match self {
             Self::Missing | Self::Several { .. } => {
-                "ask for the plan again; the answer must hold one JSON block {\"tasks\": [{\"id\", \"description\", \
+                "ask for the plan again; the answer must contain one JSON block {\"tasks\": [{\"id\", \"description\", \
                  \"depends_on\", \"verification\"}]}"
                     .to_owned()
             }

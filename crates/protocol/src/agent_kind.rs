@@ -96,9 +96,9 @@ impl AgentKind {
             _ if supports(key) => None,
             "system_prompt" | "append_system_prompt" => Some("use the agent's own `system_message`"),
             "allowed_tools" | "disallowed_tools" if supports("permission_mode") => {
-                Some("bound it with `permission_mode: plan` or `acceptEdits`")
+                Some("limit it with `permission_mode: plan` or `acceptEdits`")
             }
-            _ => Some("its sandbox bounds it"),
+            _ => Some("its sandbox limits it"),
         }
     }
 }
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn an_unsupported_option_has_an_alternative() {
-        let bounded = "bound it with `permission_mode: plan` or `acceptEdits`";
+        let bounded = "limit it with `permission_mode: plan` or `acceptEdits`";
         assert_eq!(refused("claude_code"), []);
         assert_eq!(refused("codex"), [("allowed_tools", bounded), ("disallowed_tools", bounded)]);
         assert_eq!(refused("gemini_cli"), [("append_system_prompt", "use the agent's own `system_message`")]);

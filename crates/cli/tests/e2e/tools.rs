@@ -445,8 +445,7 @@ fn a_sparse_file_of_four_tebibytes_is_in_the_snapshot_and_takes_no_space() {
 fn an_answer_counts_without_its_files_if_they_are_too_large_with_a_notice() {
     let fixture = with_sparse_file("9T");
     let output = fixture.run(&["task"]).expect_code(0);
-    let why =
-        "a's answer stands, but its files are not part of it: cannot store a snapshot of the workspace in ";
+    let why = "a's answer is accepted, but without its files: cannot store a snapshot of the workspace in ";
     let most = "the files have a total size of 9 TiB; the limit is 8 TiB";
     let said = output.stderr.lines().any(|line| line.contains(why) && line.contains(most));
     assert!(said, "{}", output.stderr);

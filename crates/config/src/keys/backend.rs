@@ -36,8 +36,8 @@ pub(crate) static BACKEND: Section = Section {
         passthrough("request_timeout_seconds", Kind::Number(SECONDS), "Longest time of one model call, including retries and waits.").before_trust(),
         passthrough("max_retries", Kind::Integer(COUNT_OR_ZERO), "How often a failed model call is retried.").before_trust(),
         passthrough("retry_base_ms", Kind::Integer(COUNT_OR_ZERO), "Wait before the first retry, in milliseconds; it doubles each time.").before_trust(),
-        passthrough("max_concurrent_requests", Kind::Integer(COUNT), "Most model calls at once with the same key.").before_trust(),
-        passthrough("requests_per_minute", Kind::Integer(COUNT), "Most model calls a minute with the same key.").before_trust(),
+        passthrough("max_concurrent_requests", Kind::Integer(COUNT), "Maximum number of concurrent model calls with the same API key.").before_trust(),
+        passthrough("requests_per_minute", Kind::Integer(COUNT), "Maximum number of model calls per minute with the same API key.").before_trust(),
         passthrough("chunk_delay_ms", Kind::Integer(COUNT_OR_ZERO), "For `offline` only: wait between the chunks of a reply, in milliseconds.").before_trust(),
         passthrough("temperature", Kind::Number(Range::between(0.0, 2.0)), "Sampling temperature.").before_trust(),
         passthrough("top_p", Kind::Number(Range::between(0.0, 1.0)), "Nucleus sampling: share of the probability mass.").before_trust(),
@@ -93,7 +93,7 @@ pub(crate) static BACKEND: Section = Section {
         passthrough("enable_web_search", Kind::Bool, "The provider's own web search."),
         passthrough("enable_x_search", Kind::Bool, "The provider's own search of X."),
         passthrough("engine", Kind::Text, "For `openrouter` only: engine of its web search."),
-        passthrough("max_results", Kind::Integer(COUNT), "For `openrouter` only: most results of its web search."),
+        passthrough("max_results", Kind::Integer(COUNT), "For `openrouter` only: maximum number of results of its web search."),
         passthrough("search_prompt", Kind::Text, "For `openrouter` only: prompt of its web search."),
         passthrough("search_context_size", Kind::Text, "Extent of the provider's own web search."),
         passthrough("enable_code_execution", Kind::Bool, "The provider's own code execution."),
@@ -165,7 +165,7 @@ static REASONING: Section = Section {
         passthrough(
             "effort",
             Kind::Choice(&[word("none"), word("minimal"), word("low"), word("medium"), word("high"), word("xhigh"), word("max")]),
-            "How much it reasons.",
+            "How much the model reasons.",
         ).before_trust(),
         passthrough("summary", Kind::Text, "Whether the provider summarizes the reasoning.").before_trust(),
         passthrough("type", Kind::Text, "The provider's own switch for reasoning.").before_trust(),
@@ -181,7 +181,7 @@ static TEXT: Section = Section {
     name: "text",
     about: "How the model writes.",
     keys: &[
-        passthrough("verbosity", Kind::Choice(&[word("low"), word("medium"), word("high")]), "How much it writes.").before_trust(),
+        passthrough("verbosity", Kind::Choice(&[word("low"), word("medium"), word("high")]), "How much the model writes.").before_trust(),
         passthrough("format", Kind::Any, "Format of the reply."),
     ],
 };

@@ -32,7 +32,7 @@ pub(super) static MCP_SERVER: Section = Section {
     about: "An MCP server: a program to start, or an address to connect to.",
     keys: &[
         key("name", Kind::Text, "Its name."),
-        key("type", Kind::Choice(&[word("stdio"), word("streamable-http"), word_instead_of("sse", "streamable-http"), word("http")]), "The transport; default: by whether there is a `command` or a `url`. `http` means `streamable-http`."),
+        key("type", Kind::Choice(&[word("stdio"), word("streamable-http"), word_instead_of("sse", "streamable-http"), word("http")]), "The transport; the default depends on whether there is a `command` or a `url`. `http` means `streamable-http`."),
         key("command", Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "The program to start."),
         key("args", Kind::List(&SCALAR), "The program's arguments; `${cwd}` is the agent's workspace."),
         key("env", Kind::Map(&SCALAR), "The program's environment; write secrets as `${VARIABLE}`."),
@@ -55,8 +55,8 @@ pub(super) static HOOKS: Section = Section {
     name: "hooks",
     about: "Programs called before and after tool calls.",
     keys: &[
-        key("PreToolUse", HOOK_LIST, "Called before a tool call."),
-        key("PostToolUse", HOOK_LIST, "Called after a tool call."),
+        key("PreToolUse", HOOK_LIST, "Programs called before a tool call."),
+        key("PostToolUse", HOOK_LIST, "Programs called after a tool call."),
         key("override", Kind::Bool, "Whether these replace the hooks of the whole team."),
     ],
 };

@@ -49,7 +49,7 @@ static TASK: Section = Section {
         key("timeout_seconds", Kind::Number(SECONDS), "Longest time of the task."),
         key("idle_timeout_seconds", Kind::Number(SECONDS), "Longest time that the program may print nothing."),
         key("continue_on_failure", Kind::Bool, "Whether the workflow continues if the task fails.").default("false"),
-        key("on_interrupt", Kind::Choice(&[word("restart"), word("ask"), word("fail")]), "What happens if the task was interrupted and the workflow is resumed. Default: its own conversation is resumed if it has one, else it starts over."),
+        key("on_interrupt", Kind::Choice(&[word("restart"), word("ask"), word("fail")]), "What happens if the task was interrupted and the workflow is resumed. Default: the program's own conversation is resumed if it has one; otherwise the task starts over."),
         key("sandbox", Kind::Bool, "Whether the program runs in a sandbox. Default: CLI agents do, your own `command` does not."),
         key("approvals", Kind::Bool, "Whether a headless agent asks you before it acts, instead of acting freely in its sandbox.").default("false"),
     ],
@@ -59,7 +59,7 @@ static TASK: Section = Section {
 #[rustfmt::skip] // a table: one key a line
 static RUN: Section = Section {
     name: "run",
-    about: "A run of the config's agents; the same as `launch_run` takes.",
+    about: "A run of the config's agents, with the parameters of `launch_run`.",
     keys: &[
         key("task", Kind::Text, "What to accomplish; may contain `{{goal}}` and `{{id.output}}`.").required(),
         key("context", Kind::Text, "Background; may contain `{{goal}}` and `{{id.output}}`."),
@@ -92,12 +92,12 @@ pub(crate) static OVERRIDES: Section = Section {
     keys: &[
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "How good an answer must be before agents vote for it."),
         key("max_new_answers_per_agent", Kind::Integer(COUNT), "Maximum number of answers of one agent."),
-        key("max_new_answers_global", Kind::Integer(COUNT), "Most answers of all agents together."),
+        key("max_new_answers_global", Kind::Integer(COUNT), "Maximum number of answers of all agents together."),
         key("skip_voting", Kind::Bool, "Whether to go from the answers straight to the presentation."),
         key("disable_injection", Kind::Bool, "Whether agents work without seeing each other's answers until they vote."),
         key("defer_voting_until_all_answered", Kind::Bool, "Whether nobody votes before everybody has answered."),
         key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "Who writes the final answer, and from what."),
-        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is the final one as it stands."),
+        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer."),
         key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be."),
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers an agent may be ahead of the slowest one."),
         key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often the run may start over after its final answer was judged."),
@@ -118,12 +118,12 @@ static ADAPTER: Section = Section {
     about: "A custom CLI agent: how it is started, and how its screen is read. Patterns are regular expressions.",
     keys: &[
         key("program", Kind::Text, "The program.").required(),
-        key("args", Kind::List(&SCALAR), "Its arguments in a terminal."),
+        key("args", Kind::List(&SCALAR), "The CLI agent's arguments in a terminal."),
         key("headless_args", Kind::List(&SCALAR), "The CLI agent's arguments on pipes, where the prompt is its input; without this key it cannot run headless."),
-        key("resume_args", Kind::List(&SCALAR), "Arguments that are appended to resume its conversation; `{session}` is the conversation's id."),
+        key("resume_args", Kind::List(&SCALAR), "Arguments that are appended to resume the CLI agent's conversation; `{session}` is the conversation's id."),
         key("session", Kind::Pattern, "Pattern of the CLI agent's output; the first group is the conversation's id."),
         key("ready", Kind::Pattern, "Pattern of the CLI agent's screen when it is ready for a prompt."),
-        key("interactions", Kind::List(&Kind::Section(&INTERACTION)), "Patterns of its screen when it waits for a person."),
+        key("interactions", Kind::List(&Kind::Section(&INTERACTION)), "Patterns of the CLI agent's screen while it waits for a person."),
         key("env", Kind::Map(&SCALAR), "Additional environment variables. Write secrets as `${VARIABLE}`."),
     ],
 };
@@ -134,6 +134,6 @@ static INTERACTION: Section = Section {
     about: "How to recognize on the screen that the program waits for a person.",
     keys: &[
         key("pattern", Kind::Pattern, "Pattern of the screen while the program waits.").required(),
-        key("about", Kind::Choice(&[word("permission"), word("question"), word("auth"), word("other")]), "What it waits for.").default("other"),
+        key("about", Kind::Choice(&[word("permission"), word("question"), word("auth"), word("other")]), "What the program waits for.").default("other"),
     ],
 };

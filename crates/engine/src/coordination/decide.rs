@@ -60,7 +60,7 @@ impl Decider for Coordination {
         let (task, text, hint) = match item {
             Item::WorkspaceKept { error: Some(error) } => {
                 let agent = self.agent(side_task.member_index)?;
-                let text = format!("{agent}'s answer stands, but its files are not part of it: {error}");
+                let text = format!("{agent}'s answer is accepted, but without its files: {error}");
                 (self.work(side_task.member_index), text, None)
             }
             Item::PlanStored { error: Some(error), .. } => {

@@ -162,7 +162,7 @@ pub(crate) enum CompactionStep {
     Requested,
     /// The model's reply with the summary.
     Summarized(Reply),
-    /// The compaction was done, was not necessary, or failed.
+    /// The compaction was done, or has failed.
     Finished,
 }
 

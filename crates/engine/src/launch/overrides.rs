@@ -83,7 +83,7 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
             rules.limits.round_grace = limit_within(key, value, Some(limits.round_grace))?
         }
         _ if USER_ONLY_KEYS.contains(&key) => {
-            return Err(format!("`{key}` is the user's to set, in the config."));
+            return Err(format!("`{key}` can be set only by the user, in the config."));
         }
         _ => {
             let hint = did_you_mean(key, KEYS.iter().copied());

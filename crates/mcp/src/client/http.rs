@@ -86,7 +86,7 @@ pub(crate) fn headers(headers: &[(String, Secret)]) -> Result<HashMap<HeaderName
                 return Err(bad(name, "it belongs to the protocol"));
             }
             let mut value = HeaderValue::try_from(value.reveal())
-                .map_err(|_| bad(name, "its value holds characters that a header cannot"))?;
+                .map_err(|_| bad(name, "its value contains characters that a header cannot contain"))?;
             value.set_sensitive(true);
             Ok((parsed, value))
         })

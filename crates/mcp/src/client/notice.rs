@@ -168,7 +168,7 @@ fn quote_stderr(stderr_tail: &[String]) -> String {
     if stderr_tail.is_empty() {
         String::new()
     } else {
-        format!("; it last said: {}", stderr_tail.join(" / "))
+        format!("; its last output was: {}", stderr_tail.join(" / "))
     }
 }
 

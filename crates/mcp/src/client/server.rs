@@ -119,7 +119,7 @@ impl Server {
         let mut how = connection.ending().await;
         let stderr_tail = connection.stderr_tail();
         if !stderr_tail.is_empty() {
-            how = format!("{how} (it last said: {})", stderr_tail.join(" / "));
+            how = format!("{how} (its last output was: {})", stderr_tail.join(" / "));
         }
         if connection.mark_end_reported() {
             self.shared.notice(&self.spec.name, NoticeKind::Died { how: how.clone() });

@@ -28,7 +28,7 @@ pub(super) struct ProgressReporter<'a> {
 impl<'a> ProgressReporter<'a> {
     pub(super) fn new(context: &'a RequestContext<RoleServer>) -> Self {
         let token = context.meta.get_progress_token();
-        Self { context, token, sent: 0.0, last: "the run is under way".to_owned() }
+        Self { context, token, sent: 0.0, last: "the run is in progress".to_owned() }
     }
 
     async fn line(&mut self, line: String) {

@@ -21,7 +21,7 @@ pub(super) fn start(
         // Runs have no time limit, and their results are stored.
         .with_ttl_ms(None)
         .with_poll_interval_ms(POLL)
-        .with_status_message(format!("run {run} is under way"));
+        .with_status_message(format!("run {run} is in progress"));
     let named = run.clone();
     let task = tasks.spawn(options, |context| Box::pin(follow(context, runs, run, feed)));
     let mut meta = MetaObject::new();

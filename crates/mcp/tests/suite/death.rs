@@ -184,5 +184,5 @@ async fn notices_reach_the_listener_as_they_arise() {
     let host = McpServers::start(vec![fake("fake", &[])], options).await;
     call(&host, "die", json!({})).await;
     let heard = heard.lock().unwrap().clone();
-    assert_eq!(heard, ["MCP server fake exited with status 3 (it last said: dying as asked)"]);
+    assert_eq!(heard, ["MCP server fake exited with status 3 (its last output was: dying as asked)"]);
 }

@@ -97,7 +97,7 @@ async fn a_silent_run_still_shows_that_the_call_is_alive() {
     for _ in 0..3 {
         let received = pipe.receive().await;
         assert_eq!(received["method"], "notifications/progress", "{received}");
-        assert_eq!(received["params"]["message"], "the run is under way");
+        assert_eq!(received["params"]["message"], "the run is in progress");
     }
 }
 

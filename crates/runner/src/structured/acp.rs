@@ -119,7 +119,7 @@ impl Acp {
         let ids = options.iter().map(|option| option.id.clone()).collect();
         self.open.insert(native.clone(), (id.clone(), ids));
         let title = text(params, "/toolCall/title");
-        let title = if title.is_empty() { "It wants to use a tool." } else { title };
+        let title = if title.is_empty() { "The agent wants to use a tool." } else { title };
         let (about, text) = (AskKind::Permission, title.to_owned());
         step.questions.push(Ask { about, text, options, native: Some(native) });
     }

@@ -146,9 +146,9 @@ fn compile(regex: &str) -> Result<Regex, String> {
 /// The question's text if the program's own text cannot be read.
 fn default_question(about: AskKind) -> &'static str {
     match about {
-        AskKind::Permission => "It waits for a permission.",
-        AskKind::Question => "It waits for an answer.",
-        AskKind::Auth => "It waits for somebody to sign in.",
-        AskKind::Other => "It waits for somebody.",
+        AskKind::Permission => "The program asks for a permission.",
+        AskKind::Question => "The program waits for an answer.",
+        AskKind::Auth => "The program waits for you to sign in.",
+        AskKind::Other => "The program waits for you.",
     }
 }

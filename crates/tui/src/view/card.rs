@@ -126,7 +126,7 @@ pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     if let Some(plan) = result.plan.as_ref().filter(|_| result.modes.planning) {
         let wrapped = line::wrap_text(
             Tone::Dim,
-            &format!("The plan is kept in {}", plan.path),
+            &format!("The plan is stored in {}", plan.path),
             width.saturating_sub(4),
         );
         lines.push(Line::default());

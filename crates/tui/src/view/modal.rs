@@ -62,7 +62,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         }
         Modal::Cost => {
             let lines = cost(app);
-            draw_info(app, canvas, area, "What it has cost", &lines);
+            draw_info(app, canvas, area, "Cost so far", &lines);
         }
         Modal::Agents => {
             let lines = agents(app);

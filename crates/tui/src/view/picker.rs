@@ -12,7 +12,7 @@ use ratatui::layout::Rect;
 /// Draws a picker.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, picker: &Picker, chosen: usize) {
     let (title, keys) = match picker {
-        Picker::Sessions(_) => ("Sessions", "↑↓ choose · enter go on with it · esc stay"),
+        Picker::Sessions(_) => ("Sessions", "↑↓ choose · enter resume it · esc stay"),
         Picker::Projects(_) => ("Projects", "↑↓ choose · enter go there · esc stay"),
         Picker::Themes(_) => ("Theme", "↑↓ try · enter keep · esc as before"),
     };

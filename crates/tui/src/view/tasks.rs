@@ -15,9 +15,9 @@ pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String
     if let Some(question) = model.question_of(&task.id) {
         let text = match &question.interaction.kind {
             InteractionKind::Program(ask) => line::first_line(&ask.text).to_owned(),
-            InteractionKind::Interrupted => "it was cut off: start it over?".into(),
+            InteractionKind::Interrupted => "interrupted: start it again?".into(),
             InteractionKind::WinnerOverride { .. } => "the vote is over".into(),
-            InteractionKind::RunApproval { .. } => "may it be launched?".into(),
+            InteractionKind::RunApproval { .. } => "may the run be launched?".into(),
             InteractionKind::PlanApproval { .. } => "may the plan be executed?".into(),
             InteractionKind::Budget { .. } => "the budget is used up".into(),
         };
@@ -201,7 +201,7 @@ pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
     let work = ProgramWork { task, timeline: Timeline { agent: &task.work, start: task.started } };
     if work.len() == 0 {
-        canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "It has said nothing yet.");
+        canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "The program has printed nothing yet.");
     }
     if let Some(Screen::Task(_, scroll)) = app.screens.last_mut() {
         list::draw(canvas, body, super::list_id(&["task", id.as_str()]), &work, scroll, &mut app.layouts);

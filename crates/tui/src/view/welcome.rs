@@ -18,7 +18,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     };
     put(canvas, y, Tone::AccentBold, 1, "Welcome to Althing: several AI agents, one answer.");
     y += 2;
-    let none = vec!["no keys, no agent programs, no local models: the offline model stands in".to_owned()];
+    let none = vec!["no API keys, no CLI agents, no local models: the offline model is used".to_owned()];
     let found = if welcome.found.is_empty() { none } else { welcome.found.clone() };
     for (word, names, tone) in
         [("found", found.join(" · "), Tone::Plain), ("missing", welcome.missing.join(", "), Tone::Dim)]

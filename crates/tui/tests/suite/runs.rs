@@ -201,7 +201,7 @@ fn a_plan_is_shown_as_text_without_its_json() {
         Some("Three steps.\n\n```json\n{\"tasks\": []}\n```\n\n```sh\ncargo test\n```\n".into());
     script.finishes("r1", result, RunEnd::Answered);
     let screen = TestScreen::showing(&script, 100, 40);
-    for text in ["Three steps.", "cargo test", "The plan is kept in .althing/plans/auth"] {
+    for text in ["Three steps.", "cargo test", "The plan is stored in .althing/plans/auth"] {
         assert!(screen.shows(text), "{text}:\n{}", screen.text());
     }
     assert!(!screen.shows("\"tasks\""), "{}", screen.text());

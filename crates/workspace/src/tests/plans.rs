@@ -86,7 +86,7 @@ fn all_problems_of_a_plan_are_reported_at_once() {
     let round = problems(vec![task("z", &["a"]), task("a", &["b"]), task("b", &["c"]), task("c", &["a"])]);
     assert_eq!(round.len(), 1);
     assert!(round[0].to_string().ends_with("a → b → c → a"), "{}", round[0]);
-    assert_eq!(problems(vec![task("a", &["a"])])[0].to_string(), "these tasks wait for each other: a → a");
+    assert_eq!(problems(vec![task("a", &["a"])])[0].to_string(), "these tasks depend on each other: a → a");
     let many = (0..201).map(|n| task(&n.to_string(), &[])).collect();
     assert_eq!(problems(many), [PlanProblem::TooMany { count: 201, most: 200 }]);
 }
