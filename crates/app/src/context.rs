@@ -8,7 +8,7 @@ use althing_protocol::{SessionId, SessionStore, TaskId};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Shows the user a notice. It is called from any thread, as notices arise.
+/// A callback that shows the user a notice. It is called from any thread, as notices arise.
 pub type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What the user asked for, the process's environment, and how to notify the user.

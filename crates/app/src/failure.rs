@@ -21,7 +21,7 @@ pub enum FailureKind {
 pub struct Failure {
     /// What failed, and why.
     pub message: String,
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub hints: Vec<String>,
     /// The kind of failure.
     pub kind: FailureKind,

@@ -330,7 +330,7 @@ impl EventStream for LogTail {
                         hint: failure.hints.into_iter().next(),
                     },
                 };
-                // Nothing follows the error.
+                // No more events are read after an error.
                 self.is_owned = false;
                 return Some(Err(error));
             }

@@ -37,7 +37,7 @@ pub struct Diagnostic {
     pub source_line: String,
     /// Column of the problem within `source_line`, from one (differs from `column` only in a cut line).
     pub caret: usize,
-    /// What to do about it.
+    /// What to do about the problem.
     pub suggestion: Option<String>,
 }
 

@@ -72,9 +72,9 @@ pub struct Source<'a> {
 pub enum Purpose {
     /// To check the file: what only this machine lacks (an API key, a variable, a backend type) is a warning.
     Check,
-    /// To run it now: what is missing is an error.
+    /// To run the config now: what is missing is an error.
     Run,
-    /// To run it on the offline model: what other backends would need does not matter.
+    /// To run the config on the offline model: what other backends would need does not matter.
     Offline,
 }
 
@@ -113,7 +113,8 @@ pub fn check_with(
     for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
         sink.error(span, &path, problem);
     }
-    // Before substitution: a person who is asked for trust sees the names of variables, not their values.
+    // The search comes before substitution, because a person who is asked for trust must see the names of
+    // variables, not their values.
     let needs_trust = trust::find(&parsed.root, backends);
     let adapters = workflow::adapters::resolve(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);

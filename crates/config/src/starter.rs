@@ -9,7 +9,7 @@ use crate::backends::{self, BACKENDS, BackendType};
 
 /// The backend type of a local Ollama.
 const OLLAMA: &str = "ollama";
-/// Most agents per Ollama server: they share one machine.
+/// The maximum number of agents per Ollama server, because they share one machine.
 const MAX_OLLAMA_AGENTS: usize = 3;
 
 /// A provider whose key is set on this machine.

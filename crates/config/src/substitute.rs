@@ -17,7 +17,7 @@ pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 /// replaced when a server is started.
 pub const WORKSPACE_PLACEHOLDER: &str = "${cwd}";
 
-/// Most unset variables that are reported for one text.
+/// The maximum number of unset variables that are reported for one text.
 const MAX_REPORTED: usize = 10;
 
 /// The result of substitution.

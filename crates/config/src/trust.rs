@@ -14,7 +14,7 @@ use crate::tree::{Node, Value};
 use crate::values::has_shape;
 use crate::walk::join;
 
-/// Most entries that are listed; a config with more is described well enough by these.
+/// The maximum number of entries that are listed; they describe even a config with more well enough.
 const MAX_LISTED: usize = 100;
 
 /// One part of a config that acts only after the user has trusted the config.

@@ -13,7 +13,7 @@ pub enum DiskError {
     Io {
         /// The operation that failed: `write`, `open` …
         doing: &'static str,
-        /// The path it was applied to.
+        /// The path that the operation was applied to.
         path: PathBuf,
         /// The error from the operating system.
         source: io::Error,
@@ -61,7 +61,7 @@ impl DiskError {
         }
     }
 
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         let path = match self {
             Self::NotADirectory { .. } => return Some("name a directory with --state-dir".to_owned()),

@@ -107,7 +107,7 @@ impl SessionError {
         move |source| Self::Disk(DiskError::io(doing, path)(source))
     }
 
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::Disk(error) => return error.hint(),

@@ -36,7 +36,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::UnknownKind { .. } => Some(

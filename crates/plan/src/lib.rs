@@ -70,7 +70,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> String {
         match self {
             Self::Missing | Self::Several { .. } => {

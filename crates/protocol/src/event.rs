@@ -236,7 +236,7 @@ pub struct Notice {
     pub level: NoticeLevel,
     /// The message.
     pub text: String,
-    /// What the reader can do about it.
+    /// What the reader can do about the problem.
     pub hint: Option<String>,
 }
 
@@ -284,7 +284,7 @@ pub enum Progress {
         after: Seq,
         /// The error of the journal.
         reason: String,
-        /// What the reader can do about it.
+        /// What the reader can do about the problem.
         hint: Option<String>,
     },
 }

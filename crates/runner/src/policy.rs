@@ -204,7 +204,7 @@ pub enum PolicyError {
 }
 
 impl PolicyError {
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Unusable { .. } => "create it, or correct the path",

@@ -35,7 +35,7 @@ pub(crate) enum Step {
     Repeat(Bytes, Duration),
     /// Closes the connection normally (FIN).
     Close,
-    /// Closes it with a reset (RST).
+    /// Closes the connection with a reset (RST).
     Reset,
     /// Stops listening for a while, then resets.
     Refuse(Duration),

@@ -79,7 +79,7 @@ impl TuiModeState {
         state
     }
 
-    /// Takes over earlier toggles.
+    /// Adopts modes that were toggled earlier.
     pub fn adopt(&mut self, choice: &ModeChoice) {
         self.choice = choice.clone();
         self.agent_mode = choice.agent_mode.unwrap_or_default();

@@ -447,7 +447,7 @@ impl AgentEnv for MemberEnv {
 }
 
 impl MemberEnv {
-    /// After an answer: saves the agent's notes, which its prompts contain from now on.
+    /// Saves the agent's notes after an answer; the agent's prompts contain them from now on.
     async fn save_own_notes(&self) -> Result<(), String> {
         let Some(memory) = self.memory.clone() else { return Ok(()) };
         let notes = run_blocking(move || memory.save().and_then(|()| guidance::notes(&memory))).await?;

@@ -21,11 +21,11 @@ const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 /// When to kill: spread over the run by its progress, not by a clock.
 #[derive(Debug, Clone, Copy)]
 enum KillMoment {
-    /// After this many requests reached the server.
+    /// Kill after this many requests reached the server.
     Requests(usize),
-    /// After this many facts are in the log.
+    /// Kill after this many facts are in the log.
     Facts(usize),
-    /// After this many facts were printed.
+    /// Kill after this many facts were printed.
     Shown(usize),
 }
 

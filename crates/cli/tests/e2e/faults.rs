@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::support::{Fixture, Team, ensure, in_parallel, items, of_type};
 
-/// More than the slowest case may take: three attempts of half a second each, and the delays that a server asks for.
+/// The time limit of a case; more than the slowest case may take: three attempts of half a second each, and
+/// the delays that a server asks for.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 const RETRIES: usize = 2;
 /// How often an agent that does not finish its turn is called.

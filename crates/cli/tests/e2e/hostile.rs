@@ -344,7 +344,7 @@ fn a_found_session_starts_nothing_unless_the_user_started_or_trusts_it() {
     cut_off(&["workflow", "run", "flow.yaml", "--offline"], 1);
     // The user who started the session can resume it.
     cut_off(&["resume"], 2);
-    // A user who found it in an unpacked archive cannot.
+    // A user who found the session in an unpacked archive cannot resume it.
     let another = althing.work_dir().join("home-of-another");
     for args in [&["resume", "--automation"] as &[&str], &["resume", "--json"]] {
         let output = here().env("HOME", &another).args(args).spawn().wait(LIMIT).expect_code(1);

@@ -34,9 +34,9 @@ pub(crate) struct Section {
 pub(crate) struct Key {
     /// The key as written.
     pub(crate) name: &'static str,
-    /// What values it may have.
+    /// What values the key may have.
     pub(crate) kind: Kind,
-    /// Whether Althing supports it.
+    /// Whether Althing supports the key.
     pub(crate) status: Status,
     /// The value if the key is absent, as YAML; `None` if absence has its own meaning.
     pub(crate) default: Option<&'static str>,
@@ -44,7 +44,8 @@ pub(crate) struct Key {
     pub(crate) about: &'static str,
     /// Whether the key must be present.
     pub(crate) required: bool,
-    /// For a key that has no effect: the value that asks for nothing (`false`, `0`), so that it gives no warning.
+    /// For a key that has no effect: the value that requests nothing (`false`, `0`), for which no warning is
+    /// given.
     pub(crate) off: Option<&'static str>,
     /// For a key that has no effect: whether no value of it gives a warning.
     pub(crate) no_warning: bool,
@@ -60,9 +61,9 @@ pub(crate) struct Key {
 pub(crate) enum Status {
     /// Supported.
     Supported,
-    /// MassGen supports it; Althing does not yet.
+    /// MassGen supports the key; Althing does not yet.
     NotYet,
-    /// Althing will not support it; the text says what to use instead.
+    /// Althing will not support the key; the text says what to use instead.
     Alternative(&'static str),
     /// The key is from MassGen's first config format, which is not read any more; the text says what replaced
     /// it.

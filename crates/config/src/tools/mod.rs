@@ -56,7 +56,7 @@ pub(crate) struct ServerNode<'a> {
     pub(crate) path: String,
     /// The name, from the key or from `name`.
     name: Option<&'a str>,
-    /// The span of its name, or of the server as a whole.
+    /// The span of the server's name, or of the server as a whole.
     at: Span,
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerNode<'a>> 
 }
 
 impl ServerNode<'_> {
-    /// How it is reached: by its `type`, else by whether it has a `url` or a `command`.
+    /// How the server is reached: by its `type`, else by whether it has a `url` or a `command`.
     fn transport(&self) -> Transport {
         match self.node.get("type").and_then(Node::as_text) {
             Some("stdio") => Transport::Stdio,

@@ -14,7 +14,7 @@ use crate::tree::Node;
 pub(crate) struct ContextPathNode<'a> {
     node: &'a Node,
     pub(crate) location: String,
-    /// Whether it belongs to one agent rather than to the team.
+    /// Whether the context path belongs to one agent rather than to the team.
     of_agent: bool,
 }
 

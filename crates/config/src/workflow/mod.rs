@@ -279,7 +279,7 @@ struct Document<'a> {
 struct TaskNode<'a> {
     node: &'a Node,
     path: String,
-    /// The index of its stage.
+    /// The index of the task's stage.
     stage: usize,
 }
 

@@ -117,7 +117,7 @@ impl<'a> Cursor<'a> {
 pub(super) struct Template<'a> {
     /// The template with its braces.
     pub(super) written: &'a str,
-    /// The name in it.
+    /// The name in the template.
     pub(super) name: &'a str,
 }
 

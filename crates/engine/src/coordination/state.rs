@@ -21,7 +21,7 @@ pub(crate) struct MemberState {
     pub(crate) status: Option<TaskStatus>,
     /// The member's answers since the run last started over, as indexes into the run's answers.
     pub(crate) answers: Vec<usize>,
-    /// The number of its answers before the run last started over.
+    /// The number of the member's answers before the run last started over.
     pub(crate) earlier: u32,
     /// The member's vote, while it is valid.
     pub(crate) vote: Option<Ballot>,

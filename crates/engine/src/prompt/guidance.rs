@@ -37,7 +37,7 @@ pub struct SkillEntry {
     pub name: String,
     /// What the skill is for.
     pub description: String,
-    /// The path of its `SKILL.md`.
+    /// The path of the skill's `SKILL.md`.
     pub path: String,
 }
 

@@ -84,7 +84,7 @@ impl fmt::Display for ServerNotice {
 }
 
 impl ServerNotice {
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         match &self.kind {
             NoticeKind::NotStarted(error) | NoticeKind::RestartFailed(error) => error.hint(),
@@ -141,7 +141,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
             Self::NotFound { program } => {

@@ -303,7 +303,7 @@ pub struct ProgramOutcome {
     pub message: Option<String>,
     /// Why the run failed. With `None`, the exit status and stderr are reported instead.
     pub error: Option<String>,
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub hint: Option<String>,
     /// The usage that the program reported. For an agent of a run, at least one model call is counted.
     pub usage: ReportedUsage,

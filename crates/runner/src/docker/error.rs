@@ -35,7 +35,7 @@ pub enum DockerError {
 }
 
 impl DockerError {
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> String {
         match self {
             Self::Unreachable { .. } => "start Docker, or check that you may use its socket".to_owned(),

@@ -11,7 +11,7 @@ use vt100::Screen;
 
 /// The most bytes of unread replies.
 const MOST: usize = 16 * 1024;
-/// Titles are truncated: they are one line for a person.
+/// The maximum length of a title; longer ones are truncated, because a title is one line for a person.
 const LONGEST_TITLE: usize = 200;
 
 /// Handles what a program sends to its terminal besides drawing.

@@ -10,7 +10,8 @@ use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
-/// Questions are truncated: they are one line for a person, who can attach for the rest.
+/// The maximum length of a question; longer ones are truncated to one line for a person, who can attach for
+/// the rest.
 const LONGEST: usize = 500;
 
 /// A program's compiled patterns.

@@ -2,7 +2,7 @@
 
 use althing_protocol::AskKind;
 
-/// Messages are truncated: they are one line for a person.
+/// The maximum length of a message; longer ones are truncated, because a message is one line for a person.
 const LONGEST: usize = 500;
 
 /// The state that a program reports.

@@ -93,11 +93,11 @@ impl BadArguments {
 /// When the fault occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FaultMoment {
-    /// Before the response (for faults inside the stream: before its first frame).
+    /// The fault occurs before the response (for faults inside the stream: before its first frame).
     BeforeHeaders,
-    /// After half of the content.
+    /// The fault occurs after half of the content.
     MidStream,
-    /// After the last tool call (or all the content), but before the end.
+    /// The fault occurs after the last tool call (or all the content), but before the end.
     AfterToolCall,
 }
 

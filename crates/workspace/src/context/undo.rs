@@ -52,7 +52,7 @@ pub enum UndoError {
         /// The run's directory.
         run_dir: PathBuf,
     },
-    /// Somebody else has changed files since.
+    /// Somebody else has changed files since the run.
     #[error("nothing was undone, because these files were changed after the run: {}", paths.join(", "))]
     Changed {
         /// The changed files.

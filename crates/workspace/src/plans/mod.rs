@@ -50,7 +50,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::Plan(error) => error.hint(),

@@ -66,7 +66,7 @@ pub enum ProjectError {
 }
 
 impl ProjectError {
-    /// What the user can do about it.
+    /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Locked { .. } => {
