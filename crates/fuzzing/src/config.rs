@@ -8,7 +8,7 @@ use althing_protocol::AGENT_KINDS;
 
 /// Limit on reported problems of each kind, plus the one that states how many were omitted.
 const MOST_PROBLEMS: usize = 201;
-/// Longest quoted part of a line.
+/// The maximum length of a quoted part of a line.
 const LONGEST_QUOTE: usize = 160;
 
 pub(crate) fn check(bytes: &[u8]) {

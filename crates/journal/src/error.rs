@@ -61,7 +61,7 @@ pub enum SessionError {
     Damaged {
         /// The log.
         path: PathBuf,
-        /// Where and how it is damaged.
+        /// Where and how the log is damaged.
         damage: Damage,
     },
     /// The log was written by a newer version of Althing.

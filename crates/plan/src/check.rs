@@ -51,7 +51,7 @@ pub enum PlanProblem {
     UnknownDependency {
         /// The id of the task.
         id: String,
-        /// The id in its `depends_on` that no task has.
+        /// The id in the task's `depends_on` that no task has.
         needs: String,
     },
     /// Tasks depend on each other in a cycle.

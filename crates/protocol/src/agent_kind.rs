@@ -113,7 +113,7 @@ pub struct AgentOptions {
     /// If set, the agent gets only these of its own tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
-    /// The agent's own tools that it does not get.
+    /// Those of the agent's own tools that the agent does not get.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disallowed_tools: Vec<String>,
     /// Text that replaces the agent's own system prompt.

@@ -22,7 +22,7 @@ pub struct ChatSpec {
 /// The chat agent: the agent that the user talks to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InteractiveAgent {
-    /// The agent; its id selects its backend.
+    /// The agent. Its id selects its backend.
     pub member: Member,
     /// Whether a run needs the user's approval.
     pub require_approval: bool,

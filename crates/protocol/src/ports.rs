@@ -12,7 +12,8 @@ use std::sync::Arc;
 /// A boxed future, as port methods return it.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Receives a reply's pieces as they stream. Called on the hot path: it must not block.
+/// A callback that receives a reply's pieces as they stream. It is called on the hot path, so it must not
+/// block.
 pub type DeltaSink<'a> = &'a mut (dyn FnMut(Delta<'_>) + Send);
 
 /// Answers model calls: a provider's API, a CLI agent, or the offline model.

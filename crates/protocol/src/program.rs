@@ -97,7 +97,7 @@ pub struct ProgramEnd {
     pub usage: Usage,
 }
 
-/// Receives a program's reports. Called on the hot path: it must not block.
+/// A callback that receives a program's reports. It is called on the hot path, so it must not block.
 pub type ReportSink = Arc<dyn Fn(ProgramReport) + Send + Sync>;
 
 /// Runs programs: over pipes, or in terminals.

@@ -204,7 +204,7 @@ impl ToolHost for CommandHost {
     }
 }
 
-/// Bash where it is installed, because models write bash.
+/// The shell for commands: bash where it is installed, because models write bash.
 fn shell_path() -> &'static str {
     if Path::new("/bin/bash").exists() { "/bin/bash" } else { "/bin/sh" }
 }

@@ -67,7 +67,7 @@ pub struct ProjectBriefing {
     pub writable: bool,
     /// Other paths that the agent may read.
     pub context: Vec<String>,
-    /// The directory of its runs' files.
+    /// The directory of the files of the conversation's runs.
     pub runs: String,
     /// Whether the agent is a CLI agent, with its own file tools.
     pub is_cli_agent: bool,

@@ -37,7 +37,7 @@ pub struct TaskReport {
     pub id: String,
     /// The status of the task.
     pub status: TaskStatus,
-    /// The exit code of its program.
+    /// The exit code of the task's program.
     pub exit_code: Option<i32>,
     /// The final message or the output.
     pub output: Option<String>,

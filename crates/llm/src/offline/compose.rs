@@ -13,11 +13,11 @@ const SUMMED_UP: usize = 20;
 /// How an agent approaches a task. There are three, so that three agents give three different answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temperament {
-    /// Lists options, and refines its answer once.
+    /// The agent lists options, and refines its answer once.
     Planner,
-    /// Lists risks.
+    /// The agent lists risks.
     Skeptic,
-    /// Lists first steps.
+    /// The agent lists first steps.
     Builder,
 }
 

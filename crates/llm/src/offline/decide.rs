@@ -84,7 +84,7 @@ fn converse(prompt_input: &PromptInput<'_>, launch: &ToolSpec) -> Action {
     Action::Say(compose::chat(prompt_input.task, None))
 }
 
-/// Improves its first answer once if its temperament does so, else votes.
+/// Decides how an agent judges: it improves its first answer once if its temperament does so, else it votes.
 fn judge(
     prompt_input: &PromptInput<'_>,
     temperament: Temperament,

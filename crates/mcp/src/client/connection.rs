@@ -33,7 +33,7 @@ pub(crate) struct Connection {
     process: Option<SupervisedProcess>,
     exit_reason: Arc<ExitReason>,
     log: Arc<ServerLog>,
-    /// Lists the tools again when they change.
+    /// The task that lists the tools again when they change.
     refresher: AbortHandle,
     since: Instant,
     /// Whether the end of the connection has been reported.

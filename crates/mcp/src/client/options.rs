@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Receives a server's name and one line of its stderr. Called on the reading task, so it must not block.
+/// A callback that receives a server's name and one line of its stderr. It is called on the reading task, so
+/// it must not block.
 pub(crate) type StderrSink = Arc<dyn Fn(&str, &str) + Send + Sync>;
-/// Receives a notice as it occurs. It must not block.
+/// A callback that receives a notice as it occurs. It must not block.
 pub(crate) type NoticeSink = Arc<dyn Fn(&ServerNotice) + Send + Sync>;
 
 #[derive(Clone)]

@@ -25,7 +25,7 @@ pub trait RunService: Send + Sync {
     /// The outcome of an ended run, including the run that executed its plan.
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>>;
 
-    /// Requests that a run stop. Its end arrives as its result.
+    /// Requests that a run stop. The end of the run arrives as its result.
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
     /// Answers an open question of a run.
@@ -87,7 +87,7 @@ pub struct RunSummary {
     pub task: String,
     /// The status of the run; None while it is live.
     pub status: Option<RunStatus>,
-    /// The newest line of its progress.
+    /// The newest line of the run's progress.
     pub progress: Option<String>,
     /// Open questions.
     pub interactions: Vec<Interaction>,

@@ -44,7 +44,7 @@ enum EscapeState {
     Command(usize),
     /// In another string sequence: bytes so far.
     String(usize),
-    /// After ESC in a string sequence.
+    /// The last byte was an ESC in a string sequence.
     Ending,
 }
 

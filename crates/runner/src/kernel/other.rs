@@ -22,7 +22,7 @@ pub(crate) fn pidfd(_: Pid) -> Option<OwnedFd> {
     None
 }
 
-/// This system does not support it; it is only an optimization.
+/// This system cannot set the size of a pipe; the size is only an optimization.
 pub(crate) fn set_pipe_size(_: impl AsFd, _: usize) {}
 
 /// This system has no parent-death signal; the guard ends what it started.

@@ -86,7 +86,7 @@ impl Pty {
 
     /// Writes as much as fits.
     pub(crate) fn write(&self, bytes: &[u8]) -> usize {
-        // After an error nobody reads any more, which the next `read` reports.
+        // An error means that the program's end is closed, which the next `read` reports.
         rustix::io::retry_on_intr(|| rustix::io::write(&self.master, bytes)).unwrap_or(0)
     }
 }
