@@ -82,7 +82,7 @@ fn any_log_keeps_what_is_whole_and_loses_no_byte() {
 }
 
 #[test]
-fn the_mcp_server_answers_on_whatever_came_before() {
+fn the_mcp_server_answers_after_any_earlier_input() {
     replay("mcp", 20);
 }
 
@@ -92,7 +92,7 @@ fn no_text_acts_on_the_terminal() {
 }
 
 #[test]
-fn no_program_acts_on_the_terminal_of_whoever_attaches() {
+fn no_program_controls_the_terminal_of_an_attached_user() {
     replay("terminal", 10);
 }
 

@@ -209,7 +209,7 @@ async fn a_run_goes_from_its_start_to_its_result() {
 }
 
 #[tokio::test]
-async fn nobody_hears_of_a_result_before_its_files_are_there() {
+async fn a_result_is_published_only_after_its_files_are_written() {
     let memory = Memory::default();
     let (arrived, at_the_gate) = tokio::sync::oneshot::channel();
     let (open_gate, opened) = mpsc::channel();
@@ -231,7 +231,7 @@ async fn nobody_hears_of_a_result_before_its_files_are_there() {
 }
 
 #[tokio::test]
-async fn while_the_disk_is_full_nothing_is_shown_or_begun_and_it_goes_on_when_there_is_room() {
+async fn while_the_disk_is_full_nothing_is_shown_or_started_and_the_session_continues_when_there_is_space() {
     let memory = Memory::default();
     memory.refusals.store(3, Ordering::SeqCst);
     let orchestrator = open(&memory, &[sensible], Vec::new());

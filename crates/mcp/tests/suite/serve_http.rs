@@ -63,7 +63,7 @@ async fn no_event_is_empty_since_a_client_ends_the_connection_over_it() {
 
 // Attack S11.
 #[tokio::test]
-async fn whoever_lacks_the_token_or_comes_from_elsewhere_is_refused_and_starts_no_run() {
+async fn requests_without_the_token_or_from_another_origin_are_refused_and_start_no_run() {
     let (server, runs) = listening(tight()).await;
     let got = statuses(server.url(), server.token().reveal(), "launch_run").await;
     assert!(got.len() >= 1040, "{}", got.len());

@@ -39,7 +39,7 @@ async fn a_users_command_has_the_users_rights_unless_it_asks_for_a_sandbox() {
 }
 
 #[tokio::test]
-async fn without_walls_a_command_that_asks_for_them_is_refused() {
+async fn without_a_sandbox_a_command_that_asks_for_one_is_refused() {
     let fixture = TaskFixture::with(Confinement::Refused { why: "no sandbox works here".to_owned() });
     let mut job = fixture.job("t", "say hello");
     job.spec.sandbox = Some(true);

@@ -38,7 +38,7 @@ fn killed_with(signal: Signal, kind: &str) {
 }
 
 #[test]
-fn nobody_is_left_two_seconds_after_we_are_killed() {
+fn no_process_is_left_two_seconds_after_we_are_killed() {
     for kind in ["unconfined", "bubblewrap", "landlock"] {
         for signal in [Signal::KILL, Signal::TERM, Signal::HUP] {
             for _ in 0..scale(1, 20) {
@@ -49,7 +49,7 @@ fn nobody_is_left_two_seconds_after_we_are_killed() {
 }
 
 #[test]
-fn nobody_is_left_when_the_guard_itself_is_killed_in_a_sandbox() {
+fn no_process_is_left_when_the_guard_itself_is_killed_in_a_sandbox() {
     if is_excluded("bubblewrap") {
         return;
     }

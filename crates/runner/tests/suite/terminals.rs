@@ -185,7 +185,7 @@ async fn dropping_a_run_ends_the_program_and_everything_it_started() {
 }
 
 #[test]
-fn nobody_in_a_terminal_is_left_when_we_are_killed() {
+fn no_process_in_a_terminal_is_left_when_we_are_killed() {
     let mark = unique_seconds();
     let script = format!("sleep {mark} & setsid sleep {mark} & sleep {mark}");
     let dir = tempfile::tempdir().unwrap();
@@ -352,7 +352,7 @@ async fn a_program_that_never_says_it_is_ready_gets_its_prompt_after_the_time_li
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_program_that_dies_first_is_told_as_not_sent() {
+async fn a_prompt_for_a_program_that_ends_first_is_reported_as_not_sent() {
     for script in ["exit 3", "echo not yet; exit 3", "printf 'Ready for your command'; kill -9 $$"] {
         let mut program = Running::start(script, "go", ready_when("Ready for your command"));
         let end = program.ended().await;

@@ -48,7 +48,7 @@ fn orders(fixture: &Fixture) -> Vec<(&'static str, Value)> {
 }
 
 #[tokio::test]
-async fn fifty_injected_orders_change_and_tell_nothing() {
+async fn fifty_injected_instructions_change_and_reveal_nothing() {
     let fixture = Fixture::new();
     let mut before = super::fixture::tree(&fixture.base);
     let orders = orders(&fixture);
@@ -82,7 +82,7 @@ impl ChangeObserver for Panicking {
 }
 
 #[tokio::test]
-async fn a_check_that_fails_or_breaks_means_no() {
+async fn a_check_that_fails_or_panics_denies_access() {
     for observer in [Arc::new(Broken) as Arc<dyn ChangeObserver>, Arc::new(Panicking)] {
         let fixture = Fixture::new();
         let host = FileHost::with_observer(&fixture.policy, ToolSet::All, Some(observer)).unwrap();

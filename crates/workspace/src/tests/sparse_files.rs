@@ -71,7 +71,7 @@ fn workspace(dir: &Temp, name: &str) -> Workspace {
 }
 
 #[test]
-fn a_hole_of_four_tebibytes_is_kept_shown_and_taken_as_a_hole() {
+fn a_hole_of_four_tebibytes_is_copied_shown_and_imported_as_a_hole() {
     let pieces = [(0, "head"), (3 * TIB + 5, "in the middle"), (4 * TIB - 3, "end")];
     let dir = temp();
     let (one, two) = (workspace(&dir, "one"), workspace(&dir, "two"));
@@ -93,7 +93,7 @@ fn a_hole_of_four_tebibytes_is_kept_shown_and_taken_as_a_hole() {
 }
 
 #[tokio::test]
-async fn a_hole_of_four_tebibytes_in_a_context_path_is_remembered_reviewed_and_put_back_as_a_hole() {
+async fn a_hole_of_four_tebibytes_in_a_context_path_is_stored_reviewed_and_restored_as_a_hole() {
     let pieces = [(TIB, "mine")];
     let fixture = RunFixture::writable();
     let (old, new) = (fixture.base.join("project/old.img"), fixture.base.join("project/new.img"));
