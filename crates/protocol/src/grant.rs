@@ -228,20 +228,56 @@ pub fn runs_code(path: &Path) -> Option<&'static RunsCode> {
 mod tests {
     use super::*;
 
+    /// A file for every row that agents may not write.
+    const PROTECTED: &[&str] = &[
+        "x/.claude/settings.json",
+        ".codex/config.toml",
+        ".gemini/settings.json",
+        ".opencode/plugin/x.js",
+        "opencode.json",
+        "opencode.jsonc",
+        "sub/.git/hooks/pre-commit",
+        ".githooks/pre-commit",
+        ".husky/pre-commit",
+        "a/.ENVRC",
+        ".mcp.json",
+        ".cursor/mcp.json",
+        ".vscode/tasks.json",
+        ".vscode/settings.json",
+        ".vscode/launch.json",
+        ".idea/runConfigurations/app.xml",
+        ".idea/workspace.xml",
+    ];
+
+    /// A file for every row that is only pointed out.
+    const POINTED_OUT: &[&str] = &[
+        ".pre-commit-config.yaml",
+        ".devcontainer/devcontainer.json",
+        ".github/workflows/ci.yml",
+        "venv/pyvenv.cfg",
+        "venv/bin/activate",
+        "web/node_modules/.bin/tsc",
+        "package.json",
+        "a/Makefile",
+        "build.rs",
+        ".cargo/config.toml",
+        "tests/conftest.py",
+        "setup.py",
+    ];
+
     #[test]
     fn a_file_that_runs_code_later_is_known_by_the_names_in_its_path() {
         let class = |path: &str| runs_code(Path::new(path)).map(|row| row.protected);
-        for path in [
-            ".envrc",
-            "a/.ENVRC",
-            "sub/.git/hooks/pre-commit",
-            ".vscode/tasks.json",
-            "x/.claude/settings.json",
-        ] {
+        for path in PROTECTED {
             assert_eq!(class(path), Some(true), "{path}");
         }
-        for path in ["package.json", "a/Makefile", "venv/bin/activate", "web/node_modules/.bin/tsc"] {
+        for path in POINTED_OUT {
             assert_eq!(class(path), Some(false), "{path}");
+        }
+        for row in RUNS_CODE.iter() {
+            let named =
+                PROTECTED.iter().chain(POINTED_OUT).any(|path| runs_code(Path::new(path)) == Some(row));
+            assert!(named, "this test has no file for {:?}", row.names);
         }
         for path in ["", "src/main.rs", ".vscode/extensions.json", "tasks.json", ".gitignore", "my.envrc.md"]
         {

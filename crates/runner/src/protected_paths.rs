@@ -163,6 +163,20 @@ mod tests {
     }
 
     #[test]
+    fn every_protected_row_of_the_table_is_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let rows: Vec<String> =
+            RUNS_CODE.iter().filter(|row| row.protected).map(|row| row.names.join("/")).collect();
+        let files: Vec<String> = rows.iter().map(|path| format!("p/sub/{path}")).collect();
+        let sandbox_paths =
+            sandbox_paths(&root, &files.iter().map(String::as_str).collect::<Vec<_>>(), &["p"]);
+        let mut expected: Vec<PathBuf> = files.iter().map(|path| root.join(path)).collect();
+        expected.sort();
+        assert_eq!(find_protected(&sandbox_paths).unwrap(), expected);
+    }
+
+    #[test]
     fn a_context_path_that_is_too_large_to_search_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();

@@ -1,5 +1,6 @@
 //! What agents' environments contain under each config switch: tools and prompt texts.
 
+use super::grant::Grantee;
 use super::{Sandboxes, SessionEnvs, TeamTools};
 use crate::context::Notify;
 use crate::environment::Environment;
@@ -157,6 +158,11 @@ async fn with_plan_first_agents_only_read_until_the_presentation() {
     let envs = fixture.envs();
     let env = fixture.env(&envs, "r1").await;
     assert_eq!(tools(&env, ContextAccess::ReadOnly), READ_ONLY_TOOLS);
+    let plans = |access| env.grant(access).planning;
+    assert!(
+        plans(ContextAccess::ReadOnly) && !plans(ContextAccess::Writable),
+        "the grant confines CLI agents in the same way"
+    );
     let briefing = env.briefing(ContextAccess::ReadOnly);
     assert!(briefing.contains("Think before you act.") && !briefing.contains("run commands"), "{briefing}");
     let command = json!({ "command": "echo done > proof.txt" });
@@ -171,6 +177,24 @@ async fn with_plan_first_agents_only_read_until_the_presentation() {
     assert!(!env.briefing(ContextAccess::Writable).contains("Think before you act."));
     assert!(!call(&env, "write_file", early, ContextAccess::Writable).await.is_error);
     envs.close().await;
+}
+
+#[tokio::test]
+async fn the_chat_agent_may_write_files_that_run_code_later_only_if_the_config_names_them() {
+    let fixture = Fixture::new();
+    let context_path = |inside: &str| ContextPath {
+        path: fixture.base.join(inside).display().to_string().trim_end_matches('/').to_owned(),
+        writable: true,
+        protected: Vec::new(),
+    };
+    let context_paths = [context_path("sub/.envrc"), context_path("sub/notes.txt")];
+    let grantee = Grantee::ChatAgent { dir: &fixture.base.join("state/chat"), context_paths: &context_paths };
+    let granted = fixture.envs().grant(&grantee, &ToolsConfig::default()).context_paths();
+    assert_eq!(
+        granted,
+        [context_path(""), context_path("sub/.envrc")],
+        "the project includes ordinary files"
+    );
 }
 
 #[tokio::test]

@@ -218,6 +218,7 @@ fn a_found_plan_is_executed_only_for_its_owner_or_with_trust_and_grants_no_path(
     for request in requests.iter().skip(made) {
         assert!(!request.tool_names().contains(&"read_file"), "{:?}", request.tool_names());
     }
+    execute(&fixture.althing.home_dir(), &[]).expect_code(0);
 }
 
 #[test]

@@ -249,8 +249,15 @@ fn a_plan_approved_in_a_conversation_is_executed_as_on_disk_and_its_progress_is_
         wait_for_event(&fixture.althing.state_dir(), LIMIT, |event| event["type"] == "interaction_opened");
     let plan =
         Path::new(opened["data"]["plan"]["path"].as_str().unwrap_or_else(|| panic!("{opened}"))).to_owned();
+    let text = std::fs::read_to_string(plan.join("plan.json")).unwrap();
+    let stored: Value = serde_json::from_str(&text).unwrap();
+    let line =
+        |task: &Value| format!("{}: {}", task["id"].as_str().unwrap(), task["description"].as_str().unwrap());
+    let stored: Vec<String> = stored["tasks"].as_array().unwrap().iter().map(line).collect();
+    assert_eq!(stored, ["t1: Part 1", "t2: Part 2"]);
+    assert_eq!(opened["data"]["preview"], json!(stored), "the preview is the stored plan");
     // The user edits the plan before approving it.
-    let text = std::fs::read_to_string(plan.join("plan.json")).unwrap().replace("\"t2\"", "\"t3\"");
+    let text = text.replace("\"t2\"", "\"t3\"");
     std::fs::write(plan.join("plan.json"), text).unwrap();
     running.wait_for_stderr(|line| line.contains("y or n"), LIMIT);
     running.write_stdin("y\n");
@@ -260,6 +267,8 @@ fn a_plan_approved_in_a_conversation_is_executed_as_on_disk_and_its_progress_is_
         serde_json::from_str(&std::fs::read_to_string(plan.join("progress.json")).unwrap()).unwrap();
     let expected = json!({"status": "completed", "note": "checked"});
     assert_eq!(progress, json!({"t1": expected, "t3": expected}));
+    let stored = result(&std::fs::read_to_string(plan.join("plan.json")).unwrap());
+    assert_eq!(stored["approved"], true, "the approval is stored with the plan: {stored}");
 }
 
 /// Plans three parts, then writes them.
@@ -273,6 +282,57 @@ fn plans_and_executes(request: &RecordedRequest) -> Reply {
     }
     let tasks = json!([{"id": "t1", "description": "Part 1"}, {"id": "t2", "description": "Part 2"}]);
     Reply::new_answer(&json!({"tasks": tasks}).to_string())
+}
+
+#[test]
+fn a_plan_that_could_not_be_stored_is_not_offered_for_approval() {
+    let fixture = Fixture::new(
+        1,
+        Script::from_fn(|request: &RecordedRequest| Action::from(plans_and_executes(request))),
+    );
+    std::fs::create_dir_all(fixture.althing.state_dir()).unwrap();
+    std::fs::write(fixture.althing.state_dir().join("plans"), "not a directory").unwrap();
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml", "--plan", "--quick"]);
+    command.stdin("Write a book\n").spawn().wait(LIMIT).expect_code(0);
+    let events = fixture.althing.events();
+    let stored = items(&events, "plan_stored");
+    assert!(stored[0]["plan"].is_null() && stored[0]["error"].is_string(), "{stored:?}");
+    assert!(!events.iter().any(|event| event["type"] == "interaction_opened"), "{events:?}");
+    let said =
+        |event: &Value| event["data"]["text"].as_str().is_some_and(|text| text.contains("without a plan"));
+    assert!(events.iter().any(said), "{events:?}");
+}
+
+// spec: interactive/launch-run-tool/planning-then-execution
+#[test]
+fn a_chat_agent_that_launches_a_plan_and_its_execution_gets_both_results() {
+    let launch = json!({"task": "Write a book", "refinement": false, "planning_mode": true, "execute_after_planning": true});
+    let script = Script::from_fn(move |request: &RecordedRequest| {
+        let last = request.messages().last().cloned().unwrap_or_default();
+        Action::from(match () {
+            () if request.model() != "talker" => plans_and_executes(request),
+            () if last["role"] == "tool" => Reply::text("Both runs have ended."),
+            () => Reply::call("launch_run", &launch),
+        })
+    });
+    let fixture = Fixture::new(1, script);
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
+    let interactive = json!({"enabled": true, "backend": backend, "require_approval": false});
+    fixture.althing.file("team.yaml", Team::on(&base, 1).rule("interactive_mode", interactive).text());
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
+    let output = command.stdin("Write a book\n").spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(output.stdout, "Both runs have ended.\n");
+    let requests = fixture.server.requests();
+    let last = requests.iter().rfind(|request| request.model() == "talker").unwrap();
+    let told = result(last.messages().last().unwrap()["content"].as_str().unwrap());
+    let execution = &told["execution"];
+    assert_eq!((&told["modes"]["planning"], &execution["modes"]["planning"]), (&json!(true), &json!(false)));
+    assert_eq!((&execution["final_answer"], &execution["run_id"]), (&json!("all done"), &told["follow_up"]));
+    let events = fixture.althing.events();
+    let runs = events.iter().filter(|event| event["data"]["spec"]["kind"] == "run");
+    let runs: Vec<&str> = runs.map(|event| event["data"]["id"].as_str().unwrap()).collect();
+    assert_eq!(runs, ["r1", "r1.execution"], "the planning run starts the execution of its plan");
 }
 
 fn is_executing(request: &RecordedRequest) -> bool {

@@ -1,13 +1,15 @@
 //! Tests of a running session, with a journal and backends that the test controls.
 
 use super::*;
+use crate::coordination::Coordination;
 use crate::coordination::tests::harness::{answer, spec, text, vote};
 use althing_protocol::Reply;
 use althing_protocol::{
     BackendError, BackendErrorKind, BackendInfo, BoxFuture, Decision, DeltaSink, Fact, FeedItem, Item,
-    JournalErrorKind, Millis, ModelRequest, Op, Origin, Progress, RunRules, RunStatus, Submission, Timestamp,
-    Usage,
+    JournalErrorKind, Millis, ModelRequest, Op, Origin, PlanDraft, PlanRef, PlanRun, Plans, Progress,
+    RunRules, RunStatus, Submission, Timestamp, Usage,
 };
+use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -99,6 +101,19 @@ impl Mask for NoSecrets {
     }
 }
 
+/// Plans that get an id but are not stored.
+struct UnstoredPlans;
+
+impl Plans for UnstoredPlans {
+    fn store(&self, draft: &PlanDraft) -> Result<PlanRef, String> {
+        Ok(PlanRef { id: draft.run_id.clone(), path: "/plans/p1".into() })
+    }
+
+    fn open(&self, plan: &PlanRun) -> Result<PlanRun, String> {
+        Ok(plan.clone())
+    }
+}
+
 type Behavior = fn(&ModelRequest) -> Option<Result<Reply, BackendError>>;
 
 /// A backend with scripted behavior; None hangs forever.
@@ -159,7 +174,7 @@ fn open_watched(
         backends: backends.collect(),
         agent_envs: None,
         programs: None,
-        plans: None,
+        plans: Some(Arc::new(UnstoredPlans)),
         observer,
         clock: Arc::new(SystemClock),
         mask: Arc::new(NoSecrets),
@@ -206,6 +221,31 @@ async fn a_run_goes_from_its_start_to_its_result() {
     let numbers: Vec<u64> = log.iter().map(|event| event.seq.0).collect();
     assert_eq!(numbers, (1..=log.len() as u64).collect::<Vec<_>>());
     assert!(matches!(log.last().unwrap().fact, Fact::SessionClosed {}));
+}
+
+#[tokio::test]
+async fn consequences_are_recorded_as_the_decider_returned_them_when_a_plan_is_stored() {
+    let memory = Memory::default();
+    let orchestrator = open(&memory, &[sensible], Vec::new());
+    let mut planning = spec(&["a"], RunRules::default());
+    planning.modes.planning = true;
+    let op = Op::StartRun { spec: Box::new(planning.clone()) };
+    orchestrator.submitter().submit(Submission::new(op, Origin::User)).unwrap();
+    let result = follow(&orchestrator).await.0.unwrap();
+    assert_eq!(result.plan.map(|plan| plan.id).as_deref(), Some("s1.r1"));
+    let log = memory.log.lock().unwrap();
+    let mut run = Coordination::new("s1".into(), "r1".into(), planning, "r1".into());
+    let mut due = VecDeque::new();
+    for event in log.iter() {
+        if let Some((task, fact)) = due.pop_front() {
+            assert_eq!((event.task.as_ref(), &event.fact), (Some(&task), &fact));
+        }
+        run.apply(event);
+        if due.is_empty() {
+            due.extend(run.consequences());
+        }
+    }
+    assert!(due.is_empty() && run.result().is_some(), "{due:?}");
 }
 
 #[tokio::test]

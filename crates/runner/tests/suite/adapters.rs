@@ -299,9 +299,7 @@ fn gemini_cli_gets_its_tool_lists_as_a_policy_and_its_prompt_as_a_file() {
 fn opencode_gets_its_tool_lists_as_permissions_and_its_prompts_as_files() {
     let options = json!({"allowed_tools": ["read", "write", "bash"], "disallowed_tools": ["webfetch"], "system_prompt": "Be terse", "append_system_prompt": "More"});
     let settings = |permissions, options: &serde_json::Value| -> serde_json::Value {
-        let config = with_options("opencode", permissions, options);
-        let (_, text) = config.env.iter().find(|(name, _)| name == "OPENCODE_CONFIG_CONTENT").unwrap();
-        serde_json::from_str(text).unwrap()
+        opencode_settings(&with_options("opencode", permissions, options))
     };
     let full = settings(PermissionLevel::Full, &options);
     let rule =
@@ -325,6 +323,115 @@ fn opencode_gets_its_tool_lists_as_permissions_and_its_prompts_as_files() {
     assert_eq!(file(&config, "opencode-instructions.md"), "More");
     let only_less = settings(PermissionLevel::Full, &json!({"disallowed_tools": ["bash"]}));
     assert_eq!((rule(&only_less, "bash"), rule(&only_less, "*")), (Some("deny".to_owned()), None));
+}
+
+#[test]
+fn a_cli_agent_that_may_edit_its_workspace_gets_the_equivalent_permission_mode() {
+    let started = |name: &str| with_options(name, PermissionLevel::Workspace, &json!({}));
+    let claude = started("claude");
+    assert_eq!(after(&claude, "--permission-mode"), Some("acceptEdits"));
+    assert!(claude.args.contains(&"--restricted".to_owned()), "{:?}", claude.args);
+    let codex = started("codex");
+    assert_eq!(after(&codex, "-s"), Some("workspace-write"));
+    for excluded in ["exclude_slash_tmp", "exclude_tmpdir_env_var"] {
+        let setting = format!("sandbox_workspace_write.{excluded}=true");
+        assert!(codex.args.contains(&setting), "{:?}", codex.args);
+    }
+    assert_eq!(after(&started("gemini"), "--approval-mode"), Some("auto_edit"));
+    let rules = &opencode_settings(&started("opencode"))["permission"];
+    assert_eq!(
+        (&rules["edit"], &rules["bash"], &rules["*"]),
+        (&json!("allow"), &json!("deny"), &json!("deny"))
+    );
+}
+
+/// How an adapter starts its CLI agent with these options if a person approves its actions: in a terminal, and in a structured
+/// session.
+fn asking_a_person(name: &str, options: &serde_json::Value) -> [LaunchConfig; 2] {
+    let mut spec = spec(name, "");
+    spec.options = serde_json::from_value(options.clone()).unwrap();
+    let task = assignment(&spec, None, PermissionLevel::Ask);
+    let adapter = adapter(name);
+    [adapter.launch_config(&task), adapter.structured_protocol(&task).unwrap().0]
+}
+
+fn opencode_settings(config: &LaunchConfig) -> serde_json::Value {
+    let (_, text) = config.env.iter().find(|(name, _)| name == "OPENCODE_CONFIG_CONTENT").unwrap();
+    serde_json::from_str(text).unwrap()
+}
+
+#[test]
+fn a_cli_agent_that_asks_a_person_gets_the_equivalent_of_the_configs_permission_mode() {
+    let modes = [
+        ("default", "default", "default", ["ask", "ask"]),
+        ("acceptEdits", "acceptEdits", "auto_edit", ["allow", "ask"]),
+        // A person who is asked is asked about everything.
+        ("bypassPermissions", "default", "default", ["ask", "ask"]),
+        ("plan", "plan", "plan", ["deny", "deny"]),
+    ];
+    for (mode, claude, gemini, opencode) in modes {
+        let options = json!({ "permission_mode": mode });
+        for config in asking_a_person("claude", &options) {
+            assert_eq!(after(&config, "--permission-mode"), Some(claude), "{:?}", config.args);
+        }
+        for config in asking_a_person("codex", &options) {
+            let reads_only = config.args.contains(&"sandbox_mode=\"read-only\"".to_owned());
+            assert_eq!(reads_only, mode == "plan", "{:?}", config.args);
+        }
+        for config in asking_a_person("gemini", &options) {
+            assert_eq!(after(&config, "--approval-mode"), Some(gemini), "{:?}", config.args);
+        }
+        for config in asking_a_person("opencode", &options) {
+            let rules = &opencode_settings(&config)["permission"];
+            assert_eq!([&rules["edit"], &rules["bash"]], opencode, "{mode}: {rules}");
+        }
+    }
+}
+
+#[test]
+fn a_cli_agent_that_asks_a_person_gets_the_configs_tool_lists_and_prompts() {
+    let lists = json!({"allowed_tools": ["Read", "Bash(git *)"], "disallowed_tools": ["WebFetch"], "system_prompt": "Be terse", "append_system_prompt": "More"});
+    for config in asking_a_person("claude", &lists) {
+        assert_eq!(after(&config, "--tools"), Some("Read,Bash"), "{:?}", config.args);
+        assert_eq!(after(&config, "--disallowedTools"), Some("WebFetch"), "{:?}", config.args);
+        for prompt in ["--system-prompt=Be terse", "--append-system-prompt=More"] {
+            assert!(config.args.contains(&prompt.to_owned()), "{:?}", config.args);
+        }
+    }
+    for config in
+        asking_a_person("codex", &json!({"system_prompt": "Be terse", "append_system_prompt": "More"}))
+    {
+        assert_eq!(file(&config, "codex-instructions.md"), "Be terse");
+        let settings =
+            ["model_instructions_file=\"/task/codex-instructions.md\"", "developer_instructions=\"More\""];
+        for setting in settings {
+            assert!(config.args.contains(&setting.to_owned()), "{:?}", config.args);
+        }
+    }
+    let lists = json!({"allowed_tools": ["read_file", "run_shell_command"], "disallowed_tools": ["glob"], "system_prompt": "Be terse"});
+    for config in asking_a_person("gemini", &lists) {
+        assert_eq!(after(&config, "--policy"), Some("/task/gemini-policy.toml"), "{:?}", config.args);
+        let rules = file(&config, "gemini-policy.toml");
+        for (tool, decision) in
+            [("*", "deny"), ("read_file", "allow"), ("run_shell_command", "ask_user"), ("glob", "deny")]
+        {
+            let rule = format!("toolName = \"{tool}\"\ndecision = \"{decision}\"\n");
+            assert!(rules.contains(&rule), "{tool}: {rules}");
+        }
+        assert_eq!(file(&config, "gemini-system.md"), "Be terse");
+        assert!(config.env.contains(&("GEMINI_SYSTEM_MD".to_owned(), "/task/gemini-system.md".to_owned())));
+    }
+    let lists = json!({"allowed_tools": ["read", "bash", "webfetch", "todowrite"], "disallowed_tools": ["webfetch"], "system_prompt": "Be terse", "append_system_prompt": "More"});
+    for config in asking_a_person("opencode", &lists) {
+        let settings = opencode_settings(&config);
+        let rules =
+            ["*", "read", "bash", "todowrite", "edit", "webfetch"].map(|tool| &settings["permission"][tool]);
+        assert_eq!(rules, ["deny", "allow", "ask", "ask", "deny", "deny"], "{settings}");
+        assert_eq!(settings["agent"]["build"]["prompt"], "{file:/task/opencode-prompt.md}");
+        assert_eq!(settings["instructions"], json!(["/task/opencode-instructions.md"]));
+        assert_eq!(file(&config, "opencode-prompt.md"), "Be terse");
+        assert_eq!(file(&config, "opencode-instructions.md"), "More");
+    }
 }
 
 /// Prompts that a person might write, and hostile ones.

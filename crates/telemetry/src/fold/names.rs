@@ -1,11 +1,14 @@
 //! Maps Althing's terms to the names of the semantic conventions.
 
-use althing_protocol::{AgentKind, BackendErrorKind, Phase, ProgramSpec, Purpose, TaskId, TaskStatus, Timer};
+use althing_protocol::{
+    AGENT_KINDS, AgentKind, BackendErrorKind, Phase, ProgramSpec, Purpose, TaskId, TaskStatus, Timer,
+};
 
-/// The `gen_ai.provider.name` of a `backend.type`; a type without a conventional name keeps its own.
+/// The `gen_ai.provider.name` of a `backend.type`, or of the adapter of a workflow's program; a type without a conventional
+/// name keeps its own.
 pub(super) fn provider(kind: &str) -> &str {
-    if let Some(agent) = AgentKind::of(kind) {
-        return agent.vendor;
+    if let Some(vendor) = vendor(AGENT_KINDS, kind) {
+        return vendor;
     }
     match kind {
         "claude" => "anthropic",
@@ -15,6 +18,11 @@ pub(super) fn provider(kind: &str) -> &str {
         "moonshot" => "moonshot_ai",
         other => other,
     }
+}
+
+/// The vendor of the CLI agent with this `backend.type` or this adapter.
+fn vendor(kinds: &[AgentKind], name: &str) -> Option<&'static str> {
+    kinds.iter().find(|row| [row.kind, row.adapter].contains(&name)).map(|row| row.vendor)
 }
 
 /// The span name of a workflow's program: `invoke_agent` for a CLI agent, `execute_task` for a command.
@@ -103,5 +111,24 @@ pub(super) fn timer(timer: &Timer) -> &'static str {
         Timer::RoundHard { .. } => "round_hard",
         Timer::OverrideWindow => "override_window",
         Timer::Task { .. } => "task",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{AGENT_KINDS, AgentKind, provider, vendor};
+
+    #[test]
+    fn the_provider_of_a_cli_agent_is_the_vendor_in_its_row() {
+        let known = ["claude_code", "codex", "gemini_cli", "opencode"].map(provider);
+        assert_eq!(known, ["anthropic", "openai", "gcp.gemini", "opencode"]);
+        for row in AGENT_KINDS {
+            assert_eq!([row.kind, row.adapter].map(provider), [row.vendor; 2]);
+        }
+        let new = [AgentKind { kind: "toy_cli", adapter: "toy", vendor: "toys", ..AGENT_KINDS[0] }];
+        assert_eq!(
+            ["toy_cli", "toy", "claude_code"].map(|name| vendor(&new, name)),
+            [Some("toys"), Some("toys"), None]
+        );
     }
 }

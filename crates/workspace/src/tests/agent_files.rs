@@ -3,8 +3,8 @@
 use super::fixture::{Temp, context, temp, write};
 use crate::{AgentFiles, AgentFilesOptions, ToolSet, UndoLimits, UndoReach, Workspace, undo};
 use althing_protocol::{
-    AgentId, AnswerLabel, ContextAccess, ContextPath, FileChange, FileWrite, Grant, GrantRoot, Member, Modes,
-    RunRules, RunSpec, ToolCall, ToolHost, ToolOutcome,
+    AgentId, AnswerLabel, ContextAccess, ContextPath, EXCLUDED_NAMES, FileChange, FileWrite, Grant,
+    GrantRoot, Member, Modes, RUNS_CODE, RunRules, RunSpec, ToolCall, ToolHost, ToolOutcome,
 };
 use serde_json::{Value, json};
 use std::fs;
@@ -119,9 +119,18 @@ async fn files_that_run_code_later_are_writable_only_if_the_user_names_them() {
     }
     // The agent's own workspace is not the user's directory.
     assert!(!put(&files, ".envrc", "x").await.is_error);
+    for row in RUNS_CODE.iter() {
+        let path = fixture.at(&format!("project/every/{}", row.names.join("/")));
+        let excluded = row.names.iter().any(|name| EXCLUDED_NAMES.contains(name));
+        let done = put(&files, &path, "x").await;
+        assert_eq!(done.is_error, row.protected || excluded, "{path}: {}", done.content);
+    }
     let writes = files.close_context().await.unwrap();
     let noted = writes.iter().filter_map(|write| write.note.as_deref()).collect::<Vec<_>>();
     assert!(noted.contains(&"runs code when make runs"), "{writes:?}");
+    for row in RUNS_CODE.iter().filter(|row| !row.protected && !row.names.contains(&"node_modules")) {
+        assert!(noted.contains(&&*format!("runs code when {}", row.when)), "{row:?}: {writes:?}");
+    }
 }
 
 #[tokio::test]
