@@ -99,8 +99,8 @@ fn snapshots(rounds: usize) {
             })
             .0,
         );
-        kept.push(timed(|| place.keep(label(n, 1)).unwrap()).0);
-        again.push(timed(|| place.keep(label(n, 2)).unwrap()).0);
+        kept.push(timed(|| place.take_snapshot(label(n, 1)).unwrap()).0);
+        again.push(timed(|| place.take_snapshot(label(n, 2)).unwrap()).0);
     }
     let (copied, kept, again) = (median(copied), median(kept), median(again));
     times("a snapshot of 10,000 files, beside `cp -a`", kept, copied, 1.5);

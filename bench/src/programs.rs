@@ -6,7 +6,7 @@ use althing_protocol::{
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{
-    AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
+    AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ const CHUNK: usize = 256 * 1024;
 pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
     let starter = ProgramStarter {
         adapters: Adapters::default(),
-        launcher: Launcher::of(programs.althing.clone()),
-        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        launcher: GuardLauncher::of(programs.althing.clone()),
+        sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         limits: ProgramLimits::default(),
-        masks: None,
+        output_masking: None,
     };
     Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::default()))
 }

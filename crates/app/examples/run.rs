@@ -43,9 +43,9 @@ fn start(task: &str) -> Result<(), Failure> {
     session::runtime()?.block_on(run(&app, task))
 }
 
-// No `#[tokio::main]`: `hidden_main` must run before a runtime exists.
+// No `#[tokio::main]`: `reexec_main` must run before a runtime exists.
 fn main() -> ExitCode {
-    if let Some(code) = althing_app::hidden_main(std::env::args_os()) {
+    if let Some(code) = althing_app::reexec_main(std::env::args_os()) {
         return code;
     }
     let task = std::env::args().nth(1).unwrap_or_else(|| "Compare two ways to sort".to_owned());

@@ -1,6 +1,6 @@
 //! What a conversation consists of: the chat agent, and the team that its runs use.
 
-use crate::choice::Choice;
+use crate::agent_selection::AgentSelection;
 use crate::context::AppContext;
 use crate::context_paths;
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ pub struct Conversation {
 /// Makes the conversation for a team and the user's choice. `attended`: whether a person can override winners.
 pub fn assemble(
     team: &Team,
-    choice: &Choice,
+    selection: &AgentSelection,
     attended: bool,
     project: Option<&Project>,
     app: &AppContext,
@@ -58,7 +58,7 @@ pub fn assemble(
         }
     };
     let spec =
-        ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: choice.modes(app) };
+        ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: selection.modes(app) };
     Ok(Conversation { spec, backends })
 }
 

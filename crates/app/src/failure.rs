@@ -1,6 +1,6 @@
 //! Why a request failed: the message, hints for the user, and the kind of failure.
 
-use althing_config::Report;
+use althing_config::ConfigReport;
 use althing_protocol::JournalError;
 
 /// The kind of failure. The command line turns it into an exit status.
@@ -26,7 +26,7 @@ pub struct Failure {
     /// The kind of failure.
     pub kind: FailureKind,
     /// All problems of the config, if the config is the reason.
-    pub report: Option<Box<Report>>,
+    pub report: Option<Box<ConfigReport>>,
 }
 
 impl Failure {

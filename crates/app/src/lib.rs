@@ -5,29 +5,29 @@
 #![expect(clippy::disallowed_methods, reason = "app owns the environment and the user's own files")]
 
 pub mod agent_env;
-pub mod available;
-pub mod choice;
+pub mod agent_selection;
+pub mod availability;
 pub mod context;
 pub mod context_paths;
 pub mod conversation;
-pub mod detect;
+pub mod detect_backends;
 pub mod diagnostics;
 pub mod environment;
 #[doc(hidden)]
 pub mod failpoint;
 pub mod failure;
-pub mod launch;
-pub mod observe;
+pub mod otlp_export;
 mod plans;
 pub mod prepare;
 pub mod programs;
 pub mod project;
-pub mod records;
+pub mod project_recorder;
 pub mod resume;
 pub mod run_service;
 pub mod secrets;
 pub mod service;
 pub mod session;
+pub mod session_launch;
 pub mod settings;
 pub mod team;
 pub mod trust;
@@ -36,10 +36,10 @@ pub mod workflow;
 pub use context::{AppContext, Notify};
 pub use environment::{Environment, SystemClock};
 pub use failure::{Failure, FailureKind};
-pub use launch::{ChatRequest, RunRequest, SessionRequest};
 pub use service::{LocalSessions, SessionService};
+pub use session_launch::{ChatRequest, RunRequest, SessionRequest};
 pub use settings::{Settings, SingleAgent};
 // What front ends need from the engine and from the ports.
 pub use althing_engine::{Consent, SessionEnd};
 pub use althing_protocol::{Engine, EventStream, SessionStore};
-pub use althing_runner::hidden_main;
+pub use althing_runner::reexec_main;

@@ -3,10 +3,10 @@
 use crate::context::AppContext;
 use crate::environment::Environment;
 use crate::failure::Failure;
-use crate::records::plan_run;
+use crate::project_recorder::plan_run;
 use crate::trust;
 use althing_protocol::{PlanDraft, PlanRef, PlanRun, Plans};
-use althing_workspace::{PlanError, PlanStore, StoredPlan};
+use althing_workspace::{PlanStore, PlanStoreError, StoredPlan};
 use std::path::PathBuf;
 
 /// The stored plans of a state directory.
@@ -28,7 +28,7 @@ impl Plans for StoredPlans {
     }
 
     fn open(&self, plan: &PlanRun) -> Result<PlanRun, String> {
-        let failed = |error: PlanError| error.to_string();
+        let failed = |error: PlanStoreError| error.to_string();
         let mut stored = PlanStore::of(&self.state_dir).load(&plan.plan.path).map_err(failed)?;
         if !stored.is_approved() || plan.additions.is_some() {
             let additions = plan.additions.clone().or_else(|| stored.additions().map(str::to_owned));
@@ -41,7 +41,7 @@ impl Plans for StoredPlans {
 /// Loads a stored plan for execution. The user who asks for the execution of a plan approves the plan by
 /// that.
 pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
-    let failed = |error: PlanError| Failure::usage(error.to_string()).maybe_hint(error.hint());
+    let failed = |error: PlanStoreError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     let mut plan = PlanStore::of(&app.state_dir()).load(which).map_err(failed)?;
     if !which.contains('/') {
         trust::require_own_plan(plan.dir(), app)?;

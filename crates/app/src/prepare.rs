@@ -1,15 +1,15 @@
 //! Turns the settings into the service with the selected team, and into the request to launch. Every front end that
 //! starts runs or conversations begins here.
 
-use crate::choice::Choice;
+use crate::agent_selection::AgentSelection;
 use crate::context::AppContext;
 use crate::context_paths;
 use crate::failure::Failure;
-use crate::launch::{ChatRequest, RunRequest};
 use crate::plans;
 use crate::project::{self, with_project};
-use crate::records::plan_run;
+use crate::project_recorder::plan_run;
 use crate::service::LocalSessions;
+use crate::session_launch::{ChatRequest, RunRequest};
 use crate::team::{self, Team};
 use althing_engine::Consent;
 use althing_protocol::LaunchRun;
@@ -24,7 +24,7 @@ pub const MAX_TASK_BYTES: u64 = 4 << 20;
 pub struct RunDraft {
     app: AppContext,
     team: Team,
-    choice: Choice,
+    selection: AgentSelection,
     /// The stored plan that `execute_plan` names.
     plan: Option<StoredPlan>,
     /// Whether a person typed the task.
@@ -36,32 +36,32 @@ impl RunDraft {
     /// person typed, if any.
     pub fn of(app: &AppContext, task: Option<String>) -> Result<Self, Failure> {
         let team = team::assemble(app)?;
-        let choice = Choice::of(app, task, &team)?;
+        let selection = AgentSelection::of(app, task, &team)?;
         let plan = app.settings.execute_plan.as_deref().map(|which| plans::load_for_execution(which, app));
-        Ok(Self { app: app.clone(), team, choice, plan: plan.transpose()?, is_typed: true })
+        Ok(Self { app: app.clone(), team, selection, plan: plan.transpose()?, is_typed: true })
     }
 
     /// The task as typed. The word after `--single-agent` is the task if it is not an agent's id.
     pub fn task(&self) -> Option<&str> {
-        self.choice.task.as_deref()
+        self.selection.task.as_deref()
     }
 
     /// Sets a task that no person typed, such as text from a pipe. Its `@path`s grant nothing.
     pub fn set_untyped_task(&mut self, text: String) {
-        (self.choice.task, self.is_typed) = (Some(text), false);
+        (self.selection.task, self.is_typed) = (Some(text), false);
     }
 
     /// The service and the request for the run, with the project, the context paths, the stored plan and the modes of
     /// the settings.
     pub fn finish(mut self) -> Result<(LocalSessions, RunRequest), Failure> {
         // Only a task that a person typed grants paths; a stored plan or text from a pipe does not.
-        let (task, is_typed) = match (self.choice.task.take(), &self.plan) {
+        let (task, is_typed) = match (self.selection.task.take(), &self.plan) {
             (None, Some(plan)) => (plan.goal().to_owned(), false),
             (task, _) => (checked_task(task)?, self.is_typed),
         };
         let (app, plan) = (self.app, self.plan);
         let mut team = self.team;
-        self.choice.narrow_to_run(&mut team);
+        self.selection.narrow_to_run(&mut team);
         let home = app.environment.variable("HOME").map(PathBuf::from);
         let from = context_paths::BaseDirs { cwd: &app.environment.cwd, home: home.as_deref() };
         let typed = if is_typed { task.as_str() } else { "" };
@@ -122,10 +122,10 @@ pub fn conversation(
     attended: bool,
 ) -> Result<(LocalSessions, ChatRequest), Failure> {
     let mut team = team::assemble(app)?;
-    let choice = Choice::of(app, first_message, &team)?;
-    choice.narrow(&mut team);
-    let goal = choice.task.clone().filter(|task| !task.is_empty());
+    let selection = AgentSelection::of(app, first_message, &team)?;
+    selection.narrow(&mut team);
+    let goal = selection.task.clone().filter(|task| !task.is_empty());
     let goal = goal.unwrap_or_else(|| "conversation".to_owned());
     let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::from_settings(app)?);
-    Ok((sessions, ChatRequest { choice, goal, attended }))
+    Ok((sessions, ChatRequest { selection, goal, attended }))
 }

@@ -7,7 +7,7 @@ use althing_protocol::{
 };
 use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, TerminalTraits};
 use althing_runner::{
-    AcceptedByUser, Confinement, Launcher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
+    AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox,
 };
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,31 +18,31 @@ pub fn assemble(custom: Vec<CustomAdapter>, protected: Vec<PathBuf>, app: &AppCo
     let variables = app.environment.clone();
     let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.setting(name));
     let custom = custom.into_iter().map(|adapter| custom_adapter(adapter, &fill)).collect();
-    let starter = starter(Adapters::with(custom), app);
+    let starter = program_starter(Adapters::with(custom), app);
     let runner = ProgramRunner::new(starter, patterns(app)).with_protected(protected);
     Arc::new(VariableFiller { runner, fill: Box::new(fill) })
 }
 
 /// What is needed to start CLI agents: adapters, launcher, sandbox.
-pub fn starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStarter> {
-    let launcher = Launcher::default();
+pub fn program_starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStarter> {
+    let launcher = GuardLauncher::default();
     let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
     let probe_launcher = launcher.clone();
     let found = session::block_on_thread(async move {
-        althing_runner::detect(&probe_launcher, &std::env::temp_dir()).await
+        althing_runner::detect_sandboxes(&probe_launcher, &std::env::temp_dir()).await
     });
-    let confinement = match found {
-        Some(available) => available.choose(accepted),
-        None => Confinement::Refused { why: "sandbox detection failed".to_owned() },
+    let sandbox = match found {
+        Some(available) => available.choose_sandbox(accepted),
+        None => Sandbox::Refused { why: "sandbox detection failed".to_owned() },
     };
-    tracing::info!(confinement = ?confinement.kind(), "where programs run");
+    tracing::info!(confinement = ?sandbox.kind(), "where programs run");
     Arc::new(ProgramStarter {
         adapters,
         launcher,
-        confinement,
+        sandbox,
         state_dir: Some(app.state_dir()),
         limits: ProgramLimits::default(),
-        masks: Some(crate::secrets::masks()),
+        output_masking: Some(crate::secrets::output_masking()),
     })
 }
 
@@ -64,7 +64,7 @@ fn patterns(app: &AppContext) -> PatternTable {
 fn custom_adapter(
     adapter: CustomAdapter,
     fill: &dyn Fn(&str) -> Result<String, String>,
-) -> adapter::CustomAdapter {
+) -> adapter::UserDefinedAdapter {
     let asks = adapter.interactions.into_iter().map(|interaction| AskPattern {
         about: interaction.about,
         pattern: Pattern::screen(&interaction.pattern),
@@ -78,7 +78,7 @@ fn custom_adapter(
     };
     // Unset variables were reported when the file was read.
     let env = adapter.env.into_iter().map(|(name, value)| (name, fill(&value).unwrap_or_default()));
-    adapter::CustomAdapter {
+    adapter::UserDefinedAdapter {
         name: adapter.name,
         program: adapter.program,
         args: adapter.args,
@@ -86,7 +86,7 @@ fn custom_adapter(
         resume_args: adapter.resume_args,
         env: env.collect(),
         terminal,
-        ..adapter::CustomAdapter::default()
+        ..adapter::UserDefinedAdapter::default()
     }
 }
 

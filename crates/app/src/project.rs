@@ -58,7 +58,7 @@ pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure>
     }
     let name = which.to_string_lossy();
     let known = match registry(environment) {
-        Some(registry) => registry.find(&name)?.filter(althing_workspace::ProjectEntry::exists),
+        Some(registry) => registry.find(&name)?.filter(althing_workspace::RegisteredProject::exists),
         None => None,
     };
     Ok(known.map_or(dir, |entry| entry.path))

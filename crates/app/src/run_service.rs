@@ -3,10 +3,10 @@
 use crate::context::AppContext;
 use crate::conversation;
 use crate::failure::Failure;
-use crate::launch::{RunRequest, SessionRequest};
 use crate::project;
 use crate::service::{self, LocalSessions, SessionService};
 use crate::session;
+use crate::session_launch::{RunRequest, SessionRequest};
 use crate::team::Team;
 use althing_engine::{Consent, launch_run_spec};
 use althing_mcp::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};

@@ -1,8 +1,8 @@
 //! The secrets that this process knows, masked in everything it writes: log, terminal, and panic messages.
 
-use althing_engine::Mask;
-use althing_journal::{MaskedStream, Masker};
-use althing_protocol::{Event, MaskStream, Masks, Secret};
+use althing_engine::EventMasker;
+use althing_journal::{Masker, MaskingStream};
+use althing_protocol::{Event, MaskStream, OutputMasking, Secret};
 use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,7 +12,7 @@ static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
 static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 
 /// Registers secrets to be masked.
-pub fn remember(secrets: Vec<Secret>) {
+pub fn register_secrets(secrets: Vec<Secret>) {
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     known.extend(secrets);
     let masker = Masker::new(known.iter().map(Secret::reveal));
@@ -35,27 +35,27 @@ pub fn mask(text: &str) -> Cow<'_, str> {
 }
 
 /// Masks a session's events with the secrets known now.
-pub fn session_mask() -> Arc<dyn Mask> {
-    Arc::new(SessionMask(masker().unwrap_or_default()))
+pub fn session_mask() -> Arc<dyn EventMasker> {
+    Arc::new(SessionMasker(masker().unwrap_or_default()))
 }
 
 /// Masks the stored output of programs with the secrets known when the program starts.
-pub fn masks() -> Arc<dyn Masks> {
-    Arc::new(KnownNow)
+pub fn output_masking() -> Arc<dyn OutputMasking> {
+    Arc::new(CurrentSecrets)
 }
 
 #[derive(Debug)]
-struct KnownNow;
+struct CurrentSecrets;
 
-impl Masks for KnownNow {
+impl OutputMasking for CurrentSecrets {
     fn stream(&self) -> Box<dyn MaskStream> {
-        Box::new(MaskedStream::new(masker().unwrap_or_default()))
+        Box::new(MaskingStream::new(masker().unwrap_or_default()))
     }
 }
 
-struct SessionMask(Arc<Masker>);
+struct SessionMasker(Arc<Masker>);
 
-impl Mask for SessionMask {
+impl EventMasker for SessionMasker {
     fn event(&self, event: Event) -> Event {
         self.0.mask_event(event)
     }

@@ -6,9 +6,9 @@
 use crate::agent_env::SessionEnvs;
 use crate::context::AppContext;
 use crate::failure::Failure;
-use crate::launch::{self, SessionRequest};
 use crate::project::Project;
 use crate::session::{CLOSE_TIMEOUT, StartedSession};
+use crate::session_launch::{self, SessionRequest};
 use crate::team::Team;
 use althing_engine::{Orchestrator, SessionEnd};
 use althing_protocol::{
@@ -216,7 +216,7 @@ async fn close_envs(envs: &SessionEnvs, app: &AppContext) {
 impl SessionService for LocalSessions {
     fn launch(&self, request: SessionRequest) -> BoxFuture<'_, Result<SessionId, Failure>> {
         Box::pin(async move {
-            let started = launch::start(request, self, &self.app).await?;
+            let started = session_launch::start(request, self, &self.app).await?;
             let id = started.id.clone();
             self.supervise(started);
             Ok(id)

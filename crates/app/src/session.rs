@@ -4,11 +4,11 @@ use crate::agent_env::{self, Sandboxes, SessionEnvs, TeamTools};
 use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
-use crate::observe;
+use crate::otlp_export;
 use crate::plans::StoredPlans;
 use crate::programs;
 use crate::project::Project;
-use crate::records::Records;
+use crate::project_recorder::ProjectRecorder;
 use crate::secrets;
 use crate::team::Team;
 use crate::trust;
@@ -20,7 +20,7 @@ use althing_protocol::{
     OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
 };
 use althing_runner::adapter::Adapters;
-use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, Confinement, ProgramStarter};
+use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, ProgramStarter, Sandbox};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -130,7 +130,7 @@ impl TeamBackends {
         app: &AppContext,
     ) -> Result<Member, Failure> {
         let (starter, endpoints) = self.programs.get_or_insert_with(|| {
-            let starter = programs::starter(Adapters::default(), app);
+            let starter = programs::program_starter(Adapters::default(), app);
             (starter, Arc::new(AgentEndpoints::new(WebLimits::default())))
         });
         let dir = app.state_dir().join("agents").join(id.as_str());
@@ -220,10 +220,10 @@ pub(crate) async fn session_envs(
         tracing::info!(confinement = ?sandboxes.local.kind(), docker, "where commands run");
     }
     match &sandboxes.local {
-        Confinement::Unconfined(_) if tools.runs_commands() => {
+        Sandbox::Unconfined(_) if tools.runs_commands() => {
             app.notify("commands run without a sandbox (--unconfined): agents can do everything that you can")
         }
-        Confinement::Refused { why } if tools.runs_commands() => {
+        Sandbox::Refused { why } if tools.runs_commands() => {
             app.notify(&format!(
                 "commands are refused because there is no working sandbox: {why} (--unconfined allows them without one)"
             ));
@@ -322,8 +322,8 @@ pub(crate) fn start_orchestrator(
     let dir = app.session_dir(&id);
     let (name, log_dir) = (id.clone(), dir.display().to_string());
     let known = history.last().map_or(Seq(0), |event| event.seq);
-    let mut records =
-        Records::new(id.clone(), state_dir.clone(), dependencies.project, app.notifier(), &history);
+    let mut recorder =
+        ProjectRecorder::new(id.clone(), state_dir.clone(), dependencies.project, app.notifier(), &history);
     let parts = SessionDeps {
         session: id,
         reader,
@@ -335,7 +335,7 @@ pub(crate) fn start_orchestrator(
         plans: Some(Arc::new(StoredPlans { state_dir, environment: app.environment.clone() })),
         observer: Some(Box::new(move |event| {
             crate::failpoint::hit("fact");
-            records.observe(event);
+            recorder.observe(event);
         })),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
@@ -349,6 +349,6 @@ pub(crate) fn start_orchestrator(
     let orchestrator = Orchestrator::open(parts, opening)
         .map_err(|error| Failure::no_answer(format!("could not start a thread: {error}")))?;
     tracing::info!(session = %name, dir = %log_dir, facts_before = known.0, "session opened");
-    observe::follow(&orchestrator, known);
+    otlp_export::follow(&orchestrator, known);
     Ok(orchestrator)
 }

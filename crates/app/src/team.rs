@@ -2,12 +2,12 @@
 //! offline model.
 
 use crate::context::AppContext;
-use crate::detect;
+use crate::detect_backends;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::secrets;
 use crate::trust::Trust;
-use althing_config::{DetectedBackends, Purpose, Report, Source, Style, starter};
+use althing_config::{ConfigReport, DetectedBackends, LoadPurpose, Source, Style, starter_config};
 use althing_protocol::{BackendConfig, Config, InteractiveConfig, Millis, RunRules, SessionOpened};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
         return load(&format!("{OFFLINE_CONFIG}{}", path.display()), &read_config(&path)?, &app.environment);
     }
     if app.settings.offline {
-        return load(OFFLINE, &starter(&DetectedBackends::default()), &app.environment);
+        return load(OFFLINE, &starter_config(&DetectedBackends::default()), &app.environment);
     }
     if !app.settings.model.is_empty() {
         return load("--model", &models(&app.settings.model)?, &app.environment);
@@ -135,9 +135,9 @@ pub fn describe_change(read: Result<(), &std::io::Error>) -> String {
 }
 
 fn from_environment(environment: &Environment) -> Result<Team, Failure> {
-    let found = detect::detect(environment);
+    let found = detect_backends::detect_backends(environment);
     if found.is_empty() {
-        let mut team = load(OFFLINE, &starter(&found), environment)?;
+        let mut team = load(OFFLINE, &starter_config(&found), environment)?;
         team.notes.push(
             "no config, no API key, no CLI agent and no Ollama found: using the offline model, which is not an AI (set OPENAI_API_KEY or another \
              provider's key, or write a config with `althing config init`)"
@@ -145,7 +145,7 @@ fn from_environment(environment: &Environment) -> Result<Team, Failure> {
         );
         return Ok(team);
     }
-    let mut team = load("what is found here", &starter(&found), environment)?;
+    let mut team = load("what is found here", &starter_config(&found), environment)?;
     team.notes.push(format!("no config found: agents from {}", found.describe()));
     Ok(team)
 }
@@ -169,7 +169,7 @@ fn models(models: &[String]) -> Result<String, Failure> {
 fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team, Failure> {
     let text = read_config(path)?;
     let name = path.display().to_string();
-    let report = check(&name, &text, &app.environment, Purpose::Run);
+    let report = check(&name, &text, &app.environment, LoadPurpose::Run);
     let UsableConfig { config, trust_needed, problems, plain } = usable_config(report)?;
     if origin == ConfigOrigin::Found && !trust_needed.is_empty() {
         require_trust(path, &text, &trust_needed, app)?;
@@ -205,7 +205,7 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
 
 fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Failure> {
     let offline_config = source.strip_prefix(OFFLINE_CONFIG);
-    let purpose = if offline_config.is_some() { Purpose::Offline } else { Purpose::Run };
+    let purpose = if offline_config.is_some() { LoadPurpose::Offline } else { LoadPurpose::Run };
     let report = check(offline_config.unwrap_or(source), text, environment, purpose);
     let UsableConfig { mut config, problems, plain, .. } = usable_config(report)?;
     if offline_config.is_some() {
@@ -242,9 +242,9 @@ fn use_offline_model(config: &mut Config) {
 }
 
 /// Checks a config, and registers its secrets before anything about it is printed.
-pub fn check(name: &str, text: &str, environment: &Environment, purpose: Purpose) -> Report {
+pub fn check(name: &str, text: &str, environment: &Environment, purpose: LoadPurpose) -> ConfigReport {
     let report = althing_config::check(Source { name, text }, &|name| environment.setting(name), purpose);
-    secrets::remember(report.secrets.clone());
+    secrets::register_secrets(report.secrets.clone());
     tracing::info!(source = name, digest = digest(text), "config read");
     report
 }
@@ -259,7 +259,7 @@ struct UsableConfig {
     plain: bool,
 }
 
-fn usable_config(report: Report) -> Result<UsableConfig, Failure> {
+fn usable_config(report: ConfigReport) -> Result<UsableConfig, Failure> {
     let problems: Vec<String> = report
         .warnings
         .iter()

@@ -2,10 +2,10 @@
 
 use crate::context::AppContext;
 use crate::failure::Failure;
-use crate::launch;
 use crate::secrets;
+use crate::session_launch;
 use crate::team::{self, Team};
-use althing_config::{Purpose, Report, Source, TaskBody, WorkflowContext, WorkflowFile};
+use althing_config::{ConfigReport, LoadPurpose, Source, TaskBody, WorkflowContext, WorkflowFile};
 use althing_engine::Consent;
 use althing_protocol::{AGENT_KINDS, LaunchRun, TeamSpec, WorkflowSpec};
 use std::path::{Path, PathBuf};
@@ -20,10 +20,10 @@ pub struct Workflow {
 impl Workflow {
     /// Reads a workflow file, to run it with this team. If there is no workflow, the report says what is wrong with the
     /// file.
-    pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, Report), Failure> {
+    pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, ConfigReport), Failure> {
         let path = app.environment.cwd.join(file);
         let text = team::read_config(&path)?;
-        let (workflow, report) = load(&file.display().to_string(), &text, team, Purpose::Run, app);
+        let (workflow, report) = load(&file.display().to_string(), &text, team, LoadPurpose::Run, app);
         Ok((workflow.map(|file| Self { file, path, text }), report))
     }
 
@@ -38,7 +38,7 @@ impl Workflow {
         let Self { file, path, text } = self;
         let run = |launch: LaunchRun| {
             // The person who wrote the file consents to its runs.
-            launch::resolve(team, &launch, Consent::Person)
+            session_launch::resolve(team, &launch, Consent::Person)
                 .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
         };
         file.into_spec(&path.display().to_string(), &team::digest(&text), run)
@@ -46,17 +46,17 @@ impl Workflow {
 }
 
 /// Checks the text of a workflow file.
-pub fn check(name: &str, text: &str, team: &Team, app: &AppContext) -> Report {
-    load(name, text, team, Purpose::Check, app).1
+pub fn check(name: &str, text: &str, team: &Team, app: &AppContext) -> ConfigReport {
+    load(name, text, team, LoadPurpose::Check, app).1
 }
 
 fn load(
     name: &str,
     text: &str,
     team: &Team,
-    purpose: Purpose,
+    purpose: LoadPurpose,
     app: &AppContext,
-) -> (Option<WorkflowFile>, Report) {
+) -> (Option<WorkflowFile>, ConfigReport) {
     let agents = althing_config::workflow_agents(&team.config, AGENT_KINDS);
     let around = WorkflowContext {
         purpose,
@@ -67,6 +67,6 @@ fn load(
         agents: &agents,
     };
     let (workflow, report) = althing_config::load_workflow(Source { name, text }, &around);
-    secrets::remember(report.secrets.clone());
+    secrets::register_secrets(report.secrets.clone());
     (workflow, report)
 }

@@ -99,8 +99,8 @@ impl TuiHost for LocalHost {
         let there = known
             .map_err(|error| error.to_string())?
             .into_iter()
-            .filter(althing_workspace::ProjectEntry::exists);
-        let entry = |entry: althing_workspace::ProjectEntry| ProjectEntry {
+            .filter(althing_workspace::RegisteredProject::exists);
+        let entry = |entry: althing_workspace::RegisteredProject| ProjectEntry {
             name: entry.name,
             path: entry.path.display().to_string(),
             about: std::fs::read_to_string(entry.path.join("CONTEXT.md"))

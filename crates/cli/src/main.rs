@@ -16,7 +16,7 @@ mod ops;
 mod show;
 mod stop;
 
-use althing_app::{AppContext, Environment, Failure, diagnostics, observe, secrets};
+use althing_app::{AppContext, Environment, Failure, diagnostics, otlp_export, secrets};
 use clap::Parser;
 use exit::Exit;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 fn main() -> ExitCode {
     // Agents' commands are started through this same executable, which then acts only as their guard.
-    if let Some(code) = althing_app::hidden_main(std::env::args_os()) {
+    if let Some(code) = althing_app::reexec_main(std::env::args_os()) {
         return code;
     }
     secrets::guard_panics();
@@ -48,15 +48,15 @@ fn main() -> ExitCode {
         show::failure(&failure);
         failure.kind.into()
     });
-    observe::finish(exit == Exit::Interrupted, &show::notice);
+    otlp_export::finish(exit == Exit::Interrupted, &show::notice);
     diagnostics::finish(exit as u8, &show::notice);
     exit.into()
 }
 
 fn run(args: args::Args) -> Result<Exit, Failure> {
     let app = AppContext::new(args.options.settings(), Environment::read()?, Arc::new(show::notice));
-    secrets::remember(app.environment.secrets());
-    observe::prepare(&app)?;
+    secrets::register_secrets(app.environment.secrets());
+    otlp_export::prepare(&app)?;
     let level = args.options.log_level.map(Into::into);
     diagnostics::start(args.options.log.as_deref(), level, args.task.as_deref(), &app)?;
     match args.command {

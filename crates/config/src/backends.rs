@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 
 /// How a backend type is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
+pub enum BackendApi {
     /// The built-in model that is not an AI.
     Offline,
     /// The OpenAI-compatible chat-completions API.
@@ -36,7 +36,7 @@ pub struct BackendType {
     /// The name shown to people.
     pub title: &'static str,
     /// How the backend is reached.
-    pub reach: Reach,
+    pub api: BackendApi,
     /// The API's address if the config names none.
     pub base_url: Option<&'static str>,
     /// A variable that may hold the address if the config names none.
@@ -51,12 +51,12 @@ pub struct BackendType {
     pub agent: Option<&'static AgentKind>,
 }
 
-/// A type with only a name, a title and a reach.
-const fn basic(name: &'static str, title: &'static str, reach: Reach) -> BackendType {
+/// A type with only a name, a title and an API.
+const fn basic(name: &'static str, title: &'static str, api: BackendApi) -> BackendType {
     BackendType {
         name,
         title,
-        reach,
+        api,
         base_url: None,
         url_variable: None,
         host: None,
@@ -77,35 +77,41 @@ const fn compatible(
 ) -> BackendType {
     let base_url = Some(base_url);
     let host = Some(host);
-    BackendType { base_url, host, key_variables, default_model, ..basic(name, title, Reach::ChatCompletions) }
+    BackendType {
+        base_url,
+        host,
+        key_variables,
+        default_model,
+        ..basic(name, title, BackendApi::ChatCompletions)
+    }
 }
 
 /// An OpenAI-compatible server that needs no key, usually on this machine.
 const fn local(name: &'static str, title: &'static str, base_url: &'static str) -> BackendType {
-    BackendType { base_url: Some(base_url), ..basic(name, title, Reach::ChatCompletions) }
+    BackendType { base_url: Some(base_url), ..basic(name, title, BackendApi::ChatCompletions) }
 }
 
 /// A type that Althing does not support yet.
 const fn unsupported(
     name: &'static str,
     title: &'static str,
-    reach: Reach,
+    api: BackendApi,
     key_variables: &'static [&'static str],
 ) -> BackendType {
-    BackendType { key_variables, ..basic(name, title, reach) }
+    BackendType { key_variables, ..basic(name, title, api) }
 }
 
 /// Every backend type except the supported CLI agents.
 #[rustfmt::skip] // a table: one type a line
 static BUILT_IN_TYPES: &[BackendType] = &[
-    BackendType { default_model: Some("offline"), ..basic("offline", "Offline model (not an AI)", Reach::Offline) },
-    BackendType { reach: Reach::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
-    BackendType { reach: Reach::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
+    BackendType { default_model: Some("offline"), ..basic("offline", "Offline model (not an AI)", BackendApi::Offline) },
+    BackendType { api: BackendApi::Responses, ..compatible("openai", "OpenAI", "https://api.openai.com/v1", "openai.com", &["OPENAI_API_KEY"], Some("gpt-5.4")) },
+    BackendType { api: BackendApi::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
     // The host is not all of googleapis.com, because anyone can have a storage bucket there.
-    BackendType { reach: Reach::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
+    BackendType { api: BackendApi::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
     // There is no host, because anyone can have one at Azure: an address in a config is always the config's
     // own choice.
-    BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..basic("azure_openai", "Azure OpenAI", Reach::Azure) },
+    BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..basic("azure_openai", "Azure OpenAI", BackendApi::Azure) },
     local("chatcompletion", "OpenAI-compatible API", "https://api.openai.com/v1"),
     compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),
     compatible("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "openrouter.ai", &["OPENROUTER_API_KEY"], None),
@@ -124,31 +130,31 @@ static BUILT_IN_TYPES: &[BackendType] = &[
     local("vllm", "vLLM", "http://localhost:8000/v1"),
     local("sglang", "SGLang", "http://localhost:30000/v1"),
     local("inference", "vLLM or SGLang", "http://localhost:8000/v1"),
-    unsupported("ag2", "AG2", Reach::OtherApi, &[]),
-    unsupported("uitars", "UI-TARS", Reach::OtherApi, &["UI_TARS_API_KEY"]),
-    unsupported("antigravity_cli", "Antigravity CLI", Reach::Program, &[]),
-    unsupported("copilot", "GitHub Copilot", Reach::Program, &[]),
+    unsupported("ag2", "AG2", BackendApi::OtherApi, &[]),
+    unsupported("uitars", "UI-TARS", BackendApi::OtherApi, &["UI_TARS_API_KEY"]),
+    unsupported("antigravity_cli", "Antigravity CLI", BackendApi::Program, &[]),
+    unsupported("copilot", "GitHub Copilot", BackendApi::Program, &[]),
 ];
 
 /// The backend types that a config may name.
 #[derive(Clone, Debug)]
-pub struct Backends {
+pub struct BackendTypes {
     all: Vec<BackendType>,
     kinds: &'static [AgentKind],
 }
 
 /// The backend types of this release.
-pub static BACKENDS: LazyLock<Backends> = LazyLock::new(|| Backends::with_agents(AGENT_KINDS));
+pub static BACKENDS: LazyLock<BackendTypes> = LazyLock::new(|| BackendTypes::with_agents(AGENT_KINDS));
 
-impl Backends {
+impl BackendTypes {
     /// All providers, and these CLI agents.
     pub fn with_agents(kinds: &'static [AgentKind]) -> Self {
         let agent = |row: &'static AgentKind| BackendType {
             agent: Some(row),
-            ..basic(row.kind, row.title, Reach::Program)
+            ..basic(row.kind, row.title, BackendApi::Program)
         };
         let (unsupported, known): (Vec<BackendType>, Vec<BackendType>) =
-            BUILT_IN_TYPES.iter().partition(|backend| backend.reach == Reach::Program);
+            BUILT_IN_TYPES.iter().partition(|backend| backend.api == BackendApi::Program);
         Self { all: known.into_iter().chain(kinds.iter().map(agent)).chain(unsupported).collect(), kinds }
     }
 
@@ -168,7 +174,7 @@ impl Backends {
     }
 }
 
-impl Deref for Backends {
+impl Deref for BackendTypes {
     type Target = [BackendType];
 
     fn deref(&self) -> &[BackendType] {
@@ -211,15 +217,15 @@ impl BackendType {
 
     /// Whether Althing supports this backend type.
     pub fn is_supported(&self) -> bool {
-        match self.reach {
-            Reach::OtherApi => false,
-            Reach::Program => self.agent.is_some(),
-            Reach::Offline
-            | Reach::ChatCompletions
-            | Reach::Responses
-            | Reach::Anthropic
-            | Reach::Gemini
-            | Reach::Azure => true,
+        match self.api {
+            BackendApi::OtherApi => false,
+            BackendApi::Program => self.agent.is_some(),
+            BackendApi::Offline
+            | BackendApi::ChatCompletions
+            | BackendApi::Responses
+            | BackendApi::Anthropic
+            | BackendApi::Gemini
+            | BackendApi::Azure => true,
         }
     }
 }

@@ -11,6 +11,7 @@ mod compose;
 mod consumers;
 mod diagnostic;
 mod dotenv;
+mod key_checker;
 mod keys;
 mod limits;
 mod memory;
@@ -27,27 +28,26 @@ mod rules;
 mod scalar;
 mod schema;
 mod secrets;
-mod starter;
+mod starter_config;
 mod substitute;
 mod syntax;
 mod tools;
 mod tree;
 mod trust;
 mod values;
-mod walk;
 mod workflow;
 
-pub use backends::{BACKENDS, BackendType, Backends, Reach, backend_type};
+pub use backends::{BACKENDS, BackendApi, BackendType, BackendTypes, backend_type};
 pub use diagnostic::{Diagnostic, Severity};
 pub use dotenv::parse_dotenv;
 pub use memory::memory_bytes;
 pub use reference::reference;
 pub use render::Style;
-pub use report::{LoadedConfig, Report};
+pub use report::{ConfigReport, LoadedConfig};
 pub use schema::{schema, workflow_schema};
 pub use secrets::{is_secret_name, redact, secrets_in_variable};
-pub use starter::{
-    DetectedBackends, DetectedOllama, DetectedProvider, detect_cli_agents, detect_providers, starter,
+pub use starter_config::{
+    DetectedBackends, DetectedOllama, DetectedProvider, detect_cli_agents, detect_providers, starter_config,
 };
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
 pub use trust::TrustRequirement;
@@ -69,7 +69,7 @@ pub struct Source<'a> {
 
 /// What a config is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
+pub enum LoadPurpose {
     /// To check the file: what only this machine lacks (an API key, a variable, a backend type) is a warning.
     Check,
     /// To run the config now: what is missing is an error.
@@ -82,18 +82,18 @@ pub enum Purpose {
 const SHORTEST_SECRET: usize = 8;
 
 /// Reads a config and reports all its problems.
-pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: Purpose) -> Report {
+pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: LoadPurpose) -> ConfigReport {
     check_with(&BACKENDS, source, env, purpose)
 }
 
 /// Reads a config with the given table of backend types, and reports all its problems.
 pub fn check_with(
-    backends: &'static Backends,
+    backends: &'static BackendTypes,
     source: Source<'_>,
     env: &dyn Fn(&str) -> Option<String>,
-    purpose: Purpose,
-) -> Report {
-    let mut report = Report::empty(source.name);
+    purpose: LoadPurpose,
+) -> ConfigReport {
+    let mut report = ConfigReport::empty(source.name);
     // A text that is rejected for its size is not split into lines.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
     let mut sink = diagnostic::Sink::new(quotable);
@@ -123,7 +123,7 @@ pub fn check_with(
         let problem = diagnostic::Problem::new("substituting variables makes the text too large");
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    walk::Walk::new(&keys::ROOT, backends, &mut sink, purpose).document(root);
+    key_checker::KeyChecker::new(&keys::ROOT, backends, &mut sink, purpose).document(root);
     rules::check(root, env, purpose, backends, &mut sink);
     (report.errors, report.warnings) = sink.finish();
 

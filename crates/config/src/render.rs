@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::diagnostic::{Diagnostic, Severity};
-use crate::report::Report;
+use crate::report::ConfigReport;
 
 /// Whether text has color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Style {
     Color,
 }
 
-impl Report {
+impl ConfigReport {
     /// All problems as text, errors first; empty if there are none.
     pub fn render(&self, style: Style) -> String {
         let all: Vec<String> = self

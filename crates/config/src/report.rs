@@ -8,7 +8,7 @@ use crate::trust::TrustRequirement;
 
 /// The outcome of reading a config or a workflow.
 #[derive(Clone, Debug)]
-pub struct Report {
+pub struct ConfigReport {
     /// The file's name, as given.
     pub file: String,
     /// What makes the config unusable, in file order.
@@ -44,7 +44,7 @@ impl LoadedConfig {
     }
 }
 
-impl Report {
+impl ConfigReport {
     /// A report without problems.
     pub(crate) fn empty(file: &str) -> Self {
         Self {

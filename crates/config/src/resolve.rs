@@ -12,7 +12,7 @@ use althing_protocol::{
 };
 
 use crate::abilities::Abilities;
-use crate::backends::{Backends, Reach};
+use crate::backends::{BackendApi, BackendTypes};
 use crate::keys::{self, Choice, Kind, Section, Status};
 use crate::rules;
 use crate::substitute::Lookup;
@@ -23,7 +23,7 @@ use crate::tree::Node;
 const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 
 /// The settings in a document.
-pub(crate) fn config(root: &Node, env: Lookup<'_>, backends: &'static Backends) -> Config {
+pub(crate) fn config(root: &Node, env: Lookup<'_>, backends: &'static BackendTypes) -> Config {
     let orchestrator = root.get("orchestrator");
     let context_paths = tools::paths::resolve(root);
     let agents = rules::agents(root);
@@ -55,7 +55,12 @@ pub(crate) fn plain_progress(root: &Node) -> bool {
     kind.and_then(Node::as_text) == Some("simple")
 }
 
-fn agent(node: &Node, env: Lookup<'_>, backends: &'static Backends, has_paths: bool) -> Option<AgentConfig> {
+fn agent(
+    node: &Node,
+    env: Lookup<'_>,
+    backends: &'static BackendTypes,
+    has_paths: bool,
+) -> Option<AgentConfig> {
     let messages = [text(node, "system_message"), text(node, "append_system_prompt")];
     let messages: Vec<String> = messages.into_iter().flatten().collect();
     let backend_node = node.get("backend")?;
@@ -69,7 +74,11 @@ fn agent(node: &Node, env: Lookup<'_>, backends: &'static Backends, has_paths: b
 }
 
 /// The settings of one backend.
-pub(crate) fn backend(node: &Node, env: Lookup<'_>, backends: &'static Backends) -> Option<BackendConfig> {
+pub(crate) fn backend(
+    node: &Node,
+    env: Lookup<'_>,
+    backends: &'static BackendTypes,
+) -> Option<BackendConfig> {
     let kind = text(node, "type")?;
     let facts = backends.named(&kind)?;
     let mut headers = Vec::new();
@@ -87,7 +96,7 @@ pub(crate) fn backend(node: &Node, env: Lookup<'_>, backends: &'static Backends)
         Some((entry.key.clone(), as_kind(key.kind, &entry.value)))
     });
     let mut params: serde_json::Map<_, _> = params.collect();
-    if facts.reach == Reach::Azure
+    if facts.api == BackendApi::Azure
         && !params.contains_key("api_version")
         && let Some(version) = env(AZURE_VERSION_VARIABLE).filter(|version| !version.trim().is_empty())
     {
@@ -192,7 +201,7 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
 fn interactive(
     orchestrator: &Node,
     env: Lookup<'_>,
-    backends: &'static Backends,
+    backends: &'static BackendTypes,
 ) -> Option<InteractiveConfig> {
     let node = &orchestrator.entry("interactive_mode")?.value;
     let default = InteractiveConfig::default();
@@ -216,7 +225,7 @@ fn interactive(
 }
 
 /// The servers and tool lists of the chat agent's own backend; it gets no other tools from its config.
-fn chat_agent_tools(backend: Option<&Node>, backends: &Backends) -> ToolsConfig {
+fn chat_agent_tools(backend: Option<&Node>, backends: &BackendTypes) -> ToolsConfig {
     let tools = backend.map(|node| tools::resolve::tools(node, false, backends));
     let ToolsConfig { mcp_servers, excluded_tools, .. } = tools.unwrap_or_default();
     ToolsConfig { mcp_servers, excluded_tools, ..ToolsConfig::default() }

@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 
 use althing_protocol::{AgentKind, AgentOptions};
 
-use crate::Purpose;
+use crate::LoadPurpose;
 use crate::abilities;
-use crate::backends::{self, BackendType, Backends, Reach};
+use crate::backends::{self, BackendApi, BackendType, BackendTypes};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::substitute::Lookup;
 use crate::tools;
@@ -52,8 +52,8 @@ pub(crate) fn backends(root: &Node) -> Vec<AgentNode<'_>> {
 pub(crate) fn check(
     root: &Node,
     env: Lookup<'_>,
-    purpose: Purpose,
-    backends: &'static Backends,
+    purpose: LoadPurpose,
+    backends: &'static BackendTypes,
     sink: &mut Sink<'_>,
 ) {
     if !matches!(root.value, Value::Map(_)) {
@@ -123,8 +123,8 @@ fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)>
 struct Requirements<'a, 'text> {
     backend: &'a AgentNode<'a>,
     env: Lookup<'a>,
-    purpose: Purpose,
-    backends: &'static Backends,
+    purpose: LoadPurpose,
+    backends: &'static BackendTypes,
     /// Providers whose missing key was already reported: several agents may need the same key.
     reported: &'a mut HashSet<&'static str>,
     sink: &'a mut Sink<'text>,
@@ -144,7 +144,7 @@ impl Requirements<'_, '_> {
             None => {}
         }
         // A CLI agent chooses its model and finds its key itself.
-        if matches!(kind.reach, Reach::Offline | Reach::Program) || !kind.is_supported() {
+        if matches!(kind.api, BackendApi::Offline | BackendApi::Program) || !kind.is_supported() {
             return;
         }
         let model = node.get("model");
@@ -155,7 +155,7 @@ impl Requirements<'_, '_> {
             let span = model.map_or(type_node.span, |model| model.span);
             self.sink.error(span, &format!("{}.model", self.backend.path), problem);
         }
-        if self.purpose == Purpose::Offline {
+        if self.purpose == LoadPurpose::Offline {
             return;
         }
         self.key(kind, type_node);
@@ -176,9 +176,9 @@ impl Requirements<'_, '_> {
     /// config says.
     fn check_unsupported_options(&mut self, agent: &'static AgentKind) {
         let severity = match self.purpose {
-            Purpose::Run => Severity::Error,
-            Purpose::Check => Severity::Warning,
-            Purpose::Offline => return,
+            LoadPurpose::Run => Severity::Error,
+            LoadPurpose::Check => Severity::Warning,
+            LoadPurpose::Offline => return,
         };
         for (key, entry) in agent_options(self.backend.node) {
             let Some(instead) = agent.instead_of(key) else {
@@ -217,8 +217,8 @@ impl Requirements<'_, '_> {
         }
         // A server at a custom address may need no key, unless every address of the type is custom.
         let severity = match (self.purpose, own_address.filter(|_| owner.base_url.is_some())) {
-            (Purpose::Run, None) => Severity::Error,
-            (Purpose::Run, Some(_)) | (Purpose::Check | Purpose::Offline, _) => Severity::Warning,
+            (LoadPurpose::Run, None) => Severity::Error,
+            (LoadPurpose::Run, Some(_)) | (LoadPurpose::Check | LoadPurpose::Offline, _) => Severity::Warning,
         };
         let names = owner.key_variables.join("` or `");
         let problem = Problem::new(format!("no API key for {}: `{names}` is not set", owner.title)).hint(
@@ -233,8 +233,8 @@ impl Requirements<'_, '_> {
             return;
         }
         let severity = match self.purpose {
-            Purpose::Run => Severity::Error,
-            Purpose::Check | Purpose::Offline => Severity::Warning,
+            LoadPurpose::Run => Severity::Error,
+            LoadPurpose::Check | LoadPurpose::Offline => Severity::Warning,
         };
         let variable = kind.url_variable.map(|name| format!(": `{name}` is not set")).unwrap_or_default();
         let problem = Problem::new(format!("no address for {}{variable}", kind.title)).hint(

@@ -5,14 +5,14 @@
 //! config could otherwise send any secret of the environment to any server. The list is an allow-list, so a new key needs
 //! trust until somebody decides otherwise. Asking for trust is the caller's job.
 
-use crate::backends::{self, Backends, Reach};
+use crate::backends::{self, BackendApi, BackendTypes};
+use crate::key_checker::join;
 use crate::keys::{DEFAULT_IMAGE, Key, Kind, ROOT, Section};
 use crate::secrets;
 use crate::substitute::{Piece, pieces};
 use crate::tools::{self, paths};
 use crate::tree::{Node, Value};
 use crate::values::has_shape;
-use crate::walk::join;
 
 /// The maximum number of entries that are listed; they describe even a config with more well enough.
 const MAX_LISTED: usize = 100;
@@ -28,7 +28,7 @@ pub struct TrustRequirement {
 
 /// Everything in a document that needs trust, in file order. The document must not have been substituted: a person is
 /// shown the names of variables, not their values.
-pub(crate) fn find(root: &Node, backends: &'static Backends) -> Vec<TrustRequirement> {
+pub(crate) fn find(root: &Node, backends: &'static BackendTypes) -> Vec<TrustRequirement> {
     let mut search = Search { backends, found: Vec::new() };
     section(&ROOT, root, "", &mut search);
     search.found
@@ -37,7 +37,7 @@ pub(crate) fn find(root: &Node, backends: &'static Backends) -> Vec<TrustRequire
 /// A search for what needs trust.
 struct Search {
     /// The backend types that the document may name.
-    backends: &'static Backends,
+    backends: &'static BackendTypes,
     /// What needs trust so far; at most [`MAX_LISTED`] entries.
     found: Vec<TrustRequirement>,
 }
@@ -70,7 +70,7 @@ fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
         }
         Kind::BackendType => {
             let backend = node.as_text().and_then(|name| search.backends.named(name));
-            if let Some(backend) = backend.filter(|backend| backend.reach == Reach::Program) {
+            if let Some(backend) = backend.filter(|backend| backend.api == BackendApi::Program) {
                 add(path, format!("would start {}", backend.title), search);
             }
             used_variables(node, path, search);

@@ -3,21 +3,21 @@
 //! The other half of `walk`, which goes through the tree. A message names the key, what was expected and what was
 //! found, and never repeats a secret.
 
-use crate::Purpose;
-use crate::backends::{self, Backends};
+use crate::LoadPurpose;
+use crate::backends::{self, BackendTypes};
 use crate::diagnostic::{Problem, Severity};
+use crate::key_checker::{KeyChecker, Position};
 use crate::keys::{Choice, Kind};
 use crate::limits;
 use crate::memory;
 use crate::patterns;
 use crate::secrets;
 use crate::tree::{Node, Value};
-use crate::walk::{Position, Walk};
 
 /// The description of an amount of memory.
 const MEMORY: &str = "an amount of memory such as `512m` or `2g`";
 
-impl Walk<'_, '_> {
+impl KeyChecker<'_, '_> {
     /// Checks a value by its kind.
     pub(crate) fn value(&mut self, kind: Kind, node: &Node, position: Position<'_>) {
         if !node.unset().is_empty() {
@@ -95,11 +95,11 @@ impl Walk<'_, '_> {
                 "until then, use an OpenAI-compatible type such as `openai` or `openrouter`, or `offline`",
             );
         match self.purpose {
-            Purpose::Run => self.sink.error(node.span, position.path, problem),
-            Purpose::Check if self.warned.insert(("backend types", backend.name)) => {
+            LoadPurpose::Run => self.sink.error(node.span, position.path, problem),
+            LoadPurpose::Check if self.warned.insert(("backend types", backend.name)) => {
                 self.sink.warning(node.span, position.path, problem);
             }
-            Purpose::Check | Purpose::Offline => {}
+            LoadPurpose::Check | LoadPurpose::Offline => {}
         }
     }
 
@@ -174,8 +174,8 @@ impl Walk<'_, '_> {
     fn unset(&mut self, node: &Node, position: Position<'_>) {
         for name in node.unset() {
             let severity = match self.purpose {
-                Purpose::Check | Purpose::Offline => Severity::Warning,
-                Purpose::Run => Severity::Error,
+                LoadPurpose::Check | LoadPurpose::Offline => Severity::Warning,
+                LoadPurpose::Run => Severity::Error,
             };
             let problem = Problem::new(format!("the environment variable `{name}` is not set"));
             let hint =
@@ -185,7 +185,7 @@ impl Walk<'_, '_> {
     }
 }
 
-fn unknown_backend_type(name: &str, backends: &Backends) -> Problem {
+fn unknown_backend_type(name: &str, backends: &BackendTypes) -> Problem {
     let shown = if secrets::is_key_like(name) { "…".to_owned() } else { name.escape_debug().to_string() };
     let problem = Problem::new(format!("unknown backend type `{shown}`"));
     if let Some(near) = backends.nearest(name) {

@@ -18,9 +18,9 @@ mod workspaces;
 pub use coordination::Coordination;
 pub use decider::{CallKey, Consequence, ProgramAnswer, ProgramKey, SideTask, SideTaskKind, WantedEffects};
 pub use interactive::InteractiveSession;
-pub use launch::{Consent, LAUNCH_RUN, Launch, launch_run_spec, read_launch, resolve_launch};
+pub use launch::{Consent, LAUNCH_RUN, ResolvedRun, launch_run_spec, read_launch, resolve_launch};
 pub use orchestrator::{
-    Backends, EngineHandle, Feed, Mask, Observer, Orchestrator, SessionDeps, SessionEnd, SubmitError,
+    Backends, EngineHandle, EventMasker, Feed, Observer, Orchestrator, SessionDeps, SessionEnd, SubmitError,
     Submitter, Subscription,
 };
 pub use prompt::{

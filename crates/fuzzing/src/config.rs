@@ -1,8 +1,8 @@
 //! Configs, workflows and `.env` files from untrusted sources: the report is deterministic and its positions exist.
 
 use althing_config::{
-    Purpose, Report, Source, Style, WorkflowContext, check as check_config, load_workflow, parse_dotenv,
-    redact,
+    ConfigReport, LoadPurpose, Source, Style, WorkflowContext, check as check_config, load_workflow,
+    parse_dotenv, redact,
 };
 use althing_protocol::AGENT_KINDS;
 
@@ -13,7 +13,7 @@ const LONGEST_QUOTE: usize = 160;
 
 pub(crate) fn check(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
-    for purpose in [Purpose::Check, Purpose::Run] {
+    for purpose in [LoadPurpose::Check, LoadPurpose::Run] {
         let report = || check_config(Source { name: "x.yaml", text }, &env, purpose);
         let found = report();
         assert_eq!(found.is_valid(), found.config.is_some());
@@ -26,7 +26,7 @@ pub(crate) fn check(bytes: &[u8]) {
         );
     }
     let context = WorkflowContext {
-        purpose: Purpose::Check,
+        purpose: LoadPurpose::Check,
         cwd: "/home/me",
         env: &env,
         kinds: AGENT_KINDS,
@@ -52,7 +52,7 @@ fn env(name: &str) -> Option<String> {
     }
 }
 
-fn check_report(text: &str, report: &Report) {
+fn check_report(text: &str, report: &ConfigReport) {
     let lines: Vec<&str> = text.split('\n').collect();
     assert!(report.errors.len() <= MOST_PROBLEMS && report.warnings.len() <= MOST_PROBLEMS);
     for one in report.errors.iter().chain(&report.warnings) {

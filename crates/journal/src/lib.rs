@@ -33,7 +33,7 @@ pub use althing_disk::names::{new_session_id, session_dir, task_dir};
 pub use checkpoint::{CheckpointFold, rebuild_checkpoint};
 pub use error::SessionError;
 pub use mask::Masker;
-pub use mask_stream::MaskedStream;
+pub use mask_stream::MaskingStream;
 pub use scan::{Damage, DamageKind};
 pub use sessions::{OpenedSession, ReadSession, SessionManager, open_existing_state, open_state};
 pub use summary::Pruned;

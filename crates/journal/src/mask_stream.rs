@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 
 /// A byte stream that is masked.
-pub struct MaskedStream {
+pub struct MaskingStream {
     masker: Arc<Masker>,
     /// A fast check for any match; without it, every chunk is searched in full.
     quick_search: Option<AhoCorasick>,
@@ -21,13 +21,13 @@ pub struct MaskedStream {
     out: Vec<u8>,
 }
 
-impl fmt::Debug for MaskedStream {
+impl fmt::Debug for MaskingStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("MaskedStream(…)")
+        f.write_str("MaskingStream(…)")
     }
 }
 
-impl MaskedStream {
+impl MaskingStream {
     /// A stream that masks what this masker knows.
     pub fn new(masker: Arc<Masker>) -> Self {
         // Leftmost matching can use vector instructions; the overlapping matching that masking needs cannot.
@@ -57,7 +57,7 @@ impl MaskedStream {
     }
 }
 
-impl MaskStream for MaskedStream {
+impl MaskStream for MaskingStream {
     fn push<'a>(&'a mut self, bytes: &'a [u8]) -> &'a [u8] {
         if self.masker.forms().is_empty() {
             return bytes;
@@ -83,14 +83,14 @@ impl MaskStream for MaskedStream {
 
 #[cfg(test)]
 mod tests {
-    use super::MaskedStream;
+    use super::MaskingStream;
     use crate::mask::Masker;
     use althing_protocol::MaskStream;
     use proptest::prelude::*;
     use std::sync::Arc;
 
     fn masked<'a>(secrets: &[&str], pieces: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
-        let mut stream = MaskedStream::new(Arc::new(Masker::new(secrets)));
+        let mut stream = MaskingStream::new(Arc::new(Masker::new(secrets)));
         let mut out = Vec::new();
         for piece in pieces {
             out.extend_from_slice(stream.push(piece));
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(masked(&["sk-canary-01", "\u{1}\u{2}\u{3}!!!!"], bytes.chunks(size)), bytes);
         }
         // A secret that overlaps with itself.
-        let mut stream = MaskedStream::new(Arc::new(Masker::new(["aaaaaaaa"])));
+        let mut stream = MaskingStream::new(Arc::new(Masker::new(["aaaaaaaa"])));
         let mut out = 0;
         for _ in 0..1000 {
             out += stream.push(&[b'a'; 100]).len();

@@ -65,7 +65,7 @@ pub(crate) enum RetryPolicy {
 
 /// Why one attempt failed.
 #[derive(Clone, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct CallFailure {
     pub(crate) kind: BackendErrorKind,
     /// What happened, without provider and model, which the backend prepends.
     pub(crate) what: String,
@@ -80,7 +80,7 @@ pub(crate) struct Failure {
     pub(crate) status: Option<u16>,
 }
 
-impl Failure {
+impl CallFailure {
     /// A failure with the default retry policy of its kind.
     pub(crate) fn new(kind: BackendErrorKind, what: impl Into<String>) -> Self {
         let retry = match kind {
@@ -119,7 +119,7 @@ impl Failure {
     }
 }
 
-impl From<crate::sse::EventTooLarge> for Failure {
+impl From<crate::sse::EventTooLarge> for CallFailure {
     fn from(_: crate::sse::EventTooLarge) -> Self {
         Self::new(BackendErrorKind::TooLarge, "one event of the stream is larger than 8 MiB")
     }
@@ -176,7 +176,7 @@ mod tests {
             Kind::TooLarge,
             Kind::Empty,
         ] {
-            assert_eq!(Failure::new(kind, "").retry != RetryPolicy::Never, kind.retryable(), "{kind:?}");
+            assert_eq!(CallFailure::new(kind, "").retry != RetryPolicy::Never, kind.retryable(), "{kind:?}");
         }
     }
 }

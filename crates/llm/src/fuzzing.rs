@@ -2,12 +2,12 @@
 //!
 //! Only compiled with the feature `fuzzing`; not part of the product.
 
-use crate::draft::StreamEnd;
-use crate::error::Failure;
+use crate::error::CallFailure;
+use crate::partial_reply::StreamEnd;
 use crate::providers::{self, Api};
 use crate::reply_stream::ReplyStream;
 use crate::wire::{FinishedReply, StreamReader as _, Wire};
-use crate::{chat, gemini, messages, refusal, responses};
+use crate::{chat, error_response, gemini, messages, responses};
 use althing_protocol::{BackendConfig, BackendErrorKind, Delta, DeltaSink, Reply};
 use reqwest::StatusCode;
 
@@ -42,7 +42,7 @@ pub fn whole(kind: &str, body: &[u8]) -> Option<ParsedReply> {
 
 /// Parses the body of an error response.
 pub fn refused(status: u16, body: &[u8]) -> Option<(BackendErrorKind, String)> {
-    let failure = refusal::failure_from(StatusCode::from_u16(status).ok()?, None, body);
+    let failure = error_response::failure_from(StatusCode::from_u16(status).ok()?, None, body);
     Some((failure.kind, failure.what))
 }
 
@@ -101,7 +101,7 @@ fn one<W: Wire>(wire: &W, body: &[u8]) -> ParsedReply {
     })
 }
 
-fn parsed(read: impl FnOnce(&mut DeltaSink<'_>) -> Result<FinishedReply, Failure>) -> ParsedReply {
+fn parsed(read: impl FnOnce(&mut DeltaSink<'_>) -> Result<FinishedReply, CallFailure>) -> ParsedReply {
     let mut deltas = Vec::new();
     let mut show = |delta: Delta<'_>| deltas.push(format!("{delta:?}"));
     let end = read(&mut (&mut show as DeltaSink<'_>));

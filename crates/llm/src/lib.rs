@@ -4,11 +4,10 @@
 //! agents, rounds or files. Errors are typed values and never contain a key.
 #![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
-mod call;
-mod calls;
+mod api_backend;
 mod chat;
-mod draft;
 mod error;
+mod error_response;
 mod fast_path;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
@@ -16,26 +15,27 @@ mod gemini;
 mod history;
 mod http;
 pub mod limits;
-mod local;
+mod local_servers;
 mod messages;
 mod offline;
 mod params;
+mod partial_reply;
 mod prices;
 mod provider_state;
 mod providers;
-mod refusal;
 mod reply_stream;
 mod responses;
 mod retry;
 mod sse;
 mod text;
 mod throttle;
+mod tool_call_assembler;
 mod transport;
 mod wire;
 
 pub use error::BuildError;
 pub use http::{HttpClient, HttpOptions};
-pub use local::{ollama_models, served_models};
+pub use local_servers::{ollama_models, served_models};
 pub use params::{BuildWarning, warnings};
 pub use prices::PriceTable;
 
@@ -74,5 +74,5 @@ fn built<W: wire::Wire>(
     prices: &PriceTable,
     wire: (W, reqwest::Url, reqwest::header::HeaderMap),
 ) -> Result<Arc<dyn Backend>, BuildError> {
-    Ok(Arc::new(call::ApiBackend::new(config, provider, (http, prices), wire)?))
+    Ok(Arc::new(api_backend::ApiBackend::new(config, provider, (http, prices), wire)?))
 }

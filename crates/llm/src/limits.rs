@@ -1,7 +1,7 @@
 //! All time and size limits of a model call, in one place.
 //!
 //! Nothing in this crate waits or grows without a limit from this module. The time limits can be changed per backend
-//! through `params` (see [`Limits::from_params`]), the size limits cannot.
+//! through `params` (see [`CallLimits::from_params`]), the size limits cannot.
 
 use crate::BuildError;
 use serde_json::{Map, Value};
@@ -59,7 +59,7 @@ pub const PROVIDER_MESSAGE_CHARS: usize = 300;
 
 /// The limits of one backend.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Limits {
+pub(crate) struct CallLimits {
     pub(crate) connect: Duration,
     pub(crate) first_byte: Duration,
     pub(crate) idle: Duration,
@@ -68,7 +68,7 @@ pub(crate) struct Limits {
     pub(crate) retry_base: Duration,
 }
 
-impl Default for Limits {
+impl Default for CallLimits {
     fn default() -> Self {
         Self {
             connect: CONNECT,
@@ -81,7 +81,7 @@ impl Default for Limits {
     }
 }
 
-impl Limits {
+impl CallLimits {
     /// The defaults, overridden by the backend's config.
     pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
         let standard = Self::default();
@@ -129,8 +129,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn limits(value: &Value) -> Result<Limits, BuildError> {
-        Limits::from_params(value.as_object().unwrap())
+    fn limits(value: &Value) -> Result<CallLimits, BuildError> {
+        CallLimits::from_params(value.as_object().unwrap())
     }
 
     #[test]
@@ -139,7 +139,7 @@ mod tests {
             "connect_timeout_seconds": 1, "first_byte_timeout_seconds": 0.5, "idle_timeout_seconds": 2,
             "request_timeout_seconds": 3, "max_retries": 1, "retry_base_ms": 7,
         }));
-        let expected = Limits {
+        let expected = CallLimits {
             connect: Duration::from_secs(1),
             first_byte: Duration::from_millis(500),
             idle: Duration::from_secs(2),

@@ -57,7 +57,7 @@ pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
 
 /// Which tool the model must call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice<'a> {
+pub(crate) enum ToolChoice<'a> {
     /// Any tool or none.
     Auto,
     None,
@@ -125,15 +125,15 @@ impl<'a> Section<'a> {
     }
 
     /// Which tool the model must call, in any API's notation.
-    pub(crate) fn tool_choice(self) -> Option<Choice<'a>> {
+    pub(crate) fn tool_choice(self) -> Option<ToolChoice<'a>> {
         let choice = self.get("tool_choice")?;
         let kind = choice.as_str().or_else(|| choice.get("type").and_then(Value::as_str));
         let name = choice.get("name").or_else(|| choice.get("function")?.get("name")).and_then(Value::as_str);
         match (name, kind?) {
-            (Some(name), _) => Some(Choice::Tool(name)),
-            (None, "auto") => Some(Choice::Auto),
-            (None, "none") => Some(Choice::None),
-            (None, "any" | "required") => Some(Choice::Any),
+            (Some(name), _) => Some(ToolChoice::Tool(name)),
+            (None, "auto") => Some(ToolChoice::Auto),
+            (None, "none") => Some(ToolChoice::None),
+            (None, "any" | "required") => Some(ToolChoice::Any),
             (None, _) => None,
         }
     }

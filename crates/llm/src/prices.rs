@@ -26,7 +26,7 @@ impl PriceTable {
         let own = |name: &str| longest(self.own.iter().map(|(known, price)| (known.as_str(), *price)), name);
         let listed = |name: &str| {
             longest(
-                BUILT_IN.iter().map(|(known, input, cached, output)| {
+                BUILT_IN_PRICES.iter().map(|(known, input, cached, output)| {
                     let price = Price {
                         input_per_million: *input,
                         output_per_million: *output,
@@ -126,10 +126,10 @@ fn same_version(rest: &str) -> bool {
 }
 
 /// Model, input, cached input, output.
-type Row = (&'static str, f64, f64, f64);
+type PriceRow = (&'static str, f64, f64, f64);
 
 #[rustfmt::skip]
-static BUILT_IN: &[Row] = &[
+static BUILT_IN_PRICES: &[PriceRow] = &[
     // OpenAI
     ("gpt-6.1-sol", 2.0, 0.1, 10.0), ("gpt-6.1-terra", 1.0, 0.05, 5.0),
     ("gpt-6-sol", 2.0, 0.2, 10.0), ("gpt-6-luna", 0.1, 0.01, 0.5),

@@ -3,8 +3,8 @@
 //! No network and no clock, so that any bytes, split anywhere, can be tested. Data after the end of a reply never
 //! changes it.
 
-use crate::draft::StreamEnd;
-use crate::error::Failure;
+use crate::error::CallFailure;
+use crate::partial_reply::StreamEnd;
 use crate::sse::{SseItem, SseReader};
 use crate::wire::{FinishedReply, StreamReader};
 use althing_protocol::DeltaSink;
@@ -21,7 +21,7 @@ impl<R: StreamReader> ReplyStream<R> {
     }
 
     /// Processes the next chunk. Returns whether it completed an event or a comment.
-    pub(crate) fn take(&mut self, bytes: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<bool, Failure> {
+    pub(crate) fn take(&mut self, bytes: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<bool, CallFailure> {
         let mut moved = false;
         let reply = &mut self.reply;
         self.events.feed(bytes, |item| {
@@ -53,7 +53,7 @@ impl<R: StreamReader> ReplyStream<R> {
         ended: StreamEnd,
         on_delta: &mut DeltaSink<'_>,
         input_estimate: u64,
-    ) -> Result<FinishedReply, Failure> {
+    ) -> Result<FinishedReply, CallFailure> {
         let Self { events, mut reply } = self;
         if !reply.is_done()
             && let Some(rest) = events.finish()

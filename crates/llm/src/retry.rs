@@ -1,7 +1,7 @@
 //! Decides whether and when a failed attempt is retried. Pure: randomness and time are parameters.
 
-use crate::error::{Failure, RetryPolicy};
-use crate::limits::{Limits, RETRY_AFTER_CAP, RETRY_CAP};
+use crate::error::{CallFailure, RetryPolicy};
+use crate::limits::{CallLimits, RETRY_AFTER_CAP, RETRY_CAP};
 use althing_protocol::BackendErrorKind;
 use reqwest::header::{HeaderMap, RETRY_AFTER};
 use std::time::{Duration, SystemTime};
@@ -17,8 +17,8 @@ pub(crate) enum RetryDecision {
 /// Decides what follows. `retries` were made already, `left` is the remaining time of the whole call, `random` is in
 /// 0..1.
 pub(crate) fn decide_retry(
-    failure: &Failure,
-    limits: &Limits,
+    failure: &CallFailure,
+    limits: &CallLimits,
     retries: u32,
     left: Duration,
     random: f64,
@@ -84,12 +84,12 @@ mod tests {
 
     const LEFT: Duration = Duration::from_mins(10);
 
-    fn failure(kind: Kind, after: Option<u64>) -> Failure {
-        Failure { after: after.map(Duration::from_secs), ..Failure::new(kind, "") }
+    fn failure(kind: Kind, after: Option<u64>) -> CallFailure {
+        CallFailure { after: after.map(Duration::from_secs), ..CallFailure::new(kind, "") }
     }
 
-    fn wait(failure: &Failure, retries: u32, random: f64) -> Option<Duration> {
-        match decide_retry(failure, &Limits::default(), retries, LEFT, random) {
+    fn wait(failure: &CallFailure, retries: u32, random: f64) -> Option<Duration> {
+        match decide_retry(failure, &CallLimits::default(), retries, LEFT, random) {
             RetryDecision::Retry(wait) => Some(wait),
             RetryDecision::GiveUp(_) => None,
         }
@@ -128,7 +128,7 @@ mod tests {
         let delay = wait(&failure(Kind::RateLimited, Some(10)), 0, 0.5).unwrap();
         assert!((10.0..=11.5).contains(&delay.as_secs_f64()), "{delay:?}");
         let given_up =
-            decide_retry(&failure(Kind::RateLimited, Some(3600)), &Limits::default(), 0, LEFT, 0.5);
+            decide_retry(&failure(Kind::RateLimited, Some(3600)), &CallLimits::default(), 0, LEFT, 0.5);
         let said = "the provider asks to wait 3600 s, more than the 60 s that Althing waits";
         assert_eq!(given_up, RetryDecision::GiveUp(Some(said.to_owned())));
     }
@@ -136,7 +136,8 @@ mod tests {
     #[test]
     fn no_wait_goes_past_the_end_of_the_whole_call() {
         let left = Duration::from_secs(5);
-        let given_up = decide_retry(&failure(Kind::RateLimited, Some(10)), &Limits::default(), 0, left, 0.5);
+        let given_up =
+            decide_retry(&failure(Kind::RateLimited, Some(10)), &CallLimits::default(), 0, left, 0.5);
         assert_eq!(given_up, RetryDecision::GiveUp(Some("no time is left to try again".to_owned())));
     }
 

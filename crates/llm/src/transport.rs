@@ -3,10 +3,10 @@
 //! Decides when a server counts as dead. Every wait has a deadline, and bytes do not count as a sign of life: only a
 //! complete event or comment does. Nothing is retried here.
 
-use crate::draft::StreamEnd;
-use crate::error::Failure;
-use crate::limits::{self, Limits};
-use crate::refusal;
+use crate::error::CallFailure;
+use crate::error_response;
+use crate::limits::{self, CallLimits};
+use crate::partial_reply::StreamEnd;
 use crate::reply_stream::ReplyStream;
 use crate::wire::{FinishedReply, StreamReader, WireInfo};
 use althing_protocol::{BackendErrorKind, DeltaSink};
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 pub(crate) struct Attempt<'a> {
     pub(crate) client: &'a reqwest::Client,
-    pub(crate) limits: &'a Limits,
+    pub(crate) limits: &'a CallLimits,
     /// The deadline of the whole call.
     pub(crate) deadline: Instant,
     /// Estimated input tokens, for replies without token counts.
@@ -35,15 +35,15 @@ impl Attempt<'_> {
         request: Request,
         reader: R,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<FinishedReply, Failure> {
+    ) -> Result<FinishedReply, CallFailure> {
         let response = self.send(request).await?;
         if !response.status().is_success() {
-            return Err(refusal::read(response, self.deadline).await);
+            return Err(error_response::read(response, self.deadline).await);
         }
         match body_kind(&response) {
             BodyKind::Stream => self.stream(response, reader, on_delta).await,
             BodyKind::Whole => self.whole(response, reader, on_delta).await,
-            BodyKind::Other(said) => Err(Failure::new(
+            BodyKind::Other(said) => Err(CallFailure::new(
                 BackendErrorKind::Protocol,
                 format!("the server answered with `{said}` instead of an event stream"),
             )
@@ -56,12 +56,12 @@ impl Attempt<'_> {
         }
     }
 
-    async fn send(&self, request: Request) -> Result<Response, Failure> {
+    async fn send(&self, request: Request) -> Result<Response, CallFailure> {
         let first_byte = Instant::now() + self.limits.first_byte;
         match timeout_at(first_byte.min(self.deadline), self.client.execute(request)).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(transport_failure(&error, self.limits)),
-            Err(_) if first_byte < self.deadline => Err(Failure::new(
+            Err(_) if first_byte < self.deadline => Err(CallFailure::new(
                 BackendErrorKind::Timeout,
                 format!("no response within {}", seconds(self.limits.first_byte)),
             )),
@@ -75,7 +75,7 @@ impl Attempt<'_> {
         mut response: Response,
         reply: R,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<FinishedReply, Failure> {
+    ) -> Result<FinishedReply, CallFailure> {
         let mut reply_stream = ReplyStream::new(reply);
         let ended = self.read_events(&mut response, &mut reply_stream, on_delta).await;
         if reply_stream.is_done() {
@@ -139,16 +139,17 @@ impl Attempt<'_> {
         response: Response,
         mut reply: R,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<FinishedReply, Failure> {
+    ) -> Result<FinishedReply, CallFailure> {
         let by = (Instant::now() + self.limits.idle).min(self.deadline);
         let ended = match read_body(response, limits::EVENT_BYTES, by).await {
             Ok(body) => match reply.event(&body, on_delta) {
                 Ok(()) => StreamEnd::Whole,
                 Err(failure) => StreamEnd::Broken(failure),
             },
-            Err(BodyError::TooLarge) => {
-                StreamEnd::Broken(Failure::new(BackendErrorKind::TooLarge, "the reply is larger than 8 MiB"))
-            }
+            Err(BodyError::TooLarge) => StreamEnd::Broken(CallFailure::new(
+                BackendErrorKind::TooLarge,
+                "the reply is larger than 8 MiB",
+            )),
             Err(BodyError::Late) if by == self.deadline => StreamEnd::Broken(self.overdue()),
             Err(BodyError::Late) => StreamEnd::Broken(self.idle()),
             Err(BodyError::Broken(error)) => StreamEnd::Broken(transport_failure(&error, self.limits)),
@@ -156,12 +157,12 @@ impl Attempt<'_> {
         reply.end(ended, self.input_estimate)
     }
 
-    fn idle(&self) -> Failure {
-        Failure::new(BackendErrorKind::Timeout, format!("no data for {}", seconds(self.limits.idle)))
+    fn idle(&self) -> CallFailure {
+        CallFailure::new(BackendErrorKind::Timeout, format!("no data for {}", seconds(self.limits.idle)))
     }
 
-    pub(crate) fn overdue(&self) -> Failure {
-        Failure::new(
+    pub(crate) fn overdue(&self) -> CallFailure {
+        CallFailure::new(
             BackendErrorKind::Timeout,
             format!("the call took longer than {}", seconds(self.limits.whole)),
         )
@@ -250,11 +251,11 @@ pub(crate) async fn read_body(
 }
 
 /// The failure for a network error. The URL is not included, because it may contain a password.
-pub(crate) fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Failure {
+pub(crate) fn transport_failure(error: &reqwest::Error, limits: &CallLimits) -> CallFailure {
     let reason = innermost(error);
     if error.is_connect() {
         if tls_problem(error) {
-            return Failure::new(BackendErrorKind::Connect, format!("no secure connection: {reason}"))
+            return CallFailure::new(BackendErrorKind::Connect, format!("no secure connection: {reason}"))
                 .with_hint(
                     "behind a TLS proxy, configure its CA file; for a local server, check http or https",
                 )
@@ -265,12 +266,12 @@ pub(crate) fn transport_failure(error: &reqwest::Error, limits: &Limits) -> Fail
         } else {
             format!("no connection: {reason}")
         };
-        return Failure::new(BackendErrorKind::Connect, what);
+        return CallFailure::new(BackendErrorKind::Connect, what);
     }
     if error.is_timeout() {
-        return Failure::new(BackendErrorKind::Timeout, format!("timed out: {reason}"));
+        return CallFailure::new(BackendErrorKind::Timeout, format!("timed out: {reason}"));
     }
-    Failure::new(BackendErrorKind::Cut, format!("the connection broke: {reason}"))
+    CallFailure::new(BackendErrorKind::Cut, format!("the connection broke: {reason}"))
 }
 
 /// The root cause of an error; the outer errors only wrap it.

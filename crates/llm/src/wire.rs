@@ -1,8 +1,8 @@
 //! A wire format writes a request and parses a stream. Connections, limits, retries, errors and costs are common to all
-//! formats: see `call`, `transport` and `draft`.
+//! formats: see `call`, `transport` and `partial_reply`.
 
-use crate::draft::{Draft, StreamEnd};
-use crate::error::{BuildError, Failure};
+use crate::error::{BuildError, CallFailure};
+use crate::partial_reply::{PartialReply, StreamEnd};
 use crate::prices::TokenCounts;
 use crate::providers::KeyHeader;
 use althing_protocol::{BackendConfig, BackendErrorKind, DeltaSink, ModelRequest, Reply};
@@ -47,23 +47,23 @@ pub(crate) trait Wire: Send + Sync + 'static {
 /// Parses one stream.
 pub(crate) trait StreamReader: Send {
     /// Processes the data of one event, and reports new content to `on_delta`.
-    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure>;
+    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure>;
 
     /// The partial reply.
-    fn draft(&self) -> &Draft;
+    fn partial_reply(&self) -> &PartialReply;
 
     /// Whether the provider signaled the end of the stream.
     fn is_done(&self) -> bool {
-        self.draft().done
+        self.partial_reply().done
     }
 
     /// Whether the reply is complete, even if the stream continues.
     fn is_finished(&self) -> bool {
-        self.draft().is_finished()
+        self.partial_reply().is_finished()
     }
 
     /// The reply, if it ended successfully.
-    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure>;
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, CallFailure>;
 }
 
 /// A reply that ended successfully.
@@ -76,8 +76,11 @@ pub(crate) struct FinishedReply {
 }
 
 /// The failure for a frame that does not parse.
-pub(crate) fn unreadable(error: &serde_json::Error) -> Failure {
-    Failure::new(BackendErrorKind::Protocol, format!("a frame of the stream could not be parsed: {error}"))
+pub(crate) fn unreadable(error: &serde_json::Error) -> CallFailure {
+    CallFailure::new(
+        BackendErrorKind::Protocol,
+        format!("a frame of the stream could not be parsed: {error}"),
+    )
 }
 
 /// `base_url` as a URL, without a trailing slash.

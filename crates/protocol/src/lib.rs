@@ -56,8 +56,8 @@ pub use ports::{
     Journal, JournalError, JournalErrorKind, JournalReader, Plans, ToolHost, ToolOutcome,
 };
 pub use program::{
-    Ask, AskKind, AskOption, Endpoint, EndpointHandler, Endpoints, MaskStream, Masks, ProgramEnd, ProgramJob,
-    ProgramReport, Programs, ReportSink, Screen, ScreenCell, ScreenColor,
+    Ask, AskKind, AskOption, Endpoint, EndpointHandler, Endpoints, MaskStream, OutputMasking, ProgramEnd,
+    ProgramJob, ProgramReport, Programs, ReportSink, Screen, ScreenCell, ScreenColor,
 };
 pub use result::{
     AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, PlanRef, RunResult, RunStatus,

@@ -170,7 +170,7 @@ pub enum JournalErrorKind {
     OwnedElsewhere,
     /// The stored data is damaged, or was written by a newer version.
     Unreadable,
-    /// The storage refuses writes for now. Waiting can help: a full disk is freed, a server comes back.
+    /// The disk is full, or the storage refuses writes for another reason that may pass. The session retries.
     Unavailable,
     /// Any other failure; retrying does not help.
     Failed,

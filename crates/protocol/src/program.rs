@@ -119,7 +119,7 @@ pub trait Programs: Send + Sync {
 }
 
 /// Masks known secrets in programs' output before it is stored.
-pub trait Masks: Send + Sync + fmt::Debug {
+pub trait OutputMasking: Send + Sync + fmt::Debug {
     /// A masking filter for one stream, with the secrets that are known now.
     fn stream(&self) -> Box<dyn MaskStream>;
 }

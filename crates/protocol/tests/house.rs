@@ -227,7 +227,7 @@ fn product() -> BTreeMap<String, String> {
 /// that no child process outlives Althing.
 const MAY_START_PROCESSES: [(&str, &str); 4] = [
     ("runner/src/guarded.rs", "starts the guard"),
-    ("runner/src/sandbox.rs", "is the guard, which starts the program"),
+    ("runner/src/sandbox_exec.rs", "is the guard, which starts the program"),
     ("runner/src/kernel/other.rs", "is the guard, which asks `ps` for processes where there is no /proc"),
     ("cli/src/host.rs", "starts the user's own editor and pager, which take the terminal over"),
 ];

@@ -4,15 +4,15 @@
 //! is not available, the call is refused and the model is told why. Dropping a call's future ends everything
 //! the call started.
 
-use crate::confinement::Confinement;
 use crate::docker::Exec;
-use crate::guarded::{CommandEnd, CommandTimes, Launcher};
+use crate::guard_protocol::{GuardedCommand, Input, Restrictions, environment};
+use crate::guarded::{CommandEnd, CommandTimes, GuardLauncher};
 use crate::landlock_rules::landlock_rules;
-use crate::launch::{Input, Launch, Restrictions, environment};
 use crate::mount_table::{MountMode, MountTable};
 use crate::output::OutputCollector;
 use crate::policy::{CommandPolicy, PolicyError, without_dots};
 use crate::protected_paths::find_protected;
+use crate::sandbox::Sandbox;
 use crate::tool_text::{Arguments, is_sandbox_failure, outcome, refused, spec};
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::io;
@@ -33,7 +33,7 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 #[derive(Debug)]
 pub struct CommandHost {
     policy: CommandPolicy,
-    launcher: Launcher,
+    launcher: GuardLauncher,
     placeholders: Placeholders,
     /// The protected paths that existed when a command could first write to context paths. A repository that a
     /// later command creates belongs to the agent and is not protected.
@@ -42,7 +42,7 @@ pub struct CommandHost {
 
 impl CommandHost {
     /// Checks the policy and creates a host for it.
-    pub fn new(mut policy: CommandPolicy, launcher: Launcher) -> Result<Self, PolicyError> {
+    pub fn new(mut policy: CommandPolicy, launcher: GuardLauncher) -> Result<Self, PolicyError> {
         policy.sandbox_paths = policy.sandbox_paths.checked()?;
         Ok(Self { policy, launcher, placeholders: Placeholders::default(), protected: OnceCell::new() })
     }
@@ -50,12 +50,9 @@ impl CommandHost {
     /// The reason why no command can run at all, if there is one. Callers show it to the user before a run
     /// starts.
     pub fn refusal(&self) -> Option<&str> {
-        match &self.policy.confinement {
-            Confinement::Refused { why } => Some(why),
-            Confinement::Bubblewrap(_)
-            | Confinement::Landlock
-            | Confinement::Docker(_)
-            | Confinement::Unconfined(_) => None,
+        match &self.policy.sandbox {
+            Sandbox::Refused { why } => Some(why),
+            Sandbox::Bubblewrap(_) | Sandbox::Landlock | Sandbox::Docker(_) | Sandbox::Unconfined(_) => None,
         }
     }
 
@@ -87,9 +84,9 @@ impl CommandHost {
         let time = CommandTimes { limit, grace: limits.grace, drain: limits.drain };
         let file = self.policy.sandbox_paths.output_dir.join(format!("command-{}.log", unique()));
         let mut output =
-            OutputCollector::new(limits.shown, limits.kept, file).masked(self.policy.masks.as_ref());
-        let end = match &self.policy.confinement {
-            Confinement::Docker(container) => {
+            OutputCollector::new(limits.shown, limits.kept, file).masked(self.policy.output_masking.as_ref());
+        let end = match &self.policy.sandbox {
+            Sandbox::Docker(container) => {
                 // The container has its own environment; nothing is passed on from ours.
                 let env = self.policy.env.set.clone();
                 let home = &self.policy.sandbox_paths.workspace;
@@ -110,7 +107,7 @@ impl CommandHost {
 
     /// The protected paths that exist inside the writable context paths. The error is written for the model.
     async fn protected(&self, access: ContextAccess) -> Result<&[PathBuf], String> {
-        let here = matches!(self.policy.confinement, Confinement::Bubblewrap(_) | Confinement::Landlock);
+        let here = matches!(self.policy.sandbox, Sandbox::Bubblewrap(_) | Sandbox::Landlock);
         if access == ContextAccess::ReadOnly || !here {
             return Ok(&[]);
         }
@@ -126,7 +123,7 @@ impl CommandHost {
     /// Runs a command on this machine, under a guard.
     async fn run_locally(
         &self,
-        confinement: &Confinement,
+        sandbox: &Sandbox,
         command: &str,
         cwd: &Path,
         mounts: &MountTable,
@@ -134,29 +131,29 @@ impl CommandHost {
         output: &mut OutputCollector,
     ) -> io::Result<CommandEnd> {
         // Landlock cannot give a command a private /tmp.
-        let scratch = match confinement {
-            Confinement::Landlock => Some(Scratch::new(&self.policy.sandbox_paths.output_dir)?),
+        let scratch = match sandbox {
+            Sandbox::Landlock => Some(Scratch::new(&self.policy.sandbox_paths.output_dir)?),
             _ => None,
         };
         let tmp = scratch.as_ref().map_or(Path::new("/tmp"), |scratch| &scratch.0);
         let network = self.policy.network;
         let shell = shell_path();
         let shell_args = || vec!["-c".to_owned(), command.to_owned()];
-        let (program, args, cwd, restrictions) = match confinement {
-            Confinement::Bubblewrap(bubblewrap) => {
+        let (program, args, cwd, restrictions) = match sandbox {
+            Sandbox::Bubblewrap(bubblewrap) => {
                 let args = bubblewrap.args(mounts, cwd, network, &[shell, "-c", command]);
                 let restrictions = Restrictions::BeforeBubblewrap { network };
                 // Bubblewrap changes to the directory inside the sandbox, so a bad directory is reported as the
                 // command's error.
                 (bubblewrap.program.as_path(), args, Path::new("/"), Some(restrictions))
             }
-            Confinement::Landlock => {
+            Sandbox::Landlock => {
                 let landlock_rules = landlock_rules(mounts, tmp)?;
                 let restrictions = Restrictions::Landlock { landlock_rules, network };
                 (Path::new(shell), shell_args(), cwd, Some(restrictions))
             }
-            Confinement::Unconfined(_) => (Path::new(shell), shell_args(), cwd, None),
-            Confinement::Docker(_) | Confinement::Refused { .. } => {
+            Sandbox::Unconfined(_) => (Path::new(shell), shell_args(), cwd, None),
+            Sandbox::Docker(_) | Sandbox::Refused { .. } => {
                 return Err(io::Error::other("this confinement does not run commands on this machine"));
             }
         };
@@ -164,11 +161,12 @@ impl CommandHost {
         let env = environment(self.policy.env.pairs(&home, &tmp.to_string_lossy()));
         let grace_ms = u64::try_from(time.grace.as_millis()).unwrap_or(u64::MAX);
         let (program, cwd) = (program.to_owned(), cwd.to_owned());
-        let exempt_from_term = matches!(confinement, Confinement::Bubblewrap(_));
+        let exempt_from_term = matches!(sandbox, Sandbox::Bubblewrap(_));
         let input = Input::Nothing;
-        let launch = Launch { program, args, env, cwd, input, restrictions, exempt_from_term, grace_ms };
+        let guarded_command =
+            GuardedCommand { program, args, env, cwd, input, restrictions, exempt_from_term, grace_ms };
         let lease = self.placeholders.lease(mounts.missing());
-        let end = self.launcher.run(&launch, time, output).await;
+        let end = self.launcher.run(&guarded_command, time, output).await;
         lease.release();
         end
     }
@@ -192,11 +190,11 @@ impl ToolHost for CommandHost {
         if self.refusal().is_some() {
             return Vec::new();
         }
-        let network = match &self.policy.confinement {
-            Confinement::Docker(container) => container.has_network(),
+        let network = match &self.policy.sandbox {
+            Sandbox::Docker(container) => container.has_network(),
             _ => self.policy.network,
         };
-        vec![spec(RUN_COMMAND, self.policy.confinement.kind(), network, access, &self.policy.limits)]
+        vec![spec(RUN_COMMAND, self.policy.sandbox.kind(), network, access, &self.policy.limits)]
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {

@@ -5,9 +5,9 @@
 //! rely on parent-death signals, which follow threads rather than processes and miss children that left the
 //! process group.
 
-use crate::launch::{Launch, Report, TERMINATE, read_frame};
+use crate::guard_protocol::{GuardReport, GuardedCommand, TERMINATE, read_frame};
 use crate::process_tree::{kill_below, reap, signal_below};
-use crate::{fd_passing, kernel, sandbox};
+use crate::{fd_passing, kernel, sandbox_exec};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, WaitStatus, setsid};
 use std::fs::OpenOptions;
@@ -30,26 +30,31 @@ pub(crate) fn guard_main() -> ExitCode {
     let _ = setsid();
     let start = kernel::adopt_orphans()
         .and_then(|()| fd_passing::receive_fd(rustix::stdio::stdin()))
-        .and_then(|input| Ok((input, read_frame::<Launch>(&mut Control)?)))
-        .and_then(|(input, launch)| {
+        .and_then(|input| Ok((input, read_frame::<GuardedCommand>(&mut Control)?)))
+        .and_then(|(input, guarded_command)| {
             // The launch message stays readable after its sender is gone; a command must not be started for a
             // dead parent.
             if is_abandoned() {
                 return Err(io::Error::other("the process that requested the command is gone"));
             }
-            Ok((sandbox::start(&launch, input)?, launch))
+            Ok((sandbox_exec::start(&guarded_command, input)?, guarded_command))
         });
     match start {
-        Ok((child, launch)) => {
+        Ok((child, guarded_command)) => {
             release_output();
-            let exempt = launch.exempt_from_term.then_some(child);
-            CommandWatch { child, exempt, grace: Duration::from_millis(launch.grace_ms), kill_at: None }
-                .run();
+            let exempt = guarded_command.exempt_from_term.then_some(child);
+            CommandWatch {
+                child,
+                exempt,
+                grace: Duration::from_millis(guarded_command.grace_ms),
+                kill_at: None,
+            }
+            .run();
             ExitCode::SUCCESS
         }
         Err(error) => {
             let missing = error.kind() == io::ErrorKind::NotFound;
-            send_report(&Report::Failed { message: error.to_string(), missing });
+            send_report(&GuardReport::Failed { message: error.to_string(), missing });
             kill_below(|_, _| ());
             ExitCode::FAILURE
         }
@@ -84,7 +89,7 @@ impl io::Write for Control {
 }
 
 /// Errors are ignored: a closed socket is detected by the main loop.
-fn send_report(report: &Report) {
+fn send_report(report: &GuardReport) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
         let _ = io::Write::write_all(&mut Control, &line);
@@ -110,7 +115,7 @@ struct CommandWatch {
 
 impl CommandWatch {
     fn run(mut self) {
-        send_report(&Report::Started);
+        send_report(&GuardReport::Started);
         let child_pidfd = kernel::pidfd(self.child);
         loop {
             if self.reap_children() {
@@ -181,6 +186,6 @@ enum ControlMessage {
     Closed,
 }
 
-fn exited(status: WaitStatus) -> Report {
-    Report::Exited { code: status.exit_status(), signal: status.terminating_signal() }
+fn exited(status: WaitStatus) -> GuardReport {
+    GuardReport::Exited { code: status.exit_status(), signal: status.terminating_signal() }
 }

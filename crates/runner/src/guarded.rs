@@ -6,11 +6,11 @@
 
 use crate::adapter::Stream;
 use crate::fd_passing;
-use crate::hidden::GUARD;
+use crate::guard_protocol::{GuardReport, GuardedCommand, TERMINATE, frame};
 use crate::kernel;
-use crate::launch::{Launch, Report, TERMINATE, frame};
 use crate::output::OutputCollector;
 use crate::pipe_loop::{OutputPipes, PipeHandler, ProcessEnd, StopTimeouts, read_until_end};
+use crate::reexec::GUARD;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
@@ -30,18 +30,18 @@ pub(crate) const GUARD_SLACK: Duration = Duration::from_secs(8);
 
 /// Starts our own executable in its hidden modes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Launcher {
+pub struct GuardLauncher {
     program: PathBuf,
 }
 
-impl Default for Launcher {
+impl Default for GuardLauncher {
     fn default() -> Self {
         Self { program: kernel::own_executable() }
     }
 }
 
-impl Launcher {
-    /// Uses another executable whose `main` calls [`crate::hidden_main`]; for tests, whose own `main` does not.
+impl GuardLauncher {
+    /// Uses another executable whose `main` calls [`crate::reexec_main`]; for tests, whose own `main` does not.
     pub fn of(program: PathBuf) -> Self {
         Self { program }
     }
@@ -49,12 +49,12 @@ impl Launcher {
     /// Runs a command to its end and collects its output.
     pub(crate) async fn run(
         &self,
-        launch: &Launch,
+        guarded_command: &GuardedCommand,
         time: CommandTimes,
         output: &mut OutputCollector,
     ) -> io::Result<CommandEnd> {
         let (from, to) = output_pipe()?;
-        let mut guarded = self.guard(launch, to.try_clone()?, to, None).await?;
+        let mut guarded = self.guard(guarded_command, to.try_clone()?, to, None).await?;
         let pipes = OutputPipes { out: Some(from), err: None };
         let timeouts = StopTimeouts { grace: time.grace, drain: time.drain };
         let mut handler = TimeLimit { deadline: Instant::now() + time.limit, output };
@@ -64,10 +64,10 @@ impl Launcher {
         Ok(CommandEnd { code: code.map(i64::from), signal, timed_out: asked_at.is_some() })
     }
 
-    /// Starts a command under a guard. `input` is the descriptor for [`crate::launch::Input::Passed`].
+    /// Starts a command under a guard. `input` is the descriptor for [`crate::guard_protocol::Input::Passed`].
     pub(crate) async fn guard(
         &self,
-        launch: &Launch,
+        guarded_command: &GuardedCommand,
         output: OwnedFd,
         errors: OwnedFd,
         input: Option<OwnedFd>,
@@ -86,17 +86,17 @@ impl Launcher {
         let guard = GuardProcess(Some(child));
         tracing::info!(
             guard = guard.id(),
-            program = %launch.program.display(),
-            command = sandboxed_command(launch),
-            cwd = %launch.cwd.display(),
-            sandboxed = launch.restrictions.is_some(),
+            program = %guarded_command.program.display(),
+            command = sandboxed_command(guarded_command),
+            cwd = %guarded_command.cwd.display(),
+            sandboxed = guarded_command.restrictions.is_some(),
             "program started"
         );
         // The socket is still empty, so this cannot block.
         fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
         drop(input);
         let (read, mut control) = UnixStream::from_std(ours)?.into_split();
-        control.write_all(&frame(launch)?).await?;
+        control.write_all(&frame(guarded_command)?).await?;
         // A small buffer: reports are short, and there may be hundreds of guards.
         Ok(Guarded { guard, control, reports: BufReader::with_capacity(512, read).lines() })
     }
@@ -104,8 +104,8 @@ impl Launcher {
 
 /// The program that runs inside bubblewrap, for the log. Its arguments are left out because they may contain
 /// prompts.
-fn sandboxed_command(launch: &Launch) -> Option<&str> {
-    let args = launch.exempt_from_term.then_some(&launch.args)?;
+fn sandboxed_command(guarded_command: &GuardedCommand) -> Option<&str> {
+    let args = guarded_command.exempt_from_term.then_some(&guarded_command.args)?;
     let at = args.iter().position(|arg| arg == "--")?;
     args.get(at + 1).map(String::as_str)
 }
@@ -185,9 +185,9 @@ impl Guarded {
     /// [`Self::exited`].
     pub(crate) async fn started(&mut self) -> io::Result<()> {
         match self.report().await? {
-            Report::Started => Ok(()),
-            Report::Failed { message, missing } => Err(self.failed(message, missing)),
-            Report::Exited { .. } => Err(io::Error::other("the guard reported an end before a start")),
+            GuardReport::Started => Ok(()),
+            GuardReport::Failed { message, missing } => Err(self.failed(message, missing)),
+            GuardReport::Exited { .. } => Err(io::Error::other("the guard reported an end before a start")),
         }
     }
 
@@ -195,9 +195,9 @@ impl Guarded {
     pub(crate) async fn exited(&mut self) -> io::Result<(Option<i32>, Option<i32>)> {
         loop {
             match self.report().await? {
-                Report::Started => {}
-                Report::Failed { message, missing } => return Err(self.failed(message, missing)),
-                Report::Exited { code, signal } => {
+                GuardReport::Started => {}
+                GuardReport::Failed { message, missing } => return Err(self.failed(message, missing)),
+                GuardReport::Exited { code, signal } => {
                     tracing::info!(guard = self.guard.id(), code, signal, "program ended");
                     return Ok((code, signal));
                 }
@@ -205,7 +205,7 @@ impl Guarded {
         }
     }
 
-    async fn report(&mut self) -> io::Result<Report> {
+    async fn report(&mut self) -> io::Result<GuardReport> {
         let line = self.reports.next_line().await?;
         let line = line.ok_or_else(|| io::Error::other("the guard ended without a report"))?;
         Ok(serde_json::from_str(&line)?)

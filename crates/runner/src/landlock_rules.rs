@@ -4,7 +4,7 @@
 //! contains a protected path is therefore granted entry by entry, and nothing can be created or deleted
 //! directly next to that path.
 
-use crate::launch::{LandlockAccess, LandlockRule};
+use crate::guard_protocol::{LandlockAccess, LandlockRule};
 use crate::mount_table::{MountMode, MountTable};
 use std::collections::BTreeMap;
 use std::io;

@@ -3,7 +3,7 @@
 //! In memory: the beginning and the end, as much as the model is shown. On disk, only if that is not
 //! everything: the beginning, up to a larger limit.
 
-use althing_protocol::{MaskStream, Masks};
+use althing_protocol::{MaskStream, OutputMasking};
 use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -47,8 +47,8 @@ impl OutputCollector {
     }
 
     /// Masks these secrets in everything that is collected.
-    pub(crate) fn masked(self, masks: Option<&Arc<dyn Masks>>) -> Self {
-        Self { mask: masks.map(|masks| masks.stream()), ..self }
+    pub(crate) fn masked(self, output_masking: Option<&Arc<dyn OutputMasking>>) -> Self {
+        Self { mask: output_masking.map(|output_masking| output_masking.stream()), ..self }
     }
 
     pub(crate) fn push(&mut self, bytes: &[u8]) {

@@ -4,8 +4,8 @@
 //! [`PipedProcess`] is dropped, or when we are killed, the guard kills the program and everything it started.
 
 use crate::adapter::find_program;
-use crate::guarded::{Guarded, Launcher, input_pipe, output_pipe};
-use crate::launch::{Input, Launch};
+use crate::guard_protocol::{GuardedCommand, Input};
+use crate::guarded::{GuardLauncher, Guarded, input_pipe, output_pipe};
 use crate::write_protection::WriteProtection;
 use std::ffi::OsString;
 use std::fmt;
@@ -68,7 +68,7 @@ impl fmt::Debug for PipedProcess {
     }
 }
 
-impl Launcher {
+impl GuardLauncher {
     /// Starts a program under a guard. [`io::ErrorKind::NotFound`] means that the program or its working
     /// directory does not exist.
     pub async fn start_piped(&self, program: PipedProgram) -> io::Result<PipedChild> {
@@ -77,7 +77,7 @@ impl Launcher {
             None => (PathBuf::from(program.program), program.args, program.cwd),
             Some(protection) => protected(protection, &program)?,
         };
-        let launch = Launch {
+        let guarded_command = GuardedCommand {
             program: executable,
             args,
             env: program.env,
@@ -90,7 +90,7 @@ impl Launcher {
         let (stdout, stdout_end) = output_pipe()?;
         let (stderr, stderr_end) = output_pipe()?;
         let (stdin, stdin_end) = input_pipe()?;
-        let mut guarded = self.guard(&launch, stdout_end, stderr_end, Some(stdin_end)).await?;
+        let mut guarded = self.guard(&guarded_command, stdout_end, stderr_end, Some(stdin_end)).await?;
         guarded.started().await?;
         Ok(PipedChild { stdin, stdout, stderr, process: PipedProcess { guarded, exit: None } })
     }

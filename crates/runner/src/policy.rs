@@ -3,8 +3,8 @@
 //! Paths are canonicalized here (no symlinks, no `..`), so that later code can compare them directly.
 
 use crate::command_lists::CommandLists;
-use crate::confinement::Confinement;
-use althing_protocol::{COMMAND_VARIABLES, ContextAccess, Grant, Masks, RootKind, variable_matches};
+use crate::sandbox::Sandbox;
+use althing_protocol::{COMMAND_VARIABLES, ContextAccess, Grant, OutputMasking, RootKind, variable_matches};
 use std::ffi::OsStr;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
@@ -19,15 +19,15 @@ pub struct CommandPolicy {
     /// Whether commands may use the network. Ignored in containers, which have their own network mode.
     pub network: bool,
     /// The environment of each command.
-    pub env: Environment,
+    pub env: ChildEnvironment,
     /// Time and output limits of each command.
-    pub limits: Limits,
+    pub limits: CommandLimits,
     /// The config's allow and block lists.
     pub lists: CommandLists,
     /// The sandbox in which commands run.
-    pub confinement: Confinement,
+    pub sandbox: Sandbox,
     /// Masks secrets in the output that is stored.
-    pub masks: Option<Arc<dyn Masks>>,
+    pub output_masking: Option<Arc<dyn OutputMasking>>,
 }
 
 /// The paths of a [`Grant`] as sandboxes need them. A path is the same inside and outside the sandbox.
@@ -81,20 +81,20 @@ pub struct ContextMount {
 
 /// A child's complete environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Environment {
+pub struct ChildEnvironment {
     /// Names of variables that are passed on from our own environment; a trailing `*` matches any suffix.
     pub pass: Vec<String>,
     /// Variables that are set explicitly; they override `pass`.
     pub set: Vec<(String, String)>,
 }
 
-impl Default for Environment {
+impl Default for ChildEnvironment {
     fn default() -> Self {
         Self { pass: COMMAND_VARIABLES.map(str::to_owned).to_vec(), set: Vec::new() }
     }
 }
 
-impl Environment {
+impl ChildEnvironment {
     /// The variables for a child with this home and temporary directory.
     pub(crate) fn pairs(&self, home: &str, tmp: &str) -> Vec<(String, String)> {
         let mut pairs = vec![
@@ -116,7 +116,7 @@ impl Environment {
 
 /// Time and output limits of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct CommandLimits {
     /// The timeout that is used when the model gives none.
     pub default_timeout: Duration,
     /// The longest timeout that a model may ask for.
@@ -131,7 +131,7 @@ pub struct Limits {
     pub kept: u64,
 }
 
-impl Default for Limits {
+impl Default for CommandLimits {
     fn default() -> Self {
         Self {
             default_timeout: Duration::from_secs(120),
@@ -226,15 +226,15 @@ const TOO_BROAD: [&str; 6] = ["/", "/proc", "/dev", "/sys", "/run", "/etc"];
 
 impl CommandPolicy {
     /// A policy without network access, with the default environment and limits.
-    pub fn new(sandbox_paths: SandboxPaths, confinement: Confinement) -> Self {
+    pub fn new(sandbox_paths: SandboxPaths, sandbox: Sandbox) -> Self {
         Self {
             sandbox_paths,
             network: false,
-            env: Environment::default(),
-            limits: Limits::default(),
+            env: ChildEnvironment::default(),
+            limits: CommandLimits::default(),
             lists: CommandLists::default(),
-            confinement,
-            masks: None,
+            sandbox,
+            output_masking: None,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Asks a program for its version, under a guard like every program that we start.
 
-use crate::guarded::{Launcher, output_pipe};
-use crate::launch::{Input, Launch};
+use crate::guard_protocol::{GuardedCommand, Input};
+use crate::guarded::{GuardLauncher, output_pipe};
 use althing_protocol::is_passed_to_programs;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ const MOST_BYTES: u64 = 64 * 1024;
 
 /// The first line that `program --version` prints; `None` if it prints nothing within `limit`. The program and
 /// everything it started are ended in any case.
-pub(crate) async fn version(launcher: &Launcher, program: &Path, limit: Duration) -> Option<String> {
+pub(crate) async fn version(launcher: &GuardLauncher, program: &Path, limit: Duration) -> Option<String> {
     let printed = tokio::time::timeout(limit, ask(launcher, program)).await.ok()?;
     let printed = match printed {
         Ok(printed) => printed,
@@ -27,9 +27,9 @@ pub(crate) async fn version(launcher: &Launcher, program: &Path, limit: Duration
     Some(crate::clean(line))
 }
 
-async fn ask(launcher: &Launcher, program: &Path) -> io::Result<String> {
+async fn ask(launcher: &GuardLauncher, program: &Path) -> io::Result<String> {
     let env = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed_to_programs));
-    let launch = Launch {
+    let guarded_command = GuardedCommand {
         program: std::path::absolute(program)?,
         args: vec!["--version".to_owned()],
         env: env.collect(),
@@ -42,7 +42,7 @@ async fn ask(launcher: &Launcher, program: &Path) -> io::Result<String> {
     };
     let (from, to) = output_pipe()?;
     let errors = OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?);
-    let guarded = launcher.guard(&launch, to, errors, None).await?;
+    let guarded = launcher.guard(&guarded_command, to, errors, None).await?;
     let mut printed = Vec::new();
     from.take(MOST_BYTES).read_to_end(&mut printed).await?;
     guarded.finish().await;

@@ -1,113 +1,69 @@
-//! The sandbox process between fork and exec: drops rights permanently and then executes the command.
+//! The sandboxes in which a command can run.
 //!
-//! It must never execute the command while it still has a right that it was told to drop: any failing step ends
-//! the process, and its parent is told why. It is a separate process because this workspace has no unsafe code
-//! that could run in a forked child.
+//! Running unconfined requires an [`AcceptedByUser`] value. Nothing in this module falls back to a weaker
+//! sandbox.
 
-use crate::hidden::SANDBOX;
-use crate::launch::{Input, Launch, frame, read_frame};
-use crate::{fd_passing, kernel};
-use rustix::process::{Pid, ioctl_tiocsctty, setsid};
-use std::io::{self, Read, Write};
-use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode, Stdio};
+use crate::bubblewrap::Bubblewrap;
+use crate::docker::Container;
+use std::sync::Arc;
 
-/// Starts the command, in its sandbox if it has one, and returns once the command really runs. Called by the
-/// guard.
-pub(crate) fn start(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Pid> {
-    // A controlling terminal can only be acquired from within the new session, which is also a step between
-    // fork and exec.
-    let child = if launch.restrictions.is_some() || launch.input == Input::Terminal {
-        start_via_sandbox(launch, input)?
-    } else {
-        build_command(launch, input)?.spawn()?.id()
-    };
-    i32::try_from(child)
-        .ok()
-        .and_then(Pid::from_raw)
-        .ok_or_else(|| io::Error::other("the command has no process id"))
-}
+/// Proof that the user accepted that commands run without any sandbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AcceptedByUser(());
 
-fn start_via_sandbox(launch: &Launch, input: Option<OwnedFd>) -> io::Result<u32> {
-    let (mut ours, theirs) = UnixStream::pair()?;
-    let mut command = Command::new(kernel::own_executable());
-    command.arg0("althing").arg(SANDBOX).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
-    if launch.input != Input::Terminal {
-        // A process group leader could not call `setsid`.
-        command.process_group(0);
+impl AcceptedByUser {
+    /// Call this only where the user's consent (a flag, a config key, an answer) was just read.
+    pub fn explicitly() -> Self {
+        Self(())
     }
-    let child = command.spawn()?;
-    // `command` owns the sandbox's end of the socket, which must be open only in the sandbox.
-    drop(command);
-    fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
-    drop(input);
-    ours.write_all(&frame(launch)?)?;
-    ours.shutdown(Shutdown::Write)?;
-    // The sandbox's end is close-on-exec: it closes when the command is executed. Anything sent before that is
-    // an error.
-    let mut failure = String::new();
-    ours.read_to_string(&mut failure)?;
-    if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
 }
 
-/// The command to execute, before restrictions are applied.
-fn build_command(launch: &Launch, input: Option<OwnedFd>) -> io::Result<Command> {
-    let stdin = match launch.input {
-        Input::Nothing => Stdio::null(),
-        Input::Passed => Stdio::from(
-            input.ok_or_else(|| io::Error::other("no input descriptor was passed for the command"))?,
-        ),
-        Input::Terminal => Stdio::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?),
-    };
-    let mut command = Command::new(&launch.program);
-    command
-        .args(&launch.args)
-        .env_clear()
-        .envs(launch.env.iter().map(|(name, value)| (name, value)))
-        .current_dir(&launch.cwd)
-        .stdin(stdin)
-        // The guard's own stdout and stderr are the command's.
-        .stdout(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
-        .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
-    if launch.input != Input::Terminal {
-        command.process_group(0);
+/// The sandbox in which a command runs.
+#[derive(Clone, Debug)]
+pub enum Sandbox {
+    /// The command runs in its own namespaces and sees only what it was given. This is preferred where it
+    /// works.
+    Bubblewrap(Bubblewrap),
+    /// Kernel access rules. More limited than bubblewrap: no private `/tmp`, no unix sockets, no change of any
+    /// file's mode, owner or times (so the output of a linker is not executable), and no creating or deleting
+    /// entries directly next to `.git` in a writable context path. The names (not the contents) of other files
+    /// stay visible.
+    Landlock,
+    /// The command runs inside the agent's container.
+    Docker(Arc<Container>),
+    /// The command runs with the user's own rights.
+    Unconfined(AcceptedByUser),
+    /// No sandbox works here and the user did not accept running unconfined: every call is refused.
+    Refused {
+        /// What is missing, as a message for the user.
+        why: String,
+    },
+}
+
+impl Sandbox {
+    /// The variant without its data.
+    pub fn kind(&self) -> SandboxKind {
+        match self {
+            Self::Bubblewrap(_) => SandboxKind::Bubblewrap,
+            Self::Landlock => SandboxKind::Landlock,
+            Self::Docker(_) => SandboxKind::Docker,
+            Self::Unconfined(_) => SandboxKind::Unconfined,
+            Self::Refused { .. } => SandboxKind::Refused,
+        }
     }
-    Ok(command)
 }
 
-pub(crate) fn sandbox_main() -> ExitCode {
-    // The socket is close-on-exec, so that the guard sees the socket close exactly when the command starts.
-    let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
-        return ExitCode::FAILURE;
-    };
-    let mut socket = UnixStream::from(socket);
-    let Err(error) = become_command(&mut socket);
-    let _ = socket.write_all(error.to_string().as_bytes());
-    ExitCode::FAILURE
-}
-
-fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallible> {
-    let input = fd_passing::receive_fd(&*socket)?;
-    let launch: Launch = read_frame(socket)?;
-    let mut command = build_command(&launch, input)?;
-    if launch.input == Input::Terminal {
-        setsid()?;
-        ioctl_tiocsctty(rustix::stdio::stdout())?;
-    }
-    // Our parent is the guard's only thread, so the death signal is reliable here; it covers a killed guard.
-    kernel::die_with_parent()?;
-    match &launch.restrictions {
-        Some(restrictions) => kernel::confine(restrictions)?,
-        None if launch.input == Input::Terminal => {}
-        None => return Err(io::Error::other("the sandbox process got no restrictions")),
-    }
-    // The command is executed last, because after a successful exec no error can be reported any more.
-    Err(io::Error::other(exec_error(&launch, &command.exec())))
-}
-
-fn exec_error(launch: &Launch, error: &io::Error) -> String {
-    format!("cannot execute {} in {}: {error}", launch.program.display(), launch.cwd.display())
+/// The variants of [`Sandbox`] without their data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum SandboxKind {
+    /// See [`Sandbox::Bubblewrap`].
+    Bubblewrap,
+    /// See [`Sandbox::Landlock`].
+    Landlock,
+    /// See [`Sandbox::Docker`].
+    Docker,
+    /// See [`Sandbox::Unconfined`].
+    Unconfined,
+    /// See [`Sandbox::Refused`].
+    Refused,
 }

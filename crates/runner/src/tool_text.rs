@@ -1,8 +1,8 @@
 //! The texts of `run_command` that models read: tool description, arguments and results.
 
-use crate::confinement::ConfinementKind;
 use crate::guarded::CommandEnd;
-use crate::policy::Limits;
+use crate::policy::CommandLimits;
+use crate::sandbox::SandboxKind;
 use althing_protocol::{ContextAccess, ToolOutcome, ToolSpec};
 use serde::Deserialize;
 use std::time::Duration;
@@ -42,7 +42,7 @@ impl Arguments {
     }
 
     /// The requested or default timeout, within the allowed range.
-    pub(crate) fn limit(&self, limits: &Limits) -> Duration {
+    pub(crate) fn limit(&self, limits: &CommandLimits) -> Duration {
         let asked = self
             .timeout_seconds
             .map_or(limits.default_timeout, |seconds| Duration::from_secs(seconds.max(1)));
@@ -53,10 +53,10 @@ impl Arguments {
 /// The tool definition for the model.
 pub(crate) fn spec(
     name: &str,
-    kind: ConfinementKind,
+    kind: SandboxKind,
     network: bool,
     access: ContextAccess,
-    limits: &Limits,
+    limits: &CommandLimits,
 ) -> ToolSpec {
     let (default, max) = (limits.default_timeout.as_secs(), limits.max_timeout.as_secs());
     let mut description = format!(
@@ -65,7 +65,7 @@ pub(crate) fn spec(
          started ends with it, background processes too. Long output is \
          shortened to its beginning and end, and the complete output is in a file whose name is returned."
     );
-    if kind != ConfinementKind::Unconfined {
+    if kind != SandboxKind::Unconfined {
         description.push_str(match access {
             ContextAccess::ReadOnly => " You can write only to your workspace.",
             ContextAccess::Writable => {
@@ -77,13 +77,13 @@ pub(crate) fn spec(
         }
     }
     description.push_str(match kind {
-        ConfinementKind::Bubblewrap => " /tmp is empty at the start of each command.",
-        ConfinementKind::Landlock => {
+        SandboxKind::Bubblewrap => " /tmp is empty at the start of each command.",
+        SandboxKind::Landlock => {
             " /tmp is not writable: use $TMPDIR, which is empty at the start of each command."
         }
-        ConfinementKind::Docker | ConfinementKind::Unconfined | ConfinementKind::Refused => "",
+        SandboxKind::Docker | SandboxKind::Unconfined | SandboxKind::Refused => "",
     });
-    if kind == ConfinementKind::Landlock && access == ContextAccess::Writable {
+    if kind == SandboxKind::Landlock && access == ContextAccess::Writable {
         description.push_str(
             " Files directly in the top directory of a context path can be changed but not created or deleted by \
              commands: use the file tools for that.",
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_time_limit_stays_within_its_bounds() {
-        let limits = Limits::default();
+        let limits = CommandLimits::default();
         let limit = |json: &str| Arguments::parse(json).unwrap().limit(&limits).as_secs();
         assert_eq!(limit(r#"{"command":"true"}"#), 120);
         assert_eq!(limit(r#"{"command":"true","timeout_seconds":0}"#), 1);

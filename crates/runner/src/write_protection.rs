@@ -4,10 +4,10 @@
 //! them, but what their agent may not write is read-only for them, too. Only bubblewrap can enforce that.
 
 use crate::bubblewrap::Bubblewrap;
-use crate::confinement::Confinement;
 use crate::mount_table::{MountMode, MountTable};
 use crate::policy::{PolicyError, SandboxPaths};
 use crate::protected_paths::find_protected;
+use crate::sandbox::Sandbox;
 use althing_protocol::{ContextAccess, Grant};
 use std::path::{Path, PathBuf};
 
@@ -22,12 +22,8 @@ pub struct WriteProtection {
 impl WriteProtection {
     /// The protection that a grant requires with this access; `None` if this confinement is not bubblewrap. It
     /// applies for the whole life of the program, so the program must be restarted when the access changes.
-    pub fn new(
-        confinement: &Confinement,
-        grant: &Grant,
-        access: ContextAccess,
-    ) -> Result<Option<Self>, PolicyError> {
-        let Confinement::Bubblewrap(bubblewrap) = confinement else { return Ok(None) };
+    pub fn new(sandbox: &Sandbox, grant: &Grant, access: ContextAccess) -> Result<Option<Self>, PolicyError> {
+        let Sandbox::Bubblewrap(bubblewrap) = sandbox else { return Ok(None) };
         let sandbox_paths = SandboxPaths::from(grant).checked()?;
         let mounts = MountTable::new(&sandbox_paths, access, &find_protected(&sandbox_paths)?);
         let mut paths: Vec<(PathBuf, MountMode)> = mounts

@@ -2,7 +2,7 @@
 //! context paths. `app` combines them with commands and MCP servers.
 
 use crate::access::FilePolicy;
-use crate::context::{PathLock, UndoLimits, UndoReach, WriteTracker};
+use crate::context::{PathLock, UndoCoverage, UndoLimits, WriteTracker};
 use crate::exclusive;
 use crate::tools::{ChangeObserver, FileHost, ToolSet};
 use crate::workspace::Workspace;
@@ -20,7 +20,7 @@ pub struct AgentFilesOptions {
     /// Which file tools the agent has.
     pub tools: ToolSet,
     /// Whether anything but the file tools (commands, MCP servers) can write to context paths.
-    pub reach: UndoReach,
+    pub coverage: UndoCoverage,
     /// How much is copied in advance for an undo.
     pub limits: UndoLimits,
 }
@@ -44,7 +44,8 @@ impl AgentFiles {
         let path = policy.workspace.to_string_lossy().into_owned();
         let workspace = Workspace::open(run_dir, &policy.workspace)?;
         let state_dir = policy.state_dir.as_deref();
-        let tracker = WriteTracker::new(run_dir, state_dir, &policy.context, options.reach, options.limits);
+        let tracker =
+            WriteTracker::new(run_dir, state_dir, &policy.context, options.coverage, options.limits);
         let tracker = Arc::new(tracker);
         let observer: Arc<dyn ChangeObserver> = Arc::clone(&tracker) as Arc<dyn ChangeObserver>;
         let files = FileHost::with_observer(&policy, options.tools, Some(observer))?;
@@ -83,21 +84,21 @@ impl AgentFiles {
     }
 
     /// Stores a snapshot of the workspace under this label.
-    pub async fn keep(&self, label: AnswerLabel) -> Result<(), String> {
+    pub async fn take_snapshot(&self, label: AnswerLabel) -> Result<(), String> {
         let workspace = self.workspace.clone();
-        self.run_exclusively(move || workspace.keep(label).map(drop)).await
+        self.run_exclusively(move || workspace.take_snapshot(label).map(drop)).await
     }
 
     /// Replaces the agent's view of others' work with the snapshots of these answers.
-    pub async fn show(&self, labels: Vec<AnswerLabel>) -> Result<(), String> {
+    pub async fn show_snapshots(&self, labels: Vec<AnswerLabel>) -> Result<(), String> {
         let workspace = self.workspace.clone();
-        self.run_exclusively(move || workspace.show(&labels)).await
+        self.run_exclusively(move || workspace.show_snapshots(&labels)).await
     }
 
     /// Copies another directory into the workspace under this name.
-    pub async fn take(&self, from: &str, name: &str) -> Result<(), String> {
+    pub async fn import_dir(&self, from: &str, name: &str) -> Result<(), String> {
         let (workspace, from, name) = (self.workspace.clone(), PathBuf::from(from), PathBuf::from(name));
-        self.run_exclusively(move || workspace.take(&from, &name)).await
+        self.run_exclusively(move || workspace.import_dir(&from, &name)).await
     }
 
     /// Waits until no other session writes to the writable context paths, records their state, and opens them

@@ -25,14 +25,14 @@ pub use access::{FilePolicy, ReadOnlyReason, Refusal};
 pub use agent_files::{AgentFiles, AgentFilesOptions, run_blocking};
 pub use confine::{ConfinedDir, PathContents, read_confined_path};
 pub use context::{
-    ChangedFile, ContextSnapshot, FileContent, UndoError, UndoLimits, UndoReach, UndoReport, WRITES_FILE,
+    ChangedFile, ContextSnapshot, FileContent, UndoCoverage, UndoError, UndoLimits, UndoReport, WRITES_FILE,
     footer, last_task_with_changes, review, undo, write_change_list,
 };
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
-pub use plans::{PlanError, PlanLock, PlanStore, StoredPlan, TaskProgress};
+pub use plans::{PlanLock, PlanStore, PlanStoreError, StoredPlan, TaskProgress};
 pub use project::{
-    DeliveryReport, DescribedPath, PathKind, ProjectEntry, ProjectError, ProjectHost, ProjectLock,
-    ProjectRegistry, ProjectRun, ProjectWorkspace,
+    DeliveryReport, DescribedPath, PathKind, ProjectError, ProjectHost, ProjectLock, ProjectRegistry,
+    ProjectRun, ProjectWorkspace, RegisteredProject,
 };
 pub use tasks::TaskHost;
 pub use tools::{FileHost, ToolSet, is_read_only_tool};

@@ -4,8 +4,8 @@ use althing_protocol::{
     AgentId, CommandsConfig, ContextAccess, DockerConfig, Grant, NetworkGrant, SessionId, TaskId,
 };
 use althing_runner::{
-    AcceptedByUser, CommandHost, CommandLists, CommandPolicy, Confinement, Container, ContainerSpec,
-    DockerClient, Launcher, NetworkMode, PolicyError, SandboxPaths,
+    AcceptedByUser, CommandHost, CommandLists, CommandPolicy, Container, ContainerSpec, DockerClient,
+    GuardLauncher, NetworkMode, PolicyError, Sandbox, SandboxPaths,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use std::sync::Arc;
 /// The sandboxes of this machine, as far as the session needs them.
 pub struct Sandboxes {
     /// Starts processes under a guard.
-    pub launcher: Launcher,
+    pub launcher: GuardLauncher,
     /// The confinement of commands that run directly on this machine.
-    pub local: Confinement,
+    pub local: Sandbox,
     /// The client of the Docker daemon, for commands that run in containers.
     pub docker: Option<DockerClient>,
 }
@@ -24,14 +24,14 @@ impl Sandboxes {
     /// No sandbox, for sessions in which no agent runs commands.
     pub fn none() -> Self {
         let why = "no agent of this session runs commands".to_owned();
-        Self { launcher: Launcher::default(), local: Confinement::Refused { why }, docker: None }
+        Self { launcher: GuardLauncher::default(), local: Sandbox::Refused { why }, docker: None }
     }
 
     /// Detects the sandboxes of this machine.
     pub async fn detect(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
-        let launcher = Launcher::default();
-        let available = althing_runner::detect(&launcher, scratch).await;
-        Self { local: available.choose(accepted), launcher, docker: None }
+        let launcher = GuardLauncher::default();
+        let available = althing_runner::detect_sandboxes(&launcher, scratch).await;
+        Self { local: available.choose_sandbox(accepted), launcher, docker: None }
     }
 }
 
@@ -51,12 +51,12 @@ pub struct ContainerOwner<'a> {
 /// The tool host for an agent's commands.
 pub fn command_host(
     grant: &Grant,
-    confinement: Confinement,
+    sandbox: Sandbox,
     config: &CommandsConfig,
-    launcher: Launcher,
+    launcher: GuardLauncher,
 ) -> Result<CommandHost, String> {
-    let mut policy = CommandPolicy::new(SandboxPaths::from(grant), confinement);
-    policy.masks = Some(crate::secrets::masks());
+    let mut policy = CommandPolicy::new(SandboxPaths::from(grant), sandbox);
+    policy.output_masking = Some(crate::secrets::output_masking());
     policy.network = grant.network == NetworkGrant::Open;
     let failed = |error: PolicyError| format!("{error} ({})", error.hint());
     policy.lists = CommandLists::new(&config.allowed, &config.blocked).map_err(failed)?;

@@ -5,7 +5,7 @@ mod chat;
 mod commands;
 mod grant;
 mod guidance;
-mod servers;
+mod mcp_servers;
 mod tool_hosts;
 mod tools;
 
@@ -18,13 +18,13 @@ use althing_protocol::{
     AgentEnv, AgentEnvs, AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite,
     Grant, McpServerConfig, RunSpec, SessionId, TaskId, ToolHost, ToolsConfig,
 };
-use althing_runner::{CommandHost, Confinement, Container, DockerClient};
+use althing_runner::{CommandHost, Container, DockerClient, Sandbox};
 use althing_workspace::{
-    AgentFiles, AgentFilesOptions, Memory, Skills, TaskHost, ToolSet, UndoLimits, UndoReach, Workspace,
+    AgentFiles, AgentFilesOptions, Memory, Skills, TaskHost, ToolSet, UndoCoverage, UndoLimits, Workspace,
     find_skills, is_read_only_tool, project_instructions, run_blocking,
 };
 use grant::Grantee;
-use servers::{AgentServers, ProtectionPolicy};
+use mcp_servers::{AgentServers, ProtectionPolicy};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -143,10 +143,10 @@ impl SessionEnvs {
         let tools = self.tools.agent(&member.id);
         // A CLI agent writes with tools of its own, which the file tools do not see.
         let is_cli_agent = member.is_cli_agent();
-        let reach = if is_cli_agent || tools.commands.is_some() || !tools.mcp_servers.is_empty() {
-            UndoReach::Everything
+        let coverage = if is_cli_agent || tools.commands.is_some() || !tools.mcp_servers.is_empty() {
+            UndoCoverage::Everything
         } else {
-            UndoReach::ToolWrites
+            UndoCoverage::ToolWrites
         };
         let grant = self.grant(&Grantee::Member { run_dir: Path::new(run_dir), spec, member_index }, &tools);
         let planning = grant.planning;
@@ -156,7 +156,7 @@ impl SessionEnvs {
         let options = AgentFilesOptions {
             grant: grant.clone(),
             tools: if planning { ToolSet::ReadOnly } else { ToolSet::All },
-            reach,
+            coverage,
             limits: UndoLimits::default(),
         };
         let local = AgentFiles::open(Path::new(run_dir), &options).map_err(|error| error.to_string())?;
@@ -231,7 +231,7 @@ impl SessionEnvs {
         if configs.iter().any(McpServerConfig::is_started) {
             let wanted = ProtectionPolicy::new(grant.clone(), local, self.home.as_deref());
             match wanted.protection(access).await {
-                Ok(None) if !matches!(local, Confinement::Unconfined(_)) => {
+                Ok(None) if !matches!(local, Sandbox::Unconfined(_)) => {
                     (self.notify)("MCP servers run with all your permissions: bubblewrap does not work here")
                 }
                 Ok(found) => (policy, protection) = (Some(wanted), found),
@@ -241,7 +241,7 @@ impl SessionEnvs {
                 }
             }
         }
-        let started = servers::start(
+        let started = mcp_servers::start_mcp_servers(
             &configs,
             workspace,
             (self.sandboxes.launcher.clone(), policy, protection),
@@ -319,11 +319,11 @@ impl SessionEnvs {
             }
             (None, _) => None,
         };
-        let confinement = match &container {
-            Some(container) => Confinement::Docker(container.clone()),
+        let sandbox = match &container {
+            Some(container) => Sandbox::Docker(container.clone()),
             None => self.sandboxes.local.clone(),
         };
-        let host = commands::command_host(grant, confinement, config, self.sandboxes.launcher.clone())?;
+        let host = commands::command_host(grant, sandbox, config, self.sandboxes.launcher.clone())?;
         Ok((host, container))
     }
 }
@@ -411,14 +411,14 @@ impl AgentEnv for MemberEnv {
     fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             // Save the notes even if the snapshot of the files is refused.
-            let snapshot = self.local.keep(label).await;
+            let snapshot = self.local.take_snapshot(label).await;
             let notes = self.save_own_notes().await;
             snapshot.and(notes)
         })
     }
 
     fn show_snapshots(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(self.local.show(labels))
+        Box::pin(self.local.show_snapshots(labels))
     }
 
     fn view_of(&self, agent: u32) -> String {
@@ -426,7 +426,7 @@ impl AgentEnv for MemberEnv {
     }
 
     fn import_dir<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(self.local.take(from, name))
+        Box::pin(self.local.import_dir(from, name))
     }
 
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>> {

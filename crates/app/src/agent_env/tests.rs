@@ -9,7 +9,7 @@ use althing_protocol::{
     ContextPath, McpServerConfig, McpTransport, Member, Modes, PlanningConfig, RunRules, RunSpec, SessionId,
     SkillsConfig, TaskId, TaskPlanning, ToolCall, ToolOutcome, ToolsConfig,
 };
-use althing_runner::{AcceptedByUser, Confinement, Launcher};
+use althing_runner::{AcceptedByUser, GuardLauncher, Sandbox};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -91,8 +91,8 @@ impl Fixture {
         environment.cwd.clone_from(&self.base);
         let notices = self.notices.clone();
         let notify: Notify = Arc::new(move |text| notices.lock().unwrap().push(text.to_owned()));
-        let local = Confinement::Unconfined(AcceptedByUser::explicitly());
-        let sandboxes = Sandboxes { launcher: Launcher::default(), local, docker: None };
+        let local = Sandbox::Unconfined(AcceptedByUser::explicitly());
+        let sandboxes = Sandboxes { launcher: GuardLauncher::default(), local, docker: None };
         let session = SessionId::new("20261115-120000-0001");
         SessionEnvs::new(
             session,

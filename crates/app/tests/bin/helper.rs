@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    althing_runner::hidden_main(std::env::args_os()).unwrap_or(ExitCode::FAILURE)
+    althing_runner::reexec_main(std::env::args_os()).unwrap_or(ExitCode::FAILURE)
 }

@@ -14,10 +14,10 @@ use althing_protocol::{
     Member, Message, Millis, ModeChoice, ModelRequest, Modes, ProgramJob, ProgramSpec, Programs, RunRules,
     RunSpec, SessionId, TaskId, TeamSpec, ToolCall, ToolSpec, ToolsConfig,
 };
-use althing_runner::adapter::{Adapters, CustomAdapter};
+use althing_runner::adapter::{Adapters, UserDefinedAdapter};
 use althing_runner::{
-    CliAgentConfig, CliBackend, Confinement, DockerClient, Launcher, PatternTable, ProgramLimits,
-    ProgramRunner, ProgramStarter, detect,
+    CliAgentConfig, CliBackend, DockerClient, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner,
+    ProgramStarter, Sandbox, detect_sandboxes,
 };
 use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
 use serde_json::{Value, json};
@@ -42,7 +42,7 @@ enum Kind {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sandbox {
+enum SandboxName {
     Bubblewrap,
     Landlock,
     Docker,
@@ -71,16 +71,16 @@ use Kind::{
     ChatCli, ChatFileTools, ChatMcpServer, CliHeadless, CliInteractive, Command, FileTools, McpServer,
 };
 use Phase::{Planning, PlanningFirst, Presenting, Working};
-use Sandbox::{Bubblewrap, Docker, Landlock};
+use SandboxName::{Bubblewrap, Docker, Landlock};
 
 const KINDS: [Kind; 8] =
     [FileTools, Command, McpServer, CliHeadless, CliInteractive, ChatFileTools, ChatMcpServer, ChatCli];
-const SANDBOXES: [Sandbox; 3] = [Bubblewrap, Landlock, Docker];
+const SANDBOXES: [SandboxName; 3] = [Bubblewrap, Landlock, Docker];
 const PHASES: [Phase; 4] = [Working, Presenting, Planning, PlanningFirst];
 
 /// Why a cell of the table is not tried; None if it is tried.
-fn exempt(kind: Kind, sandbox: Sandbox, phase: Phase) -> Option<&'static str> {
-    match (kind, sandbox, phase) {
+fn exempt(kind: Kind, sandbox_name: SandboxName, phase: Phase) -> Option<&'static str> {
+    match (kind, sandbox_name, phase) {
         (McpServer | ChatMcpServer, Landlock, _) => Some(
             "Landlock cannot grant a server all of the user's rights except for some paths; a notice says so",
         ),
@@ -200,7 +200,7 @@ struct World {
     base: PathBuf,
     run_dir: PathBuf,
     spec: RunSpec,
-    confinement: Confinement,
+    sandbox: Sandbox,
     envs: SessionEnvs,
     env: Arc<dyn AgentEnv>,
     /// The directories and environments of two chat agents: one on a model, one that is a CLI agent.
@@ -210,8 +210,8 @@ struct World {
     notices: Arc<Mutex<Vec<String>>>,
 }
 
-fn launcher() -> Launcher {
-    Launcher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing-app-helper")))
+fn launcher() -> GuardLauncher {
+    GuardLauncher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing-app-helper")))
 }
 
 fn write(path: &Path, text: &str) {
@@ -248,7 +248,7 @@ fn server(base: &Path) -> McpServerConfig {
 }
 
 /// A config whose agent has every tool, and the network if `network` is set.
-fn config(sandbox: Sandbox, network: bool, base: &Path) -> Config {
+fn config(sandbox_name: SandboxName, network: bool, base: &Path) -> Config {
     let docker_config = DockerConfig {
         image: IMAGE.into(),
         network_mode: if network { "host" } else { "none" }.into(),
@@ -256,7 +256,7 @@ fn config(sandbox: Sandbox, network: bool, base: &Path) -> Config {
         cpu_limit: None,
     };
     let commands = CommandsConfig {
-        docker: (sandbox == Docker).then_some(docker_config),
+        docker: (sandbox_name == Docker).then_some(docker_config),
         network,
         ..CommandsConfig::default()
     };
@@ -282,8 +282,8 @@ fn config(sandbox: Sandbox, network: bool, base: &Path) -> Config {
 
 impl World {
     async fn new(
+        sandbox_name: SandboxName,
         sandbox: Sandbox,
-        confinement: Confinement,
         docker: Option<DockerClient>,
         phase: Phase,
         network: bool,
@@ -324,12 +324,12 @@ impl World {
             plan: None,
             tie_break_seed: 0,
         };
-        let config = config(sandbox, network, &base);
+        let config = config(sandbox_name, network, &base);
         let mut environment = Environment::read().expect("an environment");
         environment.cwd = base.join("project");
         let session = SessionId::new("20261115-120000-0001");
         let run_dir = base.join("state/sessions/20261115-120000-0001/tasks/r1");
-        let sandboxes = Sandboxes { launcher: launcher(), local: confinement.clone(), docker };
+        let sandboxes = Sandboxes { launcher: launcher(), local: sandbox.clone(), docker };
         let notices: Arc<Mutex<Vec<String>>> = Arc::default();
         let shown = notices.clone();
         let notify = Arc::new(move |text: &str| shown.lock().expect("notices").push(text.to_owned()));
@@ -348,7 +348,7 @@ impl World {
                 chats.push((dir, opened.expect("a workspace").expect("a chat agent")));
             }
         }
-        Self { _dir: dir, base, run_dir, spec, confinement, envs, env, chats, phase, notices }
+        Self { _dir: dir, base, run_dir, spec, sandbox, envs, env, chats, phase, notices }
     }
 
     /// The environment of an agent, and the directory of its chat.
@@ -381,20 +381,20 @@ impl World {
 
     fn starter(&self) -> Arc<ProgramStarter> {
         let arguments = || ["-c", "eval \"$ATTEMPT\""].map(str::to_owned).to_vec();
-        let shell = CustomAdapter {
+        let shell = UserDefinedAdapter {
             name: "claude".into(),
             program: "/bin/sh".into(),
             args: arguments(),
             headless_args: Some(arguments()),
-            ..CustomAdapter::default()
+            ..UserDefinedAdapter::default()
         };
         Arc::new(ProgramStarter {
             adapters: Adapters::with(vec![shell]),
             launcher: launcher(),
-            confinement: self.confinement.clone(),
+            sandbox: self.sandbox.clone(),
             state_dir: Some(self.base.join("state")),
             limits: ProgramLimits::default(),
-            masks: None,
+            output_masking: None,
         })
     }
 
@@ -531,11 +531,13 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
 }
 
 /// Tries every act that is forbidden in this phase, and returns those that were not refused.
-async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
+async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<String> {
     let mut failures = Vec::new();
     let mut fail = |act: &str, output: &str| {
-        failures
-            .push(format!("(act: {act}, kind: {kind:?}, sandbox: {sandbox:?}, {:?}): {output}", world.phase));
+        failures.push(format!(
+            "(act: {act}, kind: {kind:?}, sandbox: {sandbox_name:?}, {:?}): {output}",
+            world.phase
+        ));
     };
     let has_tool = !world.phase.plans() || matches!(kind, FileTools | CliHeadless);
     let output = world.read(kind, "project/.git/config").await;
@@ -601,10 +603,10 @@ async fn try_acts(world: &World, kind: Kind, sandbox: Sandbox) -> Vec<String> {
 }
 
 /// A file that runs code later and does not exist yet: creating it is prevented, or reported afterwards.
-async fn make_what_runs_code(world: &World, sandbox: Sandbox) -> Vec<String> {
+async fn make_what_runs_code(world: &World, sandbox_name: SandboxName) -> Vec<String> {
     let mut made = Vec::new();
     let members = [FileTools, Command, McpServer, CliHeadless];
-    for kind in members.into_iter().filter(|kind| exempt(*kind, sandbox, Presenting).is_none()) {
+    for kind in members.into_iter().filter(|kind| exempt(*kind, sandbox_name, Presenting).is_none()) {
         let path = world.at(kind, &format!("project/src/{kind:?}/.envrc"));
         std::fs::create_dir_all(path.parent().expect("a directory")).expect("room");
         let output = world.write(kind, &path.to_string_lossy()).await;
@@ -615,44 +617,44 @@ async fn make_what_runs_code(world: &World, sandbox: Sandbox) -> Vec<String> {
         let reported = writes.iter().any(|write| Path::new(&write.path) == path && write.note.is_some());
         let prevented = !path.exists();
         let fine = if kind == FileTools { prevented } else { prevented || reported };
-        (!fine).then(|| format!("(act: make an .envrc, kind: {kind:?}, sandbox: {sandbox:?}): {output}"))
+        (!fine).then(|| format!("(act: make an .envrc, kind: {kind:?}, sandbox: {sandbox_name:?}): {output}"))
     };
     made.into_iter().filter_map(missed).collect()
 }
 
 /// A server that ran while the context paths were writable may not write to them after the run has closed them.
-async fn write_too_late(world: &World, sandbox: Sandbox) -> Option<String> {
+async fn write_too_late(world: &World, sandbox_name: SandboxName) -> Option<String> {
     let path = "project/src/work.txt";
-    if exempt(McpServer, sandbox, Presenting).is_some() {
+    if exempt(McpServer, sandbox_name, Presenting).is_some() {
         return None;
     }
     let output = world.write(McpServer, path).await;
     let late = world.was_changed(McpServer, path);
     late.then(|| {
-        format!("(act: write a closed context path, kind: McpServer, sandbox: {sandbox:?}): {output}")
+        format!("(act: write a closed context path, kind: McpServer, sandbox: {sandbox_name:?}): {output}")
     })
 }
 
 /// A sandbox, and the Docker daemon if the sandbox is Docker.
 struct TestSandbox {
-    sandbox: Sandbox,
-    local: Confinement,
+    sandbox_name: SandboxName,
+    local: Sandbox,
     daemon: Option<TestDockerDaemon>,
 }
 
 impl TestSandbox {
-    async fn start(sandbox: Sandbox) -> Self {
+    async fn start(sandbox_name: SandboxName) -> Self {
         let scratch = tempfile::tempdir().expect("a directory");
-        let found = detect(&launcher(), scratch.path()).await;
-        let local = match sandbox {
-            Bubblewrap => Confinement::Bubblewrap(found.bubblewrap.works.expect("run tests/setup.sh")),
+        let found = detect_sandboxes(&launcher(), scratch.path()).await;
+        let local = match sandbox_name {
+            Bubblewrap => Sandbox::Bubblewrap(found.bubblewrap.works.expect("run tests/setup.sh")),
             Landlock => {
                 assert!(found.landlock.works.is_some(), "{}", found.landlock.note);
-                Confinement::Landlock
+                Sandbox::Landlock
             }
-            Docker => Confinement::Refused { why: "commands run in a container".into() },
+            Docker => Sandbox::Refused { why: "commands run in a container".into() },
         };
-        Self { sandbox, local, daemon: (sandbox == Docker).then(TestDockerDaemon::start) }
+        Self { sandbox_name, local, daemon: (sandbox_name == Docker).then(TestDockerDaemon::start) }
     }
 
     async fn world(&self, phase: Phase, network: bool) -> World {
@@ -660,30 +662,30 @@ impl TestSandbox {
             Some(daemon) => Some(DockerClient::connect(&daemon.socket()).await.expect("a daemon")),
             None => None,
         };
-        World::new(self.sandbox, self.local.clone(), docker, phase, network).await
+        World::new(self.sandbox_name, self.local.clone(), docker, phase, network).await
     }
 }
 
 /// The sandboxes that this machine can test.
-fn sandboxes() -> impl Iterator<Item = Sandbox> {
-    SANDBOXES.into_iter().filter(|sandbox| !is_excluded(&format!("{sandbox:?}").to_lowercase()))
+fn sandboxes() -> impl Iterator<Item = SandboxName> {
+    SANDBOXES.into_iter().filter(|sandbox_name| !is_excluded(&format!("{sandbox_name:?}").to_lowercase()))
 }
 
 /// The acts that were not refused in this sandbox.
-async fn try_in(sandbox: Sandbox) -> Vec<String> {
-    let test_sandbox = TestSandbox::start(sandbox).await;
+async fn try_in(sandbox_name: SandboxName) -> Vec<String> {
+    let test_sandbox = TestSandbox::start(sandbox_name).await;
     let mut failures = Vec::new();
     for phase in PHASES {
         let world = test_sandbox.world(phase, true).await;
         for kind in KINDS {
-            match exempt(kind, sandbox, phase) {
-                Some(why) => println!("not tried: {kind:?}, {sandbox:?}, {phase:?}: {why}"),
-                None => failures.extend(try_acts(&world, kind, sandbox).await),
+            match exempt(kind, sandbox_name, phase) {
+                Some(why) => println!("not tried: {kind:?}, {sandbox_name:?}, {phase:?}: {why}"),
+                None => failures.extend(try_acts(&world, kind, sandbox_name).await),
             }
         }
         if phase == Presenting {
-            failures.extend(make_what_runs_code(&world, sandbox).await);
-            failures.extend(write_too_late(&world, sandbox).await);
+            failures.extend(make_what_runs_code(&world, sandbox_name).await);
+            failures.extend(write_too_late(&world, sandbox_name).await);
         }
         world.envs.close().await;
     }
@@ -700,38 +702,50 @@ async fn no_kind_of_agent_does_a_forbidden_act_in_any_sandbox() {
         }
     }
     let mut failures = Vec::new();
-    for sandbox in sandboxes() {
-        failures.extend(try_in(sandbox).await);
+    for sandbox_name in sandboxes() {
+        failures.extend(try_in(sandbox_name).await);
     }
     assert!(failures.is_empty(), "not refused:\n{}", failures.join("\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_reach_no_network_in_any_sandbox_unless_the_config_opens_it() {
-    for sandbox in sandboxes() {
-        let test_sandbox = TestSandbox::start(sandbox).await;
+    for sandbox_name in sandboxes() {
+        let test_sandbox = TestSandbox::start(sandbox_name).await;
         let world = test_sandbox.world(Working, false).await;
         let (output, arrived) = world.reach_network(Command).await;
-        assert!(!arrived, "{sandbox:?}: {output}");
+        assert!(!arrived, "{sandbox_name:?}: {output}");
         let written = world.write(Command, "{own}/note.txt").await;
-        assert!(world.was_changed(Command, "{own}/note.txt"), "{sandbox:?}: commands do not work: {written}");
+        assert!(
+            world.was_changed(Command, "{own}/note.txt"),
+            "{sandbox_name:?}: commands do not work: {written}"
+        );
         world.envs.close().await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn where_mcp_servers_cannot_be_protected_a_notice_says_so() {
-    for sandbox in sandboxes() {
-        let test_sandbox = TestSandbox::start(sandbox).await;
+    for sandbox_name in sandboxes() {
+        let test_sandbox = TestSandbox::start(sandbox_name).await;
         let world = test_sandbox.world(Presenting, true).await;
         let notice = "MCP servers run with all your permissions: bubblewrap does not work here";
         let count = world.notices.lock().expect("notices").iter().filter(|text| *text == notice).count();
         // One notice each for the member of the run and for the two chat agents.
-        assert_eq!(count, if sandbox == Bubblewrap { 0 } else { 3 }, "{sandbox:?}: {:?}", world.notices);
+        assert_eq!(
+            count,
+            if sandbox_name == Bubblewrap { 0 } else { 3 },
+            "{sandbox_name:?}: {:?}",
+            world.notices
+        );
         let path = "project/.git/config";
         let output = world.write(McpServer, path).await;
         let was_changed = world.was_changed(McpServer, path);
-        assert_eq!(was_changed, sandbox != Bubblewrap, "{sandbox:?}, the notice is wrong: {output}");
+        assert_eq!(
+            was_changed,
+            sandbox_name != Bubblewrap,
+            "{sandbox_name:?}, the notice is wrong: {output}"
+        );
         world.envs.close().await;
     }
 }

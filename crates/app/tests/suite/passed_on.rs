@@ -4,7 +4,7 @@
 //! setting it changes the request that some backend type sends, or if some backend type rejects a wrong value of it by
 //! name.
 
-use althing_config::{Purpose, Source};
+use althing_config::{LoadPurpose, Source};
 use althing_llm::{BuildError, HttpClient, HttpOptions, PriceTable};
 use althing_protocol::{BackendConfig, Message, ModelRequest, ToolSpec};
 use althing_testkit::{FakeModel, Reply, Script};
@@ -82,7 +82,8 @@ fn settings(kind: &str, address: &str, keys: &[&Value]) -> Option<BackendConfig>
     ]);
     section.extend(keys.iter().filter_map(|keys| keys.as_object().cloned()).flatten());
     let text = json!({"agents": [{"id": "a", "backend": section}]}).to_string();
-    let report = althing_config::check(Source { name: "team.yaml", text: &text }, &|_| None, Purpose::Check);
+    let report =
+        althing_config::check(Source { name: "team.yaml", text: &text }, &|_| None, LoadPurpose::Check);
     Some(report.config?.config.agents.into_iter().next()?.backend)
 }
 

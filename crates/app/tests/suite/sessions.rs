@@ -1,6 +1,6 @@
 //! Front ends use sessions only through `SessionService`: launch, follow, submit, wait.
 
-use althing_app::choice::Choice;
+use althing_app::agent_selection::AgentSelection;
 use althing_app::{
     AppContext, ChatRequest, Consent, Environment, LocalSessions, RunRequest, SessionEnd, SessionRequest,
     SessionService, Settings, SingleAgent, prepare, team,
@@ -29,8 +29,8 @@ fn sessions(app: &AppContext) -> LocalSessions {
 }
 
 async fn start_chat(sessions: &LocalSessions, app: &AppContext) -> SessionId {
-    let choice = Choice::without_task(app, sessions.team().expect("a team")).expect("a choice");
-    let chat = ChatRequest { choice, goal: "talk".to_owned(), attended: false };
+    let selection = AgentSelection::without_task(app, sessions.team().expect("a team")).expect("a choice");
+    let chat = ChatRequest { selection, goal: "talk".to_owned(), attended: false };
     sessions.launch(SessionRequest::Chat(chat)).await.expect("a conversation")
 }
 

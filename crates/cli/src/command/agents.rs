@@ -3,14 +3,14 @@
 use crate::args::Options;
 use crate::exit::Exit;
 use crate::show::print;
-use althing_app::available::{self, Available};
+use althing_app::availability::{self, Availability};
 use althing_app::{AppContext, Failure, session};
 use serde_json::{Value, json};
 
 pub fn run(options: &Options, app: &AppContext) -> Result<Exit, Failure> {
-    let (backends, sandboxes) = session::runtime()?.block_on(available::probe(app))?;
+    let (backends, sandboxes) = session::runtime()?.block_on(availability::probe(app))?;
     if options.json {
-        let list = |rows: &[Available]| -> Vec<Value> { rows.iter().map(row).collect() };
+        let list = |rows: &[Availability]| -> Vec<Value> { rows.iter().map(row).collect() };
         print(&json!({"backends": list(&backends), "confinement": list(&sandboxes)}).to_string());
         return Ok(Exit::Answered);
     }
@@ -24,7 +24,7 @@ pub fn run(options: &Options, app: &AppContext) -> Result<Exit, Failure> {
     Ok(Exit::Answered)
 }
 
-fn row(row: &Available) -> Value {
+fn row(row: &Availability) -> Value {
     let all = [
         ("name", json!(row.name)),
         ("title", json!(row.title)),

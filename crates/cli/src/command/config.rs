@@ -5,10 +5,10 @@ use crate::exit::Exit;
 use crate::show::{self, print};
 use althing_app::AppContext;
 use althing_app::Failure;
-use althing_app::detect;
+use althing_app::detect_backends;
 use althing_app::team;
 use althing_app::trust::Trust;
-use althing_config::{Purpose, Report};
+use althing_config::{ConfigReport, LoadPurpose};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -16,7 +16,7 @@ pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<
     match action {
         ConfigAction::Check { files } => {
             let check_text =
-                |name: &str, text: &str| team::check(name, text, &app.environment, Purpose::Check);
+                |name: &str, text: &str| team::check(name, text, &app.environment, LoadPurpose::Check);
             Ok(check(&files, options.json, app, &check_text))
         }
         ConfigAction::Init { file, force } => {
@@ -36,7 +36,7 @@ pub fn check(
     files: &[PathBuf],
     json: bool,
     app: &AppContext,
-    check_text: &dyn Fn(&str, &str) -> Report,
+    check_text: &dyn Fn(&str, &str) -> ConfigReport,
 ) -> Exit {
     let (mut reports, mut all_valid) = (Vec::new(), true);
     for file in files {
@@ -87,8 +87,8 @@ fn summary(errors: usize, warnings: usize) -> String {
 
 /// Writes a starter config for what was detected; returns a message for the user.
 pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failure> {
-    let found = detect::detect(&app.environment);
-    let text = althing_config::starter(&found);
+    let found = detect_backends::detect_backends(&app.environment);
+    let text = althing_config::starter_config(&found);
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} already exists", file.display()))
             .hint("name another file, or replace it with --force"),

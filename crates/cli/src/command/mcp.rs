@@ -4,7 +4,7 @@ use crate::exit::Exit;
 use crate::show;
 use althing_app::AppContext;
 use althing_app::Failure;
-use althing_app::choice::Choice;
+use althing_app::agent_selection::AgentSelection;
 use althing_app::run_service::LocalRunService;
 use althing_app::session;
 use althing_app::team;
@@ -30,7 +30,7 @@ pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
     let mut team = team::assemble(&app)?;
-    Choice::without_task(&app, &team)?.narrow_to_run(&mut team);
+    AgentSelection::without_task(&app, &team)?.narrow_to_run(&mut team);
     team.announce(&app);
     // A call from an MCP client counts as approved by that client, unless the config requires a person's approval.
     let approval = team.config.interactive.as_ref().filter(|_| team.is_from_file());

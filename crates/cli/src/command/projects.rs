@@ -7,7 +7,7 @@ use althing_app::AppContext;
 use althing_app::Failure;
 use althing_app::project;
 use althing_text::sanitize;
-use althing_workspace::{ProjectEntry, ProjectWorkspace};
+use althing_workspace::{ProjectWorkspace, RegisteredProject};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -40,7 +40,7 @@ fn list(as_json: bool, app: &AppContext) -> Result<(), Failure> {
         None => Vec::new(),
     };
     if as_json {
-        let entry = |entry: &ProjectEntry| json!({"name": entry.name, "path": entry.path, "last_used": entry.last_used, "exists": entry.exists()});
+        let entry = |entry: &RegisteredProject| json!({"name": entry.name, "path": entry.path, "last_used": entry.last_used, "exists": entry.exists()});
         print(&Value::Array(projects.iter().map(entry).collect()).to_string());
     } else if projects.is_empty() {
         print("no projects; `althing --project DIR` creates one");

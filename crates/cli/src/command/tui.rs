@@ -7,7 +7,7 @@ use crate::follow::Follower;
 use crate::host::LocalHost;
 use crate::show::{self, HeldNotices};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
-use althing_app::{detect, prepare, session};
+use althing_app::{detect_backends, prepare, session};
 use althing_protocol::{
     ChatSpec, Event, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission,
     TaskSpec,
@@ -100,10 +100,10 @@ impl LaunchedConversation {
         }
         let (sessions, chat) = prepare::conversation(app, first_message, true)?;
         // If the word after `--single-agent` was the first message, it must not be used again in the next session.
-        app.settings.single_agent.clone_from(&chat.choice.single);
-        let (first_message, team) = (chat.choice.task.clone(), sessions.team()?);
+        app.settings.single_agent.clone_from(&chat.selection.single);
+        let (first_message, team) = (chat.selection.task.clone(), sessions.team()?);
         let (problems, notes) = (team.problems.clone(), team.notes.clone());
-        let welcome = detect::overview(team, app).map(|(found, missing)| Welcome { found, missing });
+        let welcome = detect_backends::overview(team, app).map(|(found, missing)| Welcome { found, missing });
         let id = runtime.block_on(sessions.launch(SessionRequest::Chat(chat)))?;
         let mut screen = screen_options(runtime.block_on(started_chat(&sessions, &id))?.as_ref(), app);
         (screen.first_message, screen.problems, screen.notes) = (first_message, problems, notes);

@@ -4,7 +4,7 @@ use crate::args::{Options, WorkflowAction};
 use crate::exit::Exit;
 use crate::follow::Follower;
 use crate::show;
-use althing_app::choice::Choice;
+use althing_app::agent_selection::AgentSelection;
 use althing_app::workflow::{self, Workflow};
 use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService};
 use althing_app::{project, session, team};
@@ -22,7 +22,7 @@ fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failu
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
     let mut team = team::assemble(app)?;
-    Choice::without_task(app, &team)?.narrow_to_run(&mut team);
+    AgentSelection::without_task(app, &team)?.narrow_to_run(&mut team);
     let (workflow, report) = Workflow::read(file, &team, app)?;
     show::problems(&report);
     let Some(workflow) = workflow else {

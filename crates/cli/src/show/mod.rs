@@ -11,7 +11,7 @@ pub use plain::PlainProgress;
 
 use althing_app::Failure;
 use althing_app::secrets::mask;
-use althing_config::{Report, Style};
+use althing_config::{ConfigReport, Style};
 use althing_text::sanitize;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
@@ -88,7 +88,7 @@ pub fn failure(failure: &Failure) {
 }
 
 /// Prints all problems of a config on stderr.
-pub fn problems(report: &Report) {
+pub fn problems(report: &ConfigReport) {
     let color =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let style = if color { Style::Color } else { Style::Plain };

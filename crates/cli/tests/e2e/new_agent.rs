@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use althing_config::{
-    Backends, Purpose, Source, TaskBody, WorkflowContext, check_with, load_workflow, workflow_agents,
+    BackendTypes, LoadPurpose, Source, TaskBody, WorkflowContext, check_with, load_workflow, workflow_agents,
 };
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
@@ -20,8 +20,8 @@ use althing_runner::adapter::{
     Adapters, AgentAdapter, LaunchConfig, LaunchRequest, OutputParser, PlainTextParser, find_agents,
 };
 use althing_runner::{
-    AcceptedByUser, CliAgentConfig, CliBackend, Confinement, Launcher, PatternTable, ProgramLimits,
-    ProgramRunner, ProgramStarter,
+    AcceptedByUser, CliAgentConfig, CliBackend, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner,
+    ProgramStarter, Sandbox,
 };
 
 /// The row of the new agent.
@@ -39,7 +39,7 @@ const TOY: AgentKind = AgentKind {
 
 /// The table with the new row.
 static KINDS: LazyLock<Vec<AgentKind>> = LazyLock::new(|| AGENT_KINDS.iter().copied().chain([TOY]).collect());
-static BACKENDS: LazyLock<Backends> = LazyLock::new(|| Backends::with_agents(&KINDS));
+static BACKENDS: LazyLock<BackendTypes> = LazyLock::new(|| BackendTypes::with_agents(&KINDS));
 
 /// The adapter of the new agent, which would normally be a file of its own.
 #[derive(Debug)]
@@ -87,18 +87,18 @@ fn adapters(toy: &Path) -> Adapters {
     Adapters::of(&KINDS, Adapters::default().all().cloned().chain([own]).collect())
 }
 
-fn launcher() -> Launcher {
-    Launcher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing")))
+fn launcher() -> GuardLauncher {
+    GuardLauncher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing")))
 }
 
 fn starter(toy: &Path) -> Arc<ProgramStarter> {
     Arc::new(ProgramStarter {
         adapters: adapters(toy),
         launcher: launcher(),
-        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         limits: ProgramLimits::default(),
-        masks: None,
+        output_masking: None,
     })
 }
 
@@ -106,7 +106,7 @@ fn starter(toy: &Path) -> Arc<ProgramStarter> {
 fn config() -> Config {
     let text = "agents: [{id: t, backend: {type: toy_cli, model: m}}]";
     let source = Source { name: "team.yaml", text };
-    let report = check_with(&BACKENDS, source, &|_| None, Purpose::Run);
+    let report = check_with(&BACKENDS, source, &|_| None, LoadPurpose::Run);
     assert_eq!((report.errors.as_slice(), report.warnings.as_slice()), ([].as_slice(), [].as_slice()));
     report.config.unwrap().config
 }
@@ -117,7 +117,7 @@ fn a_config_may_name_a_new_cli_agent() {
     assert_eq!(config.agents[0].backend.kind, TOY.kind);
     let text = "agents: [{id: t, backend: {type: toy_clo}}]";
     let source = Source { name: "team.yaml", text };
-    let wrong = check_with(&BACKENDS, source, &|_| None, Purpose::Run);
+    let wrong = check_with(&BACKENDS, source, &|_| None, LoadPurpose::Run);
     assert_eq!(wrong.errors[0].suggestion.as_deref(), Some("did you mean `toy_cli`?"));
 }
 
@@ -169,7 +169,7 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
     let cwd = dir.path().canonicalize().unwrap().display().to_string();
     let agents = workflow_agents(&config(), &KINDS);
     let around = WorkflowContext {
-        purpose: Purpose::Run,
+        purpose: LoadPurpose::Run,
         cwd: &cwd,
         env: &|_| None,
         kinds: &KINDS,

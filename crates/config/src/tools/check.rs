@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use super::resolve::{is_docker, is_on};
 use super::{ServerNode, Transport, paths, servers};
-use crate::backends::{self, Backends, Reach};
+use crate::backends::{self, BackendApi, BackendTypes};
 use crate::diagnostic::{Problem, Sink};
 use crate::limits;
 use crate::rules::{self, AgentNode};
@@ -28,7 +28,7 @@ const UNAVAILABLE: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"
 const MAX_NAME_LENGTH: usize = 64;
 
 /// Checks the tools of every agent.
-pub(crate) fn check(root: &Node, backends: &Backends, sink: &mut Sink<'_>) {
+pub(crate) fn check(root: &Node, backends: &BackendTypes, sink: &mut Sink<'_>) {
     paths::check(root, sink);
     let mut warned = HashSet::new();
     for agent in rules::agents(root) {
@@ -72,7 +72,7 @@ fn image(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
 /// Keys that have no effect without another key.
 fn without_effect(
     backend: &AgentNode<'_>,
-    backends: &Backends,
+    backends: &BackendTypes,
     warned: &mut HashSet<&'static str>,
     sink: &mut Sink<'_>,
 ) {
@@ -87,7 +87,7 @@ fn without_effect(
             }
         }
     };
-    match kind.filter(|kind| kind.reach == Reach::Program) {
+    match kind.filter(|kind| kind.api == BackendApi::Program) {
         Some(kind) if kind.is_supported() => {
             let where_to = "for a CLI agent";
             for keys in [COMMANDS, DOCKER] {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use althing_protocol::{CommandsConfig, DockerConfig, McpServerConfig, McpTransport, Secret, ToolsConfig};
 
 use super::{FILE_TOOLS, ServerNode, Transport, builtin_tool, builtin_tools, scalar, servers, texts};
-use crate::backends::{Backends, Reach};
+use crate::backends::{BackendApi, BackendTypes};
 use crate::keys::DEFAULT_IMAGE;
 use crate::memory;
 use crate::resolve::seconds;
@@ -17,7 +17,7 @@ use crate::tree::Node;
 const FILE_TOOLS_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
 /// The tools of an agent with this backend. With context paths it always has file tools.
-pub(crate) fn tools(backend: &Node, has_paths: bool, backends: &Backends) -> ToolsConfig {
+pub(crate) fn tools(backend: &Node, has_paths: bool, backends: &BackendTypes) -> ToolsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
     let allowed = allowed_tools(backend, backends);
     let allowed = allowed.as_deref();
@@ -93,9 +93,9 @@ fn server(server: &ServerNode<'_>, backend: &Node, allowed: Option<&[String]>) -
 
 /// The list of tools that an agent is limited to. The list of a CLI agent is about that agent's own tools, so it does
 /// not limit ours.
-fn allowed_tools(backend: &Node, backends: &Backends) -> Option<Vec<String>> {
+fn allowed_tools(backend: &Node, backends: &BackendTypes) -> Option<Vec<String>> {
     let kind = backend.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
-    let is_program = kind.is_some_and(|kind| kind.reach == Reach::Program);
+    let is_program = kind.is_some_and(|kind| kind.api == BackendApi::Program);
     backend.get("allowed_tools").filter(|_| !is_program).map(texts)
 }
 

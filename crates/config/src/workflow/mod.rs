@@ -18,11 +18,11 @@ use althing_protocol::{
 };
 
 use crate::diagnostic::{Problem, Sink};
+use crate::key_checker::KeyChecker;
 use crate::keys::WORKFLOW;
 use crate::tree::{Node, Value};
-use crate::walk::Walk;
 use crate::{BACKENDS, limits, parse, secrets, substitute, worth_masking};
-use crate::{Purpose, Report, Source, TrustRequirement};
+use crate::{ConfigReport, LoadPurpose, Source, TrustRequirement};
 
 /// The adapter of the user's own commands.
 pub(crate) const COMMAND: &str = "command";
@@ -36,7 +36,7 @@ pub(crate) fn built_in(kinds: &'static [AgentKind]) -> impl Iterator<Item = &'st
 #[derive(Clone, Copy)]
 pub struct WorkflowContext<'a> {
     /// What the workflow is read for.
-    pub purpose: Purpose,
+    pub purpose: LoadPurpose,
     /// The absolute path of the directory where Althing was started; relative paths are resolved against it.
     pub cwd: &'a str,
     /// Looks up environment variables.
@@ -186,8 +186,8 @@ fn single_agent_run(agent: AgentId, task: String) -> LaunchRun {
 pub fn load_workflow(
     source: Source<'_>,
     surroundings: &WorkflowContext<'_>,
-) -> (Option<WorkflowFile>, Report) {
-    let mut report = Report::empty(source.name);
+) -> (Option<WorkflowFile>, ConfigReport) {
+    let mut report = ConfigReport::empty(source.name);
     // A text that is rejected for its size is not split into lines.
     let quotable = if source.text.len() > limits::MAX_BYTES { "" } else { source.text };
     let mut sink = Sink::new(quotable);
@@ -212,7 +212,7 @@ pub fn load_workflow(
         let problem = Problem::new("substituting variables makes the text too large");
         sink.error(parsed.root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
-    Walk::new(&WORKFLOW, &BACKENDS, &mut sink, surroundings.purpose).document(&parsed.root);
+    KeyChecker::new(&WORKFLOW, &BACKENDS, &mut sink, surroundings.purpose).document(&parsed.root);
     let document = Document::new(&parsed.root, &written, source, surroundings);
     check::check(&document, &mut sink);
     (report.errors, report.warnings) = sink.finish();
@@ -230,7 +230,7 @@ pub fn load_workflow(
 pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     use althing_protocol::AGENT_KINDS;
     let surroundings = WorkflowContext {
-        purpose: Purpose::Check,
+        purpose: LoadPurpose::Check,
         cwd: "/home/me",
         env: &|_| None,
         kinds: AGENT_KINDS,

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use althing_config::{Purpose, Report, Source, check};
+use althing_config::{ConfigReport, LoadPurpose, Source, check};
 
 use super::support::{backend, checked, env, with};
 
 /// Checks a text that must be rejected: an error with a position and a suggestion, in time. The promised 100 ms hold
 /// for a release build (`cargo test --release`); a debug build only shows that nothing explodes.
-fn check_rejected(text: &str) -> Report {
+fn check_rejected(text: &str) -> ConfigReport {
     let report = in_time(|| checked(text));
     assert!(!report.is_valid() && report.config.is_none());
     assert!(report.errors.iter().all(|error| error.line >= 1 && error.column >= 1));
@@ -18,7 +18,7 @@ fn check_rejected(text: &str) -> Report {
     report
 }
 
-pub(crate) fn in_time(check: impl Fn() -> Report) -> Report {
+pub(crate) fn in_time(check: impl Fn() -> ConfigReport) -> ConfigReport {
     let limit = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
     // The minimum of a few tries: other work on the machine must not count.
     let mut best = Duration::MAX;
@@ -43,7 +43,8 @@ fn thread_cpu_time() -> Duration {
 
 #[test]
 fn thousands_of_paths_tools_and_servers_take_linear_time() {
-    let timed = |text: &str| in_time(|| check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check));
+    let timed =
+        |text: &str| in_time(|| check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check));
     let list = |count: usize| (0..count).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
     let paths = timed(&with(&format!("orchestrator: {{context_paths: [{}]}}\n", list(19_000))));
     assert_eq!(paths.config.expect("settings").config.context_paths.len(), 19_000);
@@ -199,7 +200,7 @@ fn variables_cannot_make_a_config_too_large() {
     let big = "x".repeat(100_000);
     let env = |name: &str| (name == "BIG").then(|| big.clone());
     let source = Source { name: "team.yaml", text: &text };
-    let report = check(source, &env, Purpose::Run);
+    let report = check(source, &env, LoadPurpose::Run);
     assert!(report.errors.iter().any(|error| error.message.contains("substituting variables")));
 }
 

@@ -1,6 +1,6 @@
 //! Reading any text ends in a report and not in a panic.
 
-use althing_config::{Purpose, Source, Style, check, parse_dotenv, redact};
+use althing_config::{LoadPurpose, Source, Style, check, parse_dotenv, redact};
 use proptest::prelude::*;
 
 use super::support::env;
@@ -27,7 +27,7 @@ proptest! {
 
     #[test]
     fn any_text_gives_a_report_with_valid_positions(text in text()) {
-        for purpose in [Purpose::Check, Purpose::Run] {
+        for purpose in [LoadPurpose::Check, LoadPurpose::Run] {
             let report = check(Source { name: "x", text: &text }, &env(&[("X", "x")]), purpose);
             prop_assert_eq!(report.is_valid(), report.config.is_some());
             let lines = text.split('\n').count();
@@ -45,7 +45,7 @@ proptest! {
         let text = format!("{before}\napi_key: canary5f3a9c\n{after}");
         let redacted = redact(&text);
         // If the line became part of something else, such as a block text, it is not a key and has no secret.
-        if check(Source { name: "x", text: &text }, &env(&[]), Purpose::Check).secrets.iter().any(|secret| secret.reveal().contains("canary")) {
+        if check(Source { name: "x", text: &text }, &env(&[]), LoadPurpose::Check).secrets.iter().any(|secret| secret.reveal().contains("canary")) {
             prop_assert!(!redacted.contains("canary"), "{redacted}");
         }
         prop_assert_eq!(redact(&redacted), redacted);

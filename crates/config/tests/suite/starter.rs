@@ -1,19 +1,19 @@
 //! The starter config that `config init` writes.
 
 use althing_config::{
-    BACKENDS, DetectedBackends, DetectedOllama, Purpose, Report, Source, Style, backend_type, check,
-    detect_cli_agents, detect_providers, starter,
+    BACKENDS, ConfigReport, DetectedBackends, DetectedOllama, LoadPurpose, Source, Style, backend_type,
+    check, detect_cli_agents, detect_providers, starter_config,
 };
 
 use althing_protocol::{AGENT_KINDS, InteractiveConfig, RunRules};
 
 use super::support::env;
 
-fn without_a_word(text: &str, variables: &[(&str, &str)]) -> Report {
-    right(text, check(Source { name: "althing.yaml", text }, &env(variables), Purpose::Run))
+fn without_a_word(text: &str, variables: &[(&str, &str)]) -> ConfigReport {
+    right(text, check(Source { name: "althing.yaml", text }, &env(variables), LoadPurpose::Run))
 }
 
-fn right(text: &str, report: Report) -> Report {
+fn right(text: &str, report: ConfigReport) -> ConfigReport {
     assert!(
         report.errors.is_empty() && report.warnings.is_empty(),
         "{text}\n{}",
@@ -30,7 +30,7 @@ fn keys(variables: &[(&str, &str)]) -> DetectedBackends {
 fn without_keys_the_starter_has_three_offline_agents() {
     let found = keys(&[("OPENAI_API_KEY", "")]);
     assert!(found.is_empty());
-    let report = without_a_word(&starter(&found), &[]);
+    let report = without_a_word(&starter_config(&found), &[]);
     let config = report.config.expect("settings").config;
     let kinds: Vec<&str> = config.agents.iter().map(|agent| agent.backend.kind.as_str()).collect();
     assert_eq!(kinds, ["offline", "offline", "offline"]);
@@ -45,14 +45,14 @@ fn with_every_key_the_starter_has_one_agent_each_and_contains_no_key() {
     let variables: Vec<(&str, &str)> =
         BACKENDS.iter().filter_map(|backend| Some((*backend.key_variables.first()?, "canary-key"))).collect();
     let found = keys(&variables);
-    let text = starter(&found);
+    let text = starter_config(&found);
     assert!(!text.contains("canary"));
     let agents = without_a_word(&text, &variables).config.expect("settings").config.agents;
     assert_eq!(agents.len(), found.len());
     assert!(agents.len() > 10);
     for one in &found.providers {
         without_a_word(
-            &starter(&DetectedBackends { providers: vec![*one], ..DetectedBackends::default() }),
+            &starter_config(&DetectedBackends { providers: vec![*one], ..DetectedBackends::default() }),
             &variables,
         );
     }
@@ -69,9 +69,9 @@ fn with_cli_agents_and_ollama_the_starter_has_an_agent_for_each() {
         ollama: ollama("http://localhost:11434/v1"),
         ..keys(&[("OPENAI_API_KEY", "k")])
     };
-    let text = starter(&found);
+    let text = starter_config(&found);
     let lookup = env(&[("OPENAI_API_KEY", "k")]);
-    let report = check(Source { name: "althing.yaml", text: &text }, &lookup, Purpose::Run);
+    let report = check(Source { name: "althing.yaml", text: &text }, &lookup, LoadPurpose::Run);
     let agents = right(&text, report).config.expect("settings").config.agents;
     let told: Vec<(&str, &str, Option<&str>)> = agents
         .iter()
@@ -96,7 +96,7 @@ fn with_cli_agents_and_ollama_the_starter_has_an_agent_for_each() {
     );
     let elsewhere =
         DetectedBackends { ollama: ollama("http://127.0.0.1:9/v1"), ..DetectedBackends::default() };
-    let agents = without_a_word(&starter(&elsewhere), &[]).config.expect("settings").config.agents;
+    let agents = without_a_word(&starter_config(&elsewhere), &[]).config.expect("settings").config.agents;
     assert_eq!(agents[0].backend.base_url.as_deref(), Some("http://127.0.0.1:9/v1"));
 }
 

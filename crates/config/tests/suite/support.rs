@@ -1,6 +1,6 @@
 //! What the tests share: an environment of given variables, and shortcuts to check a text.
 
-use althing_config::{Diagnostic, LoadedConfig, Purpose, Report, Source, check};
+use althing_config::{ConfigReport, Diagnostic, LoadPurpose, LoadedConfig, Source, check};
 
 /// A lookup of the given variables only.
 pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
@@ -8,8 +8,8 @@ pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> O
 }
 
 /// Checks a text with an empty environment.
-pub(crate) fn checked(text: &str) -> Report {
-    check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check)
+pub(crate) fn checked(text: &str) -> ConfigReport {
+    check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check)
 }
 
 /// Checks a text that must be valid and without warnings.
@@ -20,7 +20,7 @@ pub(crate) fn loaded(text: &str) -> LoadedConfig {
 }
 
 /// Each problem as one line: severity, position, message, suggestion.
-pub(crate) fn messages(report: &Report) -> Vec<String> {
+pub(crate) fn messages(report: &ConfigReport) -> Vec<String> {
     let line = |diagnostic: &Diagnostic| {
         format!(
             "{:?} {}:{} {} | {} | {}",

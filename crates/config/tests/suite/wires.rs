@@ -2,15 +2,16 @@
 //! them.
 
 use althing_config::{
-    BACKENDS, DetectedBackends, DetectedProvider, Purpose, Report, Source, backend_type, check, starter,
+    BACKENDS, ConfigReport, DetectedBackends, DetectedProvider, LoadPurpose, Source, backend_type, check,
+    starter_config,
 };
 use althing_protocol::{BackendConfig, Secret};
 
 use super::support::{backend, env, messages};
 
-fn run(flow: &str, variables: &[(&str, &str)]) -> Report {
+fn run(flow: &str, variables: &[(&str, &str)]) -> ConfigReport {
     let text = backend(flow);
-    check(Source { name: "team.yaml", text: &text }, &env(variables), Purpose::Run)
+    check(Source { name: "team.yaml", text: &text }, &env(variables), LoadPurpose::Run)
 }
 
 fn resolved(flow: &str, variables: &[(&str, &str)]) -> BackendConfig {
@@ -99,12 +100,12 @@ fn parameters_of_the_providers_own_tools_are_passed_on() {
 fn a_starter_config_for_any_provider_with_an_address_is_valid() {
     for kind in BACKENDS.iter().filter(|kind| kind.base_url.is_some() && !kind.key_variables.is_empty()) {
         let variable = kind.key_variables[0];
-        let text = starter(&DetectedBackends {
+        let text = starter_config(&DetectedBackends {
             providers: vec![DetectedProvider { backend: backend_type(kind.name).expect("a type"), variable }],
             ..DetectedBackends::default()
         });
         let lookup = [(variable, "k")];
-        let report = check(Source { name: "a.yaml", text: &text }, &env(&lookup), Purpose::Run);
+        let report = check(Source { name: "a.yaml", text: &text }, &env(&lookup), LoadPurpose::Run);
         assert_eq!(messages(&report), Vec::<String>::new(), "{}", kind.name);
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use althing_config::{
-    Purpose, Report, Source, Style, TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, check,
+    ConfigReport, LoadPurpose, Source, Style, TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, check,
     fill_variables, load_workflow, workflow_agents, workflow_schema,
 };
 use althing_protocol::{
@@ -19,8 +19,8 @@ use super::support::{env, messages};
 pub(crate) fn read(
     text: &str,
     variables: &[(&str, &str)],
-    purpose: Purpose,
-) -> (Option<WorkflowFile>, Report) {
+    purpose: LoadPurpose,
+) -> (Option<WorkflowFile>, ConfigReport) {
     let options = AgentOptions { system_prompt: Some("Be terse.".to_owned()), ..AgentOptions::default() };
     let program =
         WorkflowAgent::Program { adapter: "codex".to_owned(), model: Some("gpt-5".to_owned()), options };
@@ -41,7 +41,7 @@ pub(crate) fn read(
 }
 
 fn right(text: &str) -> WorkflowFile {
-    let (file, report) = read(text, &[], Purpose::Run);
+    let (file, report) = read(text, &[], LoadPurpose::Run);
     assert!(report.errors.is_empty() && report.warnings.is_empty(), "{}", report.render(Style::Plain));
     file.expect("a workflow")
 }
@@ -175,7 +175,7 @@ fn an_agent_of_the_config_is_a_cli_agent_or_a_quick_run_of_its_model() {
 #[test]
 fn the_agents_of_a_config_are_told_apart_by_their_types() {
     let text = "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: claude_code, model: m}}, {id: c, backend: {type: gemini_cli}}]";
-    let report = check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Check);
+    let report = check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check);
     let agents = workflow_agents(&report.config.expect("settings").config, AGENT_KINDS);
     let program = |adapter: &str, model: Option<&str>| WorkflowAgent::Program {
         adapter: adapter.into(),
@@ -191,7 +191,7 @@ fn the_agents_of_a_config_are_told_apart_by_their_types() {
 fn a_task_of_a_configs_cli_agent_has_the_permissions_tools_and_prompt_that_the_config_gives_it() {
     let text =
         "agents: [{id: b, backend: {type: claude_code, permission_mode: plan, disallowed_tools: [Bash]}}]";
-    let report = check(Source { name: "team.yaml", text }, &env(&[]), Purpose::Run);
+    let report = check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Run);
     let agents = workflow_agents(&report.config.expect("settings").config, AGENT_KINDS);
     let expected = AgentOptions {
         permission_mode: Some(PermissionMode::Plan),
@@ -270,7 +270,7 @@ fn aider() -> CustomAdapter {
 #[test]
 fn tasks_can_use_an_adapter_of_the_file() {
     let text = format!("stages: [{{tasks: [{{id: a, agent: aider, prompt: p}}]}}]\n{ADAPTERS}");
-    let (file, report) = read(&text, &[("KEY", "canary-0123")], Purpose::Run);
+    let (file, report) = read(&text, &[("KEY", "canary-0123")], LoadPurpose::Run);
     assert_eq!(messages(&report), Vec::<String>::new());
     let file = file.expect("a workflow");
     assert_eq!(program(&file).adapter, "aider");
@@ -280,12 +280,12 @@ fn tasks_can_use_an_adapter_of_the_file() {
 #[test]
 fn tasks_can_use_an_adapter_of_the_config() {
     let text = format!("agents: [{{id: a, backend: {{type: offline}}}}]\n{ADAPTERS}");
-    let config = check(Source { name: "team.yaml", text: &text }, &env(&[("KEY", "k")]), Purpose::Run);
+    let config = check(Source { name: "team.yaml", text: &text }, &env(&[("KEY", "k")]), LoadPurpose::Run);
     assert_eq!(messages(&config), Vec::<String>::new());
     let custom = config.config.expect("settings").config.adapters;
     assert_eq!(custom, [aider()]);
     let surroundings = WorkflowContext {
-        purpose: Purpose::Run,
+        purpose: LoadPurpose::Run,
         cwd: "/start",
         env: &env(&[]),
         kinds: AGENT_KINDS,
@@ -304,7 +304,7 @@ fn variables_stay_in_the_environment_as_written_and_their_values_are_masked() {
         "agent: command, command: [sh, -c, 'echo ${NOT_OURS}'], prompt: '${NOR_THIS}', cwd: '${ROOT}/x', env: {TOKEN: 'Bearer ${MY_TOKEN}', D: '${UNSET:-d}'}",
     );
     let variables = [("MY_TOKEN", "canary-token-1"), ("ROOT", "/root-dir")];
-    let (file, report) = read(&text, &variables, Purpose::Run);
+    let (file, report) = read(&text, &variables, LoadPurpose::Run);
     assert_eq!(messages(&report), Vec::<String>::new());
     let spec = program(&file.expect("a workflow"));
     assert_eq!((spec.command[2].as_str(), spec.prompt.as_str()), ("echo ${NOT_OURS}", "${NOR_THIS}"));

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use althing_config::{Purpose, Style};
+use althing_config::{LoadPurpose, Style};
 use althing_protocol::AGENT_KINDS;
 
 use super::support::messages;
 use super::workflow::read;
 
 fn problems(text: &str) -> Vec<String> {
-    let (file, report) = read(text, &[], Purpose::Run);
+    let (file, report) = read(text, &[], LoadPurpose::Run);
     assert_eq!(file.is_some(), report.is_valid());
     messages(&report)
 }
@@ -71,7 +71,7 @@ stages:
           Write it,
           from {{lgo.output}}.
 ";
-    let (_, report) = read(text, &[], Purpose::Run);
+    let (_, report) = read(text, &[], LoadPurpose::Run);
     let expected = "\
 error: no task is called `lgo`
   --> flows/release.yaml:10:16 (stages[1].tasks[0].prompt)
@@ -251,17 +251,17 @@ adapters:
 #[test]
 fn an_unset_variable_is_an_error_to_run_and_a_warning_to_check() {
     let text = one("agent: claude, prompt: p, env: {A: '${NOT_SET}'}");
-    let (_, run) = read(&text, &[], Purpose::Run);
+    let (_, run) = read(&text, &[], LoadPurpose::Run);
     assert_eq!((run.errors.len(), run.warnings.len()), (1, 0));
     assert_eq!(run.errors[0].message, "the environment variable `NOT_SET` is not set");
-    let (file, check) = read(&text, &[], Purpose::Check);
+    let (file, check) = read(&text, &[], LoadPurpose::Check);
     assert_eq!((file.is_some(), check.warnings.len()), (true, 1));
 }
 
 #[test]
 fn a_secret_is_never_quoted() {
     let text = one("agent: claude, prompt: p, bogus: 1, env: {API_KEY: canary-0123456789}");
-    let (_, report) = read(&text, &[], Purpose::Run);
+    let (_, report) = read(&text, &[], LoadPurpose::Run);
     assert!(!report.render(Style::Plain).contains("canary"), "{}", report.render(Style::Plain));
     assert!(report.secrets.iter().any(|secret| secret.reveal() == "canary-0123456789"));
 }
@@ -295,9 +295,9 @@ fn thousands_of_tasks_and_templates_take_linear_time() {
     let text = format!(
         "stages:\n  - tasks:\n{tasks}  - tasks:\n      - {{id: z, agent: claude, prompt: '{templates}'}}\n"
     );
-    let report = super::hostile::in_time(|| read(&text, &[], Purpose::Run).1);
+    let report = super::hostile::in_time(|| read(&text, &[], LoadPurpose::Run).1);
     assert_eq!(report.errors.len(), 201);
     let text = format!("stages: [{{tasks: [{{id: a, agent: claude, prompt: '{templates}'}}]}}]");
-    let report = super::hostile::in_time(|| read(&text, &[], Purpose::Run).1);
+    let report = super::hostile::in_time(|| read(&text, &[], LoadPurpose::Run).1);
     assert_eq!((report.errors[1].column, report.errors.len()), (69, 201));
 }

@@ -1,20 +1,20 @@
 //! The decider of a run: it folds facts into a state, and derives from the state what follows.
 //!
 //! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the interpretation of a model's reply in
-//! `ruling.rs`, the vote count in `tally.rs`; this file only folds.
+//! `interpret_reply.rs`, the vote count in `tally.rs`; this file only folds.
 
 mod decide;
 mod execution;
+mod interpret_reply;
 mod novelty;
 mod outcome;
 mod plan;
 mod restart;
 mod rules;
-mod ruling;
 mod state;
 mod subagents;
 mod tally;
-mod wants;
+mod wanted_effects;
 
 use crate::decider::{CallKey, Consequence, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::{
@@ -25,7 +25,7 @@ use althing_protocol::{
 use execution::Execution;
 pub(crate) use restart::RejectedAnswer;
 pub(crate) use state::{AttemptTurn, MemberAttempt, MemberState, RunState};
-use state::{ContextState, Ending, Evaluation, Presentation};
+use state::{ContextState, Evaluation, PostVoteState, Presentation};
 use std::sync::Arc;
 
 /// The decider of one run.
@@ -62,7 +62,7 @@ impl Coordination {
             answers: Vec::new(),
             usage: Usage::default(),
             writes: Vec::new(),
-            ending: Ending::default(),
+            post_vote: PostVoteState::default(),
             restarts: 0,
             previous: None,
             discarded: Revision(0),
@@ -202,15 +202,15 @@ impl Coordination {
     }
 
     fn decide(&mut self, verdict: &Verdict) {
-        let ending = &mut self.state.ending;
+        let post_vote = &mut self.state.post_vote;
         match verdict {
             Verdict::Winner { winner, ballots, .. } => {
-                ending.winner = Some(winner.clone());
-                ending.ballots.clone_from(ballots);
+                post_vote.winner = Some(winner.clone());
+                post_vote.ballots.clone_from(ballots);
             }
             Verdict::Override { presenter } => {
-                ending.presenter = Some(presenter.clone());
-                ending.overridden = true;
+                post_vote.presenter = Some(presenter.clone());
+                post_vote.overridden = true;
             }
             Verdict::Finished { result, .. } => self.state.result = Some((**result).clone()),
             Verdict::Restarted { reason, instructions, nth } => {
@@ -302,17 +302,18 @@ impl Coordination {
         };
         match (purpose, outcome) {
             (Some(Purpose::Present { .. }), AttemptOutcome::Presented { text }) => {
-                self.state.ending.presented = Some(Presentation::Text(text.clone()));
+                self.state.post_vote.presented = Some(Presentation::Text(text.clone()));
             }
             (Some(Purpose::Present { .. }), _) => {
-                self.state.ending.presented = failure.map(Presentation::Failed);
+                self.state.post_vote.presented = failure.map(Presentation::Failed);
             }
             (Some(Purpose::Evaluate), AttemptOutcome::Evaluated { restart: Some(restart) }) => {
-                self.state.ending.evaluated = Some(Evaluation::NeedsRestart(restart.clone()));
+                self.state.post_vote.evaluated = Some(Evaluation::NeedsRestart(restart.clone()));
             }
             (Some(Purpose::Evaluate), AttemptOutcome::Interrupted) => {}
             (Some(Purpose::Evaluate), _) => {
-                self.state.ending.evaluated = Some(failure.map_or(Evaluation::Accepted, Evaluation::Failed));
+                self.state.post_vote.evaluated =
+                    Some(failure.map_or(Evaluation::Accepted, Evaluation::Failed));
             }
             _ => {}
         }
@@ -396,7 +397,7 @@ impl Coordination {
             if !known {
                 return Err(format!("{agent} has no answer to present"));
             }
-            if self.state.ending.winner.as_ref() != Some(agent) {
+            if self.state.post_vote.winner.as_ref() != Some(agent) {
                 facts
                     .push((self.task.clone(), Fact::Decided(Verdict::Override { presenter: agent.clone() })));
             }

@@ -1,6 +1,6 @@
 //! The end of a run: its result, and the facts that close it. Status, exit code and events all derive from here.
 
-use super::state::{Ending, Evaluation, MemberState, Presentation, RunState};
+use super::state::{Evaluation, MemberState, PostVoteState, Presentation, RunState};
 use super::tally::Tally;
 use super::{Consequence, Coordination};
 use crate::workspaces::workspace_of;
@@ -13,16 +13,16 @@ impl Coordination {
     /// The fact that ends the run, with a warning if something went wrong; all other facts about the end follow from it.
     pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
         let mut facts = Vec::new();
-        let ending = &self.state.ending;
+        let post_vote = &self.state.post_vote;
         let presenter = self.presenter().map(|(_, member)| &member.agent.id);
-        let warning = match (&ending.presented, &ending.evaluated, presenter) {
+        let warning = match (&post_vote.presented, &post_vote.evaluated, presenter) {
             (Some(Presentation::Failed(error)), _, Some(presenter)) => {
                 Some(format!("{presenter} could not present ({error}); its own answer is used instead."))
             }
             (_, Some(Evaluation::Failed(error)), _) => {
                 Some(format!("the final answer could not be evaluated ({error}); it is accepted unchanged."))
             }
-            _ if end == RunEnd::Answered && ending.winner.is_none() => {
+            _ if end == RunEnd::Answered && post_vote.winner.is_none() => {
                 Some("the restart produced no answer; the earlier answer is used.".to_owned())
             }
             _ => None,
@@ -99,7 +99,7 @@ impl Coordination {
 
     /// The presented answer, else the winner's answer, else the best answer so far.
     pub(crate) fn final_answer(&self) -> Option<String> {
-        if let Some(Presentation::Text(text)) = &self.state.ending.presented {
+        if let Some(Presentation::Text(text)) = &self.state.post_vote.presented {
             return Some(text.clone());
         }
         if let Some(previous) = self.state.previous.as_ref().filter(|_| self.state.answered() == 0) {
@@ -112,16 +112,16 @@ impl Coordination {
 
     /// The author of the final answer if nothing was presented.
     pub(super) fn answer_author(&self) -> Option<AgentId> {
-        let ending = self.ending();
-        let chosen = ending.presenter.as_ref().or(ending.winner.as_ref()).cloned();
+        let post_vote = self.post_vote();
+        let chosen = post_vote.presenter.as_ref().or(post_vote.winner.as_ref()).cloned();
         chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
     }
 
     /// The vote and presentation behind the current answer. After a restart, those of the rejected answer, until there is a new
     /// answer.
-    fn ending(&self) -> &Ending {
+    fn post_vote(&self) -> &PostVoteState {
         let previous = self.state.previous.as_ref().filter(|_| self.state.answered() == 0);
-        previous.map_or(&self.state.ending, |previous| &previous.ending)
+        previous.map_or(&self.state.post_vote, |previous| &previous.post_vote)
     }
 
     /// The workspace of the final answer's author, if it has one.
@@ -154,16 +154,16 @@ impl Coordination {
 
     fn summary(&self) -> CoordinationSummary {
         let state = &self.state;
-        let (tally, ending) = (Tally::of(state), self.ending());
-        let presenter = match &state.ending.presented {
+        let (tally, post_vote) = (Tally::of(state), self.post_vote());
+        let presenter = match &state.post_vote.presented {
             Some(Presentation::Text(_)) => self.presenter().map(|(_, member)| member.agent.id.clone()),
-            _ => ending.winner.as_ref().and(self.answer_author()),
+            _ => post_vote.winner.as_ref().and(self.answer_author()),
         };
         CoordinationSummary {
-            winner: ending.winner.clone(),
+            winner: post_vote.winner.clone(),
             presenter,
             strategy: state.spec.rules.strategy(),
-            overridden: ending.overridden,
+            overridden: post_vote.overridden,
             rounds: state.members.iter().map(|member| member.rounds).max().unwrap_or_default(),
             restarts: state.restarts,
             votes: tally.votes,

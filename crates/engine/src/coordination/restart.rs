@@ -4,7 +4,7 @@
 //! it in the next round, and it stays the result if that round produces nothing. The answer of the last allowed round is
 //! not evaluated, because nothing would follow.
 
-use super::state::{Ending, Evaluation, MemberState, Presentation};
+use super::state::{Evaluation, MemberState, PostVoteState, Presentation};
 use super::{Consequence, Coordination};
 use althing_protocol::{Fact, Phase, Purpose, Restart, Verdict};
 
@@ -16,7 +16,7 @@ pub(crate) struct RejectedAnswer {
     /// What the answer lacks, and what to do about it.
     pub(crate) why: Restart,
     /// The vote and presentation that led to the answer.
-    pub(crate) ending: Ending,
+    pub(crate) post_vote: PostVoteState,
 }
 
 /// What to do with a final answer.
@@ -33,9 +33,9 @@ enum Review {
 impl Coordination {
     /// Whether the presentation is over.
     pub(super) fn is_presented(&self) -> bool {
-        let ending = &self.state.ending;
-        let presented = ending.presented.is_some() || self.presenter().is_none();
-        self.phase == Phase::Presenting && ending.winner.is_some() && presented
+        let post_vote = &self.state.post_vote;
+        let presented = post_vote.presented.is_some() || self.presenter().is_none();
+        self.phase == Phase::Presenting && post_vote.winner.is_some() && presented
     }
 
     /// Whether the final answer will not be evaluated or rejected any more.
@@ -44,13 +44,13 @@ impl Coordination {
     }
 
     fn review(&self) -> Review {
-        let (state, ending) = (&self.state, &self.state.ending);
+        let (state, post_vote) = (&self.state, &self.state.post_vote);
         let again = state.restarts < state.spec.rules.max_restarts && !state.limit_passed();
         // An agent that failed to present is not asked to evaluate.
-        if !again || matches!(ending.presented, Some(Presentation::Failed(_))) {
+        if !again || matches!(post_vote.presented, Some(Presentation::Failed(_))) {
             return Review::Final;
         }
-        match &ending.evaluated {
+        match &post_vote.evaluated {
             None => self.evaluator().map_or(Review::Final, Review::Evaluate),
             Some(Evaluation::NeedsRestart(restart)) => Review::StartOver(restart.clone()),
             Some(Evaluation::Accepted | Evaluation::Failed(_)) => Review::Final,
@@ -90,7 +90,8 @@ impl Coordination {
         self.window_over = false;
         let state = &mut self.state;
         state.restarts = nth;
-        state.previous = Some(RejectedAnswer { answer, why, ending: std::mem::take(&mut state.ending) });
+        state.previous =
+            Some(RejectedAnswer { answer, why, post_vote: std::mem::take(&mut state.post_vote) });
         state.discarded = state.revision();
         let seen = state.revision();
         for member in &mut state.members {

@@ -13,10 +13,10 @@
 //! 6. An agent that fails drops out; its answers remain candidates. A limit or a cancellation ends the run with its best
 //!    answer so far.
 
-use super::ruling::NextStep;
+use super::interpret_reply::{NextStep, interrupted_calls};
 use super::state::{ContextState, MemberAttempt, MemberState, RunState};
 use super::tally::Tally;
-use super::{Consequence, Coordination, ruling};
+use super::{Consequence, Coordination, interpret_reply};
 use althing_protocol::{
     AgentId, Answer, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction,
     InteractionId, InteractionKind, Item, Phase, Purpose, Revision, RunEnd, TaskSpec, TaskStatus, Usage,
@@ -166,14 +166,14 @@ impl Coordination {
             return self.close();
         }
         // Replies first: a recorded reply counts even if its attempt is about to end.
-        for rule in [Self::begin, Self::rule_on_replies, Self::end_attempts, Self::stop_subagents] {
+        for rule in [Self::begin, Self::interpret_replies, Self::end_attempts, Self::stop_subagents] {
             let facts = rule(self);
             if !facts.is_empty() {
                 return facts;
             }
         }
         if self.state.halted {
-            return self.halt();
+            return self.interrupt();
         }
         if let Some(end) = self.due_end() {
             // The result contains the changed files, the stored plan and the subagents' cost, so these come first.
@@ -202,8 +202,8 @@ impl Coordination {
             return Some(RunEnd::Cancelled);
         }
         // A limit that passes after the presentation does not discard the final answer.
-        let ending = &state.ending;
-        let has_answer = ending.presented.is_some() || ending.evaluated.is_some();
+        let post_vote = &state.post_vote;
+        let has_answer = post_vote.presented.is_some() || post_vote.evaluated.is_some();
         if state.limit_passed() && !(self.phase == Phase::Presenting && has_answer) {
             return Some(RunEnd::Limit);
         }
@@ -242,12 +242,12 @@ impl Coordination {
             .collect();
         let is_running = self.status == TaskStatus::Running;
         if !is_running && self.interaction.is_none() && !self.state.halted {
-            facts.extend(self.becomes(TaskStatus::Running, None));
+            facts.extend(self.status_change(TaskStatus::Running, None));
         }
         facts
     }
 
-    fn becomes(&self, status: TaskStatus, why: Option<String>) -> Vec<Consequence> {
+    fn status_change(&self, status: TaskStatus, why: Option<String>) -> Vec<Consequence> {
         vec![(self.task.clone(), Fact::StatusChanged { status, why })]
     }
 
@@ -275,10 +275,10 @@ impl Coordination {
     }
 
     /// Processes one reply at a time, because each may change how the next is interpreted.
-    fn rule_on_replies(&self) -> Vec<Consequence> {
+    fn interpret_replies(&self) -> Vec<Consequence> {
         for (index, member) in self.state.members.iter().enumerate() {
             let Some(attempt) = &member.attempt else { continue };
-            match ruling::next_step(&self.state, index, member, attempt) {
+            match interpret_reply::next_step(&self.state, index, member, attempt) {
                 NextStep::Facts(facts) => {
                     return facts.into_iter().map(|fact| (self.work(index), fact)).collect();
                 }
@@ -301,7 +301,7 @@ impl Coordination {
             let (work, attempt, purpose) = (self.work(index), member.attempts + 1, old.purpose);
             facts
                 .push((work.clone(), Fact::AttemptStarted { attempt, purpose, continues: Some(old.number) }));
-            facts.extend(ruling::interrupted_calls(&self.state, member, old).into_iter().map(|call| {
+            facts.extend(interrupted_calls(&self.state, member, old).into_iter().map(|call| {
                 let content =
                     "Interrupted before its result was known. It may have run: check before you repeat it.";
                 let item =
@@ -316,11 +316,11 @@ impl Coordination {
         self.state.halted || self.state.cancelled || self.state.limit_passed()
     }
 
-    fn halt(&self) -> Vec<Consequence> {
+    fn interrupt(&self) -> Vec<Consequence> {
         if self.status == TaskStatus::Interrupted {
             Vec::new()
         } else {
-            self.becomes(TaskStatus::Interrupted, Some("stopped; can be resumed".into()))
+            self.status_change(TaskStatus::Interrupted, Some("stopped; can be resumed".into()))
         }
     }
 
@@ -392,7 +392,7 @@ impl Coordination {
         };
         let run = |fact| (self.task.clone(), fact);
         let mut facts = Vec::new();
-        if self.state.ending.winner.is_none() {
+        if self.state.post_vote.winner.is_none() {
             let (votes, ballots, tie_break) =
                 (tally.votes.clone(), tally.ballots.clone(), tally.tie_break.clone());
             let strategy = self.state.spec.rules.strategy();
@@ -413,7 +413,7 @@ impl Coordination {
                 if self.state.restarts == 0 { String::new() } else { self.state.restarts.to_string() };
             let id = InteractionId::new(format!("{}.override{again}", self.task));
             facts.push(run(Fact::InteractionOpened(Interaction { id, kind, countdown: Some(countdown) })));
-            facts.extend(self.becomes(TaskStatus::WaitingForUser, None));
+            facts.extend(self.status_change(TaskStatus::WaitingForUser, None));
         }
         facts.push(run(Fact::PhaseChanged { phase: Phase::OverrideWindow }));
         facts
@@ -450,7 +450,7 @@ impl Coordination {
 
     /// Rule 4, second half, and rule 5: the presentation and the evaluation.
     fn present(&self) -> Vec<Consequence> {
-        if self.state.ending.winner.is_none() {
+        if self.state.post_vote.winner.is_none() {
             // The run was restarted.
             return vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Answering })];
         }
@@ -480,8 +480,8 @@ impl Coordination {
 
     /// The member that presents; None if the winner's answer is used unchanged.
     pub(crate) fn presenter(&self) -> Option<(usize, &MemberState)> {
-        let ending = &self.state.ending;
-        let chosen = self.state.find_member(ending.presenter.as_ref().or(ending.winner.as_ref())?)?;
+        let post_vote = &self.state.post_vote;
+        let chosen = self.state.find_member(post_vote.presenter.as_ref().or(post_vote.winner.as_ref())?)?;
         let spec = &self.state.spec;
         // A quick single agent writes its files while it works.
         let writes_later = spec.may_write() && !spec.is_single_and_quick();

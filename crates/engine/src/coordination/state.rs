@@ -169,7 +169,7 @@ impl MemberAttempt {
     }
 
     /// Whether the last reply has been processed: something other than a snapshot follows it.
-    pub(crate) fn is_ruled(&self) -> bool {
+    pub(crate) fn is_reply_processed(&self) -> bool {
         self.last_reply().is_none_or(|(_, since)| since.iter().any(|turn| *turn != AttemptTurn::Snapshot))
     }
 
@@ -203,7 +203,7 @@ impl MemberAttempt {
             }
             Item::Reminder { call, text } => {
                 // Several refused calls in one reply count as one fault.
-                self.faults += u32::from(!self.is_ruled());
+                self.faults += u32::from(!self.is_reply_processed());
                 self.turns.push(AttemptTurn::Reminder { call: call.clone(), text: text.clone() });
             }
             Item::Update { revision } => {
@@ -324,7 +324,7 @@ impl MemberState {
 
 /// The state of the run after the vote.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Ending {
+pub(crate) struct PostVoteState {
     /// The winner of the vote.
     pub(crate) winner: Option<AgentId>,
     /// The presenter that a person chose.
@@ -366,7 +366,7 @@ pub(crate) struct RunState {
     pub(crate) usage: Usage,
     /// The files that were changed in context paths.
     pub(crate) writes: Vec<FileWrite>,
-    pub(crate) ending: Ending,
+    pub(crate) post_vote: PostVoteState,
     /// The number of restarts.
     pub(crate) restarts: u32,
     /// The final answer that led to the last restart.

@@ -4,7 +4,7 @@
 //! exists, what it costs, and how it ended. A subagent belongs to the attempt that started it: it is stopped when that
 //! attempt ends, and both are resumed after an interruption.
 
-use super::ruling::NextStep;
+use super::interpret_reply::NextStep;
 use super::state::{MemberAttempt, MemberState, RunState};
 use super::{Consequence, Coordination, SideTask, SideTaskKind};
 use crate::launch::excerpt;

@@ -14,7 +14,7 @@ pub(super) struct SessionBudget {
     max_run_usd: f64,
     budget: Option<u64>,
     /// The amount that may be spent before the user is asked.
-    allowed: u64,
+    limit: u64,
 }
 
 /// The kind of the next expense.
@@ -32,7 +32,7 @@ impl SessionBudget {
             last_call_usd: 0.0,
             max_run_usd: 0.0,
             budget,
-            allowed: budget.unwrap_or_default(),
+            limit: budget.unwrap_or_default(),
         }
     }
 
@@ -54,12 +54,12 @@ impl SessionBudget {
 
     /// Raises the limit by another budget, after the user agreed.
     pub(super) fn allow_more(&mut self) {
-        self.allowed = self.allowed.max(self.spent()) + self.budget.unwrap_or_default();
+        self.limit = self.limit.max(self.spent()) + self.budget.unwrap_or_default();
     }
 
     /// The remaining budget; None if there is no budget.
     pub(super) fn left(&self) -> Option<u64> {
-        self.budget.map(|_| self.allowed.saturating_sub(self.spent()))
+        self.budget.map(|_| self.limit.saturating_sub(self.spent()))
     }
 
     /// Whether the next expense is likely to exceed the limit.
@@ -69,7 +69,7 @@ impl SessionBudget {
             Expense::Run => self.max_run_usd,
         };
         let spent = self.spent();
-        self.budget.is_some() && (spent >= self.allowed || spent + micro(expected) > self.allowed)
+        self.budget.is_some() && (spent >= self.limit || spent + micro(expected) > self.limit)
     }
 }
 
@@ -80,7 +80,7 @@ fn micro(usd: f64) -> u64 {
 impl InteractiveSession {
     /// The question that must be answered before the expense, if it is likely to exceed the budget.
     pub(super) fn budget_question(&self, expense: Expense) -> Option<Fact> {
-        let budget_micro_usd = self.budget.allowed;
+        let budget_micro_usd = self.budget.limit;
         self.budget.must_ask(expense).then(|| {
             let id = InteractionId::new(format!("{}.budget{}", self.task, self.interactions + 1));
             let kind = InteractionKind::Budget { spent_micro_usd: self.budget.spent(), budget_micro_usd };

@@ -67,14 +67,14 @@ impl InteractiveSession {
         let enabled = self.spec.agent.as_ref().is_some_and(|agent| agent.compaction.enabled);
         match turn.compaction {
             _ if self.older_turn_count() == 0 => false,
-            CompactionStep::NotChecked => enabled && self.size() > self.threshold(),
+            CompactionStep::NotChecked => enabled && self.token_count() > self.threshold(),
             CompactionStep::Requested => true,
             CompactionStep::Summarized(_) | CompactionStep::Finished => false,
         }
     }
 
     /// The size of the conversation in tokens: the provider's count, or else an estimate.
-    pub fn size(&self) -> u64 {
+    pub fn token_count(&self) -> u64 {
         match self.provider_count {
             Some((counted, since)) => counted + since,
             None => self.base_prompt.tokens + self.estimated_tokens,
@@ -142,7 +142,7 @@ impl InteractiveSession {
     }
 
     /// The verdict that records a summary.
-    pub(super) fn compacted(&self, summary: &str) -> Verdict {
+    pub(super) fn compaction_verdict(&self, summary: &str) -> Verdict {
         let older = self.older_turns();
         let mut kept: BTreeSet<Seq> = self.goal.iter().map(|goal| goal.seq).collect();
         let known =
@@ -152,7 +152,7 @@ impl InteractiveSession {
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
         let summary = excerpt(summary, most, &self.log_reference());
         let markers = self.markers(older, most / 2);
-        let before = self.size();
+        let before = self.token_count();
         let up_to = older.last().map_or(Seq(0), |past| past.end);
         let mut verdict = Verdict::Compacted {
             up_to,
@@ -164,7 +164,7 @@ impl InteractiveSession {
         let mut after = self.clone();
         after.apply_summary(&verdict);
         if let Verdict::Compacted { tokens, .. } = &mut verdict {
-            tokens.1 = after.size();
+            tokens.1 = after.token_count();
         }
         verdict
     }

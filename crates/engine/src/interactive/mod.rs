@@ -1,7 +1,7 @@
 //! The decider of a conversation: the chat agent replies to messages, remembers them, and launches runs.
 //!
 //! Pure, like `coordination`: facts are folded into a state, from which the following facts (`rules.rs`), the wanted effects
-//! (`wants.rs`) and the model requests (`request.rs`) are derived. The states and their transitions are in `transitions.rs`;
+//! (`wanted_effects.rs`) and the model requests (`request.rs`) are derived. The states and their transitions are in `transitions.rs`;
 //! this file only folds. The change to `CHATTING` takes the next message from the queue, and the change to `IDLE` closes the
 //! turn. The conversation can be resumed after any fact, because a crash may leave any prefix of a batch.
 
@@ -14,7 +14,7 @@ mod rules;
 mod state;
 mod tokens;
 mod transitions;
-mod wants;
+mod wanted_effects;
 
 use crate::decider::Consequence;
 use crate::launch;

@@ -137,21 +137,21 @@ impl InteractiveSession {
             self.spec.agent.as_ref().map_or(MAX_HISTORY, |agent| agent.compaction.threshold_tokens);
         let mut room = threshold.max(MIN_HISTORY);
         let earlier = self.earlier.as_ref().map(|earlier| self.summed_up(earlier));
-        room = room.saturating_sub(earlier.as_ref().map_or(0, size));
+        room = room.saturating_sub(earlier.as_ref().map_or(0, token_count));
         let mut history: Vec<Exchange> = Vec::new();
         let (mut messages, mut bytes) = (0, 0);
         for past in self.past.iter().rev() {
             let mut exchange =
                 Exchange { user: past.message.text.clone(), assistant: past.answer().to_owned() };
-            if history.is_empty() && size(&exchange) > room {
+            if history.is_empty() && token_count(&exchange) > room {
                 // About four bytes per token, half of them for each side of the exchange.
                 let most = usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(2);
                 exchange.user = excerpt(&exchange.user, most, &self.log_reference());
                 exchange.assistant = excerpt(&exchange.assistant, most, &self.log_reference());
                 history.push(exchange);
                 room = 0;
-            } else if messages == 0 && size(&exchange) <= room {
-                room -= size(&exchange);
+            } else if messages == 0 && token_count(&exchange) <= room {
+                room -= token_count(&exchange);
                 history.push(exchange);
             } else {
                 messages += 1;
@@ -194,7 +194,7 @@ impl InteractiveSession {
 }
 
 /// The size of an exchange in tokens.
-fn size(exchange: &Exchange) -> u64 {
+fn token_count(exchange: &Exchange) -> u64 {
     tokens::estimate_message(&exchange.user) + tokens::estimate_message(&exchange.assistant)
 }
 

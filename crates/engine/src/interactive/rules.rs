@@ -14,7 +14,7 @@ use super::state::{ChatAttempt, ChatTurn, CompactionStep, LaunchState};
 use super::transitions::next_state_towards;
 use super::{InteractiveSession, compaction};
 use crate::decider::Consequence;
-use crate::launch::{self, Consent, LAUNCH_RUN, Launch};
+use crate::launch::{self, Consent, LAUNCH_RUN, ResolvedRun};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item, LaunchRun,
     ModeChoice, Notice, NoticeLevel, Op, Origin, Phase, Purpose, RunResult, RunSpec, TaskId, TaskSpec,
@@ -31,7 +31,7 @@ const MAX_PLAN_BYTES: usize = 32 * 1024;
 
 /// What the chat agent's attempt needs next.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum NextStep {
+pub(super) enum NextTurnStep {
     /// A model call.
     Call,
     /// The execution of these tool calls, from the attempt's last reply.
@@ -88,8 +88,8 @@ impl InteractiveSession {
             None => self.begin(turn),
             Some(attempt) if attempt.purpose == Purpose::Compact => self.finish_compaction(turn, attempt),
             Some(attempt) => match self.next(turn, attempt) {
-                NextStep::Facts(facts) => facts,
-                NextStep::Call | NextStep::Tools(_) | NextStep::Wait => Vec::new(),
+                NextTurnStep::Facts(facts) => facts,
+                NextTurnStep::Call | NextTurnStep::Tools(_) | NextTurnStep::Wait => Vec::new(),
             },
         }
     }
@@ -292,7 +292,7 @@ impl InteractiveSession {
         launch: &LaunchRun,
         choice: &ModeChoice,
         consent: Consent,
-    ) -> Result<Launch, String> {
+    ) -> Result<ResolvedRun, String> {
         let mut launch =
             launch::resolve_launch(&self.team(turn), launch, choice, consent, self.tie_break_seed())?;
         let limits = &mut launch.spec.rules.limits;
@@ -347,22 +347,22 @@ impl InteractiveSession {
     fn finish_compaction(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> Vec<Consequence> {
         let CompactionStep::Summarized(reply) = &turn.compaction else { return Vec::new() };
         if let Some(summary) = compaction::summary_in(reply) {
-            return vec![self.fact(Fact::Decided(self.compacted(summary)))];
+            return vec![self.fact(Fact::Decided(self.compaction_verdict(summary)))];
         }
         let reason = "the model gave no summary".to_owned();
         vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]
     }
 
     /// Determines what an attempt needs next, or which facts follow from its last reply.
-    pub(super) fn next(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> NextStep {
+    pub(super) fn next(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> NextTurnStep {
         if self.interaction.is_some() {
-            return NextStep::Wait;
+            return NextTurnStep::Wait;
         }
         let Some((reply, since)) = turn.last_reply() else { return self.call() };
         let open = turn.open_calls();
         let others: Vec<&ToolCall> = open.iter().filter(|call| call.name != LAUNCH_RUN).copied().collect();
         if !others.is_empty() {
-            return NextStep::Tools(others.into_iter().cloned().collect());
+            return NextTurnStep::Tools(others.into_iter().cloned().collect());
         }
         if let Some(call) = open.first() {
             return self.launch(turn, attempt, call);
@@ -377,43 +377,49 @@ impl InteractiveSession {
             } else {
                 self.item(attempt, Item::Reminder { call: None, text })
             };
-            return NextStep::Facts(vec![fact]);
+            return NextTurnStep::Facts(vec![fact]);
         }
         if turn.replies() >= MAX_REPLIES {
             let reason = format!("it did not finish within {MAX_REPLIES} model calls");
-            return NextStep::Facts(vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]);
+            return NextTurnStep::Facts(vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]);
         }
         self.call()
     }
 
-    fn call(&self) -> NextStep {
+    fn call(&self) -> NextTurnStep {
         match self.budget_question(Expense::Call) {
-            Some(question) => NextStep::Facts(vec![self.fact(question)]),
-            None => NextStep::Call,
+            Some(question) => NextTurnStep::Facts(vec![self.fact(question)]),
+            None => NextTurnStep::Call,
         }
     }
 
     /// Rules 2 and 3: a `launch_run` call, from its arguments to its result.
-    fn launch(&self, turn: &ChatTurn, attempt: &ChatAttempt, call: &ToolCall) -> NextStep {
+    fn launch(&self, turn: &ChatTurn, attempt: &ChatAttempt, call: &ToolCall) -> NextTurnStep {
         let not_launched = LaunchState::default();
         let launching = turn.launching.as_ref().unwrap_or(&not_launched);
         if launching.active().is_some() {
-            return NextStep::Wait;
+            return NextTurnStep::Wait;
         }
         if let (true, Some(planned)) = (launching.execution_is_due(), &launching.launched) {
             if let Some(question) = self.budget_question(Expense::Run) {
-                return NextStep::Facts(vec![self.fact(question)]);
+                return NextTurnStep::Facts(vec![self.fact(question)]);
             }
             let executed =
                 launching.last_result().map(|plan| self.execution(turn, planned, plan, self.consent()));
             if let Some(Ok(spec)) = executed {
-                return NextStep::Facts(vec![self.create_run(spec)]);
+                return NextTurnStep::Facts(vec![self.create_run(spec)]);
             }
         }
         if launching.last_result().is_some() {
-            return NextStep::Facts(vec![self.result(attempt, call, self.launch_result(launching), false)]);
+            return NextTurnStep::Facts(vec![self.result(
+                attempt,
+                call,
+                self.launch_result(launching),
+                false,
+            )]);
         }
-        let refused = |text: String| NextStep::Facts(vec![self.result(attempt, call, refusal(&text), false)]);
+        let refused =
+            |text: String| NextTurnStep::Facts(vec![self.result(attempt, call, refusal(&text), false)]);
         match &launching.decision {
             Some(Decision::Reject { reason }) => {
                 let why = reason.as_deref().map(|reason| format!(" ({reason})")).unwrap_or_default();
@@ -431,12 +437,12 @@ impl InteractiveSession {
         };
         let launch = match launch {
             Ok(launch) => launch,
-            Err(problem) => return NextStep::Facts(vec![self.result(attempt, call, problem, true)]),
+            Err(problem) => return NextTurnStep::Facts(vec![self.result(attempt, call, problem, true)]),
         };
         if let Some(question) = self.budget_question(Expense::Run) {
-            return NextStep::Facts(vec![self.fact(question)]);
+            return NextTurnStep::Facts(vec![self.fact(question)]);
         }
-        NextStep::Facts(vec![if launching.decision.is_some() || self.consent() == Consent::Nobody {
+        NextTurnStep::Facts(vec![if launching.decision.is_some() || self.consent() == Consent::Nobody {
             self.create_run(launch.spec)
         } else {
             let id = InteractionId::new(format!("{}.approval{}", self.task, self.interactions + 1));

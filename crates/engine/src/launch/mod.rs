@@ -40,7 +40,7 @@ pub enum Consent {
 
 /// A resolved launch: the run to start, and the proposal that people are shown.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Launch {
+pub struct ResolvedRun {
     /// The run to start.
     pub spec: RunSpec,
     /// The proposal for approval. Its `launch` has all defaults filled in: resolving it again yields the same run.
@@ -54,7 +54,7 @@ pub fn resolve_launch(
     choice: &ModeChoice,
     consent: Consent,
     tie_break_seed: u64,
-) -> Result<Launch, String> {
+) -> Result<ResolvedRun, String> {
     let mut resolved = launch.clone();
     if resolved.task.trim().is_empty() {
         return Err("`task` is empty: say what the run should accomplish.".into());
@@ -119,7 +119,7 @@ pub fn resolve_launch(
     let mut proposal =
         Proposal { launch: resolved, members, modes, chosen: chosen(choice), may_read, may_write, digest };
     proposal.digest = digest_of(&proposal)?;
-    Ok(Launch { spec, proposal })
+    Ok(ResolvedRun { spec, proposal })
 }
 
 /// The context paths of a team together with those that a person grants, or what is wrong with the grants.

@@ -1,6 +1,6 @@
 //! Resolving launches: the mode matrix, the members of the run, and the error messages.
 
-use super::{Consent, Launch, execution_run, launch_run_spec, read_launch, read_text, resolve_launch};
+use super::{Consent, ResolvedRun, execution_run, launch_run_spec, read_launch, read_text, resolve_launch};
 use crate::coordination::tests::harness::member;
 use crate::interactive::tests::harness::{result, team};
 use althing_protocol::{
@@ -9,12 +9,12 @@ use althing_protocol::{
 };
 use serde_json::{Value, json};
 
-fn resolved(arguments: Value) -> Result<Launch, String> {
+fn resolved(arguments: Value) -> Result<ResolvedRun, String> {
     with_choice(arguments, &ModeChoice::default())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "tests write the arguments in place")]
-fn with_choice(arguments: Value, choice: &ModeChoice) -> Result<Launch, String> {
+fn with_choice(arguments: Value, choice: &ModeChoice) -> Result<ResolvedRun, String> {
     resolve_launch(
         &team(&["gem", "gpt", "cc"]),
         &read_text(&arguments.to_string())?,
@@ -28,7 +28,7 @@ fn refused(arguments: Value) -> String {
     resolved(arguments).unwrap_err()
 }
 
-fn ids(launch: &Launch) -> Vec<&str> {
+fn ids(launch: &ResolvedRun) -> Vec<&str> {
     launch.spec.members.iter().map(|member| member.id.as_str()).collect()
 }
 

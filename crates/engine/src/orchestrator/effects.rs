@@ -4,7 +4,7 @@ use super::envs::AgentEnvHandle;
 use super::feed::Feed;
 use super::program_reports;
 use super::progress::ProgressStream;
-use super::{Backend, Input, Mask};
+use super::{Backend, EventMasker, Input};
 use crate::decider::{EffectKey, SideTaskKind, Visibility};
 use althing_protocol::{
     AgentEnv, BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, PlanDraft,
@@ -48,12 +48,12 @@ pub(super) struct Effects {
     runtime: Handle,
     feed: Feed,
     inbox: Sender<Input>,
-    mask: Arc<dyn Mask>,
+    mask: Arc<dyn EventMasker>,
     running: HashMap<TaskId, HashMap<EffectKey, AbortHandle>>,
 }
 
 impl Effects {
-    pub(super) fn new(runtime: Handle, feed: Feed, inbox: Sender<Input>, mask: Arc<dyn Mask>) -> Self {
+    pub(super) fn new(runtime: Handle, feed: Feed, inbox: Sender<Input>, mask: Arc<dyn EventMasker>) -> Self {
         Self { runtime, feed, inbox, mask, running: HashMap::new() }
     }
 

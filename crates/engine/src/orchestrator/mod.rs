@@ -34,7 +34,7 @@ pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
 /// because of it.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
 /// Masks secrets in everything that is written or shown.
-pub trait Mask: Send + Sync {
+pub trait EventMasker: Send + Sync {
     /// Masks the secrets in an event.
     fn event(&self, event: Event) -> Event;
 
@@ -68,7 +68,7 @@ pub struct SessionDeps {
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
     /// Masks secrets.
-    pub mask: Arc<dyn Mask>,
+    pub mask: Arc<dyn EventMasker>,
     /// The directory of a task's files, as its result names it.
     pub task_dir: Box<dyn Fn(&TaskId) -> String + Send>,
     /// The async runtime on which effects run.

@@ -2,7 +2,7 @@
 
 use super::feed::Feed;
 use super::progress::mask_chunk;
-use super::{EffectId, Input, Mask};
+use super::{EffectId, EventMasker, Input};
 use althing_protocol::{ProgramReport, Progress, ReportSink, TaskId};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(super) fn report_sink(
     task: TaskId,
     inbox: Sender<Input>,
     feed: Feed,
-    mask: Arc<dyn Mask>,
+    mask: Arc<dyn EventMasker>,
 ) -> ReportSink {
     let held_back = Mutex::new(MaskBuffers::default());
     Arc::new(move |report| match report {

@@ -1,6 +1,6 @@
 //! Publishes a streaming reply with its secrets masked, even if a secret is split across deltas.
 
-use super::Mask;
+use super::EventMasker;
 use super::feed::Feed;
 use althing_protocol::{Delta, DeltaKind, Progress, TaskId};
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use std::sync::Arc;
 pub(super) struct ProgressStream {
     feed: Feed,
     work: TaskId,
-    mask: Arc<dyn Mask>,
+    mask: Arc<dyn EventMasker>,
     /// The end of the text so far, held back because it may be the beginning of a secret.
     text: String,
     reasoning: String,
 }
 
 impl ProgressStream {
-    pub(super) fn new(feed: Feed, work: TaskId, mask: Arc<dyn Mask>) -> Self {
+    pub(super) fn new(feed: Feed, work: TaskId, mask: Arc<dyn EventMasker>) -> Self {
         Self { feed, work, mask, text: String::new(), reasoning: String::new() }
     }
 
@@ -64,7 +64,7 @@ impl ProgressStream {
 }
 
 /// Appends a chunk to the text that is held back, and returns the masked part that is safe to publish.
-pub(super) fn mask_chunk(mask: &dyn Mask, held_back: &mut String, more: &str) -> String {
+pub(super) fn mask_chunk(mask: &dyn EventMasker, held_back: &mut String, more: &str) -> String {
     held_back.push_str(more);
     let mut masked = mask.text(held_back);
     let safe = masked.len() - mask.unfinished(&masked).min(masked.len());
@@ -81,7 +81,7 @@ mod tests {
     /// A mask for one secret.
     struct OneSecret(&'static str);
 
-    impl Mask for OneSecret {
+    impl EventMasker for OneSecret {
         fn event(&self, event: Event) -> Event {
             event
         }

@@ -417,8 +417,9 @@ impl Session {
         }
     }
 
-    /// Makes all recorded facts durable, then publishes them. While the journal cannot be written, nothing is published or
-    /// started.
+    /// Makes all recorded facts durable, then publishes them. If the disk is full, or the journal cannot be written for
+    /// another reason that may pass, this retries until the write succeeds or `journal_retry_timeout` is over; until then
+    /// nothing is published or started, and subscribers get `Progress::Stalled`.
     pub(super) fn commit(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
         if self.pending.is_empty() {
             return Ok(());

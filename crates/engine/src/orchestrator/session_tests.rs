@@ -87,7 +87,7 @@ impl Clock for SystemClock {
 /// A mask that knows no secrets.
 struct NoSecrets;
 
-impl Mask for NoSecrets {
+impl EventMasker for NoSecrets {
     fn event(&self, event: Event) -> Event {
         event
     }

@@ -126,11 +126,11 @@ fn write_answers(text: &mut String, answers: &[&Answer]) {
 
 fn write_vote(text: &mut String, state: &RunState) {
     let anonymous = |agent| state.find_member(agent).map_or(0, |(index, _)| index + 1);
-    if state.ending.ballots.is_empty() {
+    if state.post_vote.ballots.is_empty() {
         return;
     }
     text.push_str("\n\n<VOTES>\n");
-    for ballot in &state.ending.ballots {
+    for ballot in &state.post_vote.ballots {
         let _ = writeln!(text, "for agent{}: {}", anonymous(&ballot.target), ballot.reason);
     }
     text.push_str("<END OF VOTES>");

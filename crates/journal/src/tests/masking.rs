@@ -2,7 +2,7 @@
 
 use super::{event, id, manager, opened, run_spec, session};
 use crate::mask::Search;
-use crate::{MaskedStream, Masker};
+use crate::{Masker, MaskingStream};
 use althing_disk::sim::SimDisk;
 use althing_protocol::{
     AgentId, Ask, AskKind, AskOption, AttemptOutcome, BackendErrorKind, Decision, Event, Fact, Interaction,
@@ -44,7 +44,7 @@ fn a_masker_without_a_search_masks_every_text() {
     let item = Fact::ItemAdded { attempt: 1, item: Item::Said { text: CANARIES[0].into() } };
     let masked = broken().mask_event((*event(1, Some("r1.a1"), item)).clone());
     assert_eq!(masked.fact, Fact::ItemAdded { attempt: 1, item: Item::Said { text: "[secret]".into() } });
-    let mut stream = MaskedStream::new(Arc::new(broken()));
+    let mut stream = MaskingStream::new(Arc::new(broken()));
     let mut out = stream.push(b"nothing ").to_vec();
     out.extend_from_slice(stream.push(CANARIES[0].as_bytes()));
     out.extend_from_slice(stream.finish());

@@ -3,7 +3,7 @@
 //! Borrows from the frame's bytes, because this is the hot path and most frames contain one short word. All fields are
 //! optional, since no field is sent by every provider. This module does not interpret frames; `read` does.
 
-use crate::error::Failure;
+use crate::error::CallFailure;
 use crate::text::Text;
 use althing_protocol::BackendErrorKind;
 use serde::Deserialize;
@@ -12,11 +12,11 @@ use std::borrow::Cow;
 
 /// One frame of a stream, or a whole reply from a server that does not stream.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Frame<'a> {
+pub(crate) struct ChatFrame<'a> {
     #[serde(borrow, default)]
-    pub(crate) choices: Option<Vec<Choice<'a>>>,
+    pub(crate) choices: Option<Vec<ChatChoice<'a>>>,
     #[serde(default)]
-    pub(crate) usage: Option<UsageFrame>,
+    pub(crate) usage: Option<ChatUsage>,
     /// Some providers fail in the middle of a stream that started with status 200.
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
@@ -24,21 +24,21 @@ pub(crate) struct Frame<'a> {
 
 /// One choice. We request only one.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Choice<'a> {
+pub(crate) struct ChatChoice<'a> {
     #[serde(default)]
     pub(crate) index: Option<u32>,
     #[serde(borrow, default)]
-    pub(crate) delta: Option<Piece<'a>>,
+    pub(crate) delta: Option<ChatDelta<'a>>,
     /// Replaces `delta` if a server does not stream.
     #[serde(borrow, default)]
-    pub(crate) message: Option<Piece<'a>>,
+    pub(crate) message: Option<ChatDelta<'a>>,
     #[serde(borrow, default)]
     pub(crate) finish_reason: Option<Text<'a>>,
 }
 
 /// The content that a frame adds.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct ChatDelta<'a> {
     #[serde(borrow, default)]
     pub(crate) content: Option<Text<'a>>,
     /// The reasoning, under the name used by `DeepSeek`, Qwen, vLLM and others.
@@ -74,12 +74,12 @@ pub(crate) struct FunctionPiece<'a> {
 
 impl CallPiece<'_> {
     /// The arguments as the model wrote them, or a fragment of them.
-    pub(crate) fn arguments(&self) -> Result<Cow<'_, str>, Failure> {
+    pub(crate) fn arguments(&self) -> Result<Cow<'_, str>, CallFailure> {
         match self.function.as_ref().and_then(|function| function.arguments) {
             None => Ok(Cow::Borrowed("")),
             Some(raw) if raw.get().starts_with('"') => serde_json::from_str::<Text<'_>>(raw.get())
                 .map(|text| text.0)
-                .map_err(|error| Failure::new(BackendErrorKind::Protocol, error.to_string())),
+                .map_err(|error| CallFailure::new(BackendErrorKind::Protocol, error.to_string())),
             Some(raw) => Ok(Cow::Borrowed(raw.get())),
         }
     }
@@ -87,7 +87,7 @@ impl CallPiece<'_> {
 
 /// Token counts as reported by the provider.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-pub(crate) struct UsageFrame {
+pub(crate) struct ChatUsage {
     #[serde(default)]
     pub(crate) prompt_tokens: Option<u64>,
     #[serde(default)]
@@ -122,7 +122,7 @@ mod tests {
 
     #[test]
     fn plain_text_is_borrowed_and_escaped_text_is_right() {
-        let frame: Frame<'_> = serde_json::from_str(
+        let frame: ChatFrame<'_> = serde_json::from_str(
             r#"{"id":"x","choices":[{"index":0,"delta":{"content":"plain"}},{"index":1,"delta":{"content":"a\nb"}}]}"#,
         )
         .unwrap();
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn content_in_parts_and_nulls_everywhere_are_understood() {
-        let frame: Frame<'_> = serde_json::from_str(
+        let frame: ChatFrame<'_> = serde_json::from_str(
             r#"{"usage":null,"error":null,"choices":[{"index":null,"finish_reason":null,"delta":{
                 "content":[{"type":"text","text":"a"},{"type":"thinking"},{"type":"text","text":"b"}],
                 "tool_calls":null,"reasoning":null}}]}"#,

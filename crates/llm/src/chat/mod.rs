@@ -13,7 +13,7 @@ use crate::providers::{Api, Provider};
 use crate::wire::{Wire, WireInfo, address, headers, with_path};
 use althing_protocol::{BackendConfig, ModelRequest};
 use read::ChatReader;
-use request::{Body, Dialect, Params};
+use request::{Body, ChatParams, Dialect};
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +26,7 @@ const AZURE_VERSION: &str = "2024-10-21";
 
 /// The wire format with one agent's parameters.
 pub(crate) struct Chat {
-    params: Params,
+    params: ChatParams,
     /// The provider's dialect, learned from rejections and used for later calls.
     dialect: Mutex<Dialect>,
 }
@@ -42,7 +42,7 @@ impl Chat {
             _ => with_path(address(config)?, INFO.path),
         };
         let wire = Self {
-            params: Params::new(&config.params, provider),
+            params: ChatParams::new(&config.params, provider),
             dialect: Mutex::new(Dialect { stream_options: true, output_limit: provider.output_limit }),
         };
         Ok((wire, url, headers(config, provider.key_header, &[])?))
@@ -59,7 +59,7 @@ fn azure_url(config: &BackendConfig) -> Result<Url, BuildError> {
     }
     if !path.contains("/deployments/") {
         let base = path.strip_suffix("/openai").unwrap_or(&path).to_owned();
-        let deployment = crate::call::model(config)?;
+        let deployment = crate::api_backend::model(config)?;
         url.set_path(&format!("{base}/openai/deployments/{}", deployment.trim()));
     }
     if !url.query_pairs().any(|(key, _)| key == "api-version") {

@@ -1,63 +1,63 @@
 //! Parses the frames of a chat-completions stream.
 
-use super::frame::{Choice, Frame, Piece, UsageFrame};
-use crate::calls::Fragment;
-use crate::draft::{Draft, FinishReason, StreamEnd};
-use crate::error::Failure;
+use super::frame::{ChatChoice, ChatDelta, ChatFrame, ChatUsage};
+use crate::error::CallFailure;
+use crate::error_response::stream_error;
 use crate::fast_path::FastPath;
+use crate::partial_reply::{FinishReason, PartialReply, StreamEnd};
 use crate::prices::TokenCounts;
-use crate::refusal::stream_error;
 use crate::text::Text;
+use crate::tool_call_assembler::Fragment;
 use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::DeltaSink;
 
 /// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ChatReader {
-    draft: Draft,
+    partial_reply: PartialReply,
     fast_path: FastPath,
 }
 
 impl StreamReader for ChatReader {
-    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
-        if self.draft.done {
+    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
+        if self.partial_reply.done {
             return Ok(());
         }
         if let Some(more) = self.fast_path.text(data) {
-            return self.draft.text(more, on_delta);
+            return self.partial_reply.text(more, on_delta);
         }
         let data = data.trim_ascii();
         if data == b"[DONE]" {
-            self.draft.done = true;
+            self.partial_reply.done = true;
             return Ok(());
         }
         if data.is_empty() {
             return Ok(());
         }
-        let frame: Frame<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+        let frame: ChatFrame<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
         if let Some(text) = only_text(&frame) {
             self.fast_path.learn(data, text);
         }
         self.frame(frame, on_delta)
     }
 
-    fn draft(&self) -> &Draft {
-        &self.draft
+    fn partial_reply(&self) -> &PartialReply {
+        &self.partial_reply
     }
 
-    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure> {
-        let (reply, counted) = self.draft.end(ended, input_estimate)?;
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, CallFailure> {
+        let (reply, counted) = self.partial_reply.end(ended, input_estimate)?;
         Ok(FinishedReply { reply, counted, provider_state: None })
     }
 }
 
 impl ChatReader {
-    fn frame(&mut self, frame: Frame<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn frame(&mut self, frame: ChatFrame<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         if let Some(error) = frame.error {
             return Err(stream_error(error.get()));
         }
         if let Some(usage) = frame.usage {
-            self.draft.counted = Some(counted(&usage));
+            self.partial_reply.counted = Some(counted(&usage));
         }
         for choice in frame.choices.unwrap_or_default() {
             if choice.index.unwrap_or(0) != 0 {
@@ -67,7 +67,7 @@ impl ChatReader {
                 self.piece(&piece, on_delta)?;
             }
             if let Some(reason) = choice.finish_reason.filter(|reason| !reason.as_str().is_empty()) {
-                self.draft.finish(match reason.as_str() {
+                self.partial_reply.finish(match reason.as_str() {
                     "length" => FinishReason::Length,
                     // A reply cut off by a content filter is incomplete.
                     "content_filter" => FinishReason::Withheld("content_filter".to_owned()),
@@ -78,14 +78,14 @@ impl ChatReader {
         Ok(())
     }
 
-    fn piece(&mut self, piece: &Piece<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn piece(&mut self, piece: &ChatDelta<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         // A provider that sends both fields sends the same text in each.
         let reasoning = piece.reasoning_content.as_ref().or(piece.reasoning.as_ref());
         if let Some(more) = reasoning {
-            self.draft.reasoning(more.as_str(), on_delta)?;
+            self.partial_reply.reasoning(more.as_str(), on_delta)?;
         }
         for more in [&piece.content, &piece.refusal].into_iter().flatten() {
-            self.draft.text(more.as_str(), on_delta)?;
+            self.partial_reply.text(more.as_str(), on_delta)?;
         }
         for call in piece.tool_calls.iter().flatten() {
             let function = call.function.as_ref();
@@ -95,13 +95,13 @@ impl ChatReader {
                 name: function.and_then(|function| function.name.as_ref()).map_or("", Text::as_str),
                 arguments: &call.arguments()?,
             };
-            self.draft.call(fragment, on_delta)?;
+            self.partial_reply.call(fragment, on_delta)?;
         }
         Ok(())
     }
 }
 
-fn counted(usage: &UsageFrame) -> TokenCounts {
+fn counted(usage: &ChatUsage) -> TokenCounts {
     let cached = usage
         .prompt_tokens_details
         .and_then(|details| details.cached_tokens)
@@ -119,15 +119,15 @@ fn counted(usage: &UsageFrame) -> TokenCounts {
 
 /// The text of a frame that contains nothing else. It is borrowed from the frame unless it contains escapes; only
 /// borrowed text can be used to learn the envelope.
-fn only_text<'a>(frame: &'a Frame<'_>) -> Option<&'a str> {
-    let Frame { choices: Some(choices), usage: None, error: None } = frame else { return None };
-    let [Choice { index: None | Some(0), delta: Some(piece), message: None, finish_reason: None }] =
+fn only_text<'a>(frame: &'a ChatFrame<'_>) -> Option<&'a str> {
+    let ChatFrame { choices: Some(choices), usage: None, error: None } = frame else { return None };
+    let [ChatChoice { index: None | Some(0), delta: Some(piece), message: None, finish_reason: None }] =
         choices.as_slice()
     else {
         return None;
     };
     match piece {
-        Piece {
+        ChatDelta {
             content: Some(text),
             reasoning_content: None,
             reasoning: None,

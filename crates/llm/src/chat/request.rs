@@ -90,13 +90,13 @@ impl Dialect {
 
 /// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Params {
+pub(crate) struct ChatParams {
     sent: Map<String, Value>,
     /// The output limit, stored separately because its name depends on the dialect.
     max_tokens: Option<Value>,
 }
 
-impl Params {
+impl ChatParams {
     /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(params: &Map<String, Value>, provider: &Provider) -> Self {
         let mut sent = Map::new();
@@ -151,7 +151,7 @@ fn insert_new(sent: &mut Map<String, Value>, key: &str, value: Option<&Value>) {
 pub(crate) struct Body<'a> {
     pub(crate) model: &'a str,
     pub(crate) request: &'a ModelRequest,
-    pub(crate) params: &'a Params,
+    pub(crate) params: &'a ChatParams,
     pub(crate) dialect: Dialect,
 }
 

@@ -17,7 +17,7 @@ use crate::providers::Provider;
 use crate::wire::{Wire, WireInfo, address, headers};
 use althing_protocol::{BackendConfig, ModelRequest, Reply};
 use read::GeminiReader;
-use request::Params;
+use request::GeminiParams;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 use serde_json::Value;
@@ -26,7 +26,7 @@ static INFO: WireInfo = WireInfo { path: "/models/", base: "/v1beta", api: "a Ge
 
 /// The wire format with one agent's parameters.
 pub(crate) struct Gemini {
-    params: Params,
+    params: GeminiParams,
     states: ProviderStates,
     unsupported: UnsupportedFields,
 }
@@ -45,7 +45,7 @@ impl Gemini {
         provider: &'static Provider,
     ) -> Result<(Self, Url, HeaderMap), BuildError> {
         let wire = Self {
-            params: Params::new(config),
+            params: GeminiParams::new(config),
             states: ProviderStates::default(),
             unsupported: UnsupportedFields::default(),
         };
@@ -58,7 +58,7 @@ fn url(config: &BackendConfig) -> Result<Url, BuildError> {
     let mut url = address(config)?;
     let base = url.path().trim_end_matches('/').to_owned();
     let base = if base.is_empty() { "/v1beta" } else { base.strip_suffix("/models").unwrap_or(&base) };
-    let model = crate::call::model(config)?;
+    let model = crate::api_backend::model(config)?;
     let model = model.trim();
     let model = if model.contains('/') { model.to_owned() } else { format!("models/{model}") };
     url.set_path(&format!("{base}/{model}:streamGenerateContent"));

@@ -1,13 +1,13 @@
 //! Parses the frames of a Gemini stream. Unknown parts are ignored for the reply, but sent back with the calls that
 //! they arrived with.
 
-use crate::calls::Fragment;
-use crate::draft::{Draft, FinishReason, StreamEnd};
-use crate::error::Failure;
+use crate::error::CallFailure;
+use crate::error_response::stream_error;
 use crate::limits::EVENT_BYTES;
+use crate::partial_reply::{FinishReason, PartialReply, StreamEnd};
 use crate::prices::TokenCounts;
-use crate::refusal::stream_error;
 use crate::text::Text;
+use crate::tool_call_assembler::Fragment;
 use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::DeltaSink;
 use serde::Deserialize;
@@ -19,13 +19,13 @@ pub(crate) const OUR_ID: &str = "althing-";
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Frame<'a> {
+struct GeminiFrame<'a> {
     #[serde(borrow, default)]
     candidates: Option<Vec<Candidate<'a>>>,
     #[serde(borrow, default)]
     prompt_feedback: Option<Feedback<'a>>,
     #[serde(default)]
-    usage_metadata: Option<UsageFrame>,
+    usage_metadata: Option<GeminiUsage>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
@@ -78,7 +78,7 @@ struct Feedback<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct UsageFrame {
+struct GeminiUsage {
     #[serde(default, rename = "promptTokenCount")]
     prompt: Option<u64>,
     #[serde(default, rename = "cachedContentTokenCount")]
@@ -95,7 +95,7 @@ struct UsageFrame {
 /// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct GeminiReader {
-    draft: Draft,
+    partial_reply: PartialReply,
     calls: u32,
     /// The parts to send back, without thought summaries.
     parts: Vec<Value>,
@@ -103,20 +103,20 @@ pub(crate) struct GeminiReader {
 }
 
 impl StreamReader for GeminiReader {
-    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let data = data.trim_ascii();
         if data.is_empty() {
             return Ok(());
         }
-        let frame: Frame<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+        let frame: GeminiFrame<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
         if let Some(error) = frame.error {
             return Err(stream_error(error.get()));
         }
         if let Some(usage) = frame.usage_metadata {
-            self.draft.counted = Some(counted(usage));
+            self.partial_reply.counted = Some(counted(usage));
         }
         if let Some(reason) = frame.prompt_feedback.and_then(|feedback| feedback.block_reason) {
-            self.draft.finish(FinishReason::Withheld(format!("prompt blocked: {}", reason.as_str())));
+            self.partial_reply.finish(FinishReason::Withheld(format!("prompt blocked: {}", reason.as_str())));
         }
         for candidate in frame.candidates.unwrap_or_default() {
             if candidate.index.unwrap_or(0) != 0 {
@@ -126,33 +126,33 @@ impl StreamReader for GeminiReader {
                 self.part(part, on_delta)?;
             }
             if let Some(reason) = candidate.finish_reason {
-                self.draft.finish(finish(reason.as_str()));
+                self.partial_reply.finish(finish(reason.as_str()));
             }
         }
         Ok(())
     }
 
     /// This format has no end marker: the stream ends with the body.
-    fn draft(&self) -> &Draft {
-        &self.draft
+    fn partial_reply(&self) -> &PartialReply {
+        &self.partial_reply
     }
 
-    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure> {
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, CallFailure> {
         let keep = self.calls > 0 && self.bytes <= EVENT_BYTES;
-        let (reply, counted) = self.draft.end(ended, input_estimate)?;
+        let (reply, counted) = self.partial_reply.end(ended, input_estimate)?;
         Ok(FinishedReply { reply, counted, provider_state: keep.then_some(Value::Array(self.parts)) })
     }
 }
 
 impl GeminiReader {
-    fn part(&mut self, raw: &RawValue, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn part(&mut self, raw: &RawValue, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let part: Part<'_> = serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))?;
         let thought = part.thought == Some(true);
         if let Some(text) = &part.text {
             if thought {
-                self.draft.reasoning(text.as_str(), on_delta)?;
+                self.partial_reply.reasoning(text.as_str(), on_delta)?;
             } else {
-                self.draft.text(text.as_str(), on_delta)?;
+                self.partial_reply.text(text.as_str(), on_delta)?;
             }
         }
         if let Some(call) = &part.function_call {
@@ -164,7 +164,7 @@ impl GeminiReader {
         Ok(())
     }
 
-    fn call(&mut self, call: &Call<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn call(&mut self, call: &Call<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let id = match &call.id {
             Some(id) if !id.as_str().is_empty() => id.as_str().to_owned(),
             // The id is unique across replies, because stored provider state is looked up by id.
@@ -182,7 +182,7 @@ impl GeminiReader {
         let name = call.name.as_ref().map_or("", Text::as_str);
         let index = Some(self.calls);
         self.calls += 1;
-        self.draft.call(Fragment { index, id: &id, name, arguments }, on_delta)
+        self.partial_reply.call(Fragment { index, id: &id, name, arguments }, on_delta)
     }
 
     /// Stores a part to send back. Consecutive text is merged unless a piece is signed.
@@ -219,7 +219,7 @@ fn finish(reason: &str) -> FinishReason {
     }
 }
 
-fn counted(usage: UsageFrame) -> TokenCounts {
+fn counted(usage: GeminiUsage) -> TokenCounts {
     let thoughts = usage.thoughts.unwrap_or(0);
     TokenCounts {
         input: usage.prompt.unwrap_or(0) + usage.tools.unwrap_or(0),

@@ -2,7 +2,7 @@
 
 use super::schema;
 use crate::history::arguments_object;
-use crate::params::{Choice, Section, put};
+use crate::params::{Section, ToolChoice, put};
 use crate::provider_state::ProviderStates;
 use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec};
 use serde_json::{Map, Value, json};
@@ -60,7 +60,7 @@ const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Params {
+pub(crate) struct GeminiParams {
     always: Map<String, Value>,
     calling: Option<Value>,
     /// Tools that the provider runs.
@@ -70,7 +70,7 @@ pub(crate) struct Params {
     is_gen3: bool,
 }
 
-impl Params {
+impl GeminiParams {
     /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Self {
         let section = Section(&config.params);
@@ -98,10 +98,10 @@ impl Params {
         }
         section.add_extra(&mut always, RESERVED);
         let calling = section.tool_choice().map(|choice| match choice {
-            Choice::Auto => json!({"mode": "AUTO"}),
-            Choice::None => json!({"mode": "NONE"}),
-            Choice::Any => json!({"mode": "ANY"}),
-            Choice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
+            ToolChoice::Auto => json!({"mode": "AUTO"}),
+            ToolChoice::None => json!({"mode": "NONE"}),
+            ToolChoice::Any => json!({"mode": "ANY"}),
+            ToolChoice::Tool(name) => json!({"mode": "ANY", "allowedFunctionNames": [name]}),
         });
         let mut hosted = Vec::new();
         if section.is_on("enable_web_search") {

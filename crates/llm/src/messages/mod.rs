@@ -18,7 +18,7 @@ use crate::wire::{Wire, WireInfo, address, headers, with_path};
 use althing_protocol::{BackendConfig, ModelRequest, Reply};
 use model::Thinking;
 use read::MessagesReader;
-use request::Params;
+use request::MessagesParams;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
@@ -37,7 +37,7 @@ const OPTIONAL: &[&str] =
 
 /// The wire format with one agent's parameters.
 pub(crate) struct Messages {
-    params: Params,
+    params: MessagesParams,
     unsupported: UnsupportedFields,
     states: ProviderStates,
     /// The thinking to request: as configured, until a rejection shows what the model accepts.
@@ -50,7 +50,7 @@ impl Messages {
         config: &BackendConfig,
         provider: &'static Provider,
     ) -> Result<(Self, Url, HeaderMap), BuildError> {
-        let params = Params::new(config)?;
+        let params = MessagesParams::new(config)?;
         let thinking = Mutex::new(params.thinking);
         let wire = Self {
             params,

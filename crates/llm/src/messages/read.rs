@@ -1,12 +1,12 @@
 //! Parses the events of a Messages stream. Unknown event types are ignored.
 
-use crate::calls::Fragment;
-use crate::draft::{Draft, FinishReason, StreamEnd};
-use crate::error::Failure;
+use crate::error::CallFailure;
+use crate::error_response::stream_error;
 use crate::fast_path::FastPath;
+use crate::partial_reply::{FinishReason, PartialReply, StreamEnd};
 use crate::prices::TokenCounts;
-use crate::refusal::stream_error;
 use crate::text::Text;
+use crate::tool_call_assembler::Fragment;
 use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::DeltaSink;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 #[derive(Debug, Deserialize)]
-struct Event<'a> {
+struct MessagesEvent<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Option<Text<'a>>,
     #[serde(default)]
@@ -24,9 +24,9 @@ struct Event<'a> {
     #[serde(borrow, default)]
     content_block: Option<Block<'a>>,
     #[serde(borrow, default)]
-    delta: Option<Piece<'a>>,
+    delta: Option<MessagesDelta<'a>>,
     #[serde(default)]
-    usage: Option<UsageFrame>,
+    usage: Option<MessagesUsage>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
@@ -39,7 +39,7 @@ struct Whole<'a> {
     #[serde(borrow, default)]
     stop_reason: Option<Text<'a>>,
     #[serde(default)]
-    usage: Option<UsageFrame>,
+    usage: Option<MessagesUsage>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -63,7 +63,7 @@ struct Block<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Piece<'a> {
+struct MessagesDelta<'a> {
     #[serde(borrow, default)]
     text: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -77,7 +77,7 @@ struct Piece<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
-struct UsageFrame {
+struct MessagesUsage {
     #[serde(default, rename = "input_tokens")]
     fresh: Option<u64>,
     #[serde(default, rename = "cache_creation_input_tokens")]
@@ -106,7 +106,7 @@ enum OpenBlock {
 /// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct MessagesReader {
-    draft: Draft,
+    partial_reply: PartialReply,
     fast_path: FastPath,
     open: Vec<(u32, OpenBlock)>,
     /// Thoughts to send back.
@@ -114,41 +114,46 @@ pub(crate) struct MessagesReader {
     /// Whether the provider ran its own tools between the thoughts; the thoughts cannot be sent back without those
     /// blocks.
     hosted_tools: bool,
-    usage: UsageFrame,
+    usage: MessagesUsage,
 }
 
 impl StreamReader for MessagesReader {
-    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
-        if self.draft.done {
+    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
+        if self.partial_reply.done {
             return Ok(());
         }
         if let Some(more) = self.fast_path.text(data) {
-            return self.draft.text(more, on_delta);
+            return self.partial_reply.text(more, on_delta);
         }
         let data = data.trim_ascii();
         if data.is_empty() {
             return Ok(());
         }
-        let event: Event<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+        let event: MessagesEvent<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
         if let Some(text) = only_text(&event) {
             self.fast_path.learn(data, text);
         }
         self.take(event, data, on_delta)
     }
 
-    fn draft(&self) -> &Draft {
-        &self.draft
+    fn partial_reply(&self) -> &PartialReply {
+        &self.partial_reply
     }
 
-    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure> {
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, CallFailure> {
         let keep = !self.thoughts.is_empty() && !self.hosted_tools;
-        let (reply, counted) = self.draft.end(ended, input_estimate)?;
+        let (reply, counted) = self.partial_reply.end(ended, input_estimate)?;
         Ok(FinishedReply { reply, counted, provider_state: keep.then_some(Value::Array(self.thoughts)) })
     }
 }
 
 impl MessagesReader {
-    fn take(&mut self, event: Event<'_>, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        event: MessagesEvent<'_>,
+        data: &[u8],
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<(), CallFailure> {
         let index = event.index.unwrap_or(0);
         match event.kind.as_ref().map_or("", Text::as_str) {
             "message_start" => self.count(event.message.and_then(|message| message.usage), false),
@@ -167,7 +172,7 @@ impl MessagesReader {
                 self.count(event.usage, true);
                 self.finish(event.delta.as_ref().and_then(|delta| delta.stop_reason.as_ref()));
             }
-            "message_stop" => self.draft.done = true,
+            "message_stop" => self.partial_reply.done = true,
             "message" => {
                 let message: Whole<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
                 self.whole(&message, on_delta)?;
@@ -181,7 +186,7 @@ impl MessagesReader {
         Ok(())
     }
 
-    fn whole(&mut self, message: &Whole<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn whole(&mut self, message: &Whole<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         for (index, block) in message.content.iter().flatten().enumerate() {
             let index = u32::try_from(index).unwrap_or(u32::MAX);
             self.start(index, block, on_delta)?;
@@ -189,21 +194,26 @@ impl MessagesReader {
         }
         self.count(message.usage, true);
         self.finish(message.stop_reason.as_ref());
-        self.draft.done = true;
+        self.partial_reply.done = true;
         Ok(())
     }
 
-    fn start(&mut self, index: u32, block: &Block<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn start(
+        &mut self,
+        index: u32,
+        block: &Block<'_>,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<(), CallFailure> {
         let text =
             |field: &Option<Text<'_>>| field.as_ref().map_or(String::new(), |text| text.as_str().into());
         let open = match block.kind.as_str() {
             "text" => {
-                self.draft.text(&text(&block.text), on_delta)?;
+                self.partial_reply.text(&text(&block.text), on_delta)?;
                 OpenBlock::Other
             }
             "thinking" => {
                 let thinking = text(&block.thinking);
-                self.draft.reasoning(&thinking, on_delta)?;
+                self.partial_reply.reasoning(&thinking, on_delta)?;
                 OpenBlock::Thinking { text: thinking, signature: text(&block.signature) }
             }
             "redacted_thinking" => {
@@ -213,7 +223,7 @@ impl MessagesReader {
             "tool_use" => {
                 let (id, name) = (text(&block.id), text(&block.name));
                 let fragment = Fragment { index: Some(index), id: &id, name: &name, arguments: "" };
-                self.draft.call(fragment, on_delta)?;
+                self.partial_reply.call(fragment, on_delta)?;
                 OpenBlock::Call { input: block.input.map_or("", RawValue::get).to_owned(), began: false }
             }
             _ => {
@@ -226,24 +236,29 @@ impl MessagesReader {
         Ok(())
     }
 
-    fn piece(&mut self, index: u32, piece: &Piece<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn piece(
+        &mut self,
+        index: u32,
+        piece: &MessagesDelta<'_>,
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<(), CallFailure> {
         if let Some(more) = &piece.text {
-            return self.draft.text(more.as_str(), on_delta);
+            return self.partial_reply.text(more.as_str(), on_delta);
         }
         let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
         match (open, piece) {
-            (Some(OpenBlock::Thinking { text, .. }), Piece { thinking: Some(more), .. }) => {
+            (Some(OpenBlock::Thinking { text, .. }), MessagesDelta { thinking: Some(more), .. }) => {
                 // The limit on reasoning bounds this copy as well.
-                self.draft.reasoning(more.as_str(), on_delta)?;
+                self.partial_reply.reasoning(more.as_str(), on_delta)?;
                 text.push_str(more.as_str());
             }
-            (Some(OpenBlock::Thinking { signature, .. }), Piece { signature: Some(more), .. }) => {
+            (Some(OpenBlock::Thinking { signature, .. }), MessagesDelta { signature: Some(more), .. }) => {
                 signature.push_str(more.as_str());
             }
-            (Some(OpenBlock::Call { began, .. }), Piece { partial_json: Some(more), .. }) => {
+            (Some(OpenBlock::Call { began, .. }), MessagesDelta { partial_json: Some(more), .. }) => {
                 *began |= !more.as_str().is_empty();
                 let arguments = more.as_str();
-                self.draft
+                self.partial_reply
                     .call(Fragment { index: Some(index), arguments, ..Fragment::default() }, on_delta)?;
             }
             _ => {}
@@ -251,7 +266,7 @@ impl MessagesReader {
         Ok(())
     }
 
-    fn stop(&mut self, index: u32, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn stop(&mut self, index: u32, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let Some(at) = self.open.iter().position(|(known, _)| *known == index) else { return Ok(()) };
         match self.open.swap_remove(at).1 {
             OpenBlock::Thinking { text, signature } => {
@@ -260,7 +275,7 @@ impl MessagesReader {
             // Some servers send the whole input when the block starts.
             OpenBlock::Call { input, began: false } => {
                 let fragment = Fragment { index: Some(index), arguments: &input, ..Fragment::default() };
-                self.draft.call(fragment, on_delta)?;
+                self.partial_reply.call(fragment, on_delta)?;
             }
             OpenBlock::Call { .. } | OpenBlock::Other => {}
         }
@@ -269,7 +284,7 @@ impl MessagesReader {
 
     fn finish(&mut self, reason: Option<&Text<'_>>) {
         let Some(reason) = reason.map(Text::as_str).filter(|reason| !reason.is_empty()) else { return };
-        self.draft.finish(match reason {
+        self.partial_reply.finish(match reason {
             "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
             "refusal" => FinishReason::Withheld("refusal".to_owned()),
             // The provider's own tools reached their limit; the text so far is the whole reply.
@@ -279,7 +294,7 @@ impl MessagesReader {
     }
 
     /// The counts are cumulative, and the first output count is meaningless.
-    fn count(&mut self, usage: Option<UsageFrame>, with_output: bool) {
+    fn count(&mut self, usage: Option<MessagesUsage>, with_output: bool) {
         let Some(new) = usage else { return };
         let all = &mut self.usage;
         all.fresh = new.fresh.or(all.fresh);
@@ -289,7 +304,7 @@ impl MessagesReader {
             all.output = new.output.or(all.output);
         }
         let (read, written) = (all.read.unwrap_or(0), all.written.unwrap_or(0));
-        self.draft.counted = Some(TokenCounts {
+        self.partial_reply.counted = Some(TokenCounts {
             input: all.fresh.unwrap_or(0) + read + written,
             cached: read,
             cache_written: written,
@@ -300,10 +315,10 @@ impl MessagesReader {
 }
 
 /// The text of an event that contains nothing else.
-fn only_text<'a>(event: &'a Event<'_>) -> Option<&'a str> {
+fn only_text<'a>(event: &'a MessagesEvent<'_>) -> Option<&'a str> {
     let is_delta = event.kind.as_ref().is_some_and(|kind| kind.as_str() == "content_block_delta");
     match &event.delta {
-        Some(Piece {
+        Some(MessagesDelta {
             text: Some(text),
             thinking: None,
             signature: None,

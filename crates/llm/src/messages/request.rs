@@ -3,7 +3,7 @@
 use super::model::{Claude, Thinking};
 use crate::BuildError;
 use crate::history::arguments_object;
-use crate::params::{Choice, Section, put};
+use crate::params::{Section, ToolChoice, put};
 use crate::provider_state::ProviderStates;
 use althing_protocol::{BackendConfig, Message, ModelRequest, ToolCall, ToolSpec};
 use serde_json::{Map, Value, json};
@@ -38,7 +38,7 @@ const RESERVED: &[&str] = &["model", "messages", "system", "tools", "stream"];
 
 /// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Params {
+pub(crate) struct MessagesParams {
     always: Map<String, Value>,
     /// Parameters that are sent only without thinking: with thinking, the API accepts only their defaults.
     unless_thinking: Map<String, Value>,
@@ -49,7 +49,7 @@ pub(crate) struct Params {
     pub(crate) thinking: Thinking,
 }
 
-impl Params {
+impl MessagesParams {
     /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Result<Self, BuildError> {
         let section = Section(&config.params);
@@ -147,10 +147,10 @@ fn tool_choice(section: Section<'_>) -> Option<Value> {
     let alone = section.get("parallel_tool_calls").is_some_and(|value| *value == false);
     let mut choice = match section.tool_choice() {
         None if !alone => return None,
-        None | Some(Choice::Auto) => json!({"type": "auto"}),
-        Some(Choice::None) => return Some(json!({"type": "none"})),
-        Some(Choice::Any) => json!({"type": "any"}),
-        Some(Choice::Tool(name)) => json!({"type": "tool", "name": name}),
+        None | Some(ToolChoice::Auto) => json!({"type": "auto"}),
+        Some(ToolChoice::None) => return Some(json!({"type": "none"})),
+        Some(ToolChoice::Any) => json!({"type": "any"}),
+        Some(ToolChoice::Tool(name)) => json!({"type": "tool", "name": name}),
     };
     if alone {
         put(&mut choice, "disable_parallel_tool_use", json!(true));

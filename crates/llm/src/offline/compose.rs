@@ -2,7 +2,7 @@
 //! that the task does not make.
 
 use super::LABEL;
-use super::prompt_input::{PromptInput, ShownAnswer};
+use super::prompt_input::{OfflinePromptInput, ShownAnswer};
 use super::task::Task;
 use serde_json::json;
 use std::fmt::Write;
@@ -181,7 +181,7 @@ fn write_section(text: &mut String, title: &str, points: &[&str]) {
 }
 
 /// The agent's own answer, extended with points that only the others have.
-pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &PromptInput<'_>) -> String {
+pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'_>) -> String {
     let mut text = labeled();
     text.push_str(unlabeled(own.text));
     text.push_str("\n\nAdded after reading the other answers:\n");
@@ -197,7 +197,7 @@ pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &PromptInput<'_>) -> 
 }
 
 /// The final answer: the presenter's own or the best one, with points from the others.
-pub(super) fn presentation(prompt_input: &PromptInput<'_>) -> Option<String> {
+pub(super) fn presentation(prompt_input: &OfflinePromptInput<'_>) -> Option<String> {
     let base = prompt_input.own.or_else(|| best(prompt_input))?;
     let mut text = labeled();
     text.push_str(unlabeled(base.text));
@@ -217,14 +217,14 @@ pub(super) fn presentation(prompt_input: &PromptInput<'_>) -> Option<String> {
 }
 
 /// The answer to vote for: the most revised, then the longest, then the first.
-pub(super) fn best<'a>(prompt_input: &PromptInput<'a>) -> Option<ShownAnswer<'a>> {
+pub(super) fn best<'a>(prompt_input: &OfflinePromptInput<'a>) -> Option<ShownAnswer<'a>> {
     let key =
         |shown: &ShownAnswer<'_>| (shown.version, shown.text.lines().count(), std::cmp::Reverse(shown.agent));
     prompt_input.answers.iter().max_by_key(|shown| key(shown)).copied()
 }
 
 /// The first points of each other answer that this one lacks.
-fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &PromptInput<'a>) -> Vec<&'a str> {
+fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'a>) -> Vec<&'a str> {
     let others = prompt_input.answers.iter().filter(|shown| shown.agent != own.agent);
     let points = others.flat_map(|shown| {
         let points = shown.text.lines().filter_map(|line| line.strip_prefix("- "));

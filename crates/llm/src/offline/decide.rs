@@ -3,7 +3,7 @@
 //! Based on the offered tools and the prompt, as a real model would. A pure function of the request.
 
 use super::compose::{self, Temperament};
-use super::prompt_input::PromptInput;
+use super::prompt_input::OfflinePromptInput;
 use super::task::{self, Task};
 use althing_protocol::{Message, ModelRequest, ToolSpec};
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ const PLAN_TASK: &str = "update_plan_task";
 
 /// Decides the reply to a request.
 pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
-    let prompt_input = PromptInput::read(request);
+    let prompt_input = OfflinePromptInput::read(request);
     let tool = |name: &str| request.tools.iter().find(|tool| tool.name == name);
     let temperament = Temperament::of(model, prompt_input.errors);
     if let Some(launch) = tool("launch_run") {
@@ -69,7 +69,7 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
 }
 
 /// Chats with the user and proposes a run for work. A rejected proposal is not repeated.
-fn converse(prompt_input: &PromptInput<'_>, launch: &ToolSpec) -> Action {
+fn converse(prompt_input: &OfflinePromptInput<'_>, launch: &ToolSpec) -> Action {
     if let Some(result) = prompt_input.results.last() {
         return Action::Say(compose::chat(prompt_input.task, Some(result)));
     }
@@ -86,7 +86,7 @@ fn converse(prompt_input: &PromptInput<'_>, launch: &ToolSpec) -> Action {
 
 /// Decides how an agent judges: it improves its first answer once if its temperament does so, else it votes.
 fn judge(
-    prompt_input: &PromptInput<'_>,
+    prompt_input: &OfflinePromptInput<'_>,
     temperament: Temperament,
     new_answer: Option<&ToolSpec>,
     vote: &ToolSpec,

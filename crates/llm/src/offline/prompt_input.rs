@@ -16,7 +16,7 @@ pub(super) struct ShownAnswer<'a> {
 
 /// What a request contains.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct PromptInput<'a> {
+pub(super) struct OfflinePromptInput<'a> {
     /// The task, or the last user message if the prompt has no markers.
     pub(super) task: &'a str,
     /// The newest answer of each agent, ordered by agent.
@@ -31,7 +31,7 @@ pub(super) struct PromptInput<'a> {
     pub(super) errors: usize,
 }
 
-impl<'a> PromptInput<'a> {
+impl<'a> OfflinePromptInput<'a> {
     pub(super) fn read(request: &'a ModelRequest) -> Self {
         let mut prompt_input = Self::default();
         for message in &request.messages {
@@ -123,7 +123,7 @@ mod tests {
         let newer = "<NEWER ANSWERS from the agents>\n<agent3.2>\nthree again\n<end of agent3.2>\n<END OF NEWER ANSWERS>";
         let request = request(vec![Message::User(first.into()), Message::User(newer.into())]);
         let own = ShownAnswer { agent: 2, version: 1, text: "two, which speaks of <agent9.x> and a > b" };
-        let expected = PromptInput {
+        let expected = OfflinePromptInput {
             task: "Do x",
             answers: vec![
                 ShownAnswer { agent: 1, version: 1, text: "one" },
@@ -135,7 +135,7 @@ mod tests {
             conversation: None,
             errors: 0,
         };
-        assert_eq!(PromptInput::read(&request), expected);
+        assert_eq!(OfflinePromptInput::read(&request), expected);
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
             Message::User("build it".into()),
             tool,
         ]);
-        let prompt_input = PromptInput::read(&request);
+        let prompt_input = OfflinePromptInput::read(&request);
         assert_eq!((prompt_input.task, prompt_input.results), ("build it", vec!["result"]));
     }
 
@@ -155,6 +155,6 @@ mod tests {
     fn a_reminder_is_not_taken_for_the_task() {
         let marked = "<ORIGINAL MESSAGE>\nDo x\n<END OF ORIGINAL MESSAGE>";
         let request = request(vec![Message::User(marked.into()), Message::User("Use a tool.".into())]);
-        assert_eq!(PromptInput::read(&request).task, "Do x");
+        assert_eq!(OfflinePromptInput::read(&request).task, "Do x");
     }
 }

@@ -14,7 +14,7 @@ use crate::providers::Provider;
 use crate::wire::{Wire, WireInfo, address, headers, with_path};
 use althing_protocol::{BackendConfig, ModelRequest};
 use read::ResponsesReader;
-use request::Params;
+use request::ResponsesParams;
 use reqwest::Url;
 use reqwest::header::HeaderMap;
 
@@ -34,7 +34,7 @@ const OPTIONAL: &[&str] = &[
 
 /// The wire format with one agent's parameters.
 pub(crate) struct Responses {
-    params: Params,
+    params: ResponsesParams,
     unsupported: UnsupportedFields,
 }
 
@@ -44,7 +44,7 @@ impl Responses {
         config: &BackendConfig,
         provider: &'static Provider,
     ) -> Result<(Self, Url, HeaderMap), BuildError> {
-        let wire = Self { params: Params::new(config), unsupported: UnsupportedFields::default() };
+        let wire = Self { params: ResponsesParams::new(config), unsupported: UnsupportedFields::default() };
         let url = with_path(address(config)?, INFO.path);
         Ok((wire, url, headers(config, provider.key_header, &[])?))
     }

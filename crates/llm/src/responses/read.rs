@@ -1,11 +1,11 @@
 //! Parses the events of a Responses stream. Unknown event types are ignored.
 
-use crate::calls::Fragment;
-use crate::draft::{Draft, FinishReason, StreamEnd};
-use crate::error::Failure;
+use crate::error::CallFailure;
+use crate::error_response::stream_error;
+use crate::partial_reply::{FinishReason, PartialReply, StreamEnd};
 use crate::prices::TokenCounts;
-use crate::refusal::stream_error;
 use crate::text::Text;
+use crate::tool_call_assembler::Fragment;
 use crate::wire::{FinishedReply, StreamReader, unreadable};
 use althing_protocol::DeltaSink;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 #[derive(Debug, Deserialize)]
-struct Event<'a> {
+struct ResponsesEvent<'a> {
     #[serde(borrow, default, rename = "type")]
     kind: Option<Text<'a>>,
     /// A string in the events handled here; other events use other types.
@@ -48,7 +48,7 @@ struct Response<'a> {
     #[serde(borrow, default)]
     output: Option<Vec<&'a RawValue>>,
     #[serde(default)]
-    usage: Option<UsageFrame>,
+    usage: Option<ResponsesUsage>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -57,7 +57,7 @@ struct Incomplete<'a> {
     reason: Option<Text<'a>>,
 }
 
-/// The type of an item: only some items have the fields of [`Item`].
+/// The type of an item: only some items have the fields of [`ResponsesItem`].
 #[derive(Debug, Deserialize)]
 struct ItemKind<'a> {
     #[serde(borrow, default, rename = "type")]
@@ -65,7 +65,7 @@ struct ItemKind<'a> {
 }
 
 #[derive(Debug, Deserialize)]
-struct Item<'a> {
+struct ResponsesItem<'a> {
     #[serde(borrow, default)]
     call_id: Option<Text<'a>>,
     #[serde(borrow, default)]
@@ -81,7 +81,7 @@ struct Item<'a> {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct UsageFrame {
+struct ResponsesUsage {
     #[serde(default)]
     input_tokens: Option<u64>,
     #[serde(default)]
@@ -107,22 +107,22 @@ struct OutputDetails {
 /// Builds a reply from the stream.
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesReader {
-    draft: Draft,
+    partial_reply: PartialReply,
     /// Indices of output items that have streamed something.
     begun: HashSet<u32>,
 }
 
 impl StreamReader for ResponsesReader {
-    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn event(&mut self, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let data = data.trim_ascii();
-        if self.draft.done || data.is_empty() {
+        if self.partial_reply.done || data.is_empty() {
             return Ok(());
         }
         if data == b"[DONE]" {
-            self.draft.done = true;
+            self.partial_reply.done = true;
             return Ok(());
         }
-        let event: Event<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
+        let event: ResponsesEvent<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
         let whole = event.object.as_ref().is_some_and(|object| object.as_str() == "response");
         if event.kind.is_none() && whole {
             let response: Response<'_> = serde_json::from_slice(data).map_err(|error| unreadable(&error))?;
@@ -131,31 +131,36 @@ impl StreamReader for ResponsesReader {
         self.take(event, data, on_delta)
     }
 
-    fn draft(&self) -> &Draft {
-        &self.draft
+    fn partial_reply(&self) -> &PartialReply {
+        &self.partial_reply
     }
 
-    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, Failure> {
-        let (reply, counted) = self.draft.end(ended, input_estimate)?;
+    fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<FinishedReply, CallFailure> {
+        let (reply, counted) = self.partial_reply.end(ended, input_estimate)?;
         Ok(FinishedReply { reply, counted, provider_state: None })
     }
 }
 
 impl ResponsesReader {
-    fn take(&mut self, event: Event<'_>, data: &[u8], on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn take(
+        &mut self,
+        event: ResponsesEvent<'_>,
+        data: &[u8],
+        on_delta: &mut DeltaSink<'_>,
+    ) -> Result<(), CallFailure> {
         let index = event.output_index.unwrap_or(0);
         match event.kind.as_ref().map_or("", Text::as_str) {
             "response.output_text.delta" | "response.refusal.delta" => {
                 self.begun.insert(index);
-                self.draft.text(text(event.delta)?.as_str(), on_delta)
+                self.partial_reply.text(text(event.delta)?.as_str(), on_delta)
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.begun.insert(index);
-                self.draft.reasoning(text(event.delta)?.as_str(), on_delta)
+                self.partial_reply.reasoning(text(event.delta)?.as_str(), on_delta)
             }
             // Each part of a summary is a separate paragraph.
             "response.reasoning_summary_part.added" if event.summary_index.is_some_and(|n| n > 0) => {
-                self.draft.reasoning("\n\n", on_delta)
+                self.partial_reply.reasoning("\n\n", on_delta)
             }
             "response.output_item.added" => match event.item {
                 Some(raw) if kind_of(raw)? == Some(ItemType::Call) => {
@@ -183,41 +188,43 @@ impl ResponsesReader {
         }
     }
 
-    fn arguments(&mut self, index: u32, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn arguments(&mut self, index: u32, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         self.begun.insert(index);
         let fragment = Fragment { index: Some(index), arguments: more, ..Fragment::default() };
-        self.draft.call(fragment, on_delta)
+        self.partial_reply.call(fragment, on_delta)
     }
 
     /// A call's name and id, and its arguments if `whole` is set.
     fn call(
         &mut self,
         index: u32,
-        item: &Item<'_>,
+        item: &ResponsesItem<'_>,
         whole: bool,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         let arguments = item.arguments.as_ref().filter(|_| whole).map_or("", Text::as_str);
         let id = item.call_id.as_ref().map_or("", Text::as_str);
         let name = item.name.as_ref().map_or("", Text::as_str);
-        self.draft.call(Fragment { index: Some(index), id, name, arguments }, on_delta)
+        self.partial_reply.call(Fragment { index: Some(index), id, name, arguments }, on_delta)
     }
 
     /// Takes an item as a whole if none of it was streamed.
-    fn item(&mut self, index: u32, raw: &RawValue, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    fn item(&mut self, index: u32, raw: &RawValue, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let Some(kind) = kind_of(raw)?.filter(|_| self.begun.insert(index)) else { return Ok(()) };
-        let item: Item<'_> = parsed(raw)?;
+        let item: ResponsesItem<'_> = parsed(raw)?;
         match kind {
             ItemType::Call => self.call(index, &item, true, on_delta),
-            ItemType::Message => self.draft.text(item.content.as_ref().map_or("", Text::as_str), on_delta),
+            ItemType::Message => {
+                self.partial_reply.text(item.content.as_ref().map_or("", Text::as_str), on_delta)
+            }
             ItemType::Reasoning => {
-                self.draft.reasoning(item.summary.as_ref().map_or("", Text::as_str), on_delta)
+                self.partial_reply.reasoning(item.summary.as_ref().map_or("", Text::as_str), on_delta)
             }
         }
     }
 
-    fn ended(&mut self, response: &Response<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
-        self.draft.counted = response.usage.map(counted).or(self.draft.counted);
+    fn ended(&mut self, response: &Response<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
+        self.partial_reply.counted = response.usage.map(counted).or(self.partial_reply.counted);
         let status = response.status.as_ref().map_or("", Text::as_str);
         if status == "failed" || status == "cancelled" || response.error.is_some() {
             return Err(stream_error(response.error.map_or("null", RawValue::get)));
@@ -226,12 +233,12 @@ impl ResponsesReader {
             self.item(u32::try_from(index).unwrap_or(u32::MAX), item, on_delta)?;
         }
         let reason = response.incomplete_details.as_ref().and_then(|details| details.reason.as_ref());
-        self.draft.finish(match (status, reason.map(Text::as_str)) {
+        self.partial_reply.finish(match (status, reason.map(Text::as_str)) {
             (_, Some("content_filter")) => FinishReason::Withheld("content_filter".to_owned()),
             ("incomplete", _) => FinishReason::Length,
             _ => FinishReason::Good,
         });
-        self.draft.done = true;
+        self.partial_reply.done = true;
         Ok(())
     }
 }
@@ -244,7 +251,7 @@ enum ItemType {
     Reasoning,
 }
 
-fn kind_of(raw: &RawValue) -> Result<Option<ItemType>, Failure> {
+fn kind_of(raw: &RawValue) -> Result<Option<ItemType>, CallFailure> {
     let ItemKind { kind } = parsed(raw)?;
     Ok(match kind.as_ref().map_or("", Text::as_str) {
         "function_call" => Some(ItemType::Call),
@@ -254,15 +261,15 @@ fn kind_of(raw: &RawValue) -> Result<Option<ItemType>, Failure> {
     })
 }
 
-fn parsed<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Failure> {
+fn parsed<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, CallFailure> {
     serde_json::from_str(raw.get()).map_err(|error| unreadable(&error))
 }
 
-fn text(raw: Option<&RawValue>) -> Result<Text<'_>, Failure> {
+fn text(raw: Option<&RawValue>) -> Result<Text<'_>, CallFailure> {
     raw.map_or(Ok(Text(Cow::Borrowed(""))), parsed)
 }
 
-fn counted(usage: UsageFrame) -> TokenCounts {
+fn counted(usage: ResponsesUsage) -> TokenCounts {
     TokenCounts {
         input: usage.input_tokens.unwrap_or(0),
         output: usage.output_tokens.unwrap_or(0),

@@ -1,7 +1,7 @@
 //! Writes the body of a Responses request.
 
 use crate::history::{arguments_text, marked};
-use crate::params::{Choice, Section, put};
+use crate::params::{Section, ToolChoice, put};
 use althing_protocol::{BackendConfig, Message, ModelRequest, ToolSpec};
 use serde_json::{Map, Value, json};
 
@@ -49,7 +49,7 @@ const RESERVED: &[&str] = &["model", "instructions", "input", "tools", "stream"]
 
 /// A backend's parameters, ready to be sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Params {
+pub(crate) struct ResponsesParams {
     always: Map<String, Value>,
     with_tools: Map<String, Value>,
     /// Tools that the provider runs.
@@ -58,7 +58,7 @@ pub(crate) struct Params {
     system_in_input: bool,
 }
 
-impl Params {
+impl ResponsesParams {
     /// Selects the parameters to send from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Self {
         let section = Section(&config.params);
@@ -74,10 +74,10 @@ impl Params {
         always.extend(reasoning.map(|reasoning| ("reasoning".to_owned(), reasoning)));
         always.extend(text(section).map(|text| ("text".to_owned(), text)));
         let choice = section.tool_choice().map(|choice| match choice {
-            Choice::Auto => json!("auto"),
-            Choice::None => json!("none"),
-            Choice::Any => json!("required"),
-            Choice::Tool(name) => json!({"type": "function", "name": name}),
+            ToolChoice::Auto => json!("auto"),
+            ToolChoice::None => json!("none"),
+            ToolChoice::Any => json!("required"),
+            ToolChoice::Tool(name) => json!({"type": "function", "name": name}),
         });
         let mut with_tools = Map::new();
         with_tools.extend(choice.map(|choice| ("tool_choice".to_owned(), choice)));

@@ -24,7 +24,7 @@ const SESSION: &str = "mcp-session-id";
 const JSON: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-type Failure = StreamableHttpError<reqwest::Error>;
+type HttpFailure = StreamableHttpError<reqwest::Error>;
 type Headers = HashMap<HeaderName, HeaderValue>;
 type Events = BoxStream<'static, Result<Sse, SseError>>;
 
@@ -47,7 +47,7 @@ impl StreamableHttpClient for BoundedHttp {
         session_id: Option<Arc<str>>,
         _auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, HttpFailure> {
         let mut request = self.client.post(uri.as_ref()).header(ACCEPT, format!("{EVENTS}, {JSON}"));
         for (name, value) in custom_headers {
             request = request.header(name, value);
@@ -66,7 +66,7 @@ impl StreamableHttpClient for BoundedHttp {
         session_id: Arc<str>,
         auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), HttpFailure> {
         self.client.delete_session(uri, session_id, auth_header, custom_headers).await.map_err(without_url)
     }
 
@@ -77,7 +77,7 @@ impl StreamableHttpClient for BoundedHttp {
         last_event_id: Option<String>,
         auth_header: Option<String>,
         custom_headers: Headers,
-    ) -> Result<Events, Failure> {
+    ) -> Result<Events, HttpFailure> {
         let events = self
             .client
             .get_stream_with_max_sse_event_size(
@@ -100,7 +100,7 @@ impl BoundedHttp {
         response: Response,
         wants: Wants,
         in_session: bool,
-    ) -> Result<StreamableHttpPostResponse, Failure> {
+    ) -> Result<StreamableHttpPostResponse, HttpFailure> {
         let status = response.status();
         refuse(&response, in_session)?;
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -168,7 +168,7 @@ fn wants_reply(message: &ClientJsonRpcMessage) -> Wants {
 }
 
 /// Maps the statuses that have a meaning in MCP to errors.
-fn refuse(response: &Response, in_session: bool) -> Result<(), Failure> {
+fn refuse(response: &Response, in_session: bool) -> Result<(), HttpFailure> {
     let status = response.status();
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         let challenge = response.headers().get(WWW_AUTHENTICATE).and_then(|value| value.to_str().ok());
@@ -181,7 +181,7 @@ fn refuse(response: &Response, in_session: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn read(response: Response) -> Result<Vec<u8>, Failure> {
+async fn read(response: Response) -> Result<Vec<u8>, HttpFailure> {
     let mut body = Vec::new();
     let mut chunks = response.bytes_stream();
     while let Some(chunk) = chunks.next().await {
@@ -224,16 +224,16 @@ fn too_large() -> String {
     format!("sent a message of more than {} MiB", limits::FRAME / (1024 * 1024))
 }
 
-fn unexpected(reason: &str) -> Failure {
+fn unexpected(reason: &str) -> HttpFailure {
     StreamableHttpError::UnexpectedServerResponse(reason.to_owned().into())
 }
 
-fn without_address(error: reqwest::Error) -> Failure {
+fn without_address(error: reqwest::Error) -> HttpFailure {
     StreamableHttpError::Client(error.without_url())
 }
 
 /// Removes the URL from an error, because it may contain a key.
-fn without_url(error: Failure) -> Failure {
+fn without_url(error: HttpFailure) -> HttpFailure {
     match error {
         StreamableHttpError::Client(error) => without_address(error),
         other => other,

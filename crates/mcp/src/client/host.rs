@@ -8,7 +8,7 @@ use super::limits;
 use super::notice::{NoticeKind, ServerNotice, StartError, quote};
 use super::options::ClientOptions;
 use super::output::ResultStore;
-use super::server::Server;
+use super::server::McpServerClient;
 use super::spec::ServerSpec;
 use super::tool_set::ToolInfo;
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
@@ -69,7 +69,7 @@ pub struct ServerState {
 /// until they have stopped.
 pub struct McpServers {
     shared: Arc<Shared>,
-    servers: Vec<Server>,
+    servers: Vec<McpServerClient>,
     output: ResultStore,
     /// Counts changes to any server's tools.
     changes: Arc<AtomicU64>,
@@ -86,7 +86,7 @@ impl McpServers {
     }
 
     async fn start_all(specs: Vec<ServerSpec>, options: ClientOptions) -> Self {
-        let output = ResultStore::new(options.output_dir.clone(), options.masks.clone());
+        let output = ResultStore::new(options.output_dir.clone(), options.output_masking.clone());
         let shared = Arc::new(Shared { options, notices: Mutex::default(), http: OnceLock::new() });
         let changes = Arc::new(AtomicU64::new(0));
         let mut names = HashSet::new();
@@ -99,7 +99,7 @@ impl McpServers {
             let (shared, changes) = (shared.clone(), changes.clone());
             async move {
                 let name = spec.name.clone();
-                let started = Server::start(shared.clone(), spec, changes).await;
+                let started = McpServerClient::start(shared.clone(), spec, changes).await;
                 started.map_err(|error| shared.notice(&name, NoticeKind::NotStarted(error))).ok()
             }
         });
@@ -115,7 +115,7 @@ impl McpServers {
 
     /// The started servers, in config order.
     pub fn servers(&self) -> Vec<ServerState> {
-        let state = |server: &Server| {
+        let state = |server: &McpServerClient| {
             let connection = server.current();
             ServerState {
                 name: server.spec.name.clone(),
@@ -136,12 +136,12 @@ impl McpServers {
     /// Stops the servers that we started and waits a few seconds at most. The next call of a server's tool starts that
     /// server again and tells the model about it. For servers whose permissions have changed.
     pub async fn renew(&self) {
-        join_all(self.servers.iter().map(Server::renew)).await;
+        join_all(self.servers.iter().map(McpServerClient::renew)).await;
     }
 
     /// Stops all servers and waits a few seconds at most. Later calls are refused.
     pub fn close(&self) -> BoxFuture<'_, ()> {
-        Box::pin(join_all(self.servers.iter().map(Server::close)).map(drop))
+        Box::pin(join_all(self.servers.iter().map(McpServerClient::close)).map(drop))
     }
 
     fn catalog(&self) -> Arc<Catalog> {

@@ -3,7 +3,7 @@
 use super::limits;
 use super::notice::ServerNotice;
 use super::spawn::Spawner;
-use althing_protocol::Masks;
+use althing_protocol::OutputMasking;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
@@ -33,7 +33,7 @@ pub struct ClientOptions {
     /// Directory for full results that are too long for the model; None stores none.
     pub output_dir: Option<PathBuf>,
     /// Masks known secrets in stored results; None stores them unmasked.
-    pub masks: Option<Arc<dyn Masks>>,
+    pub output_masking: Option<Arc<dyn OutputMasking>>,
     /// Total time that a call may take, however much progress it reports.
     pub progress_cap: Duration,
     /// How often a dead server is restarted.
@@ -60,7 +60,7 @@ impl ClientOptions {
             stderr: None,
             on_notice: None,
             output_dir: None,
-            masks: None,
+            output_masking: None,
             progress_cap: limits::CALL_WITH_PROGRESS,
             max_restarts: limits::RESTARTS,
             restart_pause: limits::RESTART_PAUSE,

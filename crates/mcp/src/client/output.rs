@@ -3,7 +3,7 @@
 //! Writes only new files in the configured directory and follows no symbolic links.
 
 use super::limits;
-use althing_protocol::Masks;
+use althing_protocol::OutputMasking;
 use althing_text::head_and_tail;
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -21,13 +21,13 @@ const TRIES: u32 = 1000;
 #[derive(Debug)]
 pub(crate) struct ResultStore {
     dir: Option<PathBuf>,
-    masks: Option<Arc<dyn Masks>>,
+    output_masking: Option<Arc<dyn OutputMasking>>,
     next: AtomicU64,
 }
 
 impl ResultStore {
-    pub(crate) fn new(dir: Option<PathBuf>, masks: Option<Arc<dyn Masks>>) -> Self {
-        Self { dir, masks, next: AtomicU64::new(1) }
+    pub(crate) fn new(dir: Option<PathBuf>, output_masking: Option<Arc<dyn OutputMasking>>) -> Self {
+        Self { dir, output_masking, next: AtomicU64::new(1) }
     }
 
     /// The text as the model should see it. `tool` becomes part of the file name, so it must be safe for that.
@@ -65,8 +65,8 @@ impl ResultStore {
 
     /// The bytes to store, with known secrets masked.
     fn masked<'a>(&self, text: &'a str) -> Cow<'a, [u8]> {
-        let Some(masks) = &self.masks else { return Cow::Borrowed(text.as_bytes()) };
-        let mut stream = masks.stream();
+        let Some(output_masking) = &self.output_masking else { return Cow::Borrowed(text.as_bytes()) };
+        let mut stream = output_masking.stream();
         let mut masked = stream.push(text.as_bytes()).to_vec();
         masked.extend_from_slice(stream.finish());
         Cow::Owned(masked)

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-pub(crate) struct Server {
+pub(crate) struct McpServerClient {
     pub(crate) spec: Arc<ServerSpec>,
     pub(crate) tool_set: Arc<ServerToolSet>,
     shared: Arc<Shared>,
@@ -37,7 +37,7 @@ struct Restarts {
     renewed: bool,
 }
 
-impl Server {
+impl McpServerClient {
     /// Starts the server for the first time.
     pub(crate) async fn start(
         shared: Arc<Shared>,
@@ -186,7 +186,7 @@ impl Server {
         }
     }
 
-    /// Starts the server again after [`Server::renew`]. This start does not count as a restart after a failure.
+    /// Starts the server again after [`McpServerClient::renew`]. This start does not count as a restart after a failure.
     async fn start_renewed(
         &self,
         restarts: &mut Restarts,

@@ -22,7 +22,7 @@ impl SupervisedProcess {
     ) -> Self {
         let (say, ended) = watch::channel(None);
         tokio::spawn(async move {
-            let how = wait_or_stop(process, &shutdown, grace).await;
+            let how = wait_or_stop_mcp_server(process, &shutdown, grace).await;
             say.send_replace(Some(how));
             // The server's pipes close when the server ends, unless a descendant that left the server's
             // process group holds them open. Leave a moment to read the remaining output, then stop reading.
@@ -42,7 +42,7 @@ impl SupervisedProcess {
     }
 }
 
-async fn wait_or_stop(
+async fn wait_or_stop_mcp_server(
     mut process: Box<dyn ServerProcess>,
     shutdown: &CancellationToken,
     grace: Duration,
@@ -53,14 +53,15 @@ async fn wait_or_stop(
     };
     let how = match by_itself {
         Some(how) => how,
-        None => stop(process.as_mut(), grace).await,
+        None => stop_mcp_server(process.as_mut(), grace).await,
     };
     // Children that the process left behind may still hold its pipes open.
     process.kill();
     how
 }
 
-async fn stop(process: &mut dyn ServerProcess, grace: Duration) -> String {
+/// Ends an MCP server whose stdin was closed: after `grace` it gets TERM, and after another `grace` KILL.
+async fn stop_mcp_server(process: &mut dyn ServerProcess, grace: Duration) -> String {
     if let Ok(how) = timeout(grace, process.wait()).await {
         return how;
     }

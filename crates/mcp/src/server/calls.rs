@@ -1,6 +1,6 @@
 //! Executes calls to the six tools.
 
-use super::Server;
+use super::AlthingServer;
 use super::approval::Approval;
 use super::arguments;
 use super::follow::{ProgressReporter, WaitOutcome, follow};
@@ -47,7 +47,7 @@ pub(super) fn failed(reason: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason.into())])
 }
 
-impl Server {
+impl AlthingServer {
     /// Executes one call. Only cancellation is a protocol error.
     pub(super) async fn call(
         &self,

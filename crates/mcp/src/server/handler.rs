@@ -1,6 +1,6 @@
 //! Implements the methods of the MCP protocol.
 
-use super::Server;
+use super::AlthingServer;
 use super::resources::templates;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CancelTaskParams, GetPromptRequestParams, GetPromptResponse,
@@ -15,9 +15,9 @@ use rmcp::{ErrorData, RoleServer, ServerHandler};
 /// The prompt that returns the guidance.
 const PROMPT: &str = "orchestrate";
 
-/// The handler of a connection. All connections share one `Server`.
+/// The handler of a connection. All connections share one `AlthingServer`.
 #[derive(Clone)]
-pub(super) struct Handler(pub(super) std::sync::Arc<Server>);
+pub(super) struct Handler(pub(super) std::sync::Arc<AlthingServer>);
 
 type Context = RequestContext<RoleServer>;
 

@@ -64,7 +64,7 @@ impl ServeOptions {
 }
 
 /// State shared by all connections.
-struct Server {
+struct AlthingServer {
     runs: Arc<dyn RunService>,
     options: ServeOptions,
     tools: Vec<ToolDefinition>,
@@ -74,14 +74,14 @@ struct Server {
 
 /// The MCP server. Clones share tasks and open approvals.
 #[derive(Clone)]
-pub struct McpServer(Arc<Server>);
+pub struct McpServer(Arc<AlthingServer>);
 
 impl McpServer {
     /// A server that starts and finds runs through `runs`.
     pub fn new(runs: Arc<dyn RunService>, options: ServeOptions) -> Self {
         let tools = tools::all(&*runs);
         let (approvals, tasks) = (Approvals::default(), TaskManager::new());
-        Self(Arc::new(Server { runs, options, tools, approvals, tasks }))
+        Self(Arc::new(AlthingServer { runs, options, tools, approvals, tasks }))
     }
 
     /// Serves one client over a pair of pipes until the client closes its end. Dropping the future ends the connection.

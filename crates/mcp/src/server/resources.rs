@@ -1,6 +1,6 @@
 //! Runs as resources: `althing://runs`, and below it each run's result, log and workspace.
 
-use super::Server;
+use super::AlthingServer;
 use super::calls::in_brief;
 use super::runs::{RunDir, RunFile};
 use rmcp::ErrorData;
@@ -46,7 +46,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     ]
 }
 
-impl Server {
+impl AlthingServer {
     pub(super) async fn resources(&self) -> Vec<Resource> {
         let mut all = vec![
             Resource::new(RUNS, "runs")

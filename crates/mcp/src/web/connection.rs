@@ -4,7 +4,7 @@
 //! its next request into a connection that is being closed.
 
 use super::limits::LINGER;
-use super::{Answer, Router, WebLimits, early, gate};
+use super::{HttpResponse, Router, WebLimits, early, gate};
 use bytes::Bytes;
 use futures_util::future::poll_fn;
 use http::header::{ACCEPT, HeaderValue, WWW_AUTHENTICATE};
@@ -94,7 +94,7 @@ async fn respond(
     request: Request<Incoming>,
     context: &ConnectionContext,
     pending: &PendingConnection,
-) -> Answer {
+) -> HttpResponse {
     pending.head_received.cancel();
     let (parts, body) = request.into_parts();
     let token = match gate::check(&parts, context.address) {
@@ -124,7 +124,7 @@ async fn respond(
     if reads_events { early::answer(answer, &context.limits).await } else { answer.await }
 }
 
-fn refusal(status: StatusCode) -> Answer {
+fn refusal(status: StatusCode) -> HttpResponse {
     let text = match status {
         StatusCode::UNAUTHORIZED => "a valid bearer token for this URL is required\n",
         StatusCode::FORBIDDEN => "the Host or Origin of this request is not allowed\n",

@@ -3,7 +3,7 @@
 //! A tool call may take an hour, and clients abandon a silent connection (Gemini CLI after one minute, opencode after
 //! five). An answer that is not available at once therefore becomes an event stream with keepalive comments.
 
-use super::{Answer, WebLimits};
+use super::{HttpResponse, WebLimits};
 use althing_protocol::BoxFuture;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, future, stream};
@@ -20,14 +20,17 @@ type Part = Result<Frame<Bytes>, Infallible>;
 
 /// Returns the answer if it arrives soon, else an event stream that will carry it. Only for clients that accept event
 /// streams.
-pub(super) async fn answer(mut pending: BoxFuture<'static, Answer>, limits: &WebLimits) -> Answer {
+pub(super) async fn answer(
+    mut pending: BoxFuture<'static, HttpResponse>,
+    limits: &WebLimits,
+) -> HttpResponse {
     match timeout(limits.first_byte, &mut pending).await {
         Ok(answer) => answer,
         Err(_) => event_stream(pending, limits.keep_alive),
     }
 }
 
-fn event_stream(pending: BoxFuture<'static, Answer>, keep_alive: Duration) -> Answer {
+fn event_stream(pending: BoxFuture<'static, HttpResponse>, keep_alive: Duration) -> HttpResponse {
     let stream = stream::once(future::ready(Ok(nothing()))).chain(rest(pending, keep_alive));
     let mut response = Response::new(StreamBody::new(stream).boxed_unsync());
     let headers = response.headers_mut();
@@ -42,12 +45,12 @@ fn nothing() -> Frame<Bytes> {
 }
 
 enum StreamState {
-    Waiting(BoxFuture<'static, Answer>),
+    Waiting(BoxFuture<'static, HttpResponse>),
     Passing(UnsyncBoxBody<Bytes, Infallible>),
     Over,
 }
 
-fn rest(pending: BoxFuture<'static, Answer>, keep_alive: Duration) -> impl Stream<Item = Part> {
+fn rest(pending: BoxFuture<'static, HttpResponse>, keep_alive: Duration) -> impl Stream<Item = Part> {
     stream::unfold(StreamState::Waiting(pending), move |stage| async move {
         match stage {
             StreamState::Waiting(mut pending) => match timeout(keep_alive, &mut pending).await {
@@ -73,7 +76,7 @@ async fn pass(mut body: UnsyncBoxBody<Bytes, Infallible>) -> Option<(Part, Strea
     Some((part, StreamState::Passing(body)))
 }
 
-fn has_type(answer: &Answer, wanted: &str) -> bool {
+fn has_type(answer: &HttpResponse, wanted: &str) -> bool {
     let kind = answer.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     kind.is_some_and(|kind| kind.starts_with(wanted))
 }

@@ -26,7 +26,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 /// A response, complete or streaming.
-pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
+pub(crate) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// Maps requests to services.
 pub(crate) trait Router: Send + Sync + 'static {
@@ -36,11 +36,11 @@ pub(crate) trait Router: Send + Sync + 'static {
 
 /// Answers admitted requests. Dropping the future, or the body of the response, cancels the request.
 pub(crate) trait Service: Send + Sync {
-    fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, Answer>;
+    fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, HttpResponse>;
 }
 
 impl<S: ServerHandler, M: SessionManager> Service for StreamableHttpService<S, M> {
-    fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, Answer> {
+    fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, HttpResponse> {
         let service = self.clone();
         Box::pin(async move { service.handle(request).await.map(BodyExt::boxed_unsync) })
     }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 /// The adapter for the program `claude`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Claude;
+pub struct ClaudeCode;
 
 /// The name of both the executable and the adapter.
 const NAME: &str = "claude";
@@ -26,7 +26,7 @@ const EDIT_TOOLS: &[&str] = &["Read", "Grep", "Glob", "Edit", "Write", "Notebook
 
 const API_KEY: &str = "ANTHROPIC_API_KEY";
 
-impl Claude {
+impl ClaudeCode {
     fn common_args(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let mut arg = |words: &[&str]| config.args.extend(words.iter().map(|word| (*word).to_owned()));
         if let Some(model) = &task.spec.model {
@@ -160,7 +160,7 @@ fn own_tools<'a>(task: &LaunchRequest<'a>) -> Option<impl Iterator<Item = &'a St
     Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))
 }
 
-impl AgentAdapter for Claude {
+impl AgentAdapter for ClaudeCode {
     fn name(&self) -> &'static str {
         NAME
     }

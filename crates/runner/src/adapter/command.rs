@@ -9,9 +9,9 @@ use althing_protocol::AskKind;
 
 /// The adapter for the program that a task names itself.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Command;
+pub struct CommandAdapter;
 
-impl AgentAdapter for Command {
+impl AgentAdapter for CommandAdapter {
     fn name(&self) -> &'static str {
         "command"
     }

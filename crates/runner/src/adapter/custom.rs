@@ -11,7 +11,7 @@ use super::{
 /// is missing is left out. There is no placeholder for the prompt on purpose: the prompt goes to stdin or is
 /// typed.
 #[derive(Clone, Debug, Default)]
-pub struct CustomAdapter {
+pub struct UserDefinedAdapter {
     /// The name by which workflows refer to the adapter.
     pub name: String,
     /// The executable: a name to be found in `PATH`, or a path.
@@ -35,7 +35,7 @@ pub struct CustomAdapter {
     pub terminal: TerminalTraits,
 }
 
-impl CustomAdapter {
+impl UserDefinedAdapter {
     fn filled(&self, args: &[String], task: &LaunchRequest<'_>) -> LaunchConfig {
         let resume = self.resume_args.as_deref().filter(|_| task.resume.is_some()).unwrap_or_default();
         let args = args.iter().chain(resume).filter_map(|arg| fill(arg, task)).collect();
@@ -56,7 +56,7 @@ fn fill(arg: &str, task: &LaunchRequest<'_>) -> Option<String> {
     Some(filled)
 }
 
-impl AgentAdapter for CustomAdapter {
+impl AgentAdapter for UserDefinedAdapter {
     fn name(&self) -> &str {
         &self.name
     }

@@ -1,7 +1,7 @@
 //! Finds the installed CLI agents and their versions.
 
 use super::Adapters;
-use crate::guarded::Launcher;
+use crate::guarded::GuardLauncher;
 use crate::probe::version;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct AgentInstallation {
 /// in parallel. A program that does not answer within `limit` is ended and reported without a version.
 pub async fn find_agents(
     adapters: &Adapters,
-    launcher: &Launcher,
+    launcher: &GuardLauncher,
     search: &str,
     limit: Duration,
 ) -> Vec<AgentInstallation> {

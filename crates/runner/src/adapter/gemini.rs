@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// The adapter for the program `gemini`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Gemini;
+pub struct GeminiCli;
 
 /// The name of both the executable and the adapter.
 const NAME: &str = "gemini";
@@ -33,7 +33,7 @@ const SETTINGS: &str = ".gemini/settings.json";
 /// The variable that overrides the directory of the user settings.
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
-impl Gemini {
+impl GeminiCli {
     fn common_args(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let mut arg = |words: &[&str]| config.args.extend(words.iter().map(|word| (*word).to_owned()));
         if let Some(model) = &task.spec.model {
@@ -156,7 +156,7 @@ fn condition(tool: &str) -> String {
     }
 }
 
-impl AgentAdapter for Gemini {
+impl AgentAdapter for GeminiCli {
     fn name(&self) -> &'static str {
         NAME
     }

@@ -16,13 +16,13 @@ mod opencode;
 mod registry;
 mod terminal;
 
-pub use claude::Claude;
+pub use claude::ClaudeCode;
 pub use codex::Codex;
-pub use command::{Command, PlainTextParser};
-pub use custom::CustomAdapter;
+pub use command::{CommandAdapter, PlainTextParser};
+pub use custom::UserDefinedAdapter;
 pub(crate) use events::Diagnostics;
 pub use find::{AgentInstallation, find_agents, find_program};
-pub use gemini::Gemini;
+pub use gemini::GeminiCli;
 pub use opencode::Opencode;
 pub use registry::Adapters;
 pub use terminal::{AskPattern, Pattern, PatternTarget, TerminalTraits};

@@ -1,13 +1,13 @@
 //! The registry of adapters by name.
 
-use super::{AgentAdapter, Claude, Codex, Command, CustomAdapter, Gemini, Opencode};
+use super::{AgentAdapter, ClaudeCode, Codex, CommandAdapter, GeminiCli, Opencode, UserDefinedAdapter};
 use althing_protocol::{AGENT_KINDS, AgentKind};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The adapters of the CLI agents in `AGENT_KINDS`.
 fn built_in() -> Vec<Arc<dyn AgentAdapter>> {
-    vec![Arc::new(Claude), Arc::new(Codex), Arc::new(Gemini), Arc::new(Opencode)]
+    vec![Arc::new(ClaudeCode), Arc::new(Codex), Arc::new(GeminiCli), Arc::new(Opencode)]
 }
 
 /// The built-in adapters and those that the user defined.
@@ -26,13 +26,13 @@ impl Default for Adapters {
 impl Adapters {
     /// The adapters of these CLI agents, and `command` for the user's own programs.
     pub fn of(kinds: &'static [AgentKind], adapters: Vec<Arc<dyn AgentAdapter>>) -> Self {
-        let command: Arc<dyn AgentAdapter> = Arc::new(Command);
+        let command: Arc<dyn AgentAdapter> = Arc::new(CommandAdapter);
         let all = adapters.into_iter().chain([command]);
         Self { kinds, by_name: all.map(|adapter| (adapter.name().to_owned(), adapter)).collect() }
     }
 
     /// The built-in adapters and these; a custom adapter replaces a built-in one of the same name.
-    pub fn with(custom: Vec<CustomAdapter>) -> Self {
+    pub fn with(custom: Vec<UserDefinedAdapter>) -> Self {
         let mut all = Self::default();
         let custom = custom.into_iter().map(|adapter| Arc::new(adapter) as Arc<dyn AgentAdapter>);
         all.by_name.extend(custom.map(|adapter| (adapter.name().to_owned(), adapter)));

@@ -2,7 +2,7 @@
 //!
 //! Enforced completely or not at all: a kernel that supports only part of the rules is reported as too old.
 
-use crate::launch::{LandlockAccess, LandlockRule};
+use crate::guard_protocol::{LandlockAccess, LandlockRule};
 use crate::mount_table::ETC;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,

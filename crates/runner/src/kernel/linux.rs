@@ -1,7 +1,7 @@
 //! Linux: Landlock, seccomp, capabilities, child subreapers, `/proc`.
 
 use super::{landlock_ruleset, seccomp};
-use crate::launch::Restrictions;
+use crate::guard_protocol::Restrictions;
 use rustix::process::{
     Pid, PidfdFlags, Signal, getpid, pidfd_open, set_child_subreaper, set_parent_process_death_signal,
 };

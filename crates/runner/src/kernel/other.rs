@@ -1,6 +1,6 @@
 //! Systems other than Linux: no sandbox is available, so commands that need one are refused.
 
-use crate::launch::Restrictions;
+use crate::guard_protocol::Restrictions;
 use rustix::process::{Pid, getpid};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

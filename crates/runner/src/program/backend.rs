@@ -10,8 +10,8 @@ use super::cli_prompt;
 use super::excerpt::OutputExcerpt;
 use super::headless::Headless;
 use super::pipes::{FinishedRun, ProgramEvent};
+use super::prepare::{ProgramStarter, StartRequest};
 use super::raw_output::RawOutputFile;
-use super::start::{ProgramStarter, StartRequest};
 use super::usage_tracker::UsageTracker;
 use crate::adapter::{OutputEvent, PermissionLevel, ToolEndpoint};
 use crate::command::Placeholders;
@@ -131,7 +131,7 @@ impl CliBackend {
             .starter
             .prepare(&start_request)
             .map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
-        let mut raw = RawOutputFile::new(dir.join(super::RAW_OUTPUT), self.starter.masks.as_ref());
+        let mut raw = RawOutputFile::new(dir.join(super::RAW_OUTPUT), self.starter.output_masking.as_ref());
         let mut collector = ReplyCollector {
             on_delta,
             native: native.map(str::to_owned),
@@ -140,7 +140,7 @@ impl CliBackend {
             streamed_text: OutputExcerpt::default(),
         };
         let run = Headless {
-            launch: &prepared.confined.launch,
+            guarded_command: &prepared.confined.guarded_command,
             prompt: &prepared.prompt,
             idle: self.config.idle.unwrap_or(self.starter.limits.idle),
             parser: prepared.adapter.parser(),

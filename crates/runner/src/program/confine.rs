@@ -1,16 +1,16 @@
-//! Converts an adapter's launch config into a launch for the guard: which executable, which environment, which
+//! Converts an adapter's launch config into a command for the guard: which executable, which environment, which
 //! sandbox.
 //!
 //! A program never gets more permissions than its sandbox justifies: without a sandbox it is refused or, for an
 //! agent, started with the agent's own strictest permissions.
 
 use crate::adapter::{AgentAdapter, LaunchConfig, Onboarding, PermissionLevel, find_program};
-use crate::confinement::Confinement;
+use crate::guard_protocol::{GuardedCommand, Input, Restrictions};
 use crate::landlock_rules::landlock_rules;
-use crate::launch::{Input, Launch, Restrictions};
 use crate::mount_table::{MountMode, MountTable};
 use crate::policy::SandboxPaths;
 use crate::protected_paths::find_protected;
+use crate::sandbox::Sandbox;
 use althing_protocol::{ContextAccess, Grant, ProgramSpec, is_passed_to_programs, variable_matches};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -27,26 +27,26 @@ const TOOLCHAIN_DIRS: [&str; 8] =
     [".rustup", ".cargo/bin", ".nvm", ".volta", ".pyenv", ".rbenv", ".local/bin", "go/bin"];
 
 /// How a program runs on this machine.
-pub(super) struct RunPolicy<'a> {
-    pub(super) sandbox: Option<&'a Confinement>,
+pub(super) struct ProgramSandbox<'a> {
+    pub(super) sandbox: Option<&'a Sandbox>,
     pub(super) permissions: PermissionLevel,
 }
 
 /// Chooses the sandbox and permissions for a task's program, or explains why it may not run.
-pub(super) fn run_policy<'a>(
+pub(super) fn choose_program_sandbox<'a>(
     adapter: &dyn AgentAdapter,
     spec: &ProgramSpec,
-    confinement: &'a Confinement,
-) -> Result<RunPolicy<'a>, String> {
-    let can_confine = matches!(confinement, Confinement::Bubblewrap(_) | Confinement::Landlock);
-    let accepted = matches!(confinement, Confinement::Unconfined(_));
-    let why = match confinement {
-        Confinement::Refused { why } => why.as_str(),
+    sandbox: &'a Sandbox,
+) -> Result<ProgramSandbox<'a>, String> {
+    let can_confine = matches!(sandbox, Sandbox::Bubblewrap(_) | Sandbox::Landlock);
+    let accepted = matches!(sandbox, Sandbox::Unconfined(_));
+    let why = match sandbox {
+        Sandbox::Refused { why } => why.as_str(),
         _ => "no sandbox for programs works on this machine",
     };
     let (sandbox, permissions) = match (adapter.is_agent(), spec.sandbox) {
         (false, Some(true)) | (true, None | Some(true)) if can_confine => {
-            (Some(confinement), PermissionLevel::Full)
+            (Some(sandbox), PermissionLevel::Full)
         }
         (_, Some(true)) => return Err(format!("the task asks for a sandbox, but {why}")),
         (false, _) => (None, PermissionLevel::Full),
@@ -54,7 +54,7 @@ pub(super) fn run_policy<'a>(
         // No sandbox, and the user did not accept running unconfined.
         (true, _) => (None, PermissionLevel::ReadOnly),
     };
-    Ok(RunPolicy { sandbox, permissions })
+    Ok(ProgramSandbox { sandbox, permissions })
 }
 
 /// The paths that determine a program's mounts.
@@ -71,22 +71,22 @@ pub(super) struct ProgramPaths<'a> {
 
 /// A launch, and the placeholders to remove afterwards.
 #[derive(Debug)]
-pub(crate) struct ConfinedLaunch {
-    pub(crate) launch: Launch,
+pub(crate) struct ConfinedCommand {
+    pub(crate) guarded_command: GuardedCommand,
     /// Empty directories that the sandbox creates where a protected path is missing.
     pub(crate) placeholders: Vec<PathBuf>,
 }
 
 /// Resolves the program, its environment and its sandbox. The error is written for the user.
-pub(super) fn build_launch(
+pub(super) fn build_guarded_command(
     adapter: &dyn AgentAdapter,
     config: &LaunchConfig,
     spec_env: &BTreeMap<String, String>,
-    sandbox: Option<&Confinement>,
+    sandbox: Option<&Sandbox>,
     paths: ProgramPaths<'_>,
     input: Input,
     grace_ms: u64,
-) -> Result<ConfinedLaunch, String> {
+) -> Result<ConfinedCommand, String> {
     let mut env = environment(adapter, &config.env, spec_env);
     let search = value(&env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
     let found = find_program(&resolve_program(&config.program, paths.cwd), &search).ok_or_else(|| {
@@ -96,7 +96,7 @@ pub(super) fn build_launch(
     if !paths.cwd.is_dir() {
         return Err(format!("the directory {} does not exist", paths.cwd.display()));
     }
-    let mut launch = Launch {
+    let mut guarded_command = GuardedCommand {
         program: found.clone(),
         args: config.args.clone(),
         env: Vec::new(),
@@ -107,36 +107,36 @@ pub(super) fn build_launch(
         grace_ms,
     };
     let mut placeholders = Vec::new();
-    if let Some(confinement) = sandbox {
+    if let Some(sandbox) = sandbox {
         let mounts = mounts(adapter, &mut env, &found, &search, paths)?;
         placeholders = mounts.missing().to_vec();
         let scratch = paths.dir.join(SCRATCH);
-        let tmp = if matches!(confinement, Confinement::Landlock) { &*scratch } else { Path::new("/tmp") };
+        let tmp = if matches!(sandbox, Sandbox::Landlock) { &*scratch } else { Path::new("/tmp") };
         set(&mut env, "TMPDIR", &tmp.to_string_lossy());
         let cwd = real(paths.cwd);
-        if let Confinement::Bubblewrap(bubblewrap) = confinement {
+        if let Sandbox::Bubblewrap(bubblewrap) = sandbox {
             let program = real(&found);
             let program = program.to_string_lossy();
             let argv: Vec<&str> =
                 [&*program].into_iter().chain(config.args.iter().map(String::as_str)).collect();
-            launch.args = bubblewrap.args(&mounts, &cwd, true, &argv);
+            guarded_command.args = bubblewrap.args(&mounts, &cwd, true, &argv);
             if input == Input::Terminal
-                && let Some(at) = launch.args.iter().position(|arg| arg == "--new-session")
+                && let Some(at) = guarded_command.args.iter().position(|arg| arg == "--new-session")
             {
                 // The program owns this terminal and must receive its size changes.
-                launch.args.remove(at);
+                guarded_command.args.remove(at);
             }
-            launch.program.clone_from(&bubblewrap.program);
-            launch.cwd = PathBuf::from("/");
-            launch.restrictions = Some(Restrictions::BeforeBubblewrap { network: true });
-            launch.exempt_from_term = true;
+            guarded_command.program.clone_from(&bubblewrap.program);
+            guarded_command.cwd = PathBuf::from("/");
+            guarded_command.restrictions = Some(Restrictions::BeforeBubblewrap { network: true });
+            guarded_command.exempt_from_term = true;
         } else {
             let landlock_rules = landlock_rules(&mounts, &scratch).map_err(|error| error.to_string())?;
-            launch.restrictions = Some(Restrictions::Landlock { landlock_rules, network: true });
+            guarded_command.restrictions = Some(Restrictions::Landlock { landlock_rules, network: true });
         }
     }
-    launch.env = crate::launch::environment(env);
-    Ok(ConfinedLaunch { launch, placeholders })
+    guarded_command.env = crate::guard_protocol::environment(env);
+    Ok(ConfinedCommand { guarded_command, placeholders })
 }
 
 /// The subdirectory for a confined program's temporary files.
@@ -290,7 +290,7 @@ fn real(path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::{onboarding, resolve_in_mounts};
-    use crate::adapter::{Claude, Codex, Gemini, Onboarding};
+    use crate::adapter::{ClaudeCode, Codex, GeminiCli, Onboarding};
     use crate::mount_table::MountTable;
     use crate::policy::{ContextMount, SandboxPaths};
     use althing_protocol::ContextAccess;
@@ -338,21 +338,21 @@ mod tests {
                 .collect::<BTreeMap<_, _>>()
         };
         let (keyed, bare) = (variables("a-key"), variables(""));
-        assert_eq!(onboarding(&Claude, &bare), Onboarding::LeaveToAgent, "there is no key");
-        assert_eq!(onboarding(&Claude, &keyed), Onboarding::SkipWithKey("ANTHROPIC_API_KEY"));
-        assert_eq!(onboarding(&Gemini, &keyed), Onboarding::SkipWithKey("GEMINI_API_KEY"));
+        assert_eq!(onboarding(&ClaudeCode, &bare), Onboarding::LeaveToAgent, "there is no key");
+        assert_eq!(onboarding(&ClaudeCode, &keyed), Onboarding::SkipWithKey("ANTHROPIC_API_KEY"));
+        assert_eq!(onboarding(&GeminiCli, &keyed), Onboarding::SkipWithKey("GEMINI_API_KEY"));
         assert_eq!(onboarding(&Codex, &keyed), Onboarding::LeaveToAgent);
         std::fs::write(&settings, r#"{"numStartups":3}"#).unwrap();
         assert_eq!(
-            onboarding(&Claude, &keyed),
+            onboarding(&ClaudeCode, &keyed),
             Onboarding::SkipWithKey("ANTHROPIC_API_KEY"),
             "only headless runs so far"
         );
         std::fs::write(&settings, r#"{"hasCompletedOnboarding":true}"#).unwrap();
-        assert_eq!(onboarding(&Claude, &keyed), Onboarding::LeaveToAgent);
+        assert_eq!(onboarding(&ClaudeCode, &keyed), Onboarding::LeaveToAgent);
         std::fs::write(&settings, "{").unwrap();
         assert_eq!(
-            onboarding(&Claude, &keyed),
+            onboarding(&ClaudeCode, &keyed),
             Onboarding::LeaveToAgent,
             "unreadable settings count as completed"
         );

@@ -3,14 +3,14 @@
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
 use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};
-use crate::guarded::Launcher;
-use crate::launch::Launch;
+use crate::guard_protocol::GuardedCommand;
+use crate::guarded::GuardLauncher;
 use std::convert::Infallible;
 use std::io;
 use std::time::Duration;
 
 pub(super) struct Headless<'a> {
-    pub(super) launch: &'a Launch,
+    pub(super) guarded_command: &'a GuardedCommand,
     pub(super) prompt: &'a str,
     /// How long the program may be silent.
     pub(super) idle: Duration,
@@ -21,9 +21,9 @@ pub(super) struct Headless<'a> {
 impl Headless<'_> {
     /// Runs the program to its end. Dropping the future asks the program to end and kills it after the grace
     /// period.
-    pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
+    pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = OnePrompt { prompt: self.prompt, parser: self.parser };
-        let pipes = Pipes { launch: self.launch, exchange, idle: self.idle, raw: self.raw };
+        let pipes = Pipes { guarded_command: self.guarded_command, exchange, idle: self.idle, raw: self.raw };
         pipes.run(launcher, sink).await
     }
 }

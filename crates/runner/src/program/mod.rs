@@ -6,19 +6,19 @@
 mod backend;
 mod cli_prompt;
 mod confine;
+mod escape_prompt;
 mod excerpt;
 mod generated_files;
 mod headless;
 mod pipes;
-mod prose;
+mod prepare;
 mod raw_output;
-mod start;
 mod structured_session;
 mod usage_tracker;
 
 pub use backend::{CliAgentConfig, CliBackend};
+pub use prepare::{ProgramLimits, ProgramStarter};
 pub(crate) use raw_output::RawOutputFile;
-pub use start::{ProgramLimits, ProgramStarter};
 
 use crate::adapter::{OutputEvent, PermissionLevel, Stream};
 use crate::command::Placeholders;
@@ -30,7 +30,7 @@ use althing_protocol::{
 use excerpt::OutputExcerpt;
 use headless::Headless;
 use pipes::{FinishedRun, ProgramEvent};
-use start::{PreparedProgram, StartRequest};
+use prepare::{PreparedProgram, StartRequest};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl std::fmt::Debug for ProgramRunner {
 impl ProgramRunner {
     /// `patterns` overrides the adapters' own patterns for reading screens.
     pub fn new(starter: Arc<ProgramStarter>, patterns: PatternTable) -> Self {
-        let terminals = AgentRunner::new(starter.launcher.clone(), starter.masks.clone());
+        let terminals = AgentRunner::new(starter.launcher.clone(), starter.output_masking.clone());
         let (usage_tracker, placeholders) = (UsageTracker::default(), Placeholders::default());
         let (sessions, protected) = (OpenSessions::default(), Vec::new());
         Self { starter, terminals, patterns, sessions, usage_tracker, placeholders, protected }
@@ -99,7 +99,7 @@ impl ProgramRunner {
         }
         let lease = self.placeholders.lease(&start.confined.placeholders);
         let prompt = TypedPrompt { text: &start.prompt, for_agent: start.adapter.is_agent() };
-        let end = self.terminals.run(job, prompt, start.confined.launch, &traits, reports).await;
+        let end = self.terminals.run(job, prompt, start.confined.guarded_command, &traits, reports).await;
         lease.release();
         end
     }
@@ -131,7 +131,8 @@ impl ProgramRunner {
             Ok(start) => start,
             Err((error, hint)) => return HeadlessAttempt::Ended(failed(error, hint)),
         };
-        let mut raw = RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.masks.as_ref());
+        let mut raw =
+            RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.output_masking.as_ref());
         let prompt = start.prompt.clone();
         let mut reporter = TaskReporter {
             prompt: &prompt,
@@ -144,14 +145,14 @@ impl ProgramRunner {
         let lease = self.placeholders.lease(&start.confined.placeholders);
         let idle =
             job.spec.idle_timeout.map_or(self.starter.limits.idle, |limit| Duration::from_millis(limit.0));
-        let (launch, launcher) = (&start.confined.launch, &self.starter.launcher);
+        let (guarded_command, launcher) = (&start.confined.guarded_command, &self.starter.launcher);
         let mut on_event = |event: ProgramEvent<'_>| reporter.on_event(event);
         let done = if let Some(structured_protocol) = start.structured_protocol.take() {
             let handle = self.sessions.open(&job.task, structured_protocol);
-            StructuredRun { launch, handle, idle, raw: &mut raw }.run(launcher, &mut on_event).await
+            StructuredRun { guarded_command, handle, idle, raw: &mut raw }.run(launcher, &mut on_event).await
         } else {
             let parser = start.adapter.parser();
-            Headless { launch, prompt: &prompt, idle, parser, raw: &mut raw }
+            Headless { guarded_command, prompt: &prompt, idle, parser, raw: &mut raw }
                 .run(launcher, &mut on_event)
                 .await
         };

@@ -9,8 +9,8 @@
 use super::raw_output::RawOutputFile;
 use crate::adapter::{Diagnostics, Exit, OutputEvent, ProgramOutcome, Stream};
 use crate::clean::Cleaner;
-use crate::guarded::{GUARD_SLACK, Guarded, Launcher, input_pipe, output_pipe};
-use crate::launch::Launch;
+use crate::guard_protocol::GuardedCommand;
+use crate::guarded::{GUARD_SLACK, GuardLauncher, Guarded, input_pipe, output_pipe};
 use crate::pipe_loop::{OutputPipes, PipeHandler, StopTimeouts, read_until_end};
 use althing_protocol::Ask;
 use std::collections::VecDeque;
@@ -145,7 +145,7 @@ impl Outbox {
 
 /// A program to run over pipes.
 pub(super) struct Pipes<'a, X> {
-    pub(super) launch: &'a Launch,
+    pub(super) guarded_command: &'a GuardedCommand,
     pub(super) exchange: X,
     /// How long the program may be silent.
     pub(super) idle: Duration,
@@ -155,12 +155,12 @@ pub(super) struct Pipes<'a, X> {
 impl<X: PipeExchange> Pipes<'_, X> {
     /// Runs the program to its end. Dropping the future asks the program to end and kills it after the grace
     /// period.
-    pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
+    pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let (out, out_end) = output_pipe()?;
         let (err, err_end) = output_pipe()?;
         let (input, input_end) = input_pipe()?;
-        let guarded = launcher.guard(self.launch, out_end, err_end, Some(input_end)).await?;
-        let grace = Duration::from_millis(self.launch.grace_ms);
+        let guarded = launcher.guard(self.guarded_command, out_end, err_end, Some(input_end)).await?;
+        let grace = Duration::from_millis(self.guarded_command.grace_ms);
         let mut graceful_stop =
             GracefulStop { guarded: Some(guarded), grace, pipes: clone_handles(&[&out, &err]) };
         let mut driver = PipeDriver {

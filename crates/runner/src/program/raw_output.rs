@@ -3,7 +3,7 @@
 //! The beginning is written immediately. Beyond that, the end is kept in a ring buffer until the program ends,
 //! and the file says how much is missing in between. A failing disk never stops the program.
 
-use althing_protocol::{MaskStream, Masks};
+use althing_protocol::{MaskStream, OutputMasking};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -31,9 +31,9 @@ pub(crate) struct RawOutputFile {
 
 impl RawOutputFile {
     /// Removes the file of an earlier attempt.
-    pub(crate) fn new(path: PathBuf, masks: Option<&Arc<dyn Masks>>) -> Self {
+    pub(crate) fn new(path: PathBuf, output_masking: Option<&Arc<dyn OutputMasking>>) -> Self {
         let _ = std::fs::remove_file(&path);
-        let mask = masks.map(|masks| masks.stream());
+        let mask = output_masking.map(|output_masking| output_masking.stream());
         Self { path, file: None, failed: false, total: 0, tail: Vec::new(), oldest: 0, mask }
     }
 

@@ -7,8 +7,8 @@
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
 use crate::adapter::{Exit, ProgramOutcome, Stream};
-use crate::guarded::Launcher;
-use crate::launch::Launch;
+use crate::guard_protocol::GuardedCommand;
+use crate::guarded::GuardLauncher;
 use crate::lines::{LineSplitter, OutputLine};
 use crate::structured::{ProtocolStep, StructuredProtocol};
 use althing_protocol::TaskId;
@@ -87,7 +87,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// A structured session to run.
 pub(super) struct StructuredRun<'a> {
-    pub(super) launch: &'a Launch,
+    pub(super) guarded_command: &'a GuardedCommand,
     pub(super) handle: SessionHandle,
     /// How long the program may be silent.
     pub(super) idle: Duration,
@@ -97,7 +97,7 @@ pub(super) struct StructuredRun<'a> {
 impl StructuredRun<'_> {
     /// Runs the session to its end. Dropping the future asks the program to end and kills it after the grace
     /// period.
-    pub(super) async fn run(self, launcher: &Launcher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
+    pub(super) async fn run(self, launcher: &GuardLauncher, sink: EventSink<'_>) -> io::Result<FinishedRun> {
         let exchange = StructuredSession {
             handle: self.handle,
             lines: LineSplitter::default(),
@@ -105,7 +105,7 @@ impl StructuredRun<'_> {
             open_questions: BTreeSet::new(),
             prompt: PromptProgress::Unsent,
         };
-        let pipes = Pipes { launch: self.launch, exchange, idle: self.idle, raw: self.raw };
+        let pipes = Pipes { guarded_command: self.guarded_command, exchange, idle: self.idle, raw: self.raw };
         pipes.run(launcher, sink).await
     }
 }

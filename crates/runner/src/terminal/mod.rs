@@ -28,16 +28,16 @@ pub use fuzz_terminal::{FuzzTerminal, ScreenReaders};
 pub use patterns::PatternTable;
 
 use crate::adapter::TerminalTraits;
-use crate::guarded::Launcher;
-use crate::launch::{Input, Launch};
+use crate::guard_protocol::{GuardedCommand, Input};
+use crate::guarded::GuardLauncher;
 use crate::program::{RAW_OUTPUT, RawOutputFile};
-use althing_protocol::{Masks, ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
+use althing_protocol::{OutputMasking, ProgramEnd, ProgramJob, ReportSink, Screen, TaskId};
 use limits::{ANSWER_DELAY, ANSWER_TIMEOUT, DRAIN_TIMEOUT, MAX_FINAL_OUTPUT, MAX_PENDING_INPUT};
 use model::TerminalModel;
 use prompt::{PromptTyper, READY_LIMIT};
 use pty::{Pty, TerminalSize};
 use pty_thread::PtyThread;
-use screen_reader::{Question, ScreenReader};
+use screen_reader::{ProgramQuestion, ScreenReader};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -57,15 +57,15 @@ pub(crate) struct TypedPrompt<'a> {
 /// Runs programs in terminals. One instance serves a whole session.
 #[derive(Debug)]
 pub(crate) struct AgentRunner {
-    launcher: Launcher,
-    masks: Option<Arc<dyn Masks>>,
+    launcher: GuardLauncher,
+    output_masking: Option<Arc<dyn OutputMasking>>,
     running: Arc<Mutex<HashMap<TaskId, Arc<Terminal>>>>,
 }
 
 impl AgentRunner {
-    /// Makes a runner. `masks` removes secrets from stored output.
-    pub fn new(launcher: Launcher, masks: Option<Arc<dyn Masks>>) -> Self {
-        Self { launcher, masks, running: Arc::default() }
+    /// Makes a runner. `output_masking` removes secrets from stored output.
+    pub fn new(launcher: GuardLauncher, output_masking: Option<Arc<dyn OutputMasking>>) -> Self {
+        Self { launcher, output_masking, running: Arc::default() }
     }
 
     /// Runs a program to its end and types this prompt. Dropping the future ends the program and everything it
@@ -74,11 +74,11 @@ impl AgentRunner {
         &self,
         job: &ProgramJob,
         prompt: TypedPrompt<'_>,
-        launch: Launch,
+        guarded_command: GuardedCommand,
         traits: &TerminalTraits,
         reports: ReportSink,
     ) -> ProgramEnd {
-        match self.run_in_pty(job, prompt, launch, traits, reports).await {
+        match self.run_in_pty(job, prompt, guarded_command, traits, reports).await {
             Ok(end) => end,
             Err(error) => ProgramEnd { error: Some(error), ..ProgramEnd::default() },
         }
@@ -88,25 +88,25 @@ impl AgentRunner {
         &self,
         job: &ProgramJob,
         prompt: TypedPrompt<'_>,
-        mut launch: Launch,
+        mut guarded_command: GuardedCommand,
         traits: &TerminalTraits,
         reports: ReportSink,
     ) -> Result<ProgramEnd, String> {
         let reader = ScreenReader::new(traits)?;
-        launch.input = Input::Terminal;
-        launch.env.retain(|(name, _)| !TERMINAL_VARIABLES.iter().any(|ours| name == ours));
-        launch.env.extend(TERMINAL.map(|(name, value)| (name.into(), value.into())));
+        guarded_command.input = Input::Terminal;
+        guarded_command.env.retain(|(name, _)| !TERMINAL_VARIABLES.iter().any(|ours| name == ours));
+        guarded_command.env.extend(TERMINAL.map(|(name, value)| (name.into(), value.into())));
         let no_terminal = |error: io::Error| format!("could not open a terminal: {error}");
         let (terminal, woken) = Terminal::open().map_err(no_terminal)?;
         let program_end = terminal.pty.open_program_end().map_err(no_terminal)?;
         let same = program_end.try_clone().map_err(no_terminal)?;
-        let guarded = self.launcher.guard(&launch, program_end, same, None).await;
+        let guarded = self.launcher.guard(&guarded_command, program_end, same, None).await;
         let mut guarded = guarded.map_err(|error| format!("the program could not be started: {error}"))?;
         let registration = RunningTerminal::register(&self.running, &job.task, &terminal);
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
         let prompt_text = if traits.prompt_in_args { String::new() } else { prompt.text.to_owned() };
         let prompt = PromptTyper::new(&prompt_text, prompt.for_agent, limit, Instant::now());
-        let raw = RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.masks.as_ref());
+        let raw = RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.output_masking.as_ref());
         let pty_thread = PtyThread::new(terminal.clone(), woken, reader, (prompt, prompt_text), reports, raw);
         let (sender, final_history) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("terminal".to_owned());
@@ -194,7 +194,7 @@ struct Terminal {
 /// The question that was reported, and how many questions there were so far.
 #[derive(Debug, Default)]
 struct PendingQuestion {
-    question: Option<Question>,
+    question: Option<ProgramQuestion>,
     count: u64,
     reported_at: Option<Instant>,
     /// The keys of the answer, and when to type them.
@@ -277,7 +277,7 @@ impl Terminal {
     }
 
     /// Stores a question and returns its id, unless the same question was already reported.
-    fn ask(&self, question: &Question, now: Instant) -> Option<String> {
+    fn ask(&self, question: &ProgramQuestion, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
         if pending.question.as_ref() == Some(question) && !pending.answer_was_ignored(now) {
             return None;

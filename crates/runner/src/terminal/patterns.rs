@@ -36,7 +36,7 @@ mod tests {
     use super::super::screen_reader::ScreenReader;
     use super::PatternTable;
     use crate::adapter::{
-        Adapters, AgentAdapter, Claude, Codex, Conversations, CustomAdapter, Pattern, TerminalTraits,
+        Adapters, AgentAdapter, ClaudeCode, Codex, Conversations, Pattern, TerminalTraits, UserDefinedAdapter,
     };
 
     #[test]
@@ -59,14 +59,14 @@ mod tests {
     #[test]
     fn a_users_entry_replaces_ours_for_that_program_only() {
         let table = PatternTable::from_json(r#"{"claude": {"ready": [{"regex": "new prompt"}]}}"#).unwrap();
-        assert_eq!(table.traits(&Claude).ready[0].regex, "new prompt");
+        assert_eq!(table.traits(&ClaudeCode).ready[0].regex, "new prompt");
         assert_eq!(table.traits(&Codex), Codex.terminal());
     }
 
     #[test]
     fn a_user_defined_adapter_keeps_its_own_patterns() {
         let table = PatternTable::from_json(r#"{"mine": {"ready": [{"regex": "table"}]}}"#).unwrap();
-        let mut mine = CustomAdapter { name: "mine".to_owned(), ..CustomAdapter::default() };
+        let mut mine = UserDefinedAdapter { name: "mine".to_owned(), ..UserDefinedAdapter::default() };
         assert_eq!(table.traits(&mine).ready[0].regex, "table");
         mine.terminal.ready = vec![Pattern::screen("config")];
         assert_eq!(table.traits(&mine).ready[0].regex, "config");

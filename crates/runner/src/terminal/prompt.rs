@@ -152,7 +152,7 @@ fn plain(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::screen_reader::Question;
+    use super::super::screen_reader::ProgramQuestion;
     use super::*;
     use althing_protocol::AskKind;
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     fn asks() -> ScreenState {
-        ScreenState::Asks(Question {
+        ScreenState::Asks(ProgramQuestion {
             about: AskKind::Permission,
             text: String::new(),
             answers: Vec::new(),

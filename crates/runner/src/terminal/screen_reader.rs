@@ -34,7 +34,7 @@ struct CompiledAsk {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ScreenState {
     /// Waiting for a person.
-    Asks(Question),
+    Asks(ProgramQuestion),
     /// Accepting a prompt.
     Ready,
     /// Working.
@@ -44,7 +44,7 @@ pub(crate) enum ScreenState {
 
 /// What the program waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Question {
+pub(crate) struct ProgramQuestion {
     pub(crate) about: AskKind,
     pub(crate) text: String,
     /// Answers that can be given by id, with the keys to type.
@@ -80,7 +80,7 @@ impl ScreenReader {
         let (screen, title) = (model.text(), model.emulator.title());
         let drawn = self.question(PatternTarget::Screen, &screen);
         if let Some(status) = status.filter(|status| status.state == ProgramState::Blocked) {
-            let drawn = drawn.unwrap_or(Question {
+            let drawn = drawn.unwrap_or(ProgramQuestion {
                 about: status.kind,
                 text: default_question(status.kind).to_owned(),
                 answers: Vec::new(),
@@ -88,7 +88,7 @@ impl ScreenReader {
             });
             let about = if status.kind == AskKind::Other { drawn.about } else { status.kind };
             let text = if status.message.is_empty() { drawn.text } else { status.message.clone() };
-            return ScreenState::Asks(Question { about, text, ..drawn });
+            return ScreenState::Asks(ProgramQuestion { about, text, ..drawn });
         }
         if let Some(titled) = self.question(PatternTarget::Title, title) {
             return ScreenState::Asks(drawn.unwrap_or(titled));
@@ -119,7 +119,7 @@ impl ScreenReader {
         Some(found.get(1)?.as_str().to_owned())
     }
 
-    fn question(&self, target: PatternTarget, text: &str) -> Option<Question> {
+    fn question(&self, target: PatternTarget, text: &str) -> Option<ProgramQuestion> {
         self.asks.iter().filter(|ask| ask.on == target).find_map(|ask| {
             let found = ask.regex.captures(text)?;
             let words = found.name("text").or_else(|| found.get(1)).map_or_else(
@@ -130,7 +130,7 @@ impl ScreenReader {
                 |group| group.as_str(),
             );
             let text = super::sanitize_line::sanitize_line(words.trim(), LONGEST);
-            Some(Question {
+            Some(ProgramQuestion {
                 about: ask.about,
                 text,
                 answers: ask.answers.clone(),

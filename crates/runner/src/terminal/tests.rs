@@ -5,7 +5,7 @@
 
 use super::model::TerminalModel;
 use super::pty::TerminalSize;
-use super::screen_reader::{Question, ScreenReader, ScreenState};
+use super::screen_reader::{ProgramQuestion, ScreenReader, ScreenState};
 use crate::adapter::Adapters;
 use althing_protocol::{AGENT_KINDS, AskKind};
 use std::path::{Path, PathBuf};
@@ -70,7 +70,7 @@ fn questions(program: &str, file: &Path) -> Vec<(AskKind, String)> {
     let mut seen: Vec<(AskKind, String)> = Vec::new();
     for piece in pieces(file) {
         model.feed(&piece);
-        if let ScreenState::Asks(Question { about, text, .. }) = reader.read(&model) {
+        if let ScreenState::Asks(ProgramQuestion { about, text, .. }) = reader.read(&model) {
             let question = (about, text);
             if !seen.contains(&question) {
                 seen.push(question);

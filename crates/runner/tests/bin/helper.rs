@@ -15,8 +15,8 @@ use althing_protocol::{
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{
-    AcceptedByUser, CommandHost, CommandPolicy, Confinement, ContainerSpec, DockerClient, Launcher,
-    NetworkMode, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, SandboxPaths, detect,
+    AcceptedByUser, CommandHost, CommandPolicy, ContainerSpec, DockerClient, GuardLauncher, NetworkMode,
+    PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox, SandboxPaths, detect_sandboxes,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 fn main() -> ExitCode {
-    if let Some(code) = althing_runner::hidden_main(std::env::args_os()) {
+    if let Some(code) = althing_runner::reexec_main(std::env::args_os()) {
         return code;
     }
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -54,14 +54,14 @@ fn main() -> ExitCode {
 
 /// Runs one command in `dir` and prints its outcome and this process's peak memory.
 async fn run(kind: &str, dir: &Path, command: &str) {
-    let launcher = Launcher::default();
-    let confinement = match kind {
-        "bubblewrap" => Confinement::Bubblewrap(detect(&launcher, dir).await.bubblewrap.works.unwrap()),
-        "landlock" => Confinement::Landlock,
-        "unconfined" => Confinement::Unconfined(AcceptedByUser::explicitly()),
+    let launcher = GuardLauncher::default();
+    let sandbox = match kind {
+        "bubblewrap" => Sandbox::Bubblewrap(detect_sandboxes(&launcher, dir).await.bubblewrap.works.unwrap()),
+        "landlock" => Sandbox::Landlock,
+        "unconfined" => Sandbox::Unconfined(AcceptedByUser::explicitly()),
         other => panic!("no such confinement: {other}"),
     };
-    let host = CommandHost::new(CommandPolicy::new(sandbox_paths(dir), confinement), launcher).unwrap();
+    let host = CommandHost::new(CommandPolicy::new(sandbox_paths(dir), sandbox), launcher).unwrap();
     let arguments = serde_json::json!({ "command": command }).to_string();
     let call = ToolCall { id: "1".to_owned(), name: "run_command".to_owned(), arguments };
     println!("{}", host.call(&call, ContextAccess::ReadOnly).await.content);
@@ -93,11 +93,11 @@ async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
     });
     let starter = ProgramStarter {
         adapters: Adapters::default(),
-        launcher: Launcher::default(),
-        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        launcher: GuardLauncher::default(),
+        sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         limits: ProgramLimits::default(),
-        masks: None,
+        output_masking: None,
     };
     let end = ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, reports).await;
     (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
@@ -124,11 +124,11 @@ fn read_bare(script: &str) -> std::time::Duration {
 async fn program(dir: &Path, program: &str, prompt: &str) {
     let starter = ProgramStarter {
         adapters: Adapters::default(),
-        launcher: Launcher::default(),
-        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        launcher: GuardLauncher::default(),
+        sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
         limits: ProgramLimits::default(),
-        masks: None,
+        output_masking: None,
     };
     let spec = serde_json::json!({
         "adapter": "command", "command": [program], "mode": "headless", "prompt": prompt, "cwd": dir,
@@ -152,16 +152,16 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
 
 /// Runs an installed CLI agent in `dir`, in the strongest available sandbox, and prints its reports.
 async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>) {
-    let launcher = Launcher::default();
-    let confinement = detect(&launcher, dir).await.choose(None);
-    println!("inside {:?}", confinement.kind());
+    let launcher = GuardLauncher::default();
+    let sandbox = detect_sandboxes(&launcher, dir).await.choose_sandbox(None);
+    println!("inside {:?}", sandbox.kind());
     let starter = ProgramStarter {
         adapters: Adapters::default(),
         launcher,
-        confinement,
+        sandbox,
         state_dir: None,
         limits: ProgramLimits::default(),
-        masks: None,
+        output_masking: None,
     };
     let spec = serde_json::json!({ "adapter": adapter, "mode": "headless", "prompt": prompt, "cwd": dir });
     let spec: ProgramSpec = serde_json::from_value(spec).unwrap();

@@ -2,8 +2,8 @@
 
 use althing_protocol::{AGENT_KINDS, ExecutionMode, Item, ProgramSpec, Secret, Usage};
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Conversations, CustomAdapter, Exit, LaunchConfig, LaunchRequest, Onboarding,
-    OutputEvent, PermissionLevel, ProgramOutcome, Stream, ToolEndpoint, find_program,
+    Adapters, AgentAdapter, Conversations, Exit, LaunchConfig, LaunchRequest, Onboarding, OutputEvent,
+    PermissionLevel, ProgramOutcome, Stream, ToolEndpoint, UserDefinedAdapter, find_program,
 };
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -473,11 +473,11 @@ fn prompts() -> Vec<String> {
 
 #[test]
 fn no_prompt_reaches_the_arguments_the_environment_or_a_shell() {
-    let custom = CustomAdapter {
+    let custom = UserDefinedAdapter {
         name: "mine".to_owned(),
         program: "mine".to_owned(),
         headless_args: Some(vec!["--id={session}".to_owned(), "--model={model}".to_owned()]),
-        ..CustomAdapter::default()
+        ..UserDefinedAdapter::default()
     };
     let adapters = Adapters::with(vec![custom]);
     for adapter in adapters.all() {
@@ -601,13 +601,13 @@ fn an_endless_event_is_dropped_within_bounded_memory_and_later_ones_are_read() {
 
 #[test]
 fn a_users_own_adapter_is_data() {
-    let custom = CustomAdapter {
+    let custom = UserDefinedAdapter {
         name: "mine".to_owned(),
         program: "my-agent".to_owned(),
         args: vec!["chat".to_owned()],
         headless_args: Some(["run", "--model={model}", "-C", "{cwd}"].map(str::to_owned).to_vec()),
         resume_args: Some(["--continue", "{session}"].map(str::to_owned).to_vec()),
-        ..CustomAdapter::default()
+        ..UserDefinedAdapter::default()
     };
     let adapters = Adapters::with(vec![custom]);
     let mine = adapters.get("mine").unwrap();

@@ -1,24 +1,22 @@
 //! Commands that succeed, fail, hang, flood or refuse to end.
 
 use super::support::{
-    AgentFixture, HELPER, SANDBOXES, call, confinement, processes_with, run, run_as, unique_seconds,
-    wait_until, zombies,
+    AgentFixture, HELPER, SANDBOXES, call, processes_with, run, run_as, sandbox, unique_seconds, wait_until,
+    zombies,
 };
 use althing_protocol::{ContextAccess, ToolHost};
-use althing_runner::{ConfinementKind, Environment};
+use althing_runner::{ChildEnvironment, SandboxKind};
 use std::time::{Duration, Instant, SystemTime};
 
-const ALL: [ConfinementKind; 3] =
-    [ConfinementKind::Bubblewrap, ConfinementKind::Landlock, ConfinementKind::Unconfined];
+const ALL: [SandboxKind; 3] = [SandboxKind::Bubblewrap, SandboxKind::Landlock, SandboxKind::Unconfined];
 
 #[tokio::test(flavor = "multi_thread")]
 async fn output_is_returned_in_order_with_the_exit_code() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
         let outcome =
-            run(&agent_files.host(confinement), "echo one; echo two >&2; echo three; cat own.txt; exit 3")
-                .await;
+            run(&agent_files.host(sandbox), "echo one; echo two >&2; echo three; cat own.txt; exit 3").await;
         assert_eq!(outcome.content, "exit code: 3\none\ntwo\nthree\nown", "{kind:?}");
         assert!(!outcome.is_error);
     }
@@ -27,9 +25,9 @@ async fn output_is_returned_in_order_with_the_exit_code() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_is_distinguished_from_an_exit() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let outcome = run(&agent_files.host(confinement), "kill -SEGV $$").await;
+        let outcome = run(&agent_files.host(sandbox), "kill -SEGV $$").await;
         assert!(outcome.content.contains("signal 11, SIGSEGV"), "{kind:?}: {}", outcome.content);
     }
 }
@@ -37,9 +35,9 @@ async fn a_signal_is_distinguished_from_an_exit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn standard_input_is_closed() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let outcome = run(&agent_files.host(confinement), "cat; read x; echo \"read gave $?\"").await;
+        let outcome = run(&agent_files.host(sandbox), "cat; read x; echo \"read gave $?\"").await;
         assert_eq!(outcome.content, "exit code: 0\nread gave 1\n", "{kind:?}");
     }
 }
@@ -47,11 +45,11 @@ async fn standard_input_is_closed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_workspace_is_home_and_working_directory_and_keeps_its_files() {
     for kind in SANDBOXES {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
         let command = "pwd; echo $HOME; mkdir -p a/b && echo new > a/b/c && mv a d && ln own.txt hard && rm own.txt; \
                        echo tmp > $TMPDIR/x && cat $TMPDIR/x";
-        let outcome = run(&agent_files.host(confinement), command).await;
+        let outcome = run(&agent_files.host(sandbox), command).await;
         let workspace = agent_files.path("workspace");
         let expected = format!("exit code: 0\n{0}\n{0}\ntmp\n", workspace.display());
         assert_eq!((outcome.content, outcome.is_error), (expected, false), "{kind:?}");
@@ -64,9 +62,9 @@ async fn the_workspace_is_home_and_working_directory_and_keeps_its_files() {
 #[tokio::test(flavor = "multi_thread")]
 async fn context_paths_are_writable_only_if_both_the_access_and_the_mount_allow_it() {
     for kind in SANDBOXES {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let host = agent_files.host(confinement);
+        let host = agent_files.host(sandbox);
         let project = agent_files.path("project");
         let write = format!("echo more >> {0}/src/main.rs && echo more > {0}/src/new", project.display());
         let outcome = run(&host, &write).await;
@@ -90,7 +88,7 @@ async fn context_paths_are_writable_only_if_both_the_access_and_the_mount_allow_
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_can_be_written_next_to_a_git_symlink() {
     for kind in SANDBOXES {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
         std::fs::rename(agent_files.path("project/.git"), agent_files.path("elsewhere")).unwrap();
         std::os::unix::fs::symlink(agent_files.path("elsewhere"), agent_files.path("project/.git")).unwrap();
@@ -99,7 +97,7 @@ async fn nothing_can_be_written_next_to_a_git_symlink() {
             agent_files.path("project").display(),
             agent_files.path("workspace").display()
         );
-        let outcome = run_as(&agent_files.host(confinement), &command, ContextAccess::Writable).await;
+        let outcome = run_as(&agent_files.host(sandbox), &command, ContextAccess::Writable).await;
         assert!(outcome.content.contains("notes"), "{kind:?}: {}", outcome.content);
         assert_eq!(
             std::fs::read_link(agent_files.path("project/.git")).unwrap(),
@@ -113,9 +111,9 @@ async fn nothing_can_be_written_next_to_a_git_symlink() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_working_directory_must_be_inside_the_mounts() {
-    let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
+    let Some(sandbox) = sandbox(SandboxKind::Bubblewrap).await else { return };
     let agent_files = AgentFixture::new();
-    let host = agent_files.host(confinement);
+    let host = agent_files.host(sandbox);
     for (cwd, given) in [("project/src", true), ("home", false), ("project/.althing", false), ("none", false)]
     {
         let arguments = serde_json::json!({ "command": "pwd", "cwd": agent_files.path(cwd) });
@@ -151,13 +149,13 @@ async fn the_environment_is_an_allow_list() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn explicit_variables_override_passed_ones() {
-    let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
-    let env = Environment {
+    let Some(sandbox) = sandbox(SandboxKind::Bubblewrap).await else { return };
+    let env = ChildEnvironment {
         pass: vec!["PATH".to_owned(), "CARGO_MANIFEST_DIR".to_owned()],
         set: vec![("CARGO_MANIFEST_DIR".to_owned(), "given".to_owned())],
     };
     let agent_files = AgentFixture::new();
-    let host = agent_files.host_with(confinement, |policy| policy.env = env);
+    let host = agent_files.host_with(sandbox, |policy| policy.env = env);
     let outcome = run(&host, "echo $CARGO_MANIFEST_DIR").await;
     assert_eq!(outcome.content, "exit code: 0\ngiven\n");
 }
@@ -165,11 +163,10 @@ async fn explicit_variables_override_passed_ones() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_that_ignores_term_is_ended_soon_after_its_time_limit() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let mark = unique_seconds();
         let agent_files = AgentFixture::new();
-        let host =
-            agent_files.host_with(confinement, |policy| policy.limits.grace = Duration::from_millis(300));
+        let host = agent_files.host_with(sandbox, |policy| policy.limits.grace = Duration::from_millis(300));
         let command = format!("trap '' TERM; echo begun; setsid sleep {mark} & while :; do sleep 0.1; done");
         let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
         let start = Instant::now();
@@ -184,9 +181,9 @@ async fn a_command_that_ignores_term_is_ended_soon_after_its_time_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_may_clean_up_at_its_time_limit() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let host = agent_files.host(confinement);
+        let host = agent_files.host(sandbox);
         let command = "trap 'echo tidied; exit 0' TERM; sleep 3600 & wait";
         let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
         let start = Instant::now();
@@ -201,9 +198,9 @@ async fn a_command_may_clean_up_at_its_time_limit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_keeps_forking_is_killed() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let host = agent_files.host(confinement);
+        let host = agent_files.host(sandbox);
         let mark = unique_seconds();
         let runaway = format!(
             "perl -e 'use POSIX; while (1) {{ fork and exit; POSIX::setsid(); }} # {mark}' & sleep 0.3"
@@ -221,9 +218,9 @@ async fn a_process_that_keeps_forking_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn network_access_opens_nothing_else() {
     for kind in SANDBOXES {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let host = agent_files.host_with(confinement, |policy| policy.network = true);
+        let host = agent_files.host_with(sandbox, |policy| policy.network = true);
         let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let name = format!("althing-{}", unique_seconds());
         let address =
@@ -248,10 +245,10 @@ async fn network_access_opens_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_holds_the_pipe_does_not_block_the_call() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let mark = unique_seconds();
         let agent_files = AgentFixture::new();
-        let host = agent_files.host(confinement);
+        let host = agent_files.host(sandbox);
         let command = format!("setsid sleep {mark} & (trap '' TERM HUP; sleep {mark}) & date +%s%N");
         let outcome = run(&host, &command).await;
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
@@ -267,9 +264,9 @@ async fn a_process_that_holds_the_pipe_does_not_block_the_call() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_pipe_inside_a_command_behaves_as_usual() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let outcome = run(&agent_files.host(confinement), "yes | head -n 1; echo ${PIPESTATUS[0]}").await;
+        let outcome = run(&agent_files.host(sandbox), "yes | head -n 1; echo ${PIPESTATUS[0]}").await;
         assert_eq!(outcome.content, "exit code: 0\ny\n141\n", "{kind:?}");
     }
 }
@@ -277,10 +274,10 @@ async fn a_broken_pipe_inside_a_command_behaves_as_usual() {
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_a_call_ends_everything_it_started() {
     for kind in ALL {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let mark = unique_seconds();
         let agent_files = AgentFixture::new();
-        let host = agent_files.host(confinement);
+        let host = agent_files.host(sandbox);
         let command =
             format!("setsid sleep {mark} & (setsid sh -c 'sleep {mark} & sleep {mark}' &) ; sleep {mark}");
         {
@@ -305,9 +302,9 @@ async fn dropping_a_call_ends_everything_it_started() {
 #[tokio::test(flavor = "multi_thread")]
 async fn long_output_is_shown_in_part_and_stored_completely_in_a_readable_file() {
     for kind in SANDBOXES {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let host = agent_files.host(confinement);
+        let host = agent_files.host(sandbox);
         let outcome = run(&host, "seq 1 100000").await;
         assert!(outcome.content.len() < 66 * 1024, "{}", outcome.content.len());
         assert!(outcome.content.starts_with("exit code: 0\n1\n2\n"), "{kind:?}");
@@ -347,9 +344,9 @@ fn a_flood_of_a_gibibyte_costs_little_memory() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn many_commands_run_concurrently() {
-    let Some(confinement) = confinement(ConfinementKind::Bubblewrap).await else { return };
+    let Some(sandbox) = sandbox(SandboxKind::Bubblewrap).await else { return };
     let agent_files = AgentFixture::new();
-    let host = std::sync::Arc::new(agent_files.host(confinement));
+    let host = std::sync::Arc::new(agent_files.host(sandbox));
     let start = Instant::now();
     let work: Vec<_> = (0..20)
         .map(|n| {

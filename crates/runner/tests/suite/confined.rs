@@ -2,12 +2,12 @@
 //! output.
 
 use super::programs::{AGENT, TaskFixture};
-use super::support::{HELPER, confinement};
-use althing_runner::{Confinement, ConfinementKind};
+use super::support::{HELPER, sandbox};
+use althing_runner::{Sandbox, SandboxKind};
 use althing_testkit::scale;
 
 async fn sandboxed_fixture() -> Option<TaskFixture> {
-    Some(TaskFixture::with(confinement(ConfinementKind::Bubblewrap).await?))
+    Some(TaskFixture::with(sandbox(SandboxKind::Bubblewrap).await?))
 }
 
 #[tokio::test]
@@ -40,7 +40,7 @@ async fn a_users_command_has_the_users_rights_unless_it_asks_for_a_sandbox() {
 
 #[tokio::test]
 async fn without_a_sandbox_a_command_that_asks_for_one_is_refused() {
-    let fixture = TaskFixture::with(Confinement::Refused { why: "no sandbox works here".to_owned() });
+    let fixture = TaskFixture::with(Sandbox::Refused { why: "no sandbox works here".to_owned() });
     let mut job = fixture.job("t", "say hello");
     job.spec.sandbox = Some(true);
     let end = fixture.run(&job).await;

@@ -3,7 +3,7 @@
 use super::support::{AgentFixture, HELPER, call, run, run_as, unique_seconds};
 use althing_protocol::{ContextAccess, ToolHost};
 use althing_runner::{
-    CommandHost, Confinement, Container, ContainerSpec, ContextMount, DockerClient, NetworkMode,
+    CommandHost, Container, ContainerSpec, ContextMount, DockerClient, NetworkMode, Sandbox,
 };
 use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
 use std::io::{BufRead, BufReader};
@@ -18,7 +18,7 @@ async fn agent(
 ) -> (Arc<Container>, CommandHost) {
     let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
     let container = containers.start(spec(agent_files), access).await.unwrap();
-    (Arc::clone(&container), agent_files.host(Confinement::Docker(container)))
+    (Arc::clone(&container), agent_files.host(Sandbox::Docker(container)))
 }
 
 fn spec(agent_files: &AgentFixture) -> ContainerSpec {
@@ -88,7 +88,7 @@ async fn a_container_has_its_limits_labels_user_and_mounts() {
     let containers = DockerClient::connect(&daemon.socket()).await.unwrap();
     assert!(!containers.version().is_empty());
     let container = containers.start(spec, ContextAccess::Writable).await.unwrap();
-    let host = agent_files.host(Confinement::Docker(Arc::clone(&container)));
+    let host = agent_files.host(Sandbox::Docker(Arc::clone(&container)));
     let id = container.id().await.unwrap();
 
     let format = "{{.HostConfig.Memory}} {{.HostConfig.MemorySwap}} {{.HostConfig.NanoCpus}} {{.HostConfig.NetworkMode}} \

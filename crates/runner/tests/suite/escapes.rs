@@ -3,9 +3,9 @@
 //! An attempt succeeds if a file outside changes, a canary (a secret, or the word that an attempt prints on success) is
 //! printed, a process outside ends, or a listener outside gets a connection.
 
-use super::support::{AgentFixture, SANDBOXES, confinement, exists, processes_with, run_as, unique_seconds};
+use super::support::{AgentFixture, SANDBOXES, exists, processes_with, run_as, sandbox, unique_seconds};
 use althing_protocol::ContextAccess;
-use althing_runner::{ConfinementKind, ContextMount};
+use althing_runner::{ContextMount, SandboxKind};
 use std::collections::BTreeMap;
 use std::net::{TcpListener, UdpSocket};
 use std::os::linux::net::SocketAddrExt;
@@ -312,10 +312,10 @@ fn look(dir: &Path, allowed: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-async fn no_attempt_succeeds(kind: ConfinementKind) {
-    let Some(confinement) = confinement(kind).await else { return };
+async fn no_attempt_succeeds(kind: SandboxKind) {
+    let Some(sandbox) = sandbox(kind).await else { return };
     let mut outside = Outside::new();
-    let host = outside.agent_files.host_with(confinement, |policy| {
+    let host = outside.agent_files.host_with(sandbox, |policy| {
         let fresh =
             ContextMount { path: outside.agent_files.path("fresh"), writable: true, protected: Vec::new() };
         policy.sandbox_paths.context.push(fresh);
@@ -367,7 +367,7 @@ async fn no_attempt_to_get_out_of_landlock_succeeds() {
 /// Verifies the attempts themselves: without a sandbox most of them succeed.
 #[tokio::test(flavor = "multi_thread")]
 async fn harmless_attempts_succeed_without_a_sandbox() {
-    let confinement = confinement(ConfinementKind::Unconfined).await.unwrap();
+    let sandbox = sandbox(SandboxKind::Unconfined).await.unwrap();
     let harmless = [
         "write into the user's home",
         "read the user's key",
@@ -389,7 +389,7 @@ async fn harmless_attempts_succeed_without_a_sandbox() {
     ];
     for (name, command) in ATTEMPTS.iter().filter(|(name, _)| harmless.contains(name)) {
         let mut outside = Outside::new();
-        let host = outside.agent_files.host(confinement.clone());
+        let host = outside.agent_files.host(sandbox.clone());
         let before = outside.snapshot();
         let outcome = run_as(&host, &outside.fill(command), ContextAccess::Writable).await;
         let seen = outcome.content.contains("CANARY")

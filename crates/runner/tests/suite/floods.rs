@@ -2,9 +2,9 @@
 //! polled.
 
 use super::programs::{AGENT, TaskFixture};
-use super::support::{AgentFixture, confinement, run};
-use althing_protocol::{MaskStream, Masks, ProgramReport, Programs, ReportSink};
-use althing_runner::ConfinementKind;
+use super::support::{AgentFixture, run, sandbox};
+use althing_protocol::{MaskStream, OutputMasking, ProgramReport, Programs, ReportSink};
+use althing_runner::SandboxKind;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
@@ -118,12 +118,12 @@ async fn a_flood_of_a_headless_program_does_not_starve_other_programs() {
 
 /// Masks nothing, counts the reads, and is slower than the flooding program.
 #[derive(Debug)]
-struct CountingMasks(Reads);
+struct CountingMasking(Reads);
 
 #[derive(Debug)]
 struct CountingStream(Reads);
 
-impl Masks for CountingMasks {
+impl OutputMasking for CountingMasking {
     fn stream(&self) -> Box<dyn MaskStream> {
         Box::new(CountingStream(self.0.clone()))
     }
@@ -146,11 +146,11 @@ impl MaskStream for CountingStream {
 
 #[tokio::test]
 async fn a_flood_of_a_command_does_not_starve_other_programs() {
-    let Some(unconfined) = confinement(ConfinementKind::Unconfined).await else { return };
+    let Some(unconfined) = sandbox(SandboxKind::Unconfined).await else { return };
     let reads = Reads::default();
-    let masks: Arc<dyn Masks> = Arc::new(CountingMasks(reads.clone()));
+    let output_masking: Arc<dyn OutputMasking> = Arc::new(CountingMasking(reads.clone()));
     let agent_files = AgentFixture::new();
-    let host = agent_files.host_with(unconfined, |policy| policy.masks = Some(masks));
+    let host = agent_files.host_with(unconfined, |policy| policy.output_masking = Some(output_masking));
     let neighbor = reads.neighbor();
     let outcome = run(&host, &format!("echo 'flood {MEBIBYTES}' | {AGENT}")).await;
     neighbor.abort();

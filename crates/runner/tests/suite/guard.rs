@@ -96,12 +96,11 @@ fn a_command_started_from_a_pool_thread_outlives_the_thread() {
         // The command is started by a thread of the blocking pool, which then ends, and awaited by another.
         tokio::task::spawn_blocking(move || {
             let agent_files = super::support::AgentFixture::new();
-            let confinement =
-                althing_runner::Confinement::Unconfined(althing_runner::AcceptedByUser::explicitly());
+            let sandbox = althing_runner::Sandbox::Unconfined(althing_runner::AcceptedByUser::explicitly());
             let patient = |policy: &mut althing_runner::CommandPolicy| {
                 policy.limits.default_timeout = Duration::from_secs(120);
             };
-            let host = agent_files.host_with(confinement, patient);
+            let host = agent_files.host_with(sandbox, patient);
             let command = format!("sleep {works}; echo alive");
             let mut work = Box::pin(async move { (super::support::run(&host, &command).await, agent_files) });
             handle.block_on(async {

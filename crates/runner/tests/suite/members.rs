@@ -1,19 +1,17 @@
 //! CLI agents as members of a run: each model call is one run of the program, with our tools at an endpoint.
 
 use super::programs::{AGENT, TaskFixture, agents, unconfined};
-use super::support::{SANDBOXES, confinement, launcher};
+use super::support::{SANDBOXES, launcher, sandbox};
 use althing_protocol::{
     AGENT_KINDS, AgentOptions, Backend, BackendErrorKind, BoxFuture, CallContext, ContextPath, Delta,
     Endpoint, EndpointHandler, Endpoints, Grant, GrantRoot, Message, ModelRequest, PermissionMode, Secret,
     TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::{
-    Adapters, AgentAdapter, Claude, LaunchConfig, LaunchRequest, OutputParser, PermissionLevel,
+    Adapters, AgentAdapter, ClaudeCode, LaunchConfig, LaunchRequest, OutputParser, PermissionLevel,
     PlainTextParser,
 };
-use althing_runner::{
-    CliAgentConfig, CliBackend, Confinement, ConfinementKind, ProgramLimits, ProgramStarter,
-};
+use althing_runner::{CliAgentConfig, CliBackend, ProgramLimits, ProgramStarter, Sandbox, SandboxKind};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -64,7 +62,7 @@ fn backend(fixture: &TaskFixture, endpoints: &Arc<FakeEndpoints>) -> CliBackend 
 }
 
 fn backend_in(
-    confinement: Confinement,
+    sandbox: Sandbox,
     fixture: &TaskFixture,
     endpoints: &Arc<FakeEndpoints>,
     env: BTreeMap<String, String>,
@@ -72,10 +70,10 @@ fn backend_in(
     let starter = ProgramStarter {
         adapters: Adapters::with(agents()),
         launcher: launcher(),
-        confinement,
+        sandbox,
         state_dir: None,
         limits: ProgramLimits::default(),
-        masks: None,
+        output_masking: None,
     };
     let member = CliAgentConfig {
         kind: "claude_code".to_owned(),
@@ -209,14 +207,14 @@ const DIRS: [&str; 7] =
     ["work", "project/.git", "project/src", "project/vendor/locked", "bare/src", "reading/src", "own"];
 
 /// Which of these files the program could write inside this sandbox.
-async fn written(kind: ConfinementKind, shared: bool, planning: bool, files: &[&str]) -> Option<Vec<String>> {
-    let confinement = confinement(kind).await?;
+async fn written(kind: SandboxKind, shared: bool, planning: bool, files: &[&str]) -> Option<Vec<String>> {
+    let sandbox = sandbox(kind).await?;
     let (fixture, endpoints) = (TaskFixture::new(), Arc::new(FakeEndpoints::default()));
     for path in DIRS {
         std::fs::create_dir_all(fixture.path(path)).unwrap();
     }
     std::fs::write(fixture.path("note.txt"), "before").unwrap();
-    let backend = backend_in(confinement, &fixture, &endpoints, BTreeMap::new());
+    let backend = backend_in(sandbox, &fixture, &endpoints, BTreeMap::new());
     let path = |inside: &str| fixture.path(inside).to_str().unwrap().to_owned();
     let context = |inside: &str, writable: bool, protected: &[&str]| ContextPath {
         path: path(inside),
@@ -330,7 +328,7 @@ impl AgentAdapter for PermissionRecorder {
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
-        Claude.parser()
+        ClaudeCode.parser()
     }
 }
 
@@ -351,10 +349,10 @@ async fn a_permission_mode_only_removes_permissions() {
         let starter = ProgramStarter {
             adapters: Adapters::of(AGENT_KINDS, vec![recorder.clone()]),
             launcher: launcher(),
-            confinement: unconfined(),
+            sandbox: unconfined(),
             state_dir: None,
             limits: ProgramLimits::default(),
-            masks: None,
+            output_masking: None,
         };
         let member = CliAgentConfig {
             kind: "claude_code".to_owned(),
@@ -404,10 +402,10 @@ async fn a_plain_text_program_counts_as_one_call_and_fails_with_its_last_error_l
     let starter = ProgramStarter {
         adapters: Adapters::of(AGENT_KINDS, vec![Arc::new(PlainText)]),
         launcher: launcher(),
-        confinement: unconfined(),
+        sandbox: unconfined(),
         state_dir: None,
         limits: ProgramLimits::default(),
-        masks: None,
+        output_masking: None,
     };
     let member = CliAgentConfig {
         kind: "claude_code".to_owned(),

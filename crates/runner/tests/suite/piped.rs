@@ -1,7 +1,7 @@
 //! Programs under a guard whose pipes the caller holds.
 
 use super::support::{HELPER, processes_with, unique_seconds, wait_until};
-use althing_runner::{Launcher, PipedChild, PipedProgram};
+use althing_runner::{GuardLauncher, PipedChild, PipedProgram};
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStringExt;
@@ -21,7 +21,7 @@ fn script(text: &str) -> PipedProgram {
 }
 
 async fn start(program: PipedProgram) -> std::io::Result<PipedChild> {
-    Launcher::of(HELPER.into()).start_piped(program).await
+    GuardLauncher::of(HELPER.into()).start_piped(program).await
 }
 
 #[tokio::test]

@@ -3,8 +3,8 @@
 use super::support::{AgentFixture, call, launcher, run};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use althing_runner::{
-    AcceptedByUser, AvailableSandboxes, CommandHost, CommandLists, CommandPolicy, Confinement,
-    ConfinementKind, PolicyError, SandboxPaths, SandboxProbe,
+    AcceptedByUser, AvailableSandboxes, CommandHost, CommandLists, CommandPolicy, PolicyError, Sandbox,
+    SandboxKind, SandboxPaths, SandboxProbe,
 };
 use std::path::PathBuf;
 
@@ -18,7 +18,7 @@ fn nothing_works() -> AvailableSandboxes {
 #[tokio::test]
 async fn without_a_sandbox_every_call_is_refused_and_says_why() {
     let agent_files = AgentFixture::new();
-    let host = agent_files.host(nothing_works().choose(None));
+    let host = agent_files.host(nothing_works().choose_sandbox(None));
     let outcome = run(&host, "echo ran > proof").await;
     assert!(outcome.is_error);
     assert!(outcome.content.contains("not installed (package `bubblewrap`)"), "{}", outcome.content);
@@ -30,12 +30,12 @@ async fn without_a_sandbox_every_call_is_refused_and_says_why() {
 #[test]
 fn unconfined_is_never_chosen_while_something_better_works() {
     let accepted = Some(AcceptedByUser::explicitly());
-    assert_eq!(nothing_works().choose(accepted).kind(), ConfinementKind::Unconfined);
+    assert_eq!(nothing_works().choose_sandbox(accepted).kind(), SandboxKind::Unconfined);
     let landlock = AvailableSandboxes {
         landlock: SandboxProbe { works: Some(6), note: String::new() },
         ..nothing_works()
     };
-    assert_eq!(landlock.choose(accepted).kind(), ConfinementKind::Landlock);
+    assert_eq!(landlock.choose_sandbox(accepted).kind(), SandboxKind::Landlock);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_policy_that_grants_too_much_is_refused() {
     let new = |change: &dyn Fn(&mut SandboxPaths)| {
         let mut sandbox_paths = agent_files.sandbox_paths();
         change(&mut sandbox_paths);
-        CommandHost::new(CommandPolicy::new(sandbox_paths, Confinement::Landlock), launcher()).map(|_| ())
+        CommandHost::new(CommandPolicy::new(sandbox_paths, Sandbox::Landlock), launcher()).map(|_| ())
     };
     assert!(new(&|_| ()).is_ok());
     assert!(matches!(
@@ -75,7 +75,7 @@ fn a_policy_that_grants_too_much_is_refused() {
 #[tokio::test]
 async fn invalid_calls_are_refused_with_a_message() {
     let agent_files = AgentFixture::new();
-    let host = agent_files.host(Confinement::Unconfined(AcceptedByUser::explicitly()));
+    let host = agent_files.host(Sandbox::Unconfined(AcceptedByUser::explicitly()));
     let other = ToolCall { id: "1".to_owned(), name: "rm".to_owned(), arguments: "{}".to_owned() };
     assert!(host.call(&other, ContextAccess::ReadOnly).await.is_error);
     for arguments in [serde_json::json!({}), serde_json::json!([]), serde_json::json!({ "command": "" })] {
@@ -87,7 +87,7 @@ async fn invalid_calls_are_refused_with_a_message() {
 async fn a_command_that_the_configs_lists_do_not_allow_is_refused_in_words_and_never_run() {
     let agent_files = AgentFixture::new();
     let texts = |patterns: &[&str]| patterns.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let host = agent_files.host_with(Confinement::Unconfined(AcceptedByUser::explicitly()), |policy| {
+    let host = agent_files.host_with(Sandbox::Unconfined(AcceptedByUser::explicitly()), |policy| {
         policy.lists = CommandLists::new(&texts(&["echo", "touch .*"]), &texts(&[".*secret"])).unwrap();
     });
     assert!(!run(&host, "  echo fine").await.is_error, "leading space does not change the command");

@@ -5,10 +5,8 @@ use althing_protocol::{
     AgentOptions, ExecutionMode, Item, Millis, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, Programs,
     ReportSink, TaskId,
 };
-use althing_runner::adapter::{Adapters, AgentAdapter, Claude, Codex, CustomAdapter, OutputParser};
-use althing_runner::{
-    AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
-};
+use althing_runner::adapter::{Adapters, AgentAdapter, ClaudeCode, Codex, OutputParser, UserDefinedAdapter};
+use althing_runner::{AcceptedByUser, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -24,22 +22,22 @@ pub struct TaskFixture {
     said: Arc<Mutex<Vec<ProgramReport>>>,
 }
 
-pub fn unconfined() -> Confinement {
-    Confinement::Unconfined(AcceptedByUser::explicitly())
+pub fn unconfined() -> Sandbox {
+    Sandbox::Unconfined(AcceptedByUser::explicitly())
 }
 
 /// Adapters that run the fake agent in place of real CLI agents.
-pub fn agents() -> Vec<CustomAdapter> {
-    let agent = |name: &str, output: fn() -> Box<dyn OutputParser>| CustomAdapter {
+pub fn agents() -> Vec<UserDefinedAdapter> {
+    let agent = |name: &str, output: fn() -> Box<dyn OutputParser>| UserDefinedAdapter {
         name: name.to_owned(),
         program: AGENT.to_owned(),
         headless_args: Some(["--like", name, "--session-id", "{session}"].map(str::to_owned).to_vec()),
         resume_args: Some(Vec::new()),
         variables: vec!["FAKE_*".to_owned()],
         output: Some(output),
-        ..CustomAdapter::default()
+        ..UserDefinedAdapter::default()
     };
-    vec![agent("claude", || Claude.parser()), agent("codex", || Codex.parser())]
+    vec![agent("claude", || ClaudeCode.parser()), agent("codex", || Codex.parser())]
 }
 
 impl TaskFixture {
@@ -47,16 +45,16 @@ impl TaskFixture {
         Self::with(unconfined())
     }
 
-    pub fn with(confinement: Confinement) -> Self {
+    pub fn with(sandbox: Sandbox) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("work")).unwrap();
         let starter = ProgramStarter {
             adapters: Adapters::with(agents()),
             launcher: launcher(),
-            confinement,
+            sandbox,
             state_dir: Some(dir.path().join("state")),
             limits: ProgramLimits::default(),
-            masks: None,
+            output_masking: None,
         };
         let runner = ProgramRunner::new(Arc::new(starter), PatternTable::default());
         Self { dir, runner, said: Arc::default() }

@@ -3,9 +3,7 @@
 use super::support::launcher;
 use althing_protocol::{Item, ProgramJob, ProgramReport, Programs, ReportSink, TaskId};
 use althing_runner::adapter::Adapters;
-use althing_runner::{
-    AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
-};
+use althing_runner::{AcceptedByUser, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox};
 use std::os::unix::fs::PermissionsExt;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -41,10 +39,10 @@ impl SessionFixture {
         let starter = ProgramStarter {
             adapters: Adapters::default(),
             launcher: launcher(),
-            confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+            sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
             state_dir: None,
             limits: ProgramLimits::default(),
-            masks: None,
+            output_masking: None,
         };
         Self {
             dir,

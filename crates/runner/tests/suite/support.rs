@@ -2,8 +2,8 @@
 
 use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use althing_runner::{
-    AcceptedByUser, AvailableSandboxes, CommandHost, CommandPolicy, Confinement, ConfinementKind,
-    ContextMount, Launcher, Limits, SandboxPaths, detect,
+    AcceptedByUser, AvailableSandboxes, CommandHost, CommandLimits, CommandPolicy, ContextMount,
+    GuardLauncher, Sandbox, SandboxKind, SandboxPaths, detect_sandboxes,
 };
 pub use althing_testkit::docker::is_excluded;
 use std::path::{Path, PathBuf};
@@ -13,38 +13,38 @@ use tempfile::TempDir;
 /// The executable with the hidden modes.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
 
-pub fn launcher() -> Launcher {
-    Launcher::of(PathBuf::from(HELPER))
+pub fn launcher() -> GuardLauncher {
+    GuardLauncher::of(PathBuf::from(HELPER))
 }
 
 pub async fn available() -> AvailableSandboxes {
     let scratch = tempfile::tempdir().unwrap();
-    detect(&launcher(), scratch.path()).await
+    detect_sandboxes(&launcher(), scratch.path()).await
 }
 
 /// A confinement of this kind, or `None` if the tests were told to skip it.
-pub async fn confinement(kind: ConfinementKind) -> Option<Confinement> {
+pub async fn sandbox(kind: SandboxKind) -> Option<Sandbox> {
     match kind {
-        ConfinementKind::Bubblewrap if is_excluded("bubblewrap") => None,
-        ConfinementKind::Bubblewrap => {
+        SandboxKind::Bubblewrap if is_excluded("bubblewrap") => None,
+        SandboxKind::Bubblewrap => {
             let found = available().await.bubblewrap;
-            Some(Confinement::Bubblewrap(
+            Some(Sandbox::Bubblewrap(
                 found.works.unwrap_or_else(|| panic!("run tests/setup.sh: {}", found.note)),
             ))
         }
-        ConfinementKind::Landlock if is_excluded("landlock") => None,
-        ConfinementKind::Landlock => {
+        SandboxKind::Landlock if is_excluded("landlock") => None,
+        SandboxKind::Landlock => {
             let found = available().await.landlock;
             assert!(found.works.is_some(), "{}", found.note);
-            Some(Confinement::Landlock)
+            Some(Sandbox::Landlock)
         }
-        ConfinementKind::Unconfined => Some(Confinement::Unconfined(AcceptedByUser::explicitly())),
-        ConfinementKind::Docker | ConfinementKind::Refused => panic!("not one of these"),
+        SandboxKind::Unconfined => Some(Sandbox::Unconfined(AcceptedByUser::explicitly())),
+        SandboxKind::Docker | SandboxKind::Refused => panic!("not one of these"),
     }
 }
 
 /// The sandboxes that need no daemon.
-pub const SANDBOXES: [ConfinementKind; 2] = [ConfinementKind::Bubblewrap, ConfinementKind::Landlock];
+pub const SANDBOXES: [SandboxKind; 2] = [SandboxKind::Bubblewrap, SandboxKind::Landlock];
 
 /// A directory tree for one agent.
 ///
@@ -111,17 +111,14 @@ impl AgentFixture {
         }
     }
 
-    pub fn host(&self, confinement: Confinement) -> CommandHost {
-        self.host_with(confinement, |_| ())
+    pub fn host(&self, sandbox: Sandbox) -> CommandHost {
+        self.host_with(sandbox, |_| ())
     }
 
-    pub fn host_with(
-        &self,
-        confinement: Confinement,
-        change: impl FnOnce(&mut CommandPolicy),
-    ) -> CommandHost {
-        let mut policy = CommandPolicy::new(self.sandbox_paths(), confinement);
-        policy.limits = Limits { default_timeout: Duration::from_secs(30), ..Limits::default() };
+    pub fn host_with(&self, sandbox: Sandbox, change: impl FnOnce(&mut CommandPolicy)) -> CommandHost {
+        let mut policy = CommandPolicy::new(self.sandbox_paths(), sandbox);
+        policy.limits =
+            CommandLimits { default_timeout: Duration::from_secs(30), ..CommandLimits::default() };
         change(&mut policy);
         CommandHost::new(policy, launcher()).unwrap()
     }

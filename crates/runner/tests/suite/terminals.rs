@@ -1,13 +1,11 @@
 //! Programs in real terminals: their screen, input, questions, and end.
 
-use super::support::{HELPER, SANDBOXES, confinement, launcher, processes_with, unique_seconds, wait_until};
+use super::support::{HELPER, SANDBOXES, launcher, processes_with, sandbox, unique_seconds, wait_until};
 use althing_protocol::{
     AskKind, AskOption, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink, TaskId,
 };
-use althing_runner::adapter::{Adapters, AskPattern, CustomAdapter, Pattern, TerminalTraits};
-use althing_runner::{
-    AcceptedByUser, Confinement, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter,
-};
+use althing_runner::adapter::{Adapters, AskPattern, Pattern, TerminalTraits, UserDefinedAdapter};
+use althing_runner::{AcceptedByUser, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -25,24 +23,24 @@ struct Running {
 
 /// A runner that runs this script for every task.
 fn runner(script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
-    runner_in(Confinement::Unconfined(AcceptedByUser::explicitly()), script, traits)
+    runner_in(Sandbox::Unconfined(AcceptedByUser::explicitly()), script, traits)
 }
 
-fn runner_in(confinement: Confinement, script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
-    let adapter = CustomAdapter {
+fn runner_in(sandbox: Sandbox, script: &str, traits: TerminalTraits) -> Arc<ProgramRunner> {
+    let adapter = UserDefinedAdapter {
         name: "fake".to_owned(),
         program: "/bin/sh".to_owned(),
         args: vec!["-c".to_owned(), script.to_owned()],
         terminal: traits,
-        ..CustomAdapter::default()
+        ..UserDefinedAdapter::default()
     };
     let starter = ProgramStarter {
         adapters: Adapters::with(vec![adapter]),
         launcher: launcher(),
-        confinement,
+        sandbox,
         state_dir: None,
         limits: ProgramLimits::default(),
-        masks: None,
+        output_masking: None,
     };
     Arc::new(ProgramRunner::new(Arc::new(starter), PatternTable::default()))
 }
@@ -229,10 +227,10 @@ async fn a_program_is_notified_of_size_changes_and_absurd_sizes_are_clamped() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sandboxed_program_has_a_terminal() {
     for kind in SANDBOXES {
-        let Some(confinement) = confinement(kind).await else { continue };
+        let Some(sandbox) = sandbox(kind).await else { continue };
         let script =
             "trap 'stty size' WINCH; cat /etc/shadow; echo ready; while :; do read line && break; done";
-        let runner = runner_in(confinement, script, TerminalTraits::default());
+        let runner = runner_in(sandbox, script, TerminalTraits::default());
         let dir = Arc::new(tempfile::tempdir().unwrap());
         let work = dir.path().join("work");
         std::fs::create_dir(&work).unwrap();

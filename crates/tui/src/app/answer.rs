@@ -2,7 +2,7 @@
 //!
 //! One key press answers: Enter takes the default, Esc leaves.
 
-use super::{App, Effect, Field, Modal, Picker, TextReader, approval};
+use super::{App, Effect, Field, Modal, Picker, TextReader, approval_members};
 use crate::host::TuiExit;
 use crate::theme::Theme;
 use althing_protocol::Decision;
@@ -12,12 +12,12 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 impl App {
     /// Handles a key while a modal is open.
     pub(crate) fn modal_key(&mut self, key: KeyEvent) {
-        if super::guard::is_chord(key) && !self.box_field_has_focus() {
+        if super::dialog_typing::is_chord(key) && !self.box_field_has_focus() {
             return;
         }
         match &self.modal {
-            Some(Modal::Run { .. }) => self.run_key(key),
-            Some(Modal::Plan { .. }) => self.plan_key(key),
+            Some(Modal::RunApproval { .. }) => self.run_key(key),
+            Some(Modal::PlanApproval { .. }) => self.plan_key(key),
             Some(Modal::Override { .. }) => self.override_key(key),
             Some(Modal::Program { .. }) => self.program_key(key),
             Some(Modal::Interrupted { .. }) => match key.code {
@@ -58,7 +58,9 @@ impl App {
     }
 
     fn run_key(&mut self, key: KeyEvent) {
-        let Some(Modal::Run { proposal, edited, field, editor, .. }) = &mut self.modal else { return };
+        let Some(Modal::RunApproval { proposal, edited, field, editor, .. }) = &mut self.modal else {
+            return;
+        };
         if *field != Field::Buttons {
             match key.code {
                 KeyCode::Esc | KeyCode::Tab | KeyCode::Enter if !wants_newline(key) => {
@@ -94,9 +96,9 @@ impl App {
                 *field = Field::Task;
                 editor.set(&edited.task);
             }
-            KeyCode::Char('m') => approval::next_mode(proposal, edited, &self.model.team),
-            KeyCode::Left => approval::select_neighbor(proposal, edited, &self.model.team, -1),
-            KeyCode::Right => approval::select_neighbor(proposal, edited, &self.model.team, 1),
+            KeyCode::Char('m') => approval_members::next_mode(proposal, edited, &self.model.team),
+            KeyCode::Left => approval_members::select_neighbor(proposal, edited, &self.model.team, -1),
+            KeyCode::Right => approval_members::select_neighbor(proposal, edited, &self.model.team, 1),
             KeyCode::Char('r') => {
                 edited.refinement = Some(!edited.refinement.unwrap_or(proposal.modes.refinement));
             }
@@ -106,7 +108,8 @@ impl App {
     }
 
     fn plan_key(&mut self, key: KeyEvent) {
-        let Some(Modal::Plan { plan, field, instructions, changes, preview, top, .. }) = &mut self.modal
+        let Some(Modal::PlanApproval { plan, field, instructions, changes, preview, top, .. }) =
+            &mut self.modal
         else {
             return;
         };

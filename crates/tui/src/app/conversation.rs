@@ -1,7 +1,7 @@
 //! Writing and sending messages, and browsing the conversation.
 
 use super::answer::wants_newline;
-use super::{App, Completion, Effect, GuardedAction, Modal, ModeToggle, Screen, TextReader};
+use super::{App, Completion, ConfirmedAction, Effect, Modal, ModeToggle, TextReader, TuiScreen};
 use crate::app::command;
 use crate::host::TuiExit;
 use crate::line;
@@ -121,18 +121,20 @@ impl App {
     }
 
     pub(crate) fn on_paste(&mut self, text: &str) {
-        if let Some(Screen::Attached(task)) = self.screens.last() {
+        if let Some(TuiScreen::Attached(task)) = self.screens.last() {
             let task = task.clone();
             let wrapped = self.attached.as_ref().is_some_and(|screen| screen.bracketed_paste);
             let bytes = crate::attach::paste(text, wrapped);
             return self.submit(Op::Input { task, bytes });
         }
         match &mut self.modal {
-            Some(Modal::Run { editor, field, .. }) if *field != super::Field::Buttons => editor.insert(text),
-            Some(Modal::Plan { instructions, field: super::Field::Instructions, .. }) => {
+            Some(Modal::RunApproval { editor, field, .. }) if *field != super::Field::Buttons => {
+                editor.insert(text)
+            }
+            Some(Modal::PlanApproval { instructions, field: super::Field::Instructions, .. }) => {
                 instructions.insert(text)
             }
-            Some(Modal::Plan { changes, field: super::Field::Changes, .. }) => changes.insert(text),
+            Some(Modal::PlanApproval { changes, field: super::Field::Changes, .. }) => changes.insert(text),
             // Text pasted while a box is open goes to the input.
             _ => {
                 self.type_pending_letter();
@@ -251,7 +253,7 @@ impl App {
 
     /// Shows another tab of the top run; in single-agent mode this also selects the agent.
     pub(crate) fn choose_tab(&mut self, tab: usize) {
-        if let Some(Screen::Run(screen)) = self.screens.last_mut() {
+        if let Some(TuiScreen::Run(screen)) = self.screens.last_mut() {
             screen.tab = tab;
         }
         if self.modes.agent_mode == AgentMode::Single
@@ -316,7 +318,7 @@ impl App {
                     let run = run.clone();
                     match key.code {
                         KeyCode::Char('d') => self.run_diff(&run),
-                        _ => self.confirm(GuardedAction::Undo(run)),
+                        _ => self.confirm(ConfirmedAction::Undo(run)),
                     }
                 }
             }

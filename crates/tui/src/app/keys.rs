@@ -2,7 +2,7 @@
 
 use super::answer::wants_newline;
 use super::screen::{diff_answers, timeline_text};
-use super::{App, Effect, GuardedAction, Modal, Screen, TextReader};
+use super::{App, ConfirmedAction, Effect, Modal, TextReader, TuiScreen};
 use crate::editor::{Editor, Motion};
 use crate::host::TuiExit;
 use althing_protocol::{ChatState, Op, TaskId};
@@ -72,7 +72,7 @@ impl App {
     pub(crate) fn on_key(&mut self, key: KeyEvent) {
         let control = |c: char| key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(c);
         // An attached program receives every key except the detach key.
-        if let Some(Screen::Attached(task)) = self.screens.last() {
+        if let Some(TuiScreen::Attached(task)) = self.screens.last() {
             let task = task.clone();
             return self.attached_key(&task, key);
         }
@@ -87,8 +87,8 @@ impl App {
         if control('l') {
             return self.effects.push(Effect::Redraw);
         }
-        if self.is_guarded() {
-            return self.guarded_key(key);
+        if self.has_approval_box() {
+            return self.approval_box_key(key);
         }
         if self.modal.is_some() {
             return self.modal_key(key);
@@ -108,12 +108,12 @@ impl App {
             return;
         }
         match self.screens.last() {
-            Some(Screen::Run(_)) if self.input_has_focus() => self.split_input_key(key),
-            Some(Screen::Run(_)) => self.run_screen_key(key),
-            Some(Screen::TextReader(_)) => self.reader_key(key),
-            Some(Screen::Tasks(_)) => self.tasks_key(key),
-            Some(Screen::Task(..)) => self.task_key(key),
-            Some(Screen::Conversation | Screen::Attached(_)) | None => self.conversation_key(key),
+            Some(TuiScreen::Run(_)) if self.input_has_focus() => self.split_input_key(key),
+            Some(TuiScreen::Run(_)) => self.run_screen_key(key),
+            Some(TuiScreen::TextReader(_)) => self.reader_key(key),
+            Some(TuiScreen::Tasks(_)) => self.tasks_key(key),
+            Some(TuiScreen::Task(..)) => self.task_key(key),
+            Some(TuiScreen::Conversation | TuiScreen::Attached(_)) | None => self.conversation_key(key),
         }
     }
 
@@ -180,7 +180,7 @@ impl App {
 
     fn reader_key(&mut self, key: KeyEvent) {
         let page = self.page();
-        let Some(Screen::TextReader(reader)) = self.screens.last_mut() else { return };
+        let Some(TuiScreen::TextReader(reader)) = self.screens.last_mut() else { return };
         if reader.typing {
             match key.code {
                 KeyCode::Char(c) => reader.search.get_or_insert_default().push(c),
@@ -235,7 +235,7 @@ impl App {
 
     /// Handles a key while the search text of a run is being typed.
     fn search_key(&mut self, key: KeyEvent) {
-        let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
+        let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
         match key.code {
             KeyCode::Char(c) => screen.search.get_or_insert_default().push(c),
             KeyCode::Backspace => {
@@ -252,7 +252,7 @@ impl App {
 
     pub(crate) fn run_screen_key(&mut self, key: KeyEvent) {
         let (page, split) = (self.page(), self.is_split());
-        let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
+        let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(run) = self.model.runs.get(&screen.id) else { return };
         let tabs = run.agents.len() + usize::from(run.result.is_some());
         let entries = run.agents.get(screen.tab).map_or(0, |agent| agent.timeline.len());
@@ -306,8 +306,8 @@ impl App {
                     None => self.run_diff(&id),
                 }
             }
-            KeyCode::Char('x') if run.is_live() => self.confirm(GuardedAction::Cancel(id)),
-            KeyCode::Char('u') if run.result.is_some() => self.confirm(GuardedAction::Undo(id)),
+            KeyCode::Char('x') if run.is_live() => self.confirm(ConfirmedAction::Cancel(id)),
+            KeyCode::Char('u') if run.result.is_some() => self.confirm(ConfirmedAction::Undo(id)),
             KeyCode::Char('a') => self.open_question(),
             KeyCode::Enter => self.open_timeline_entry(),
             KeyCode::Char('c') => {
@@ -326,7 +326,7 @@ impl App {
     }
 
     fn scroll_run(&mut self, lines: isize) {
-        if let Some(Screen::Run(screen)) = self.screens.last_mut()
+        if let Some(TuiScreen::Run(screen)) = self.screens.last_mut()
             && let Some(scroll) = screen.scroll()
         {
             scroll.by(lines);
@@ -348,7 +348,7 @@ impl App {
 
     /// The title and text of the selected timeline entry, or of the final answer.
     fn shown_text(&self) -> Option<(String, String)> {
-        let Some(Screen::Run(screen)) = self.screens.last() else { return None };
+        let Some(TuiScreen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
         let Some(agent) = run.agents.get(screen.tab) else {
             let answer = run.result.as_ref()?.final_answer.clone()?;
@@ -372,7 +372,7 @@ impl App {
 
     /// Selects the next timeline entry that contains the search text.
     fn find_timeline_entry(&mut self, step: isize) {
-        let Some(Screen::Run(screen)) = self.screens.last_mut() else { return };
+        let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(agent) = self.model.runs.get(&screen.id).and_then(|run| run.agents.get(screen.tab)) else {
             return;
         };

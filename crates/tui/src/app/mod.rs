@@ -3,10 +3,10 @@
 //! Pure: a key produces effects, which only the event loop executes. No I/O, no clock.
 
 mod answer;
-pub(crate) mod approval;
+pub(crate) mod approval_members;
 mod command;
 mod conversation;
-mod guard;
+mod dialog_typing;
 mod keys;
 mod modal;
 mod mouse;
@@ -15,8 +15,8 @@ mod tasks;
 
 pub use command::COMMANDS;
 pub(crate) use keys::WELCOME_CHOICES;
-pub use modal::{Field, GuardedAction, Modal, Picker};
-pub use screen::{ReaderText, RunScreen, Screen, TextReader};
+pub use modal::{ConfirmedAction, Field, Modal, Picker};
+pub use screen::{ReaderText, RunScreen, TextReader, TuiScreen};
 
 use crate::editor::Editor;
 use crate::host::{TuiExit, TuiHost, TuiOptions, Welcome};
@@ -110,7 +110,7 @@ pub struct App {
     pub options: TuiOptions,
     pub theme: Theme,
     /// The stack of screens. The lowest is the conversation or the tasks of a workflow.
-    pub screens: Vec<Screen>,
+    pub screens: Vec<TuiScreen>,
     /// The open question or picker.
     pub modal: Option<Modal>,
     /// The message being written.
@@ -143,7 +143,7 @@ pub struct App {
     /// When a key last went to the input or another screen rather than to a box.
     pub(crate) last_typed: Timestamp,
     /// A letter that is either a shortcut of the open box or the start of a message.
-    pub(crate) pending_letter: Option<guard::PendingLetter>,
+    pub(crate) pending_letter: Option<dialog_typing::PendingLetter>,
     /// Questions that the user dismissed or answered.
     pub(crate) dismissed: Vec<InteractionId>,
     /// The box that was answered last, as it was then; a rejected answer opens it again.
@@ -181,7 +181,7 @@ impl App {
         let mut app = Self {
             modes,
             theme: options.theme,
-            screens: vec![if options.workflow { Screen::Tasks(0) } else { Screen::Conversation }],
+            screens: vec![if options.workflow { TuiScreen::Tasks(0) } else { TuiScreen::Conversation }],
             modal: None,
             input: Editor::default(),
             completion: None,
@@ -248,7 +248,7 @@ impl App {
         }
         self.waiting_at_bell = waiting;
         // A task that has ended has no terminal any more.
-        if let Some(Screen::Attached(id)) = self.screens.last()
+        if let Some(TuiScreen::Attached(id)) = self.screens.last()
             && self.model.task(id).is_none_or(|task| task.status.is_final())
         {
             self.toast = Some("the program has ended".into());
@@ -276,7 +276,7 @@ impl App {
     /// Records the screen's size.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.size = Rect::new(0, 0, width, height);
-        if let Some(Screen::Attached(task)) = self.screens.last() {
+        if let Some(TuiScreen::Attached(task)) = self.screens.last() {
             let op = Op::Resize { task: task.clone(), cols: width, rows: height.saturating_sub(1) };
             self.effects.push(Effect::Submit(op));
         }
@@ -306,22 +306,24 @@ impl App {
     pub(crate) fn is_split(&self) -> bool {
         self.size.width >= view::WIDE
             && !self.options.workflow
-            && matches!(self.screens.last(), Some(Screen::Run(_)))
+            && matches!(self.screens.last(), Some(TuiScreen::Run(_)))
     }
 
     /// Whether the input receives the keys. It is shown exactly then, so that typed letters are always visible.
     pub(crate) fn input_has_focus(&self) -> bool {
         match self.screens.last() {
-            Some(Screen::Conversation) | None => !self.browsing,
-            Some(Screen::Run(_)) => self.is_split() && !self.run_has_keys,
-            Some(Screen::TextReader(_) | Screen::Tasks(_) | Screen::Task(..) | Screen::Attached(_)) => false,
+            Some(TuiScreen::Conversation) | None => !self.browsing,
+            Some(TuiScreen::Run(_)) => self.is_split() && !self.run_has_keys,
+            Some(
+                TuiScreen::TextReader(_) | TuiScreen::Tasks(_) | TuiScreen::Task(..) | TuiScreen::Attached(_),
+            ) => false,
         }
     }
 
     /// The task whose terminal is shown.
     pub fn attached_task(&self) -> Option<&TaskId> {
         match self.screens.last() {
-            Some(Screen::Attached(task)) => Some(task),
+            Some(TuiScreen::Attached(task)) => Some(task),
             _ => None,
         }
     }

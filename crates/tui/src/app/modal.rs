@@ -1,6 +1,6 @@
 //! Questions and pickers on top of the screen: when they open and close.
 
-use super::{App, Effect, Screen};
+use super::{App, Effect, TuiScreen};
 use crate::editor::Editor;
 use crate::host::{ProjectEntry, SessionEntry};
 use crate::theme::Theme;
@@ -24,7 +24,7 @@ pub enum Field {
 
 /// An irreversible action that requires confirmation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GuardedAction {
+pub enum ConfirmedAction {
     /// Cancel a run or a program.
     Cancel(TaskId),
     /// Restore the files that a run changed.
@@ -59,7 +59,7 @@ impl Picker {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Modal {
     /// Approval of a run.
-    Run {
+    RunApproval {
         id: InteractionId,
         proposal: Box<Proposal>,
         /// The proposal as edited by the user.
@@ -71,7 +71,7 @@ pub enum Modal {
         problem: Option<String>,
     },
     /// Approval of a plan.
-    Plan {
+    PlanApproval {
         id: InteractionId,
         plan: PlanRef,
         /// One line per task.
@@ -105,7 +105,7 @@ pub enum Modal {
         budget: u64,
     },
     /// Confirmation of an irreversible action.
-    Confirm(GuardedAction),
+    Confirm(ConfirmedAction),
     /// A picker.
     Pick { picker: Picker, chosen: usize },
     /// Problems of the config.
@@ -122,8 +122,8 @@ impl Modal {
     /// The question that the modal asks, if any.
     pub fn question(&self) -> Option<&InteractionId> {
         match self {
-            Self::Run { id, .. }
-            | Self::Plan { id, .. }
+            Self::RunApproval { id, .. }
+            | Self::PlanApproval { id, .. }
             | Self::Override { id, .. }
             | Self::Program { id, .. }
             | Self::Interrupted { id, .. }
@@ -145,7 +145,7 @@ impl Modal {
                 let chosen = candidates.iter().position(|one| one.agent == winner).unwrap_or_default();
                 Self::Override { id, candidates, chosen }
             }
-            InteractionKind::RunApproval { proposal } => Self::Run {
+            InteractionKind::RunApproval { proposal } => Self::RunApproval {
                 id,
                 edited: Box::new(proposal.launch.clone()),
                 proposal,
@@ -153,7 +153,7 @@ impl Modal {
                 editor: Editor::default(),
                 problem: None,
             },
-            InteractionKind::PlanApproval { plan, preview } => Self::Plan {
+            InteractionKind::PlanApproval { plan, preview } => Self::PlanApproval {
                 id,
                 plan,
                 preview,
@@ -204,20 +204,20 @@ impl App {
     }
 
     /// Asks for confirmation.
-    pub(crate) fn confirm(&mut self, action: GuardedAction) {
+    pub(crate) fn confirm(&mut self, action: ConfirmedAction) {
         self.modal = Some(Modal::Confirm(action));
     }
 
     /// Executes a confirmed action.
-    pub(crate) fn execute(&mut self, action: GuardedAction) {
+    pub(crate) fn execute(&mut self, action: ConfirmedAction) {
         match action {
-            GuardedAction::Cancel(task)
+            ConfirmedAction::Cancel(task)
                 if self.model.task(&task).is_some_and(|task| task.status.is_final()) =>
             {
                 self.toast = Some("it has already ended".into());
             }
-            GuardedAction::Cancel(task) => self.submit(Op::Cancel { task }),
-            GuardedAction::Undo(run) => self.effects.push(Effect::Undo(Some(run))),
+            ConfirmedAction::Cancel(task) => self.submit(Op::Cancel { task }),
+            ConfirmedAction::Undo(run) => self.effects.push(Effect::Undo(Some(run))),
         }
     }
 
@@ -245,7 +245,7 @@ impl App {
         let before = self.answered.take().filter(|modal| modal.question() == Some(&id));
         let mut modal = before.unwrap_or_else(|| Modal::for_question(question));
         match &mut modal {
-            Modal::Run { problem, .. } => *problem = Some(why),
+            Modal::RunApproval { problem, .. } => *problem = Some(why),
             _ => self.toast = Some(why),
         }
         self.modal = Some(modal);
@@ -270,8 +270,8 @@ impl App {
     /// Opens the question of the shown task, or the first open question.
     pub(crate) fn open_question(&mut self) {
         let shown = match self.screens.last() {
-            Some(Screen::Run(screen)) => Some(screen.id.clone()),
-            Some(Screen::Task(task, _)) => Some(task.clone()),
+            Some(TuiScreen::Run(screen)) => Some(screen.id.clone()),
+            Some(TuiScreen::Task(task, _)) => Some(task.clone()),
             _ => None,
         };
         let below = |question: &&Question| match (&shown, &question.task) {

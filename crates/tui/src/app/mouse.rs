@@ -1,6 +1,6 @@
 //! Mouse clicks and the wheel. Each click does what a key does, too.
 
-use super::{App, Modal, Screen, Target};
+use super::{App, Modal, Target, TuiScreen};
 use crate::attach;
 use althing_protocol::Op;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
@@ -11,7 +11,7 @@ const NOTCH: isize = 3;
 
 impl App {
     pub(crate) fn on_mouse(&mut self, mouse: MouseEvent) {
-        if let Some(Screen::Attached(task)) = self.screens.last() {
+        if let Some(TuiScreen::Attached(task)) = self.screens.last() {
             // A program is scrolled with arrow keys.
             let code = match mouse.kind {
                 MouseEventKind::ScrollUp => KeyCode::Up,
@@ -45,15 +45,15 @@ impl App {
             return self.modal_key(KeyEvent::new(code, KeyModifiers::NONE));
         }
         match self.screens.last_mut() {
-            Some(Screen::Run(screen)) => {
+            Some(TuiScreen::Run(screen)) => {
                 if let Some(scroll) = screen.scroll() {
                     scroll.by(lines);
                 }
             }
-            Some(Screen::TextReader(reader)) => reader.scroll.by(lines),
-            Some(Screen::Task(_, scroll)) => scroll.by(lines),
-            Some(Screen::Tasks(chosen)) => *chosen = chosen.saturating_add_signed(lines.signum()),
-            Some(Screen::Conversation | Screen::Attached(_)) | None => self.scroll.by(lines),
+            Some(TuiScreen::TextReader(reader)) => reader.scroll.by(lines),
+            Some(TuiScreen::Task(_, scroll)) => scroll.by(lines),
+            Some(TuiScreen::Tasks(chosen)) => *chosen = chosen.saturating_add_signed(lines.signum()),
+            Some(TuiScreen::Conversation | TuiScreen::Attached(_)) | None => self.scroll.by(lines),
         }
     }
 
@@ -63,7 +63,7 @@ impl App {
         match target {
             Target::Mode(word) => self.toggle_mode(*word),
             Target::Tab(member_index) => match self.screens.last() {
-                Some(Screen::Run(_)) => self.choose_tab(*member_index),
+                Some(TuiScreen::Run(_)) => self.choose_tab(*member_index),
                 _ => self.choose_agent(*member_index),
             },
             Target::Item(at) => self.click_item(*at),
@@ -75,7 +75,7 @@ impl App {
                 };
                 match (&self.modal, self.screens.last()) {
                     (Some(_), _) => self.modal_key(press(code)),
-                    (None, Some(Screen::Run(_))) => self.run_screen_key(press(code)),
+                    (None, Some(TuiScreen::Run(_))) => self.run_screen_key(press(code)),
                     (None, _) => self.on_key(press(code)),
                 }
             }
@@ -106,19 +106,19 @@ impl App {
             None => {}
         }
         match self.screens.last_mut() {
-            Some(Screen::Run(screen)) => {
+            Some(TuiScreen::Run(screen)) => {
                 if let Some(scroll) = screen.scroll() {
                     scroll.select(at);
                     self.open_timeline_entry();
                 }
             }
-            Some(Screen::Tasks(chosen)) => {
+            Some(TuiScreen::Tasks(chosen)) => {
                 *chosen = at;
                 if let Some(id) = self.task_rows().get(at).cloned() {
                     self.open_task(&id);
                 }
             }
-            Some(Screen::Conversation) => self.open_entry(at),
+            Some(TuiScreen::Conversation) => self.open_entry(at),
             _ => {}
         }
     }

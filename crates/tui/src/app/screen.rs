@@ -7,7 +7,7 @@ use althing_protocol::{AgentId, Op, TaskId, TaskStatus};
 use althing_view::{RunView, TimelineEntry, TimelineEvent};
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Screen {
+pub enum TuiScreen {
     Conversation,
     Run(RunScreen),
     /// A text.
@@ -185,7 +185,7 @@ impl App {
     /// Opens a run.
     pub(crate) fn open_run(&mut self, id: &TaskId) {
         let Some(run) = self.model.runs.get(id) else { return };
-        if matches!(self.screens.last(), Some(Screen::Run(shown)) if shown.id == *id) {
+        if matches!(self.screens.last(), Some(TuiScreen::Run(shown)) if shown.id == *id) {
             return;
         }
         // If the user was typing, the input keeps the keys.
@@ -197,7 +197,7 @@ impl App {
         {
             screen.tab = member_index;
         }
-        self.screens.push(Screen::Run(screen));
+        self.screens.push(TuiScreen::Run(screen));
     }
 
     /// Opens a program: its terminal if it has one, else its work.
@@ -212,16 +212,16 @@ impl App {
             let (cols, rows) = (self.size.width, self.size.height.saturating_sub(1));
             let id = id.clone();
             self.attached = None;
-            self.screens.push(Screen::Attached(id.clone()));
+            self.screens.push(TuiScreen::Attached(id.clone()));
             self.effects.push(Effect::Submit(Op::Resize { task: id, cols, rows }));
         } else {
-            self.screens.push(Screen::Task(id.clone(), Scroll::default()));
+            self.screens.push(TuiScreen::Task(id.clone(), Scroll::default()));
         }
     }
 
     /// Opens a text screen.
     pub(crate) fn open_reader(&mut self, reader: TextReader) {
-        self.screens.push(Screen::TextReader(reader));
+        self.screens.push(TuiScreen::TextReader(reader));
     }
 
     /// Closes the top screen.
@@ -233,7 +233,7 @@ impl App {
 
     /// The agent whose tab is shown in the top run.
     pub(crate) fn shown_agent(&self) -> Option<AgentId> {
-        let Some(Screen::Run(screen)) = self.screens.last() else { return None };
+        let Some(TuiScreen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
         run.agents.get(screen.tab).map(|agent| agent.member.id.clone())
     }

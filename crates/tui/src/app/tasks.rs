@@ -2,7 +2,7 @@
 //!
 //! For a workflow, the panel is the lowest screen: there is no screen below it to go back to.
 
-use super::{App, Effect, GuardedAction, Modal, Screen};
+use super::{App, ConfirmedAction, Effect, Modal, TuiScreen};
 use crate::attach;
 use crate::host::TuiExit;
 use althing_protocol::{InteractionKind, Op, TaskId, TaskStatus};
@@ -26,12 +26,12 @@ impl App {
     pub(crate) fn toggle_tasks(&mut self) {
         if self.options.workflow {
             self.screens.truncate(1);
-        } else if matches!(self.screens.last(), Some(Screen::Tasks(_))) {
+        } else if matches!(self.screens.last(), Some(TuiScreen::Tasks(_))) {
             self.back();
         } else {
             // Select a task that waits for the user first.
             let waits = self.task_rows().iter().position(|id| self.model.question_of(id).is_some());
-            self.screens.push(Screen::Tasks(waits.unwrap_or_default()));
+            self.screens.push(TuiScreen::Tasks(waits.unwrap_or_default()));
         }
     }
 
@@ -44,7 +44,7 @@ impl App {
     pub(crate) fn tasks_key(&mut self, key: KeyEvent) {
         let rows = self.task_rows();
         let home = self.screens.len() == 1;
-        let Some(Screen::Tasks(chosen)) = self.screens.last_mut() else { return };
+        let Some(TuiScreen::Tasks(chosen)) = self.screens.last_mut() else { return };
         let last = rows.len().saturating_sub(1);
         *chosen = (*chosen).min(last);
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
@@ -91,7 +91,7 @@ impl App {
         match status {
             Some(TaskStatus::Pending) => self.toast = Some("it has not started yet".into()),
             Some(status) if status.is_final() => self.toast = Some("it has already ended".into()),
-            _ => self.confirm(GuardedAction::Cancel(task)),
+            _ => self.confirm(ConfirmedAction::Cancel(task)),
         }
     }
 
@@ -112,7 +112,7 @@ impl App {
 
     pub(crate) fn task_key(&mut self, key: KeyEvent) {
         let page = self.page();
-        let Some(Screen::Task(id, scroll)) = self.screens.last_mut() else { return };
+        let Some(TuiScreen::Task(id, scroll)) = self.screens.last_mut() else { return };
         match key.code {
             KeyCode::Up => scroll.by(-1),
             KeyCode::Down => scroll.by(1),

@@ -1,5 +1,6 @@
 //! The views: pure functions that draw the state.
 
+mod approval_dialog;
 mod attached;
 mod bars;
 mod card;
@@ -8,14 +9,13 @@ mod entry;
 mod input;
 mod modal;
 mod picker;
-mod question;
 mod reader;
 mod run;
 mod tasks;
 mod timeline;
 mod welcome;
 
-use crate::app::{App, Screen, Target};
+use crate::app::{App, Target, TuiScreen};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
@@ -41,10 +41,10 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
         canvas.text(area.x, area.y, area.width, Tone::Plain, "Althing: make the window larger");
         return;
     }
-    let top = app.screens.last().cloned().unwrap_or(Screen::Conversation);
+    let top = app.screens.last().cloned().unwrap_or(TuiScreen::Conversation);
     match top {
-        Screen::Conversation => conversation::draw(app, canvas, area),
-        Screen::Run(screen) => {
+        TuiScreen::Conversation => conversation::draw(app, canvas, area),
+        TuiScreen::Run(screen) => {
             let split = app.is_split();
             let left = if split { split_width(area.width) } else { 0 };
             if split {
@@ -59,10 +59,10 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
             let right = Rect { x: area.x + offset, width: area.width - offset, ..area };
             run::draw(app, canvas, right, &screen);
         }
-        Screen::TextReader(_) => reader::draw(app, canvas, area),
-        Screen::Tasks(chosen) => tasks::panel(app, canvas, area, chosen),
-        Screen::Task(id, _) => tasks::task(app, canvas, area, &id),
-        Screen::Attached(id) => attached::draw(app, canvas, area, &id),
+        TuiScreen::TextReader(_) => reader::draw(app, canvas, area),
+        TuiScreen::Tasks(chosen) => tasks::panel(app, canvas, area, chosen),
+        TuiScreen::Task(id, _) => tasks::task(app, canvas, area, &id),
+        TuiScreen::Attached(id) => attached::draw(app, canvas, area, &id),
     }
     modal::draw(app, canvas, area);
 }

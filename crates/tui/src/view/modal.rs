@@ -1,6 +1,6 @@
 //! Frames for modals, and the information modals.
 
-use super::{count, picker, question, tokens};
+use super::{approval_dialog, count, picker, tokens};
 use crate::app::{App, COMMANDS, Modal, Target};
 use crate::line::{self, Line};
 use crate::paint::Canvas;
@@ -42,11 +42,11 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         canvas.hide_cursor();
     }
     match &modal {
-        Modal::Run { .. } | Modal::Plan { .. } | Modal::Override { .. } => {
-            question::draw(app, canvas, area, &modal)
+        Modal::RunApproval { .. } | Modal::PlanApproval { .. } | Modal::Override { .. } => {
+            approval_dialog::draw(app, canvas, area, &modal)
         }
         Modal::Program { .. } | Modal::Interrupted { .. } | Modal::Budget { .. } | Modal::Confirm(_) => {
-            question::draw_small(app, canvas, area, &modal);
+            approval_dialog::draw_small(app, canvas, area, &modal);
         }
         Modal::Pick { picker, chosen } => picker::draw(app, canvas, area, picker, *chosen),
         Modal::Problems => {

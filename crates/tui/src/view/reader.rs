@@ -1,7 +1,7 @@
 //! A text screen: an answer, a tool's result, a diff.
 
 use super::{hints, spread};
-use crate::app::{App, ReaderText, Screen, Target, TextReader};
+use crate::app::{App, ReaderText, Target, TextReader, TuiScreen};
 use crate::line::{self, Line};
 use crate::list::{self, ListItems};
 use crate::markdown;
@@ -54,7 +54,7 @@ impl ListItems for Parts<'_> {
 
 /// Draws the text screen.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
-    let Some(Screen::TextReader(reader)) = app.screens.last_mut() else { return };
+    let Some(TuiScreen::TextReader(reader)) = app.screens.last_mut() else { return };
     let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &reader.title);
     canvas.line(area.x, area.y, area.width, &spread(&left, &Line::default(), area.width.into()));
     canvas.rule(area, area.y + 1);

@@ -203,7 +203,7 @@ impl ListItems for FinalAnswerItem<'_> {
 fn timeline(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) -> list::RowItems {
     let Some(run) = app.model.runs.get(&screen.id) else { return Vec::new() };
     // The scroll position is stored in the top screen, of which `screen` is a copy.
-    let Some(crate::app::Screen::Run(held)) = app.screens.last_mut() else { return Vec::new() };
+    let Some(crate::app::TuiScreen::Run(held)) = app.screens.last_mut() else { return Vec::new() };
     let Some(scroll) = held.scrolls.get_mut(screen.tab) else { return Vec::new() };
     let list_id = super::list_id(&["run", run.id.as_str(), &screen.tab.to_string()]);
     match run.agents.get(screen.tab) {

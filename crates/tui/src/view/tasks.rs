@@ -1,7 +1,7 @@
 //! The tasks panel, and the work of a program without a terminal.
 
 use super::{bars, hints, spread, timeline::Timeline};
-use crate::app::{App, Screen, Target};
+use crate::app::{App, Target, TuiScreen};
 use crate::line::{self, Line};
 use crate::list::{self, ListItems};
 use crate::paint::Canvas;
@@ -203,7 +203,7 @@ pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     if work.len() == 0 {
         canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "The program has printed nothing yet.");
     }
-    if let Some(Screen::Task(_, scroll)) = app.screens.last_mut() {
+    if let Some(TuiScreen::Task(_, scroll)) = app.screens.last_mut() {
         list::draw(canvas, body, super::list_id(&["task", id.as_str()]), &work, scroll, &mut app.layouts);
     }
     app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));

@@ -13,7 +13,7 @@ mod write_tracker;
 pub(crate) use edit_journal::EditJournal;
 pub use footer::{WRITES_FILE, footer, write_change_list};
 pub(crate) use path_lock::PathLock;
-pub use preimages::{UndoLimits, UndoReach};
+pub use preimages::{UndoCoverage, UndoLimits};
 pub use review::{ChangedFile, FileContent, review};
 pub use snapshot::ContextSnapshot;
 pub use undo::{UndoError, UndoReport, last_task_with_changes, undo};

@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// Which changes an undo must cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UndoReach {
+pub enum UndoCoverage {
     /// Only Althing's file tools write: each file's pre-image is stored just before it is changed.
     ToolWrites,
     /// Commands write too: all files are stored in advance, up to the limits.
@@ -98,7 +98,7 @@ impl Preimages {
     pub(crate) fn begin(
         &self,
         take: impl FnOnce() -> Result<ContextSnapshot, DiskError>,
-        reach: UndoReach,
+        coverage: UndoCoverage,
         limits: UndoLimits,
     ) -> Result<(ContextSnapshot, Coverage), DiskError> {
         create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
@@ -116,9 +116,9 @@ impl Preimages {
         let here = ConfinedDir::open(&self.dir).map_err(self.io("open the directory"))?;
         here.remove_tree(OsStr::new("tree")).map_err(self.io("clear"))?;
         let tree = here.make_dir(OsStr::new("tree"), 0o700).map_err(self.io("create a directory in"))?;
-        let cover = match reach {
-            UndoReach::ToolWrites => Coverage::ToolWrites,
-            UndoReach::Everything => {
+        let cover = match coverage {
+            UndoCoverage::ToolWrites => Coverage::ToolWrites,
+            UndoCoverage::Everything => {
                 let copied = copy_all(&tree, &before, limits);
                 if copied.is_err() {
                     // The partial copy may have filled the disk.

@@ -2,7 +2,7 @@
 //! again.
 
 use super::footer::write_change_list;
-use super::preimages::{Coverage, Preimages, UndoLimits, UndoReach};
+use super::preimages::{Coverage, Preimages, UndoCoverage, UndoLimits};
 use super::snapshot::ContextSnapshot;
 use super::state::{PathState, RecordedChange};
 use crate::access::{ReadOnlyReason, Refusal, ResolvedPath, RootRole};
@@ -18,7 +18,7 @@ pub(crate) struct WriteTracker {
     run_dir: PathBuf,
     state_dir: Option<PathBuf>,
     paths: Vec<ContextPath>,
-    reach: UndoReach,
+    coverage: UndoCoverage,
     limits: UndoLimits,
     preimages: Preimages,
     /// The state before the run, while the paths are open.
@@ -30,14 +30,14 @@ impl WriteTracker {
         run_dir: &Path,
         state_dir: Option<&Path>,
         paths: &[ContextPath],
-        reach: UndoReach,
+        coverage: UndoCoverage,
         limits: UndoLimits,
     ) -> Self {
         Self {
             run_dir: run_dir.to_owned(),
             state_dir: state_dir.map(Path::to_owned),
             paths: paths.to_vec(),
-            reach,
+            coverage,
             limits,
             preimages: Preimages::of(run_dir),
             open: Mutex::new(None),
@@ -47,7 +47,7 @@ impl WriteTracker {
     /// Records the current state and allows writing. Returns a notice if an undo will not cover everything.
     pub(crate) fn open(&self) -> Result<Option<String>, DiskError> {
         let take = || ContextSnapshot::take(&self.paths, self.state_dir.as_deref());
-        let (before, cover) = self.preimages.begin(take, self.reach, self.limits)?;
+        let (before, cover) = self.preimages.begin(take, self.coverage, self.limits)?;
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(before));
         Ok(match cover {
             Coverage::Everything | Coverage::ToolWrites => None,

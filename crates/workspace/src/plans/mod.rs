@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 /// Why a plan cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum PlanError {
+pub enum PlanStoreError {
     /// The plan cannot be read or is not valid.
     #[error(transparent)]
     Plan(#[from] althing_plan::PlanError),
@@ -49,7 +49,7 @@ pub enum PlanError {
     Disk(#[from] DiskError),
 }
 
-impl PlanError {
+impl PlanStoreError {
     /// What the user can do about the problem.
     pub fn hint(&self) -> Option<String> {
         Some(match self {

@@ -4,7 +4,7 @@
 //! is validated whenever it is read.
 
 use super::progress::{self, ProgressByTask, TaskProgress};
-use super::{PlanError, markdown};
+use super::{PlanStoreError, markdown};
 use althing_disk::files::{Durability, create_dirs, replace};
 use althing_disk::names::{is_plain_name, new_session_id};
 use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
@@ -68,7 +68,7 @@ impl PlanStore {
         plan: Plan,
         run: &str,
         began: Timestamp,
-    ) -> Result<StoredPlan, PlanError> {
+    ) -> Result<StoredPlan, PlanStoreError> {
         let plan = plan.checked()?;
         create_dirs(&DISK, &self.dir, Durability::Synced)?;
         let header = PlanHeader {
@@ -102,13 +102,13 @@ impl PlanStore {
                 Err(error) => return Err(DiskError::io("create the directory", &dir)(error).into()),
             }
         }
-        let missing = || PlanError::NotFound { which: run.to_owned(), dir: self.dir.clone() };
-        Err(refused.map_or_else(missing, PlanError::from))
+        let missing = || PlanStoreError::NotFound { which: run.to_owned(), dir: self.dir.clone() };
+        Err(refused.map_or_else(missing, PlanStoreError::from))
     }
 
     /// Loads a plan by its id, by its directory, or the newest one as `latest`.
-    pub fn load(&self, which: &str) -> Result<StoredPlan, PlanError> {
-        let missing = || PlanError::NotFound { which: which.to_owned(), dir: self.dir.clone() };
+    pub fn load(&self, which: &str) -> Result<StoredPlan, PlanStoreError> {
+        let missing = || PlanStoreError::NotFound { which: which.to_owned(), dir: self.dir.clone() };
         if which == "latest" {
             let newest = self.ids()?.pop().ok_or_else(missing)?;
             return StoredPlan::read(&self.dir.join(newest));
@@ -122,7 +122,7 @@ impl PlanStore {
     }
 
     /// The ids of all plans, oldest first.
-    pub fn ids(&self) -> Result<Vec<String>, PlanError> {
+    pub fn ids(&self) -> Result<Vec<String>, PlanStoreError> {
         let mut ids = match DISK.list(&self.dir) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
             names => names.map_err(DiskError::io("list", &self.dir))?,
@@ -134,13 +134,13 @@ impl PlanStore {
 }
 
 impl StoredPlan {
-    fn read(dir: &Path) -> Result<Self, PlanError> {
+    fn read(dir: &Path) -> Result<Self, PlanStoreError> {
         let dir = dir.canonicalize().map_err(DiskError::io("access", dir))?;
         let id = dir.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let value: Value = read_json(&dir.join("plan.json"))?;
         let plan = plan_from_json(&value)?.checked()?;
         let wrong = |e: serde_json::Error| {
-            PlanError::from(althing_plan::PlanError::NotReadable { why: format!("plan.json: {e}") })
+            PlanStoreError::from(althing_plan::PlanError::NotReadable { why: format!("plan.json: {e}") })
         };
         let header: PlanHeader = serde_json::from_value(value).map_err(wrong)?;
         let progress = dir.join("progress.json");
@@ -208,14 +208,14 @@ impl StoredPlan {
     }
 
     /// Approves the plan for execution, with the user's additions.
-    pub fn approve(&mut self, additions: Option<String>) -> Result<(), PlanError> {
+    pub fn approve(&mut self, additions: Option<String>) -> Result<(), PlanStoreError> {
         let header = PlanHeader { additions, approved: true, ..self.header.clone() };
         self.header = header;
         self.write_plan()
     }
 
     /// Replaces the tasks. Tasks that stay keep their progress; the plan has to be approved again.
-    pub fn edit(&mut self, plan: Plan) -> Result<(), PlanError> {
+    pub fn edit(&mut self, plan: Plan) -> Result<(), PlanStoreError> {
         self.plan = plan.checked()?;
         self.progress_by_task.retain(|id, _| self.plan.task(id).is_some());
         self.header.approved = false;
@@ -224,16 +224,21 @@ impl StoredPlan {
     }
 
     /// Sets the status of a task; the change is durable when this returns.
-    pub fn set(&mut self, task: &str, status: PlanStatus, note: Option<String>) -> Result<(), PlanError> {
+    pub fn set(
+        &mut self,
+        task: &str,
+        status: PlanStatus,
+        note: Option<String>,
+    ) -> Result<(), PlanStoreError> {
         if self.plan.task(task).is_none() {
-            return Err(PlanError::NoSuchTask { task: task.to_owned() });
+            return Err(PlanStoreError::NoSuchTask { task: task.to_owned() });
         }
         self.progress_by_task.insert(task.to_owned(), TaskProgress { status, note });
         self.write_progress()
     }
 
     /// Resets tasks that were in progress when their process ended, so that they start over.
-    pub fn reset_unfinished(&mut self) -> Result<(), PlanError> {
+    pub fn reset_unfinished(&mut self) -> Result<(), PlanStoreError> {
         let under_way = |task: &TaskProgress| task.status == PlanStatus::InProgress;
         if !self.progress_by_task.values().any(under_way) {
             return Ok(());
@@ -243,15 +248,15 @@ impl StoredPlan {
     }
 
     /// Takes the lock that allows the execution of the plan.
-    pub fn lock(&self) -> Result<PlanLock, PlanError> {
+    pub fn lock(&self) -> Result<PlanLock, PlanStoreError> {
         let path = self.dir.join("lock");
         match DISK.lock(&path).map_err(DiskError::io("lock", &path))? {
             Lock::Taken(lock) => Ok(PlanLock { _lock: lock }),
-            Lock::Held { pid } => Err(PlanError::Locked { id: self.id.clone(), pid }),
+            Lock::Held { pid } => Err(PlanStoreError::Locked { id: self.id.clone(), pid }),
         }
     }
 
-    fn write_plan(&self) -> Result<(), PlanError> {
+    fn write_plan(&self) -> Result<(), PlanStoreError> {
         let mut whole = self.to_json("plan.json", &self.header)?;
         if let Value::Object(fields) = &mut whole {
             fields.insert("tasks".to_owned(), self.to_json("plan.json", &self.plan.tasks)?);
@@ -260,19 +265,19 @@ impl StoredPlan {
         self.write("plan.md", &self.text())
     }
 
-    fn write_progress(&self) -> Result<(), PlanError> {
+    fn write_progress(&self) -> Result<(), PlanStoreError> {
         let json = self.to_json("progress.json", &self.progress_by_task)?;
         self.write("progress.json", &format!("{json:#}\n"))?;
         self.write("plan.md", &self.text())
     }
 
     /// Serializes the content of the file `name`.
-    fn to_json(&self, name: &str, content: &impl Serialize) -> Result<Value, PlanError> {
+    fn to_json(&self, name: &str, content: &impl Serialize) -> Result<Value, PlanStoreError> {
         let json = serde_json::to_value(content).map_err(io::Error::from);
         Ok(json.map_err(DiskError::io("write", &self.dir.join(name)))?)
     }
 
-    fn write(&self, name: &str, text: &str) -> Result<(), PlanError> {
+    fn write(&self, name: &str, text: &str) -> Result<(), PlanStoreError> {
         Ok(replace(&DISK, &self.dir, name, text.as_bytes(), Durability::Synced)?)
     }
 }
@@ -283,9 +288,9 @@ fn hash(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
-fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, PlanError> {
+fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, PlanStoreError> {
     let bytes = DISK.read(path).map_err(DiskError::io("read", path))?;
     serde_json::from_slice(&bytes).map_err(|e| {
-        PlanError::from(althing_plan::PlanError::NotReadable { why: format!("{}: {e}", path.display()) })
+        PlanStoreError::from(althing_plan::PlanError::NotReadable { why: format!("{}: {e}", path.display()) })
     })
 }

@@ -13,7 +13,7 @@ mod runs;
 pub use deliver::DeliveryReport;
 pub use host::ProjectHost;
 pub use paths::{DescribedPath, PathKind};
-pub use registry::{ProjectEntry, ProjectRegistry};
+pub use registry::{ProjectRegistry, RegisteredProject};
 pub use runs::ProjectRun;
 
 use crate::confine::ConfinedDir;

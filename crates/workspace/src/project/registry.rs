@@ -21,7 +21,7 @@ pub struct ProjectRegistry {
 
 /// A project that was opened before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ProjectEntry {
+pub struct RegisteredProject {
     /// The project's name.
     pub name: String,
     /// The project's directory.
@@ -30,7 +30,7 @@ pub struct ProjectEntry {
     pub last_used: Timestamp,
 }
 
-impl ProjectEntry {
+impl RegisteredProject {
     /// Whether the project's directory still exists.
     pub fn exists(&self) -> bool {
         self.path.is_dir()
@@ -44,21 +44,22 @@ impl ProjectRegistry {
     }
 
     /// The projects, most recently used first.
-    pub fn list(&self) -> Result<Vec<ProjectEntry>, ProjectError> {
+    pub fn list(&self) -> Result<Vec<RegisteredProject>, ProjectError> {
         let path = self.dir.join(FILE);
         let bytes = match RealDisk.read(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             bytes => bytes.map_err(DiskError::io("read", &path))?,
         };
         let broken = |e: serde_json::Error| ProjectError::Broken { path, why: e.to_string() };
-        let mut entries: Vec<ProjectEntry> = serde_json::from_slice(&bytes).map_err(broken)?;
+        let mut entries: Vec<RegisteredProject> = serde_json::from_slice(&bytes).map_err(broken)?;
         entries.sort_by(|a, b| b.last_used.cmp(&a.last_used).then_with(|| a.path.cmp(&b.path)));
         Ok(entries)
     }
 
     /// Records that a project was opened.
     pub fn note(&self, project: &ProjectWorkspace, now: Timestamp) -> Result<(), ProjectError> {
-        let entry = ProjectEntry { name: project.name(), path: project.dir().to_owned(), last_used: now };
+        let entry =
+            RegisteredProject { name: project.name(), path: project.dir().to_owned(), last_used: now };
         self.change(|entries| {
             entries.retain(|known| known.path != entry.path);
             entries.insert(0, entry);
@@ -72,12 +73,12 @@ impl ProjectRegistry {
     }
 
     /// Finds a project by its name or path.
-    pub fn find(&self, which: &str) -> Result<Option<ProjectEntry>, ProjectError> {
-        let named = |entry: &ProjectEntry| entry.name == which || entry.path == Path::new(which);
+    pub fn find(&self, which: &str) -> Result<Option<RegisteredProject>, ProjectError> {
+        let named = |entry: &RegisteredProject| entry.name == which || entry.path == Path::new(which);
         Ok(self.list()?.into_iter().find(named))
     }
 
-    fn change(&self, change: impl FnOnce(&mut Vec<ProjectEntry>)) -> Result<(), ProjectError> {
+    fn change(&self, change: impl FnOnce(&mut Vec<RegisteredProject>)) -> Result<(), ProjectError> {
         create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
         let path = self.dir.join(LOCK);
         // The lock is held only for an instant. A caller that cannot get it reports an error rather than risk

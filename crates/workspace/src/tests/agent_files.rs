@@ -1,7 +1,7 @@
 //! An agent's files as a whole: context paths are writable only while they are open, and changes are reported.
 
 use super::fixture::{Temp, context, temp, write};
-use crate::{AgentFiles, AgentFilesOptions, ToolSet, UndoLimits, UndoReach, Workspace, undo};
+use crate::{AgentFiles, AgentFilesOptions, ToolSet, UndoCoverage, UndoLimits, Workspace, undo};
 use althing_protocol::{
     AgentId, AnswerLabel, ContextAccess, ContextPath, EXCLUDED_NAMES, FileChange, FileWrite, Grant,
     GrantRoot, Member, Modes, RUNS_CODE, RunRules, RunSpec, ToolCall, ToolHost, ToolOutcome,
@@ -15,7 +15,7 @@ pub(super) struct RunFixture {
     pub base: PathBuf,
     pub run: PathBuf,
     pub spec: RunSpec,
-    pub reach: UndoReach,
+    pub coverage: UndoCoverage,
     pub limits: UndoLimits,
 }
 
@@ -52,7 +52,7 @@ impl RunFixture {
         };
         let run = base.join("project/.althing/sessions/s/tasks/r1");
         fs::create_dir_all(&run).unwrap();
-        Self { _dir: dir, base, run, spec, reach: UndoReach::ToolWrites, limits: UndoLimits::default() }
+        Self { _dir: dir, base, run, spec, coverage: UndoCoverage::ToolWrites, limits: UndoLimits::default() }
     }
 
     pub(super) fn writable() -> Self {
@@ -74,7 +74,7 @@ impl RunFixture {
             ..Grant::default()
         };
         let options =
-            AgentFilesOptions { grant, tools: ToolSet::All, reach: self.reach, limits: self.limits };
+            AgentFilesOptions { grant, tools: ToolSet::All, coverage: self.coverage, limits: self.limits };
         AgentFiles::open(&self.run, &options).unwrap()
     }
 
@@ -196,8 +196,8 @@ async fn agents_can_read_but_not_change_each_others_snapshots() {
     let (one, two) = (fixture.files(0), fixture.files(1));
     assert_eq!(one.path(), fixture.workspace(0).to_str().unwrap());
     put(&one, "report.md", "found it\n").await;
-    one.keep(AnswerLabel { agent: 1, nth: 1 }).await.unwrap();
-    two.show(vec![AnswerLabel { agent: 1, nth: 1 }]).await.unwrap();
+    one.take_snapshot(AnswerLabel { agent: 1, nth: 1 }).await.unwrap();
+    two.show_snapshots(vec![AnswerLabel { agent: 1, nth: 1 }]).await.unwrap();
     let path = format!("{}/report.md", two.view_of(1));
     assert!(call(&two, "read_file", json!({"path": path})).await.content.contains("found it"));
     for (tool, arguments) in [
@@ -224,7 +224,7 @@ async fn agents_can_read_but_not_change_each_others_snapshots() {
 #[tokio::test]
 async fn beyond_the_limits_a_notice_is_given_and_tool_changes_can_still_be_undone() {
     let mut fixture = RunFixture::writable();
-    fixture.reach = UndoReach::Everything;
+    fixture.coverage = UndoCoverage::Everything;
     fixture.limits = UndoLimits { bytes: 10, files: 50_000 };
     let files = fixture.files(0);
     files.open_context().await.unwrap();

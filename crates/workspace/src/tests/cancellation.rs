@@ -44,7 +44,7 @@ async fn cancelled_operations_at_random_moments_spoil_nothing_that_follows() {
     for (agent, other) in (1..).zip(&others) {
         for nth in 1..=3 {
             fill_workspace(other, 100, &format!("agent {agent} answer {nth}"));
-            other.keep(label(agent, nth)).await.unwrap();
+            other.take_snapshot(label(agent, nth)).await.unwrap();
         }
     }
     let judge = Arc::new(fixture.files(2));
@@ -54,23 +54,23 @@ async fn cancelled_operations_at_random_moments_spoil_nothing_that_follows() {
         let (newest, answer) = (label(1, 1 + round % 3), label(3, 1 + round));
         let moment = fastrand::u32(0..2000);
         let (at, shown) = (judge.clone(), vec![label(1, 1 + (round + 1) % 3), label(2, 1 + round % 3)]);
-        start_and_cancel(async move { at.show(shown).await }, moment).await;
-        judge.show(vec![newest, label(2, 3)]).await.unwrap();
+        start_and_cancel(async move { at.show_snapshots(shown).await }, moment).await;
+        judge.show_snapshots(vec![newest, label(2, 3)]).await.unwrap();
         let seen = tree(Path::new(&judge.view_of(1)));
         assert_eq!(seen.len(), 100, "round {round}");
         let wanted = format!("agent 1 answer {}", newest.nth);
         assert!(seen.values().all(|text| *text == wanted), "round {round}: not {wanted}");
 
         let at = judge.clone();
-        start_and_cancel(async move { at.keep(answer).await }, moment).await;
-        judge.keep(answer).await.unwrap();
+        start_and_cancel(async move { at.take_snapshot(answer).await }, moment).await;
+        judge.take_snapshot(answer).await.unwrap();
         let snapshot = fixture.run.join("snapshots").join(answer.to_string()).canonicalize().unwrap();
         assert_eq!(tree(&snapshot), own, "round {round}");
 
         let (at, from) = (judge.clone(), snapshot.to_str().unwrap().to_owned());
         let again = from.clone();
-        start_and_cancel(async move { at.take(&from, "taken").await }, moment).await;
-        judge.take(&again, "taken").await.unwrap();
+        start_and_cancel(async move { at.import_dir(&from, "taken").await }, moment).await;
+        judge.import_dir(&again, "taken").await.unwrap();
         assert_eq!(tree(&Path::new(judge.path()).join("taken")), own, "round {round}");
         assert!(!put(&judge, "taken/more.txt", "more").await.is_error);
         crate::ConfinedDir::open(Path::new(judge.path())).unwrap().remove_tree("taken".as_ref()).unwrap();
@@ -129,11 +129,15 @@ fn operations(fixture: &RunFixture, files: &Arc<AgentFiles>) -> Vec<Operation> {
     let tasks = TaskHost::open(Path::new(files.path()), 10).unwrap();
     let list = Path::new(files.path()).join("tasks/plan.json");
     vec![
-        on_files("keep", files, |files| async move { files.keep(label(1, 1)).await }),
-        on_files("show", files, |files| async move { files.show(vec![label(2, 1)]).await }),
-        on_files("take", files, move |files| {
+        on_files("take_snapshot", files, |files| async move { files.take_snapshot(label(1, 1)).await }),
+        on_files(
+            "show_snapshots",
+            files,
+            |files| async move { files.show_snapshots(vec![label(2, 1)]).await },
+        ),
+        on_files("import_dir", files, move |files| {
             let from = from.clone();
-            async move { files.take(&from, "taken").await }
+            async move { files.import_dir(&from, "taken").await }
         }),
         on_files("open_context", files, |files| async move { files.open_context().await }),
         on_files("write_file", files, |files| async move { judged(put(&files, "a.txt", "text").await) }),
@@ -154,7 +158,7 @@ async fn an_operation_waits_for_the_cancelled_one_before_it() {
     let (files, other) = (Arc::new(fixture.files(0)), fixture.files(1));
     fill_workspace(&files, 20, "mine");
     fill_workspace(&other, 20, "the other's");
-    other.keep(label(2, 1)).await.unwrap();
+    other.take_snapshot(label(2, 1)).await.unwrap();
     for Operation { name, path, start } in operations(&fixture, &files) {
         let gate = Gate::close(&path);
         let first = tokio::spawn(start());

@@ -2,7 +2,7 @@
 
 use super::fixture::temp;
 use crate::plans::ready;
-use crate::{PlanError, PlanStore, TaskProgress};
+use crate::{PlanStore, PlanStoreError, TaskProgress};
 use althing_plan::{Plan, PlanProblem, find_plan};
 use althing_protocol::{PlanStatus, PlanTask, Timestamp};
 use proptest::prelude::*;
@@ -138,7 +138,7 @@ proptest! {
 fn a_stored_plan_is_found_by_id_by_directory_and_as_latest() {
     let dir = temp();
     let store = PlanStore::of(dir.path());
-    assert!(matches!(store.load("latest"), Err(PlanError::NotFound { .. })));
+    assert!(matches!(store.load("latest"), Err(PlanStoreError::NotFound { .. })));
     let first = store.create("Mend the parser", chain(), "s1.r1", AT).unwrap();
     let mut second = store.create("Mend the lexer", chain(), "s1.r2", Timestamp(AT.0 + 1000)).unwrap();
     assert_eq!(store.ids().unwrap(), [first.id(), second.id()]);
@@ -146,7 +146,7 @@ fn a_stored_plan_is_found_by_id_by_directory_and_as_latest() {
     assert_eq!(store.load(&first.dir().display().to_string()).unwrap().goal(), "Mend the parser");
     for wrong in ["plan-nowhere", "../..", "/etc", ""] {
         let error = store.load(wrong).unwrap_err();
-        assert!(matches!(error, PlanError::NotFound { .. }), "{error}");
+        assert!(matches!(error, PlanStoreError::NotFound { .. }), "{error}");
         assert!(error.hint().unwrap().contains("latest"));
     }
     assert!(!second.is_approved());
@@ -172,7 +172,7 @@ fn progress_survives_the_process_and_unfinished_tasks_start_over() {
     let mut plan = store.create("goal", chain(), "s1.r1", AT).unwrap();
     plan.set("a", PlanStatus::Completed, None).unwrap();
     plan.set("b", PlanStatus::InProgress, None).unwrap();
-    assert!(matches!(plan.set("x", PlanStatus::Failed, None), Err(PlanError::NoSuchTask { .. })));
+    assert!(matches!(plan.set("x", PlanStatus::Failed, None), Err(PlanStoreError::NoSuchTask { .. })));
     let lock = plan.lock().unwrap();
     let mut again = store.load("latest").unwrap();
     assert!(again.ready().is_empty(), "its only ready task is in progress");

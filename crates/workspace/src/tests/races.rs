@@ -99,7 +99,7 @@ fn a_snapshot_taken_during_link_swaps_contains_nothing_from_outside() {
     let pair: [PathBuf; 2] = [workspace.path().join("door"), workspace.path().join("swap")];
     while_swapping(&pair[0], &pair[1], || {
         for nth in 1..scale(40, 400) as u32 {
-            let snapshot = workspace.keep(AnswerLabel { agent: 1, nth }).unwrap();
+            let snapshot = workspace.take_snapshot(AnswerLabel { agent: 1, nth }).unwrap();
             let whole = tree(&snapshot.path);
             assert!(whole.values().all(|text| !text.contains(SECRET)), "{nth}");
         }

@@ -45,7 +45,7 @@ fn a_snapshot_is_complete_and_immutable() {
     symlink("a/b/c.txt", workspace.path().join("inside")).unwrap();
     symlink("/etc/hostname", workspace.path().join("outside")).unwrap();
     symlink("a/../../up", workspace.path().join("up")).unwrap();
-    let snapshot = workspace.keep(label(1, 1)).unwrap();
+    let snapshot = workspace.take_snapshot(label(1, 1)).unwrap();
     let before = tree(workspace.path());
     assert_eq!(tree(&snapshot.path), before);
     assert!(snapshot.path.join("empty").is_dir());
@@ -58,7 +58,7 @@ fn a_snapshot_is_complete_and_immutable() {
     write(&workspace.path().join("a/b/c.txt"), "two");
     fs::remove_file(workspace.path().join("run.sh")).unwrap();
     assert_eq!(tree(&snapshot.path), before, "changes in the workspace do not affect the snapshot");
-    let again = workspace.keep(label(1, 1)).unwrap();
+    let again = workspace.take_snapshot(label(1, 1)).unwrap();
     assert_eq!((tree(&again.path), again.copied), (before, 0), "an existing label is not changed");
 }
 
@@ -70,23 +70,23 @@ fn only_changed_files_are_copied_and_no_file_is_shared_with_the_workspace() {
         write(&workspace.path().join(format!("d{}/{n}.txt", n % 7)), &format!("text {n}"));
     }
     let_time_pass(dir.path());
-    assert_eq!(workspace.keep(label(1, 1)).unwrap().copied, 100);
+    assert_eq!(workspace.take_snapshot(label(1, 1)).unwrap().copied, 100);
     write(&workspace.path().join("d3/3.txt"), "changed");
     write(&workspace.path().join("new.txt"), "new");
     fs::remove_file(workspace.path().join("d4/4.txt")).unwrap();
     let_time_pass(dir.path());
-    let second = workspace.keep(label(1, 2)).unwrap();
+    let second = workspace.take_snapshot(label(1, 2)).unwrap();
     assert_eq!((second.copied, second.shared), (2, 98));
     assert_eq!(tree(&second.path), tree(workspace.path()));
     for path in tree(workspace.path()).keys() {
         assert_eq!(fs::metadata(workspace.path().join(path)).unwrap().nlink(), 1, "{}", path.display());
     }
-    let third = workspace.keep(label(1, 3)).unwrap();
+    let third = workspace.take_snapshot(label(1, 3)).unwrap();
     assert_eq!(third.copied, 0);
     assert!(fs::symlink_metadata(&third.path).unwrap().is_symlink(), "an unchanged tree becomes an alias");
     assert_eq!(tree(&third.path.canonicalize().unwrap()), tree(workspace.path()));
     write(&workspace.path().join("d0/0.txt"), "after an unchanged one");
-    let fourth = workspace.keep(label(1, 4)).unwrap();
+    let fourth = workspace.take_snapshot(label(1, 4)).unwrap();
     assert_eq!((fourth.copied, tree(&fourth.path)), (1, tree(workspace.path())));
 }
 
@@ -97,11 +97,11 @@ fn a_rewrite_that_restores_size_and_time_is_still_copied() {
     let file = workspace.path().join("a.txt");
     write(&file, "aaaa");
     let_time_pass(dir.path());
-    workspace.keep(label(1, 1)).unwrap();
+    workspace.take_snapshot(label(1, 1)).unwrap();
     let time = fs::metadata(&file).unwrap().modified().unwrap();
     fs::write(&file, "bbbb").unwrap();
     fs::File::options().write(true).open(&file).unwrap().set_modified(time).unwrap();
-    let snapshot = workspace.keep(label(1, 2)).unwrap();
+    let snapshot = workspace.take_snapshot(label(1, 2)).unwrap();
     assert_eq!(fs::read_to_string(snapshot.path.join("a.txt")).unwrap(), "bbbb");
 }
 
@@ -113,7 +113,7 @@ fn a_change_right_after_a_snapshot_is_detected() {
     for nth in 1..=scale(50, 500) as u32 {
         let text = format!("{nth:04}");
         fs::write(&file, &text).unwrap();
-        let snapshot = workspace.keep(label(1, nth)).unwrap();
+        let snapshot = workspace.take_snapshot(label(1, nth)).unwrap();
         assert_eq!(fs::read_to_string(snapshot.path.join("a.txt")).unwrap(), text);
     }
 }
@@ -133,14 +133,14 @@ fn with_a_damaged_or_missing_manifest_everything_is_copied() {
         write(&workspace.path().join("a.txt"), "a");
         write(&workspace.path().join("b.txt"), "b");
         let_time_pass(dir.path());
-        workspace.keep(label(1, 1)).unwrap();
+        workspace.take_snapshot(label(1, 1)).unwrap();
         let list = dir.path().join(format!("run/snapshots/agent1.1.{which}"));
         match damage {
             Some(text) => fs::write(&list, text).unwrap(),
             None => fs::remove_file(&list).unwrap(),
         }
         write(&workspace.path().join("c.txt"), "c");
-        let snapshot = workspace.keep(label(1, 2)).unwrap();
+        let snapshot = workspace.take_snapshot(label(1, 2)).unwrap();
         assert_eq!((snapshot.copied, snapshot.shared), (3, 0), "{which} {damage:?}");
         assert_eq!(tree(&snapshot.path), tree(workspace.path()));
     }
@@ -170,7 +170,7 @@ fn a_snapshot_is_complete_while_its_agent_keeps_writing() {
             }
         });
         for nth in 1..=scale(20, 200) as u32 {
-            let snapshot = workspace.keep(label(1, nth)).unwrap();
+            let snapshot = workspace.take_snapshot(label(1, nth)).unwrap();
             let whole = tree(&snapshot.path);
             let still =
                 whole.iter().filter(|(path, text)| path.starts_with("still") && *text == "still").count();
@@ -192,7 +192,7 @@ fn a_crash_leaves_no_partial_snapshot() {
     fs::set_permissions(half.join("deep"), fs::Permissions::from_mode(0o500)).unwrap();
     fs::write(dir.path().join("run/snapshots/agent1.1.manifest"), "ha").unwrap();
     assert!(!workspace.snapshot_dir(label(1, 1)).exists());
-    let snapshot = workspace.keep(label(1, 1)).unwrap();
+    let snapshot = workspace.take_snapshot(label(1, 1)).unwrap();
     assert_eq!(tree(&snapshot.path), tree(workspace.path()));
     assert!(!half.exists());
 }
@@ -213,7 +213,7 @@ fn files_that_cannot_be_stored_are_reported() {
         0,
     )
     .unwrap();
-    let snapshot = workspace.keep(label(1, 1)).unwrap();
+    let snapshot = workspace.take_snapshot(label(1, 1)).unwrap();
     assert_eq!(
         snapshot.issues,
         [SnapshotIssue::HardLink("foreign.txt".into()), SnapshotIssue::Special("pipe".into())]
@@ -228,9 +228,9 @@ fn others_see_snapshots_under_anonymous_names_and_only_those_shown_to_them() {
     let (one, two, three) = (workspace(&dir, "gem"), workspace(&dir, "gpt"), workspace(&dir, "sol"));
     write(&one.path().join("a/one.txt"), "first");
     write(&two.path().join("two.txt"), "second");
-    one.keep(label(1, 1)).unwrap();
-    two.keep(label(2, 1)).unwrap();
-    three.show(&[label(1, 1), label(2, 1), label(9, 1)]).unwrap();
+    one.take_snapshot(label(1, 1)).unwrap();
+    two.take_snapshot(label(2, 1)).unwrap();
+    three.show_snapshots(&[label(1, 1), label(2, 1), label(9, 1)]).unwrap();
     let seen = |agent: u32| tree(&three.view_of(agent));
     assert_eq!(seen(1).get(Path::new("a/one.txt")).map(String::as_str), Some("first"));
     assert_eq!(seen(2).len(), 1);
@@ -239,9 +239,9 @@ fn others_see_snapshots_under_anonymous_names_and_only_those_shown_to_them() {
     assert!(three.view_of(1).ends_with("views/sol/agent1"));
 
     write(&one.path().join("a/one.txt"), "better");
-    one.keep(label(1, 2)).unwrap();
+    one.take_snapshot(label(1, 2)).unwrap();
     assert_eq!(seen(1)[Path::new("a/one.txt")], "first", "until it is shown");
-    three.show(&[label(1, 1), label(1, 2)]).unwrap();
+    three.show_snapshots(&[label(1, 1), label(1, 2)]).unwrap();
     assert_eq!(seen(1)[Path::new("a/one.txt")], "better");
     assert!(!three.view_of(2).exists(), "new views replace the earlier ones");
     let inode = fs::metadata(three.view_of(1).join("a/one.txt")).unwrap().ino();
@@ -250,7 +250,7 @@ fn others_see_snapshots_under_anonymous_names_and_only_those_shown_to_them() {
         fs::metadata(one.snapshot_dir(label(1, 2)).join("a/one.txt")).unwrap().ino(),
         "nothing is copied"
     );
-    three.show(&[]).unwrap();
+    three.show_snapshots(&[]).unwrap();
     assert_eq!(fs::read_dir(three.view_dir()).unwrap().count(), 0);
     assert_eq!(tree(&one.snapshot_dir(label(1, 2)))[Path::new("a/one.txt")], "better");
 }
@@ -261,9 +261,9 @@ fn the_snapshot_of_an_unchanged_workspace_can_be_shown() {
     let (one, two) = (workspace(&dir, "gem"), workspace(&dir, "gpt"));
     write(&one.path().join("one.txt"), "text");
     let_time_pass(dir.path());
-    one.keep(label(1, 1)).unwrap();
-    one.keep(label(1, 2)).unwrap();
-    two.show(&[label(1, 2)]).unwrap();
+    one.take_snapshot(label(1, 1)).unwrap();
+    one.take_snapshot(label(1, 2)).unwrap();
+    two.show_snapshots(&[label(1, 2)]).unwrap();
     assert_eq!(tree(&two.view_of(1)).len(), 1);
 }
 
@@ -272,8 +272,8 @@ fn a_session_with_read_only_snapshots_can_be_deleted() {
     let dir = temp();
     let (one, two) = (workspace(&dir, "gem"), workspace(&dir, "gpt"));
     write(&one.path().join("deep/down/one.txt"), "text");
-    one.keep(label(1, 1)).unwrap();
-    two.show(&[label(1, 1)]).unwrap();
+    one.take_snapshot(label(1, 1)).unwrap();
+    two.show_snapshots(&[label(1, 1)]).unwrap();
     althing_disk::files::remove_tree(&althing_disk::RealDisk, &dir.path().join("run")).unwrap();
     assert!(!dir.path().join("run").exists());
 }

@@ -79,13 +79,13 @@ fn a_hole_of_four_tebibytes_is_copied_shown_and_imported_as_a_hole() {
     sparse(&one.path().join("nothing"), TIB, &[]);
     write(&one.path().join("small.txt"), "small");
     quickly(|| {
-        let snapshot = one.keep(label(1, 1)).unwrap();
+        let snapshot = one.take_snapshot(label(1, 1)).unwrap();
         assert_eq!(snapshot.copied, 3);
         is_copy(&snapshot.path.join("deep/big"), 4 * TIB, &pieces);
         is_copy(&snapshot.path.join("nothing"), TIB, &[]);
-        two.show(&[label(1, 1)]).unwrap();
+        two.show_snapshots(&[label(1, 1)]).unwrap();
         is_copy(&two.view_of(1).join("deep/big"), 4 * TIB, &pieces);
-        two.take(one.path(), Path::new("taken/here")).unwrap();
+        two.import_dir(one.path(), Path::new("taken/here")).unwrap();
         is_copy(&two.path().join("taken/here/deep/big"), 4 * TIB, &pieces);
         assert_eq!(fs::read_to_string(two.path().join("taken/here/small.txt")).unwrap(), "small");
     });
@@ -170,17 +170,17 @@ fn more_than_the_limits_is_refused_with_the_reason_and_leaves_nothing_behind() {
         let (one, two) =
             (workspace(&dir, "one").with_limits(limits), workspace(&dir, "two").with_limits(limits));
         bomb(&one.path().join("bomb"));
-        let refused = quickly(|| one.keep(label(1, 1))).unwrap_err().to_string();
+        let refused = quickly(|| one.take_snapshot(label(1, 1))).unwrap_err().to_string();
         assert!(refused.ends_with(why), "{refused}");
         assert_eq!(names(&dir.path().join("run/snapshots")), Vec::<String>::new());
-        let refused = quickly(|| two.take(&one.path().join("bomb"), Path::new("taken"))).unwrap_err();
+        let refused = quickly(|| two.import_dir(&one.path().join("bomb"), Path::new("taken"))).unwrap_err();
         assert!(refused.to_string().ends_with(why), "{refused}");
         assert_eq!(names(two.path()), Vec::<String>::new());
         // Other agents are not affected, and the agent itself can continue.
-        two.show(&[label(1, 1)]).unwrap();
+        two.show_snapshots(&[label(1, 1)]).unwrap();
         fs::remove_dir_all(one.path().join("bomb")).unwrap();
         write(&one.path().join("fine.txt"), "fine");
-        assert_eq!(tree(&one.keep(label(1, 2)).unwrap().path).len(), 1);
+        assert_eq!(tree(&one.take_snapshot(label(1, 2)).unwrap().path).len(), 1);
     }
 }
 

@@ -4,7 +4,7 @@
 use super::agent_files::{RunFixture, call, put};
 use super::fixture::{tree, write};
 use crate::{
-    FileContent, FileHost, FilePolicy, ToolSet, UndoError, UndoReach, last_task_with_changes, review, undo,
+    FileContent, FileHost, FilePolicy, ToolSet, UndoCoverage, UndoError, last_task_with_changes, review, undo,
 };
 use althing_protocol::ContextAccess;
 use serde_json::json;
@@ -44,7 +44,7 @@ fn change_by_command(fixture: &RunFixture) {
 
 async fn run_with_changes() -> (RunFixture, BTreeMap<PathBuf, String>, Vec<String>) {
     let mut fixture = RunFixture::writable();
-    fixture.reach = UndoReach::Everything;
+    fixture.coverage = UndoCoverage::Everything;
     let at = |path: &str| fixture.base.join("project").join(path);
     symlink("b.txt", at("link")).unwrap();
     write(&at("run.sh"), "#!/bin/sh");
@@ -191,7 +191,7 @@ async fn a_file_without_a_storable_pre_image_is_not_changed() {
 #[tokio::test]
 async fn an_interrupted_copy_of_pre_images_is_repeated() {
     let mut fixture = RunFixture::writable();
-    fixture.reach = UndoReach::Everything;
+    fixture.coverage = UndoCoverage::Everything;
     let files = fixture.files(0);
     files.open_context().await.unwrap();
     // The state after a crash during the copy: half a file, and no record that the copy is complete.

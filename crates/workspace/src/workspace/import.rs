@@ -11,7 +11,7 @@ use std::path::Path;
 impl Workspace {
     /// Copies everything below `from` to `name` in the workspace and replaces what is there. Links are copied
     /// as links; special files and files with hard links elsewhere are left out.
-    pub fn take(&self, from: &Path, name: &Path) -> Result<(), DiskError> {
+    pub fn import_dir(&self, from: &Path, name: &Path) -> Result<(), DiskError> {
         self.copy_dir(from, name).map_err(DiskError::io("copy files from", from))
     }
 

@@ -73,7 +73,7 @@ struct SnapshotWork<'w> {
 
 impl Workspace {
     /// Stores a snapshot under a label. An existing snapshot of that label is not changed.
-    pub fn keep(&self, label: AnswerLabel) -> Result<WorkspaceSnapshot, DiskError> {
+    pub fn take_snapshot(&self, label: AnswerLabel) -> Result<WorkspaceSnapshot, DiskError> {
         let path = self.snapshot_dir(label);
         self.snapshot_in(label).map_err(DiskError::io("store a snapshot of the workspace in", &path))
     }

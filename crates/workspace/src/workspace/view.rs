@@ -17,7 +17,7 @@ use std::io::{self, Read};
 impl Workspace {
     /// Shows the snapshots of these answers instead of those shown before. For several answers of one agent,
     /// the newest is shown; an answer without a snapshot shows nothing.
-    pub fn show(&self, labels: &[AnswerLabel]) -> Result<(), DiskError> {
+    pub fn show_snapshots(&self, labels: &[AnswerLabel]) -> Result<(), DiskError> {
         let dir = self.view_dir();
         create_private_dir(&dir)?;
         self.update_view(labels).map_err(DiskError::io("show other agents' snapshots in", &dir))

@@ -225,7 +225,7 @@ impl World {
     }
 
     pub(crate) fn winner(&self) -> Option<&AgentId> {
-        self.run.state.ending.winner.as_ref()
+        self.run.state.post_vote.winner.as_ref()
     }
 
     /// The run, folded again from the log.

@@ -86,7 +86,7 @@ fn past_the_threshold_older_turns_are_summarized_and_goal_pins_markers_and_the_n
         assert!(shown.contains(kept), "{kept} is lost:\n{shown}");
     }
     assert!(!shown.contains("question 3:"), "the older turns are gone");
-    assert!(world.chat.size() < 2500, "{}", world.chat.size());
+    assert!(world.chat.token_count() < 2500, "{}", world.chat.token_count());
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_providers_token_count_overrides_the_estimate() {
         world.user(&format!("question {n}"));
         world.says(Reply { text: format!("reply {n}"), usage: counted(100), ..Reply::default() });
     }
-    assert_eq!(world.chat.size(), 110);
+    assert_eq!(world.chat.token_count(), 110);
     world.user("more");
     assert_eq!(
         purpose(&world),
@@ -175,11 +175,11 @@ fn the_incremental_estimate_equals_a_full_recount() {
     world.run_ends(RunStatus::Completed);
     let request = world.request();
     let whole = crate::interactive::tokens::estimate_messages(&request.messages);
-    let base_prompt = world.chat.size() - whole;
+    let base_prompt = world.chat.token_count() - whole;
     world.answers("Built.");
     world.user("And now?");
     let whole = crate::interactive::tokens::estimate_messages(&world.request().messages);
-    assert_eq!(world.chat.size(), base_prompt + whole, "the same as if all of it were counted again");
+    assert_eq!(world.chat.token_count(), base_prompt + whole, "the same as if all of it were counted again");
 }
 
 #[test]
@@ -243,6 +243,6 @@ fn three_hundred_turns_with_twenty_runs_keep_goal_pins_and_newest_through_crashe
     ] {
         assert!(shown.contains(kept), "{kept} is lost:\n{shown}");
     }
-    assert!(world.chat.size() < 9000, "{}", world.chat.size());
+    assert!(world.chat.token_count() < 9000, "{}", world.chat.token_count());
     assert!(!compactions(&world).is_empty());
 }

@@ -35,7 +35,7 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
         Failure::usage(format!("--otlp: {error}"))
             .hint("give a collector's address for OTLP over HTTP, such as http://localhost:4318")
     })?;
-    secrets::remember(endpoint.password().map(Secret::new).into_iter().collect());
+    secrets::register_secrets(endpoint.password().map(Secret::new).into_iter().collect());
     let read = |name: &str| match app.environment.variable(name) {
         Some(text) => parse_pairs(&text).map_err(|error| {
             Failure::usage(format!("{name}: {error}"))
@@ -46,7 +46,9 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     // `OTEL_EXPORTER_OTLP_TRACES_HEADERS` replaces the general headers, as the standard says.
     let headers = if app.environment.variable(TRACES_HEADERS).is_some() { TRACES_HEADERS } else { HEADERS };
     let (from, headers) = (headers, read(headers)?);
-    secrets::remember(headers.iter().flat_map(|(_, value)| header_secrets(value)).map(Secret::new).collect());
+    secrets::register_secrets(
+        headers.iter().flat_map(|(_, value)| header_secrets(value)).map(Secret::new).collect(),
+    );
     let name = app.environment.variable("OTEL_SERVICE_NAME").map(|name| ("service.name".to_owned(), name));
     let ours = [("service.name", "althing"), ("service.version", env!("CARGO_PKG_VERSION"))];
     let ours = ours.map(|(key, value)| (key.to_owned(), value.to_owned()));

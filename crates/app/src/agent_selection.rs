@@ -8,7 +8,7 @@ use althing_protocol::{AgentId, AgentMode, ModeChoice};
 
 /// Which agents the command line selects, and the task: the word after `--single-agent` may be either an agent id or
 /// the task.
-pub struct Choice {
+pub struct AgentSelection {
     /// The task, if the command line contains one.
     pub task: Option<String>,
     /// Which agent works alone, if one does.
@@ -16,13 +16,13 @@ pub struct Choice {
     agents: Vec<String>,
 }
 
-impl Choice {
+impl AgentSelection {
     /// Applies the settings to this team. Fails if they name an agent that the team does not have.
     pub fn of(app: &AppContext, task: Option<String>, team: &Team) -> Result<Self, Failure> {
         let (single, agents) = (app.settings.single_agent.clone(), app.settings.agents.clone());
-        let mut choice = Self { task, single, agents };
-        choice.resolve(team)?;
-        Ok(choice)
+        let mut selection = Self { task, single, agents };
+        selection.resolve(team)?;
+        Ok(selection)
     }
 
     /// Applies the settings to this team, for commands without a task: the word after `--single-agent` must

@@ -9,13 +9,13 @@ use althing_protocol::{
     Event, Fact, Item, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, RunResult, RunSpec, RunStatus,
     SessionId, TaskId, TaskSpec, Timestamp, Verdict,
 };
-use althing_workspace::{DeliveryReport, PlanError, PlanLock, PlanStore, ProjectError, StoredPlan};
+use althing_workspace::{DeliveryReport, PlanLock, PlanStore, PlanStoreError, ProjectError, StoredPlan};
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The records of one session.
-pub struct Records {
+pub struct ProjectRecorder {
     session: SessionId,
     state_dir: PathBuf,
     project: Option<Arc<Project>>,
@@ -31,7 +31,7 @@ struct ExecutingPlan {
     _lock: Option<PlanLock>,
 }
 
-impl Records {
+impl ProjectRecorder {
     /// The records of a session with this history.
     pub fn new(
         session: SessionId,
@@ -40,7 +40,7 @@ impl Records {
         notify: Notify,
         history: &[Arc<Event>],
     ) -> Self {
-        let mut records = Self { session, state_dir, project, notify, plans: HashMap::new() };
+        let mut recorder = Self { session, state_dir, project, notify, plans: HashMap::new() };
         // Only the last progress of each plan task matters.
         let mut last: BTreeMap<(TaskId, String), &Event> = BTreeMap::new();
         for event in history {
@@ -49,14 +49,14 @@ impl Records {
                     last.insert((task.clone(), progress.task.clone()), event);
                 }
                 (Fact::Decided(Verdict::Finished { .. }), _) => {
-                    records.observe_all(std::mem::take(&mut last).into_values());
-                    records.observe(event);
+                    recorder.observe_all(std::mem::take(&mut last).into_values());
+                    recorder.observe(event);
                 }
-                _ => records.observe(event),
+                _ => recorder.observe(event),
             }
         }
-        records.observe_all(last.into_values());
-        records
+        recorder.observe_all(last.into_values());
+        recorder
     }
 
     fn observe_all<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
@@ -99,7 +99,7 @@ impl Records {
     fn run_started(&mut self, run: &TaskId, spec: &RunSpec, at: Timestamp) {
         if let Some(plan) = &spec.plan {
             let lock = PlanStore::of(&self.state_dir).load(&plan.plan.path).and_then(|plan| plan.lock());
-            if let Err(error @ PlanError::Locked { .. }) = &lock {
+            if let Err(error @ PlanStoreError::Locked { .. }) = &lock {
                 (self.notify)(&error.to_string());
             }
             self.plans.insert(run.clone(), ExecutingPlan { plan: plan.plan.clone(), _lock: lock.ok() });
@@ -119,7 +119,7 @@ impl Records {
         }
     }
 
-    fn store_progress(&self, plan: &PlanRef, progress: &PlanProgress) -> Result<(), PlanError> {
+    fn store_progress(&self, plan: &PlanRef, progress: &PlanProgress) -> Result<(), PlanStoreError> {
         let mut plan = PlanStore::of(&self.state_dir).load(&plan.path)?;
         let known = plan.progress(&progress.task);
         if known.status == progress.status && known.note == progress.note {

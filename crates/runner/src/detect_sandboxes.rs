@@ -5,12 +5,12 @@
 
 use crate::bubblewrap::Bubblewrap;
 use crate::command::CommandHost;
-use crate::confinement::{AcceptedByUser, Confinement};
 use crate::docker::DockerClient;
-use crate::guarded::Launcher;
+use crate::guarded::GuardLauncher;
 use crate::kernel;
 use crate::policy::{CommandPolicy, SandboxPaths};
 use crate::probe::version;
+use crate::sandbox::{AcceptedByUser, Sandbox};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,13 +51,13 @@ pub struct SandboxAvailability {
 }
 
 impl AvailableSandboxes {
-    /// The strongest confinement that works; unconfined only if the user accepted it; otherwise refusal.
-    pub fn choose(&self, accepted: Option<AcceptedByUser>) -> Confinement {
+    /// The strongest sandbox that works; unconfined only if the user accepted it; otherwise refusal.
+    pub fn choose_sandbox(&self, accepted: Option<AcceptedByUser>) -> Sandbox {
         match (&self.bubblewrap.works, self.landlock.works, accepted) {
-            (Some(bubblewrap), _, _) => Confinement::Bubblewrap(bubblewrap.clone()),
-            (None, Some(_), _) => Confinement::Landlock,
-            (None, None, Some(accepted)) => Confinement::Unconfined(accepted),
-            (None, None, None) => Confinement::Refused {
+            (Some(bubblewrap), _, _) => Sandbox::Bubblewrap(bubblewrap.clone()),
+            (None, Some(_), _) => Sandbox::Landlock,
+            (None, None, Some(accepted)) => Sandbox::Unconfined(accepted),
+            (None, None, None) => Sandbox::Refused {
                 why: format!(
                     "no sandbox works on this machine (bubblewrap: {}; Landlock: {}), and running commands unconfined \
                      was not accepted",
@@ -69,7 +69,7 @@ impl AvailableSandboxes {
 }
 
 /// Probes each sandbox once, in its own subdirectory of `scratch`, which must exist.
-pub async fn detect(launcher: &Launcher, scratch: &Path) -> AvailableSandboxes {
+pub async fn detect_sandboxes(launcher: &GuardLauncher, scratch: &Path) -> AvailableSandboxes {
     let (bubblewrap, landlock) =
         futures_util::join!(bubblewrap(launcher, scratch), landlock(launcher, scratch));
     AvailableSandboxes { bubblewrap, landlock }
@@ -77,12 +77,12 @@ pub async fn detect(launcher: &Launcher, scratch: &Path) -> AvailableSandboxes {
 
 /// Probes bubblewrap, Landlock and Docker once each, for `althing agents`.
 pub async fn availability(
-    launcher: &Launcher,
+    launcher: &GuardLauncher,
     scratch: &Path,
     docker_socket: &Path,
 ) -> [SandboxAvailability; 3] {
     let (available, (docker, docker_note)) =
-        futures_util::join!(detect(launcher, scratch), docker(docker_socket));
+        futures_util::join!(detect_sandboxes(launcher, scratch), docker(docker_socket));
     let AvailableSandboxes { bubblewrap, landlock } = available;
     [
         SandboxAvailability { name: "bubblewrap", usable: bubblewrap.works.is_some(), note: bubblewrap.note },
@@ -101,7 +101,7 @@ async fn docker(socket: &Path) -> (bool, String) {
     }
 }
 
-async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> SandboxProbe<Bubblewrap> {
+async fn bubblewrap(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<Bubblewrap> {
     let Some(program) = find_system_program("bwrap") else {
         return SandboxProbe { works: None, note: "not installed (package `bubblewrap`)".to_owned() };
     };
@@ -112,7 +112,7 @@ async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> SandboxProbe<Bubblew
     // refuse.
     for can_disable_userns in [true, false] {
         let found = Bubblewrap { program: program.clone(), version: version.clone(), can_disable_userns };
-        match try_out(launcher, scratch, Confinement::Bubblewrap(found.clone())).await {
+        match try_out(launcher, scratch, Sandbox::Bubblewrap(found.clone())).await {
             Ok(()) => return SandboxProbe { works: Some(found), note: version },
             Err(error) => note = error,
         }
@@ -120,8 +120,8 @@ async fn bubblewrap(launcher: &Launcher, scratch: &Path) -> SandboxProbe<Bubblew
     SandboxProbe { works: None, note: format!("{version} is installed but does not work here: {note}") }
 }
 
-async fn landlock(launcher: &Launcher, scratch: &Path) -> SandboxProbe<u8> {
-    match (kernel::landlock_abi(), try_out(launcher, scratch, Confinement::Landlock).await) {
+async fn landlock(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<u8> {
+    match (kernel::landlock_abi(), try_out(launcher, scratch, Sandbox::Landlock).await) {
         (Some(abi), Ok(())) => SandboxProbe { works: Some(abi), note: format!("ABI {abi} or later") },
         (Some(abi), Err(error)) => SandboxProbe {
             works: None,
@@ -135,11 +135,11 @@ async fn landlock(launcher: &Launcher, scratch: &Path) -> SandboxProbe<u8> {
 }
 
 /// Runs a harmless command exactly as a model's command would be run.
-async fn try_out(launcher: &Launcher, scratch: &Path, confinement: Confinement) -> Result<(), String> {
+async fn try_out(launcher: &GuardLauncher, scratch: &Path, sandbox: Sandbox) -> Result<(), String> {
     let trial =
         TrialDir::new(scratch).map_err(|error| format!("could not create a test directory: {error}"))?;
     let sandbox_paths = SandboxPaths::new(trial.0.join("workspace"), trial.0.join("output"));
-    let mut policy = CommandPolicy::new(sandbox_paths, confinement);
+    let mut policy = CommandPolicy::new(sandbox_paths, sandbox);
     policy.limits.default_timeout = Duration::from_secs(10);
     let host = CommandHost::new(policy, launcher.clone()).map_err(|error| error.to_string())?;
     let arguments = r#"{"command":"echo it works > proof && cat proof"}"#.to_owned();

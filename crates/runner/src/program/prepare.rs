@@ -1,16 +1,20 @@
 //! Prepares the start of a task's program, in a terminal or headless.
 
-use super::confine::{ConfinedLaunch, ProgramPaths, RunPolicy, build_launch, onboarding, run_policy};
+use super::confine::{
+    ConfinedCommand, ProgramPaths, ProgramSandbox, build_guarded_command, choose_program_sandbox, onboarding,
+};
+use super::escape_prompt::escape_prompt;
 use super::generated_files::GeneratedFiles;
-use super::prose::prose;
 use crate::adapter::{
     Adapters, AgentAdapter, Conversations, LaunchRequest, Onboarding, PermissionLevel, ToolEndpoint,
 };
-use crate::confinement::Confinement;
-use crate::guarded::Launcher;
-use crate::launch::Input;
+use crate::guard_protocol::Input;
+use crate::guarded::GuardLauncher;
+use crate::sandbox::Sandbox;
 use crate::structured::StructuredProtocol;
-use althing_protocol::{ExecutionMode, Grant, Masks, PermissionMode, ProgramJob, ProgramSpec, RootKind};
+use althing_protocol::{
+    ExecutionMode, Grant, OutputMasking, PermissionMode, ProgramJob, ProgramSpec, RootKind,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,16 +25,16 @@ pub struct ProgramStarter {
     /// The adapters by name.
     pub adapters: Adapters,
     /// Starts the guard of each program.
-    pub launcher: Launcher,
+    pub launcher: GuardLauncher,
     /// The sandbox of agents that get their bypass flag. With `Refused` they run with their own strictest
     /// permissions, with `Unconfined` with the user's rights.
-    pub confinement: Confinement,
+    pub sandbox: Sandbox,
     /// Our state directory, hidden from confined programs.
     pub state_dir: Option<PathBuf>,
     /// Time limits for programs.
     pub limits: ProgramLimits,
     /// Masks secrets in stored output; `None` stores it unchanged.
-    pub masks: Option<Arc<dyn Masks>>,
+    pub output_masking: Option<Arc<dyn OutputMasking>>,
 }
 
 /// Time limits for programs.
@@ -78,7 +82,7 @@ impl<'a> StartRequest<'a> {
 #[derive(Debug)]
 pub(crate) struct PreparedProgram {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
-    pub(crate) confined: ConfinedLaunch,
+    pub(crate) confined: ConfinedCommand,
     pub(crate) permissions: PermissionLevel,
     /// The prompt to send, which the program cannot read as one of its own commands.
     pub(crate) prompt: String,
@@ -91,10 +95,10 @@ pub(crate) struct PreparedProgram {
 }
 
 /// The error message and a hint.
-type StartError = (String, Option<String>);
+type PrepareError = (String, Option<String>);
 
 impl ProgramStarter {
-    pub(crate) fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, StartError> {
+    pub(crate) fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, PrepareError> {
         let spec = request.spec;
         let adapter = self.adapters.get(&spec.adapter).ok_or_else(|| {
             let known: Vec<&str> = self.adapters.names().collect();
@@ -102,15 +106,16 @@ impl ProgramStarter {
             (error, Some(format!("known adapters: {}", known.join(", "))))
         })?;
         // Every prompt passes through here, whether it is typed, piped or sent over a protocol.
-        let prompt = if adapter.is_agent() { prose(&spec.prompt).into_owned() } else { spec.prompt.clone() };
+        let prompt =
+            if adapter.is_agent() { escape_prompt(&spec.prompt).into_owned() } else { spec.prompt.clone() };
         let spec = &ProgramSpec { prompt: prompt.clone(), ..spec.clone() };
         let interactive = spec.mode == ExecutionMode::Interactive;
         let asks = interactive || spec.approvals;
-        let RunPolicy { sandbox, permissions } = if asks && spec.sandbox != Some(true) {
+        let ProgramSandbox { sandbox, permissions } = if asks && spec.sandbox != Some(true) {
             // A person answers the program's questions.
-            RunPolicy { sandbox: None, permissions: PermissionLevel::Ask }
+            ProgramSandbox { sandbox: None, permissions: PermissionLevel::Ask }
         } else {
-            run_policy(&**adapter, spec, &self.confinement).map_err(|error| (error, None))?
+            choose_program_sandbox(&**adapter, spec, &self.sandbox).map_err(|error| (error, None))?
         };
         // A permission mode can only remove permissions. What would need a question is refused if nobody can be
         // asked.
@@ -165,7 +170,7 @@ impl ProgramStarter {
         };
         let input = if interactive { Input::Terminal } else { Input::Passed };
         let grace = u64::try_from(self.limits.grace.as_millis()).unwrap_or(u64::MAX);
-        let confined = build_launch(&**adapter, &config, &spec.env, sandbox, paths, input, grace)
+        let confined = build_guarded_command(&**adapter, &config, &spec.env, sandbox, paths, input, grace)
             .map_err(|error| (error, Some("install it, or correct the task".to_owned())))?;
         let files = GeneratedFiles::make(&config.files).map_err(|error| (error, None))?;
         let chooses = request.resume.is_none() && adapter.conversations() == Conversations::IdChosen;

@@ -5,12 +5,12 @@
 
 use crate::agent_env;
 use crate::context::AppContext;
-use crate::detect;
+use crate::detect_backends;
 use crate::failure::Failure;
-use althing_config::{BACKENDS, BackendType, Reach};
+use althing_config::{BACKENDS, BackendApi, BackendType};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{BackendError, BackendErrorKind};
-use althing_runner::Launcher;
+use althing_runner::GuardLauncher;
 use althing_runner::adapter::{Adapters, AgentInstallation, find_agents};
 use futures_util::future::{join, join_all};
 use std::time::Duration;
@@ -22,7 +22,7 @@ const SHOWN_MODELS: usize = 6;
 
 /// A backend or a sandbox, and whether it is usable on this machine.
 #[derive(Clone, Debug, Default)]
-pub struct Available {
+pub struct Availability {
     /// The name in a config.
     pub name: String,
     /// The name shown to people.
@@ -40,69 +40,75 @@ pub struct Available {
 }
 
 /// Probes every backend and every sandbox.
-pub async fn probe(app: &AppContext) -> Result<(Vec<Available>, Vec<Available>), Failure> {
+pub async fn probe(app: &AppContext) -> Result<(Vec<Availability>, Vec<Availability>), Failure> {
     let http = HttpClient::new(&HttpOptions::default()).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(join(backends(&http, app), sandboxes(app)).await)
 }
 
-async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Available> {
+async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Availability> {
     let (adapters, path) = (Adapters::default(), app.environment.path());
-    let launcher = Launcher::default();
+    let launcher = GuardLauncher::default();
     let programs = find_agents(&adapters, &launcher, &path, VERSION_LIMIT);
     let servers = join_all(BACKENDS.iter().map(|backend| server(backend, http, app)));
     let (programs, servers) = join(programs, servers).await;
-    let row = |(backend, server): (&BackendType, Option<Available>)| {
+    let row = |(backend, server): (&BackendType, Option<Availability>)| {
         let found = programs.iter().find(|found| Some(found.name.as_str()) == backend.adapter());
         let row = server.or_else(|| found.map(|found| program(backend, found)));
         let row = row.unwrap_or_else(|| by_key(backend, app));
-        Available { name: backend.name.to_owned(), title: backend.title.to_owned(), ..row }
+        Availability { name: backend.name.to_owned(), title: backend.title.to_owned(), ..row }
     };
     BACKENDS.iter().zip(servers).map(row).collect()
 }
 
 /// A backend that is usable if one of its API keys is set, or that needs no key.
-fn by_key(backend: &BackendType, app: &AppContext) -> Available {
+fn by_key(backend: &BackendType, app: &AppContext) -> Availability {
     let title = backend.title;
     let key = backend.key_variables.iter().find(|name| app.environment.variable(name).is_some());
     let (usable, note) = match (backend.is_supported(), backend.key_variables.first(), key) {
         (false, ..) => (false, format!("{title}: not supported yet")),
-        (true, None, _) if backend.reach == Reach::ChatCompletions => {
+        (true, None, _) if backend.api == BackendApi::ChatCompletions => {
             (true, format!("{title}, at the address that `base_url` names"))
         }
         (true, None, _) => (true, title.to_owned()),
         (true, Some(_), Some(found)) => (true, format!("{title}, with {found}")),
         (true, Some(first), None) => (false, format!("{title}: set {first}")),
     };
-    Available { usable, note, ..Available::default() }
+    Availability { usable, note, ..Availability::default() }
 }
 
-fn program(backend: &BackendType, found: &AgentInstallation) -> Available {
+fn program(backend: &BackendType, found: &AgentInstallation) -> Availability {
     let title = backend.title;
     let Some(path) = found.path.as_ref().map(|path| path.display().to_string()) else {
         let install =
             backend.agent.map(|agent| format!("; install with `{}`", agent.install_hint)).unwrap_or_default();
         let note = format!("{title}: missing: `{}` is not on PATH{install}", found.program);
-        return Available { note, ..Available::default() };
+        return Availability { note, ..Availability::default() };
     };
     let note = match &found.version {
         Some(version) => format!("{title}: {version}, {path}"),
         None => format!("{title}: {path}, which did not print its version in time"),
     };
-    Available { usable: true, note, path: Some(path), version: found.version.clone(), ..Available::default() }
+    Availability {
+        usable: true,
+        note,
+        path: Some(path),
+        version: found.version.clone(),
+        ..Availability::default()
+    }
 }
 
 /// A local server that needs no key, with its models; None for any other backend.
-async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Available> {
+async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Availability> {
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;
     let (url, models) = if backend.name == "ollama" {
-        let url = detect::ollama_url(&app.environment);
+        let url = detect_backends::ollama_url(&app.environment);
         let models = althing_llm::ollama_models(http, &url).await;
         (url, models)
     } else {
         (usual.to_owned(), althing_llm::served_models(http, usual).await)
     };
-    let missing = |note: String| Available { note, ..Available::default() };
+    let missing = |note: String| Availability { note, ..Availability::default() };
     Some(match models {
         Ok(models) if models.is_empty() => {
             let pull = if backend.name == "ollama" { "; get one with `ollama pull`" } else { "" };
@@ -110,7 +116,7 @@ async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> O
         }
         Ok(models) => {
             let note = format!("{title} at {url}, with {}", named(&models));
-            Available { usable: true, note, models: Some(models), ..Available::default() }
+            Availability { usable: true, note, models: Some(models), ..Availability::default() }
         }
         Err(error) => missing(format!("{title}: missing: {}", why(&url, &error))),
     })
@@ -132,18 +138,18 @@ fn named(models: &[String]) -> String {
     }
 }
 
-async fn sandboxes(app: &AppContext) -> Vec<Available> {
+async fn sandboxes(app: &AppContext) -> Vec<Availability> {
     let scratch = std::env::temp_dir();
     let socket = agent_env::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
-    let found = althing_runner::availability(&Launcher::default(), &scratch, &socket).await;
+    let found = althing_runner::availability(&GuardLauncher::default(), &scratch, &socket).await;
     let row = |sandbox: althing_runner::SandboxAvailability| {
         let name = sandbox.name.to_owned();
-        Available {
+        Availability {
             title: name.clone(),
             name,
             usable: sandbox.usable,
             note: sandbox.note,
-            ..Available::default()
+            ..Availability::default()
         }
     };
     found.into_iter().map(row).collect()

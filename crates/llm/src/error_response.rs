@@ -2,7 +2,7 @@
 //!
 //! Maps a status to a kind of failure. The message is raw here; the backend cleans it before it is shown.
 
-use crate::error::{Failure, RetryPolicy};
+use crate::error::{CallFailure, RetryPolicy};
 use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, MAX_RETRIES};
 use crate::retry::requested_wait;
 use crate::transport::read_body;
@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
 /// Reads an error response; its body only up to a size and time limit.
-pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
+pub(crate) async fn read(response: Response, deadline: Instant) -> CallFailure {
     let status = response.status();
     let after = requested_wait(response.headers(), now());
     let by = (Instant::now() + ERROR_BODY_TIME).min(deadline);
@@ -22,7 +22,7 @@ pub(crate) async fn read(response: Response, deadline: Instant) -> Failure {
 }
 
 /// The failure for a status and body; `after` is the wait requested by the headers.
-pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[u8]) -> Failure {
+pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[u8]) -> CallFailure {
     let body = String::from_utf8_lossy(body);
     let after = after.or_else(|| retry_delay(&body));
     let message = provider_message(&body);
@@ -36,11 +36,11 @@ pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[
     // Google words a per-minute quota like an exhausted one; only a requested wait distinguishes them.
     let passing = judged.kind == Kind::RateLimited && after.is_some();
     let judged = if passing {
-        Failure { retry: RetryPolicy::AtMost(MAX_RETRIES), hint: None, ..judged }
+        CallFailure { retry: RetryPolicy::AtMost(MAX_RETRIES), hint: None, ..judged }
     } else {
         judged
     };
-    let mut failure = Failure { after, status: Some(status.as_u16()), ..judged };
+    let mut failure = CallFailure { after, status: Some(status.as_u16()), ..judged };
     if failure.retry == RetryPolicy::Never {
         failure.after = None;
     }
@@ -55,36 +55,40 @@ fn now() -> SystemTime {
     SystemTime::now()
 }
 
-fn classify(status: u16, what: String, message: &str) -> Failure {
+fn classify(status: u16, what: String, message: &str) -> CallFailure {
     let message = message.to_ascii_lowercase();
     match status {
-        401 | 403 => Failure::new(Kind::Auth, what),
+        401 | 403 => CallFailure::new(Kind::Auth, what),
         // Some providers answer 400 to an invalid key.
-        400 if message.contains("api key") || message.contains("api_key") => Failure::new(Kind::Auth, what),
-        402 => Failure::new(Kind::BadRequest, what)
+        400 if message.contains("api key") || message.contains("api_key") => {
+            CallFailure::new(Kind::Auth, what)
+        }
+        402 => CallFailure::new(Kind::BadRequest, what)
             .with_hint("the account has no credit left with this provider"),
-        404 | 405 | 410 => Failure::new(Kind::NotFound, what),
-        413 => Failure::new(Kind::BadRequest, what).with_hint("the conversation is too long for this model"),
-        408 => Failure::new(Kind::Timeout, what),
+        404 | 405 | 410 => CallFailure::new(Kind::NotFound, what),
+        413 => {
+            CallFailure::new(Kind::BadRequest, what).with_hint("the conversation is too long for this model")
+        }
+        408 => CallFailure::new(Kind::Timeout, what),
         // Waiting does not restore credit.
         429 if message.contains("insufficient_quota") || message.contains("exceeded your current quota") => {
-            Failure::new(Kind::RateLimited, what)
+            CallFailure::new(Kind::RateLimited, what)
                 .with_hint("the account's quota is used up: check plan and billing with the provider")
                 .permanent()
         }
-        425 | 429 => Failure::new(Kind::RateLimited, what),
-        300..=399 => Failure::new(Kind::NotFound, format!("{what} (redirects are not followed)"))
+        425 | 429 => CallFailure::new(Kind::RateLimited, what),
+        300..=399 => CallFailure::new(Kind::NotFound, format!("{what} (redirects are not followed)"))
             .with_hint("set `base_url` to the address that the server redirects to"),
-        400..=499 => Failure::new(Kind::BadRequest, what),
-        501 | 505 => Failure::new(Kind::Server, what).permanent(),
-        500..=599 => Failure::new(Kind::Server, what),
-        _ => Failure::new(Kind::Protocol, what),
+        400..=499 => CallFailure::new(Kind::BadRequest, what),
+        501 | 505 => CallFailure::new(Kind::Server, what).permanent(),
+        500..=599 => CallFailure::new(Kind::Server, what),
+        _ => CallFailure::new(Kind::Protocol, what),
     }
 }
 
 /// The failure for an error object inside a stream: by its code if it has a known one, else a server error. The stream
 /// started with status 200, so there is no error status.
-pub(crate) fn stream_error(error: &str) -> Failure {
+pub(crate) fn stream_error(error: &str) -> CallFailure {
     let value: Value = serde_json::from_str(error).unwrap_or_default();
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
     let number = value.get("code").and_then(Value::as_u64).or_else(|| field("code").parse().ok());
@@ -95,7 +99,7 @@ pub(crate) fn stream_error(error: &str) -> Failure {
     if let Some(status @ 400..=599) = number {
         return classify(status as u16, what, message);
     }
-    Failure::new(
+    CallFailure::new(
         if says("rate_limit") {
             Kind::RateLimited
         } else if says("too_large") || says("billing") || says("invalid_prompt") {

@@ -2,9 +2,9 @@
 //!
 //! Independent of the wire format; `wire` translates requests and replies.
 
-use crate::error::{BuildError, Failure, sanitize};
+use crate::error::{BuildError, CallFailure, sanitize};
 use crate::http::{HttpClient, is_local};
-use crate::limits::Limits;
+use crate::limits::CallLimits;
 use crate::prices::PriceTable;
 use crate::providers::Provider;
 use crate::retry::{RetryDecision, decide_retry};
@@ -34,7 +34,7 @@ pub(crate) struct ApiBackend<W> {
     headers: HeaderMap,
     /// Values that must not appear in any message.
     secrets: Vec<Secret>,
-    limits: Limits,
+    limits: CallLimits,
     price: Option<Price>,
     throttle: Arc<Throttle>,
     wire: W,
@@ -55,7 +55,7 @@ impl<W: Wire> ApiBackend<W> {
         (wire, url, headers): (W, Url, HeaderMap),
     ) -> Result<Self, BuildError> {
         let model = model(config)?;
-        let limits = Limits::from_params(&config.params)?;
+        let limits = CallLimits::from_params(&config.params)?;
         let mut secrets: Vec<Secret> = config.headers.iter().map(|(_, value)| value.clone()).collect();
         secrets.extend(config.api_key.as_ref().map(|key| Secret::new(key.reveal().trim())));
         Ok(Self {
@@ -124,7 +124,7 @@ impl<W: Wire> ApiBackend<W> {
     }
 
     /// Logs a failure, whose message has already been cleaned of keys.
-    fn log_failure(&self, failure: &Failure, ms: u64, retries: u32) {
+    fn log_failure(&self, failure: &CallFailure, ms: u64, retries: u32) {
         tracing::warn!(
             provider = self.info.kind,
             model = self.info.model,
@@ -145,7 +145,7 @@ impl<W: Wire> ApiBackend<W> {
         deadline: Instant,
         spent: &mut Usage,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<Reply, Failure> {
+    ) -> Result<Reply, CallFailure> {
         let attempt = Attempt {
             client: &self.client,
             limits: &self.limits,
@@ -156,7 +156,7 @@ impl<W: Wire> ApiBackend<W> {
         let _permit = timeout_at(deadline, self.throttle.acquire()).await.map_err(|_| {
             let overdue = attempt.overdue();
             let what = format!("{}: still waiting for the rate limit of its key", overdue.what);
-            Failure { what, ..overdue }
+            CallFailure { what, ..overdue }
         })?;
         spent.calls += 1;
         let finished = attempt.make(self.http_request(body), self.wire.reader(), on_delta).await?;
@@ -171,7 +171,7 @@ impl<W: Wire> ApiBackend<W> {
 
     fn body(&self, request: &ModelRequest) -> Result<Bytes, BackendError> {
         self.wire.body(&self.info.model, request).map(Bytes::from).map_err(|error| {
-            let failure = Failure::new(
+            let failure = CallFailure::new(
                 BackendErrorKind::BadRequest,
                 format!("the request cannot be serialized: {error}"),
             );
@@ -186,8 +186,8 @@ impl<W: Wire> ApiBackend<W> {
         request
     }
 
-    fn error(&self, failure: Failure, remark: Option<String>, usage: Usage) -> BackendError {
-        let Failure { kind, what, hint, .. } = failure;
+    fn error(&self, failure: CallFailure, remark: Option<String>, usage: Usage) -> BackendError {
+        let CallFailure { kind, what, hint, .. } = failure;
         let remark = remark.map(|remark| format!(" ({remark})")).unwrap_or_default();
         let message = format!("{} {}: {what}{remark}", self.info.kind, self.info.model);
         BackendError { kind, message, hint: hint.map(String::from).or_else(|| self.hint(kind)), usage }

@@ -7,7 +7,7 @@ use althing_mcp::{
     Spawner,
 };
 use althing_protocol::{BoxFuture, ContextAccess, Grant, McpServerConfig, McpTransport, Secret};
-use althing_runner::{Confinement, Launcher, PipedProcess, PipedProgram, WriteProtection};
+use althing_runner::{GuardLauncher, PipedProcess, PipedProgram, Sandbox, WriteProtection};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -47,10 +47,10 @@ impl AgentServers {
 }
 
 /// Starts an agent's servers. A server that does not start is left out, with a notice.
-pub async fn start(
+pub async fn start_mcp_servers(
     configs: &[McpServerConfig],
     workspace: &str,
-    (launcher, policy, protection): (Launcher, Option<ProtectionPolicy>, Option<WriteProtection>),
+    (launcher, policy, protection): (GuardLauncher, Option<ProtectionPolicy>, Option<WriteProtection>),
     environment: Vec<(OsString, OsString)>,
     output_dir: PathBuf,
     notify: Notify,
@@ -58,7 +58,7 @@ pub async fn start(
     let spawner = Arc::new(GuardedSpawner { launcher, protection: Mutex::new(protection) });
     let mut options = ClientOptions::new(environment, spawner.clone());
     options.output_dir = Some(output_dir);
-    options.masks = Some(crate::secrets::masks());
+    options.output_masking = Some(crate::secrets::output_masking());
     options.on_notice = Some(Arc::new(move |notice| {
         let hint = notice.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
         notify(&format!("{notice}{hint}"));
@@ -71,22 +71,22 @@ pub async fn start(
 #[derive(Clone)]
 pub struct ProtectionPolicy {
     grant: Grant,
-    confinement: Confinement,
+    sandbox: Sandbox,
 }
 
 impl ProtectionPolicy {
     /// Servers keep settings and caches in the user's home, so a root that contains the home directory stays writable
     /// for them.
-    pub fn new(mut grant: Grant, confinement: &Confinement, home: Option<&Path>) -> Self {
+    pub fn new(mut grant: Grant, sandbox: &Sandbox, home: Option<&Path>) -> Self {
         grant.roots.retain(|root| !home.is_some_and(|home| home.starts_with(&root.path)));
-        Self { grant, confinement: confinement.clone() }
+        Self { grant, sandbox: sandbox.clone() }
     }
 
     /// What the servers must not write to with this access; None if this sandbox cannot enforce it.
     pub async fn protection(&self, access: ContextAccess) -> Result<Option<WriteProtection>, String> {
-        let Self { grant, confinement } = self.clone();
+        let Self { grant, sandbox } = self.clone();
         let looked =
-            tokio::task::spawn_blocking(move || WriteProtection::new(&confinement, &grant, access)).await;
+            tokio::task::spawn_blocking(move || WriteProtection::new(&sandbox, &grant, access)).await;
         let looked = looked.map_err(|error| error.to_string())?;
         looked.map_err(|error| format!("{error} ({})", error.hint()))
     }
@@ -94,7 +94,7 @@ impl ProtectionPolicy {
 
 /// Starts servers under a guard.
 struct GuardedSpawner {
-    launcher: Launcher,
+    launcher: GuardLauncher,
     protection: Mutex<Option<WriteProtection>>,
 }
 

@@ -3,10 +3,10 @@
 //! A truncated reply is never returned: half an answer reads like a whole one, and half a tool call may do
 //! harm. The wire formats only translate their frames into calls to this module.
 
-use crate::calls::{Calls, Fragment};
-use crate::error::Failure;
+use crate::error::CallFailure;
 use crate::limits::TEXT_BYTES;
 use crate::prices::TokenCounts;
+use crate::tool_call_assembler::{Fragment, ToolCallAssembler};
 use althing_protocol::{BackendErrorKind, Delta, DeltaSink, Reply};
 use althing_text::estimate_tokens;
 
@@ -16,7 +16,7 @@ pub(crate) enum StreamEnd {
     /// The body ended normally.
     Whole,
     /// The body broke off, or reading was aborted, for this reason.
-    Broken(Failure),
+    Broken(CallFailure),
 }
 
 /// Why the model stopped.
@@ -34,10 +34,10 @@ pub(crate) enum FinishReason {
 
 /// A partial reply.
 #[derive(Debug, Default)]
-pub(crate) struct Draft {
+pub(crate) struct PartialReply {
     text: String,
     reasoning: String,
-    calls: Calls,
+    calls: ToolCallAssembler,
     finish: Option<FinishReason>,
     /// Token counts reported by the provider.
     pub(crate) counted: Option<TokenCounts>,
@@ -45,9 +45,9 @@ pub(crate) struct Draft {
     pub(crate) done: bool,
 }
 
-impl Draft {
+impl PartialReply {
     /// Appends text.
-    pub(crate) fn text(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    pub(crate) fn text(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         if !more.is_empty() {
             grow(&mut self.text, more)?;
             on_delta(Delta::Text(more));
@@ -56,7 +56,7 @@ impl Draft {
     }
 
     /// Appends reasoning.
-    pub(crate) fn reasoning(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), Failure> {
+    pub(crate) fn reasoning(&mut self, more: &str, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         if !more.is_empty() {
             grow(&mut self.reasoning, more)?;
             on_delta(Delta::Reasoning(more));
@@ -69,7 +69,7 @@ impl Draft {
         &mut self,
         fragment: Fragment<'_>,
         on_delta: &mut DeltaSink<'_>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CallFailure> {
         if let Some(name) = self.calls.add(fragment)? {
             on_delta(Delta::ToolCall(name));
         }
@@ -106,26 +106,30 @@ impl Draft {
 
     /// The reply, if it ended successfully. `input_estimate` is used if the provider reported no counts. The caller,
     /// which knows the price, fills in the reply's usage.
-    pub(crate) fn end(self, ended: StreamEnd, input_estimate: u64) -> Result<(Reply, TokenCounts), Failure> {
+    pub(crate) fn end(
+        self,
+        ended: StreamEnd,
+        input_estimate: u64,
+    ) -> Result<(Reply, TokenCounts), CallFailure> {
         let counted = self.count(input_estimate);
         match self.judge(ended) {
             Ok(reply) => Ok((reply, counted)),
-            Err(failure) => Err(Failure { counted, ..failure }),
+            Err(failure) => Err(CallFailure { counted, ..failure }),
         }
     }
 
-    fn judge(self, ended: StreamEnd) -> Result<Reply, Failure> {
+    fn judge(self, ended: StreamEnd) -> Result<Reply, CallFailure> {
         if !self.is_finished() || (self.finish.is_none() && self.is_empty()) {
             return Err(match ended {
                 StreamEnd::Broken(failure) => failure,
                 StreamEnd::Whole => {
-                    Failure::new(BackendErrorKind::Cut, "the stream ended before the reply did")
+                    CallFailure::new(BackendErrorKind::Cut, "the stream ended before the reply did")
                 }
             });
         }
         match self.finish {
             Some(FinishReason::Withheld(why)) => {
-                return Err(Failure::new(
+                return Err(CallFailure::new(
                     BackendErrorKind::BadRequest,
                     format!("the provider's content filter withheld the reply ({why})"),
                 )
@@ -134,7 +138,7 @@ impl Draft {
                 ));
             }
             Some(FinishReason::Length) if self.is_empty() => {
-                return Err(Failure::new(
+                return Err(CallFailure::new(
                     BackendErrorKind::Empty,
                     "the reply reached its token limit before it contained any text",
                 )
@@ -143,12 +147,12 @@ impl Draft {
             }
             Some(FinishReason::Garbled(word)) if self.is_empty() => {
                 let what = format!("the provider could not parse the model's reply ({word})");
-                return Err(Failure::new(BackendErrorKind::Empty, what));
+                return Err(CallFailure::new(BackendErrorKind::Empty, what));
             }
             Some(FinishReason::Good | FinishReason::Length | FinishReason::Garbled(_)) | None => {}
         }
         if self.is_empty() {
-            return Err(Failure::new(BackendErrorKind::Empty, "the reply was empty"));
+            return Err(CallFailure::new(BackendErrorKind::Empty, "the reply was empty"));
         }
         let cut = matches!(self.finish, Some(FinishReason::Length));
         let tool_calls = self.calls.finish()?;
@@ -156,9 +160,9 @@ impl Draft {
     }
 }
 
-fn grow(text: &mut String, more: &str) -> Result<(), Failure> {
+fn grow(text: &mut String, more: &str) -> Result<(), CallFailure> {
     if text.len() + more.len() > TEXT_BYTES {
-        return Err(Failure::new(BackendErrorKind::TooLarge, "the reply is larger than 4 MiB"));
+        return Err(CallFailure::new(BackendErrorKind::TooLarge, "the reply is larger than 4 MiB"));
     }
     text.push_str(more);
     Ok(())

@@ -89,7 +89,7 @@ pub fn detect_cli_agents(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static Ba
 }
 
 /// A commented config: one agent for each thing that was detected, or three offline agents.
-pub fn starter(found: &DetectedBackends) -> String {
+pub fn starter_config(found: &DetectedBackends) -> String {
     let mut out = String::from(
         "# A team of agents for Althing. Check it with `althing config check`, run it with\n\
          # `althing --config <this file> \"your task\"`. Every key: `althing config schema`.\n\n\

@@ -3,7 +3,7 @@
 //! Decides which call a fragment belongs to, for providers that number their calls correctly, incorrectly or not at
 //! all. No call is returned before the whole reply has ended successfully: `finish` is called only then.
 
-use crate::error::Failure;
+use crate::error::CallFailure;
 use crate::limits::{ARGUMENT_BYTES, TOOL_CALLS};
 use althing_protocol::{BackendErrorKind, ToolCall};
 use serde::de::IgnoredAny;
@@ -21,7 +21,7 @@ pub(crate) struct Fragment<'a> {
 
 /// The tool calls of one reply so far.
 #[derive(Debug, Default)]
-pub(crate) struct Calls {
+pub(crate) struct ToolCallAssembler {
     slots: Vec<Slot>,
     bytes: usize,
 }
@@ -34,7 +34,7 @@ struct Slot {
     arguments: String,
 }
 
-impl Calls {
+impl ToolCallAssembler {
     pub(crate) fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -45,18 +45,18 @@ impl Calls {
     }
 
     /// Adds a fragment. Returns the tool's name if this fragment is the first to contain it.
-    pub(crate) fn add(&mut self, fragment: Fragment<'_>) -> Result<Option<&str>, Failure> {
+    pub(crate) fn add(&mut self, fragment: Fragment<'_>) -> Result<Option<&str>, CallFailure> {
         let Fragment { index, id, name, arguments } = fragment;
         self.bytes += arguments.len() + name.len() + id.len();
         if self.bytes > ARGUMENT_BYTES {
-            return Err(Failure::new(BackendErrorKind::TooLarge, "the tool calls are larger than 2 MiB"));
+            return Err(CallFailure::new(BackendErrorKind::TooLarge, "the tool calls are larger than 2 MiB"));
         }
         let slots = self.slots.len();
         let at = match self.find_slot(index, id, name, arguments) {
             SlotMatch::Known(at) => at,
             SlotMatch::Repeat => return Ok(None),
             SlotMatch::New if slots >= TOOL_CALLS => {
-                return Err(Failure::new(
+                return Err(CallFailure::new(
                     BackendErrorKind::TooLarge,
                     "more than 128 tool calls in one reply",
                 ));
@@ -111,12 +111,12 @@ impl Calls {
     }
 
     /// The calls, each with a name and a unique id.
-    pub(crate) fn finish(self) -> Result<Vec<ToolCall>, Failure> {
+    pub(crate) fn finish(self) -> Result<Vec<ToolCall>, CallFailure> {
         let mut seen = HashSet::new();
         let mut calls = Vec::with_capacity(self.slots.len());
         for (n, slot) in self.slots.into_iter().enumerate() {
             if slot.name.is_empty() {
-                return Err(Failure::new(BackendErrorKind::Protocol, "a tool call without a name"));
+                return Err(CallFailure::new(BackendErrorKind::Protocol, "a tool call without a name"));
             }
             let base = if slot.id.is_empty() { format!("call_{}", n + 1) } else { slot.id };
             let mut id = base.clone();
@@ -147,7 +147,10 @@ mod tests {
     use super::*;
     use crate::chat::CallPiece;
 
-    fn add<'a>(calls: &'a mut Calls, piece: &CallPiece<'_>) -> Result<Option<&'a str>, Failure> {
+    fn add<'a>(
+        calls: &'a mut ToolCallAssembler,
+        piece: &CallPiece<'_>,
+    ) -> Result<Option<&'a str>, CallFailure> {
         let name =
             piece.function.as_ref().and_then(|function| function.name.as_ref()).map_or("", |n| n.as_str());
         let id = piece.id.as_ref().map_or("", |id| id.as_str());
@@ -158,7 +161,7 @@ mod tests {
     /// The calls assembled from these fragments, as `id name arguments`, and the names in the order they were
     /// announced.
     fn put_together(fragments: &[&str]) -> (Vec<String>, Vec<String>) {
-        let mut calls = Calls::default();
+        let mut calls = ToolCallAssembler::default();
         let mut announced = Vec::new();
         for fragment in fragments {
             let piece: CallPiece<'_> = serde_json::from_str(fragment).unwrap();
@@ -236,14 +239,14 @@ mod tests {
 
     #[test]
     fn a_call_without_a_name_is_a_protocol_error() {
-        let mut calls = Calls::default();
+        let mut calls = ToolCallAssembler::default();
         add(&mut calls, &serde_json::from_str(r#"{"index":0,"id":"a"}"#).unwrap()).unwrap();
         assert_eq!(calls.finish().unwrap_err().kind, BackendErrorKind::Protocol);
     }
 
     #[test]
     fn arguments_past_their_limit_are_refused() {
-        let mut calls = Calls::default();
+        let mut calls = ToolCallAssembler::default();
         let piece =
             format!(r#"{{"index":0,"function":{{"name":"x","arguments":"{}"}}}}"#, "x".repeat(1 << 20));
         let piece: CallPiece<'_> = serde_json::from_str(&piece).unwrap();

@@ -13,7 +13,7 @@ use althing_protocol::AGENT_KINDS;
 const OLLAMA: &str = "http://localhost:11434";
 
 /// Detects everything that agents can be made of.
-pub fn detect(environment: &Environment) -> DetectedBackends {
+pub fn detect_backends(environment: &Environment) -> DetectedBackends {
     DetectedBackends {
         providers: althing_config::detect_providers(&|name| environment.setting(name)),
         programs: althing_config::detect_cli_agents(&|name| environment.has_program(name)),

@@ -18,7 +18,7 @@ const HARMLESS: &str = "([{\"'`«“‘„<*-";
 const COMMAND_WORDS: [&str; 7] = ["exit", "quit", "bye", "clear", "help", "logout", "q"];
 
 /// The prompt, changed only if a CLI agent could misread it.
-pub(super) fn prose(prompt: &str) -> Cow<'_, str> {
+pub(super) fn escape_prompt(prompt: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(prompt);
     if is_command(prompt) {
         text = Cow::Owned(format!("{FIRST_LINE}{prompt}"));
@@ -49,7 +49,7 @@ fn is_command(prompt: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::prose;
+    use super::escape_prompt;
 
     #[test]
     fn a_prompt_that_begins_like_a_command_gets_a_first_line_of_prose() {
@@ -76,7 +76,7 @@ mod tests {
         for command in commands {
             for blanks in ["", " ", "\t", "\n\n", "\r\n", "\u{a0}", "\u{7}", "\u{1b}"] {
                 let prompt = format!("{blanks}{command}");
-                assert_eq!(prose(&prompt), format!("Task:\n{prompt}"), "{prompt:?}");
+                assert_eq!(escape_prompt(&prompt), format!("Task:\n{prompt}"), "{prompt:?}");
             }
         }
     }
@@ -98,16 +98,16 @@ mod tests {
             "exit the loop early",
             "Read @a and run /b now",
         ] {
-            assert_eq!(prose(prompt), prompt);
+            assert_eq!(escape_prompt(prompt), prompt);
         }
     }
 
     #[test]
     fn the_last_word_does_not_capture_the_return_after_it() {
         for prompt in ["Keep this \\", "Look at @src", "Use $skill.", "Then run /clear"] {
-            assert_eq!(prose(prompt), format!("{prompt} "));
-            assert_eq!(prose(&format!("!{prompt}\n")), format!("Task:\n!{prompt} "));
+            assert_eq!(escape_prompt(prompt), format!("{prompt} "));
+            assert_eq!(escape_prompt(&format!("!{prompt}\n")), format!("Task:\n!{prompt} "));
         }
-        assert_eq!(prose("Compare a/b"), "Compare a/b");
+        assert_eq!(escape_prompt("Compare a/b"), "Compare a/b");
     }
 }

@@ -1,6 +1,6 @@
 //! The effects that a run wants in its current state: model calls, side tasks, timers.
 
-use super::ruling::{self, NextStep};
+use super::interpret_reply::{self, NextStep};
 use super::state::{ContextState, MemberAttempt, MemberState};
 use super::{CallKey, Coordination, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::{Millis, Purpose, Timer};
@@ -73,7 +73,7 @@ impl Coordination {
         }
         let number = attempt.number;
         let side_task = |kind| SideTask { member_index: index, attempt: number, kind };
-        match ruling::next_step(&self.state, index, member, attempt) {
+        match interpret_reply::next_step(&self.state, index, member, attempt) {
             NextStep::Call if self.must_open_context(member, attempt) => {
                 wanted.side_tasks.push(side_task(SideTaskKind::OpenContext))
             }

@@ -1,6 +1,6 @@
 //! Interprets a model's reply: as an answer, a vote, the final answer, or an error that leads to a reminder.
 //!
-//! Pure: the same reply in the same state always gets the same ruling.
+//! Pure: the same reply in the same state always gets the same meaning.
 
 use super::novelty::is_new;
 use super::state::{AttemptTurn, MAX_TRIES, MemberAttempt, MemberState, RunState};
@@ -12,7 +12,7 @@ use althing_protocol::{
 };
 
 /// The interpretation of a reply.
-enum Ruling {
+enum ReplyMeaning {
     /// The reply submits this answer.
     Answer(String),
     /// The reply votes, and the vote counts.
@@ -69,9 +69,9 @@ pub(crate) fn next_step(
     }
     if uses_tools(state, member, attempt, reply) {
         let step = attempt.turns.len() - since.len() - 1;
-        return next_tools(state, index, member, attempt, step);
+        return route_tool_calls(state, index, member, attempt, step);
     }
-    if attempt.is_ruled() {
+    if attempt.is_reply_processed() {
         // Every tool call needs a result before the next model call. A crash may have lost some of the recorded results.
         let unanswered = attempt.open_calls().into_iter().map(|call| {
             let content = "Ignored.".to_owned();
@@ -83,16 +83,16 @@ pub(crate) fn next_step(
         let unanswered: Vec<Fact> = unanswered.collect();
         return if unanswered.is_empty() { NextStep::Call } else { NextStep::Facts(unanswered) };
     }
-    let ruling = rule(state, member, attempt, reply);
+    let meaning = interpret_reply(state, member, attempt, reply);
     let has_snapshot = since.contains(&AttemptTurn::Snapshot) || !member.agent.has_tools;
-    match ruling {
-        Ruling::Answer(_) if !has_snapshot => NextStep::Snapshot(label(index, member)),
-        ruling => NextStep::Facts(facts(state, index, member, attempt, reply, ruling)),
+    match meaning {
+        ReplyMeaning::Answer(_) if !has_snapshot => NextStep::Snapshot(label(index, member)),
+        meaning => NextStep::Facts(facts(state, index, member, attempt, reply, meaning)),
     }
 }
 
 /// Determines what the tool calls of the last reply need next.
-fn next_tools(
+fn route_tool_calls(
     state: &RunState,
     index: usize,
     member: &MemberState,
@@ -173,22 +173,22 @@ fn facts(
     member: &MemberState,
     attempt: &MemberAttempt,
     reply: &Reply,
-    ruling: Ruling,
+    meaning: ReplyMeaning,
 ) -> Vec<Fact> {
     let number = attempt.number;
     let item = |item| Fact::ItemAdded { attempt: number, item };
     let ended = |outcome| Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() };
-    match ruling {
-        Ruling::Answer(content) => {
+    match meaning {
+        ReplyMeaning::Answer(content) => {
             let label = label(index, member);
             let revision = Revision(state.answers.len() as u32 + 1);
             let answer = Answer { agent: member.agent.id.clone(), label, revision, content };
             vec![item(Item::Answer(answer))]
         }
-        Ruling::Vote(ballot) => vec![item(Item::Vote(ballot))],
-        Ruling::Present(text) => vec![ended(AttemptOutcome::Presented { text })],
-        Ruling::Evaluate(restart) => vec![ended(AttemptOutcome::Evaluated { restart })],
-        Ruling::Stale(ballot, call) => {
+        ReplyMeaning::Vote(ballot) => vec![item(Item::Vote(ballot))],
+        ReplyMeaning::Present(text) => vec![ended(AttemptOutcome::Presented { text })],
+        ReplyMeaning::Evaluate(restart) => vec![ended(AttemptOutcome::Evaluated { restart })],
+        ReplyMeaning::Stale(ballot, call) => {
             let content =
                 "Not counted: newer answers arrived while you were deciding. They follow.".to_owned();
             let mut facts = vec![item(Item::StaleVote(ballot))];
@@ -200,41 +200,48 @@ fn facts(
             facts.push(item(Item::ToolResult { call, content, is_error: false }));
             facts
         }
-        Ruling::Refuse(errors) if attempt.faults + 1 >= MAX_TRIES => {
+        ReplyMeaning::Refuse(errors) if attempt.faults + 1 >= MAX_TRIES => {
             let last = errors.into_iter().next().map_or_else(String::new, |(_, text)| text);
             let reason = format!(
                 "did not finish its turn properly in {MAX_TRIES} tries; the last reminder was: {last}"
             );
             vec![ended(AttemptOutcome::GaveUp { reason })]
         }
-        Ruling::Refuse(errors) => {
+        ReplyMeaning::Refuse(errors) => {
             errors.into_iter().map(|(call, text)| item(Item::Reminder { call, text })).collect()
         }
     }
 }
 
-fn rule(state: &RunState, member: &MemberState, attempt: &MemberAttempt, reply: &Reply) -> Ruling {
+fn interpret_reply(
+    state: &RunState,
+    member: &MemberState,
+    attempt: &MemberAttempt,
+    reply: &Reply,
+) -> ReplyMeaning {
     match attempt.purpose {
         // The last three purposes belong to other deciders and do not occur in a run.
         Purpose::Present { .. } | Purpose::Carry | Purpose::Converse | Purpose::Compact => present(reply),
         Purpose::Evaluate => evaluate(reply),
-        Purpose::Answer => contribute(state, member, attempt, reply, Offer { answer: true, vote: false }),
+        Purpose::Answer => {
+            contribute(state, member, attempt, reply, OfferedTools { answer: true, vote: false })
+        }
         Purpose::Judge { may_answer, .. } => {
             // The cap may have been reached after the tools were offered.
             let answer = may_answer && !state.global_cap_reached();
-            contribute(state, member, attempt, reply, Offer { answer, vote: true })
+            contribute(state, member, attempt, reply, OfferedTools { answer, vote: true })
         }
     }
 }
 
 /// The coordination tools that the attempt was offered.
 #[derive(Clone, Copy)]
-struct Offer {
+struct OfferedTools {
     answer: bool,
     vote: bool,
 }
 
-impl Offer {
+impl OfferedTools {
     /// The names of the tools, for reminders.
     fn names(self) -> &'static str {
         match self {
@@ -245,9 +252,9 @@ impl Offer {
     }
 }
 
-fn present(reply: &Reply) -> Ruling {
+fn present(reply: &Reply) -> ReplyMeaning {
     if !reply.text.trim().is_empty() {
-        return Ruling::Present(reply.text.clone());
+        return ReplyMeaning::Present(reply.text.clone());
     }
     // Some models present with `new_answer`, the tool that they used before; its content counts.
     let content = reply
@@ -257,24 +264,24 @@ fn present(reply: &Reply) -> Ruling {
         .find(|call| call.name == NEW_ANSWER)
         .and_then(|call| tools::answer(call).ok());
     match content {
-        Some(content) => Ruling::Present(content),
+        Some(content) => ReplyMeaning::Present(content),
         None => refuse_all(reply, "Write the final answer as plain text, without calling a tool."),
     }
 }
 
 /// Interprets an evaluation. A reply without a tool call accepts the answer, so that a run does not start over by mistake.
-fn evaluate(reply: &Reply) -> Ruling {
+fn evaluate(reply: &Reply) -> ReplyMeaning {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(SUBMIT), last(RESTART)) {
         (Some(_), Some(_)) => {
             refuse_all(reply, "You called both. Call `submit` or `restart_orchestration`, once.")
         }
-        (Some(_), None) => Ruling::Evaluate(None),
+        (Some(_), None) => ReplyMeaning::Evaluate(None),
         (None, Some(call)) => match tools::restart(call) {
-            Ok(restart) => Ruling::Evaluate(Some(restart)),
+            Ok(restart) => ReplyMeaning::Evaluate(Some(restart)),
             Err(problem) => refuse_all(reply, &problem),
         },
-        (None, None) if reply.tool_calls.is_empty() => Ruling::Evaluate(None),
+        (None, None) if reply.tool_calls.is_empty() => ReplyMeaning::Evaluate(None),
         (None, None) => {
             refuse_all(reply, "There is no such tool. Finish by calling `submit` or `restart_orchestration`.")
         }
@@ -286,27 +293,27 @@ fn contribute(
     member: &MemberState,
     attempt: &MemberAttempt,
     reply: &Reply,
-    offer: Offer,
-) -> Ruling {
+    offered: OfferedTools,
+) -> ReplyMeaning {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(NEW_ANSWER), last(VOTE)) {
         (Some(_), Some(_)) => {
             refuse_all(reply, "You both answered and voted. Do one of the two: call one tool, once.")
         }
-        (Some(call), None) => answer(state, member, attempt, reply, call, offer),
-        (None, Some(call)) => vote(state, member, attempt, reply, call, offer),
+        (Some(call), None) => answer(state, member, attempt, reply, call, offered),
+        (None, Some(call)) => vote(state, member, attempt, reply, call, offered),
         (None, None)
             if reply.tool_calls.is_empty() && accepts_plain_text(state) && !reply.text.trim().is_empty() =>
         {
-            Ruling::Answer(reply.text.clone())
+            ReplyMeaning::Answer(reply.text.clone())
         }
         (None, None) if reply.tool_calls.is_empty() => refuse_all(
             reply,
-            &format!("Your turn ends only with a tool call. Finish now by calling {}.", offer.names()),
+            &format!("Your turn ends only with a tool call. Finish now by calling {}.", offered.names()),
         ),
         (None, None) => refuse_all(
             reply,
-            &format!("There is no such tool. Finish your turn by calling {}.", offer.names()),
+            &format!("There is no such tool. Finish your turn by calling {}.", offered.names()),
         ),
     }
 }
@@ -322,9 +329,9 @@ fn answer(
     attempt: &MemberAttempt,
     reply: &Reply,
     call: &ToolCall,
-    offer: Offer,
-) -> Ruling {
-    if !offer.answer {
+    offered: OfferedTools,
+) -> ReplyMeaning {
+    if !offered.answer {
         return refuse_all(
             reply,
             "No further answers are taken from you. Vote for the best answer with `vote`.",
@@ -338,7 +345,7 @@ fn answer(
     // independently agree, and do not copy.
     let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
     let current = state.answers.iter().skip(state.discarded.0 as usize);
-    let hint = if offer.vote { ", or vote for it" } else { "" };
+    let hint = if offered.vote { ", or vote for it" } else { "" };
     let known: Vec<&Answer> = current.filter(known).collect();
     if let Some(same) = known.iter().find(|answer| answer.content.trim() == content.trim()) {
         return refuse_all(
@@ -353,7 +360,7 @@ fn answer(
             &format!("Not stored: this is too close to {}. Say something new{hint}.", close.label),
         );
     }
-    Ruling::Answer(content)
+    ReplyMeaning::Answer(content)
 }
 
 fn vote(
@@ -362,9 +369,9 @@ fn vote(
     attempt: &MemberAttempt,
     reply: &Reply,
     call: &ToolCall,
-    offer: Offer,
-) -> Ruling {
-    if !offer.vote {
+    offered: OfferedTools,
+) -> ReplyMeaning {
+    if !offered.vote {
         return refuse_all(reply, "There is nothing to vote on yet. Give your own answer with `new_answer`.");
     }
     let (target, reason) = match tools::vote(call) {
@@ -384,16 +391,18 @@ fn vote(
     };
     let ballot = Ballot { voter: member.agent.id.clone(), target: target.agent.id.clone(), reason };
     if state.is_stale(member, attempt) {
-        Ruling::Stale(ballot, call.id.clone())
+        ReplyMeaning::Stale(ballot, call.id.clone())
     } else {
-        Ruling::Vote(ballot)
+        ReplyMeaning::Vote(ballot)
     }
 }
 
 /// Refuses a reply with the same error for each of its calls, or one error if it has no calls.
-fn refuse_all(reply: &Reply, text: &str) -> Ruling {
+fn refuse_all(reply: &Reply, text: &str) -> ReplyMeaning {
     if reply.tool_calls.is_empty() {
-        return Ruling::Refuse(vec![(None, text.to_owned())]);
+        return ReplyMeaning::Refuse(vec![(None, text.to_owned())]);
     }
-    Ruling::Refuse(reply.tool_calls.iter().map(|call| (Some(call.id.clone()), text.to_owned())).collect())
+    ReplyMeaning::Refuse(
+        reply.tool_calls.iter().map(|call| (Some(call.id.clone()), text.to_owned())).collect(),
+    )
 }

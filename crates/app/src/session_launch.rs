@@ -1,6 +1,6 @@
 //! Turns a front end's request into a session: a run, a conversation, a workflow, or a session that is resumed.
 
-use crate::choice::Choice;
+use crate::agent_selection::AgentSelection;
 use crate::context::AppContext;
 use crate::conversation::{self, Conversation};
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ pub struct RunRequest {
 /// A request for a conversation. [`crate::prepare`] makes it from the settings.
 pub struct ChatRequest {
     /// Which agents and modes the user chose.
-    pub choice: Choice,
+    pub selection: AgentSelection,
     /// The title of the conversation in lists of sessions.
     pub goal: String,
     /// Whether a person is present who can override winners.
@@ -64,10 +64,10 @@ pub(crate) async fn start(
             let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
             start_with_team(SessionKind::Run, goal, op, sessions, backends, app).await
         }
-        SessionRequest::Chat(ChatRequest { choice, goal, attended }) => {
+        SessionRequest::Chat(ChatRequest { selection, goal, attended }) => {
             let project = sessions.project().map(Arc::as_ref);
             let Conversation { spec, backends } =
-                conversation::assemble(sessions.team()?, &choice, attended, project, app)?;
+                conversation::assemble(sessions.team()?, &selection, attended, project, app)?;
             let op = Op::StartChat { spec: Box::new(spec) };
             start_with_team(SessionKind::Chat, goal, op, sessions, backends, app).await
         }

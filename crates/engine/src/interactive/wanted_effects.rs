@@ -1,7 +1,7 @@
 //! The effects that a conversation wants in its current state: a model call, or tool calls.
 
 use super::InteractiveSession;
-use super::rules::NextStep;
+use super::rules::NextTurnStep;
 use super::state::CompactionStep;
 use crate::decider::{CallKey, SideTask, SideTaskKind, WantedEffects};
 use althing_protocol::Purpose;
@@ -25,15 +25,15 @@ impl InteractiveSession {
             return wanted;
         }
         match self.next(turn, attempt) {
-            NextStep::Call => {
+            NextTurnStep::Call => {
                 wanted.calls.push(CallKey { member_index: 0, attempt: number, step: turn.steps.len() })
             }
-            NextStep::Tools(calls) => wanted.side_tasks.extend(calls.into_iter().map(|call| SideTask {
+            NextTurnStep::Tools(calls) => wanted.side_tasks.extend(calls.into_iter().map(|call| SideTask {
                 member_index: 0,
                 attempt: number,
                 kind: SideTaskKind::Tool(call),
             })),
-            NextStep::Wait | NextStep::Facts(_) => {}
+            NextTurnStep::Wait | NextTurnStep::Facts(_) => {}
         }
         wanted
     }

@@ -6,20 +6,20 @@
 
 use std::collections::HashSet;
 
-use crate::backends::Backends;
+use crate::backends::BackendTypes;
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::keys::{Key, Kind, Section, Status};
 use crate::misplaced;
 use crate::tree::{Entry, Node, Span, Value};
 use crate::values::{has_shape, shape_name};
-use crate::{Purpose, scalar};
+use crate::{LoadPurpose, scalar};
 
 /// Checks a document against the table.
-pub(crate) struct Walk<'sink, 'text> {
+pub(crate) struct KeyChecker<'sink, 'text> {
     pub(crate) sink: &'sink mut Sink<'text>,
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: LoadPurpose,
     /// The backend types that the document may name.
-    pub(crate) backends: &'static Backends,
+    pub(crate) backends: &'static BackendTypes,
     /// Keys that were already warned about: a key without effect gives one warning per file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
     /// How many patterns were seen.
@@ -40,13 +40,13 @@ pub(crate) struct Position<'a> {
     pub(crate) quiet: bool,
 }
 
-impl<'sink, 'text> Walk<'sink, 'text> {
+impl<'sink, 'text> KeyChecker<'sink, 'text> {
     /// Checks documents that `root` describes.
     pub(crate) fn new(
         root: &'static Section,
-        backends: &'static Backends,
+        backends: &'static BackendTypes,
         sink: &'sink mut Sink<'text>,
-        purpose: Purpose,
+        purpose: LoadPurpose,
     ) -> Self {
         Self { sink, purpose, backends, warned: HashSet::new(), patterns: 0, root }
     }

@@ -18,7 +18,7 @@ const MAX_FRAME: u32 = 16 * 1024 * 1024;
 
 /// A program to start, and the restrictions it runs under.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Launch {
+pub(crate) struct GuardedCommand {
     pub(crate) program: PathBuf,
     /// The arguments, without the program's name (`argv[0]`).
     pub(crate) args: Vec<String>,
@@ -76,7 +76,7 @@ pub(crate) enum LandlockAccess {
 
 /// What a guard reports, as one JSON object per line.
 #[derive(Debug, Serialize, Deserialize, PartialEq, Eq)]
-pub(crate) enum Report {
+pub(crate) enum GuardReport {
     /// The command runs.
     Started,
     /// The command could not be started; nothing of it ran.

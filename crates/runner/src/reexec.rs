@@ -4,7 +4,7 @@
 //! workspace forbids unsafe code: the steps between fork and exec run in a small process of their own instead
 //! of a `pre_exec` hook.
 
-use crate::{guard, sandbox};
+use crate::{guard, sandbox_exec};
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -16,11 +16,11 @@ pub(crate) const SANDBOX: &str = "__sandbox";
 /// Runs a hidden mode if these arguments (including the program's name) ask for one.
 ///
 /// Call it first in `main`, before any thread or runtime exists.
-pub fn hidden_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+pub fn reexec_main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mode = args.into_iter().nth(1)?;
     match mode.to_str()? {
         GUARD => Some(guard::guard_main()),
-        SANDBOX => Some(sandbox::sandbox_main()),
+        SANDBOX => Some(sandbox_exec::sandbox_main()),
         _ => None,
     }
 }

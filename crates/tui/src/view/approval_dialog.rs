@@ -2,7 +2,7 @@
 
 use super::modal::{buttons, centered_frame};
 use super::spread;
-use crate::app::{App, Field, GuardedAction, Modal, Target, approval};
+use crate::app::{App, ConfirmedAction, Field, Modal, Target, approval_members};
 use crate::editor::Editor;
 use crate::line::{self, Line};
 use crate::paint::Canvas;
@@ -17,13 +17,13 @@ const LABEL: usize = 10;
 /// Draws a large question.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     match modal {
-        Modal::Run { proposal, edited, field, editor, problem, .. } => {
-            run(app, canvas, area, (proposal, edited), *field, editor, problem.as_deref());
+        Modal::RunApproval { proposal, edited, field, editor, problem, .. } => {
+            draw_run_approval(app, canvas, area, (proposal, edited), *field, editor, problem.as_deref());
         }
-        Modal::Plan { preview, field, instructions, changes, top, plan, .. } => {
+        Modal::PlanApproval { preview, field, instructions, changes, top, plan, .. } => {
             let title = format!("Plan: {} · {}", plan.id, super::count(preview.len(), "task"));
             let editor = if *field == Field::Changes { changes } else { instructions };
-            plan_question(app, canvas, area, &title, (preview, *top), *field, editor);
+            draw_plan_approval(app, canvas, area, &title, (preview, *top), *field, editor);
         }
         Modal::Override { candidates, chosen, .. } => {
             let inside = centered_frame(canvas, area, "Choose who presents", candidates.len() + 2);
@@ -90,7 +90,7 @@ fn value(label: &str, text: &str, width: usize, most: usize) -> Vec<Line> {
     lines
 }
 
-fn run(
+fn draw_run_approval(
     app: &mut App,
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -123,7 +123,7 @@ fn run(
     if !context.is_empty() || field == Field::Context {
         put(&mut lines, "Context", context, field == Field::Context);
     }
-    let members = approval::members(proposal, edited, &app.model.team);
+    let members = approval_members::members(proposal, edited, &app.model.team);
     let agents: Vec<String> =
         members.iter().map(|member| format!("{} {}", member.id, member.model)).collect();
     lines.extend(value("Agents", &agents.join(" · "), width, 3));
@@ -154,8 +154,8 @@ fn run(
             y,
             &[("Approve", "⏎", '\n'), ("Edit", "e", 'e'), ("Cancel", "esc", '\x1b')],
         );
-        let hint = if approval::is_single(proposal, edited)
-            && approval::candidates(proposal, &app.model.team).len() > 1
+        let hint = if approval_members::is_single(proposal, edited)
+            && approval_members::candidates(proposal, &app.model.team).len() > 1
         {
             "←→ who · m agents · r refine"
         } else {
@@ -170,7 +170,7 @@ fn run(
 }
 
 fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
-    let single = approval::is_single(proposal, edited);
+    let single = approval_members::is_single(proposal, edited);
     let refine = edited.refinement.unwrap_or(proposal.modes.refinement);
     let who = single_agent_line(proposal, edited, team);
     let mut words =
@@ -197,11 +197,11 @@ fn modes(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
 
 /// Single-agent mode with all agents to choose from, the selected one marked.
 fn single_agent_line(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> String {
-    let pool = approval::candidates(proposal, team);
+    let pool = approval_members::candidates(proposal, team);
     if pool.len() < 2 {
         return labels::agent_mode(true).into();
     }
-    let chosen = approval::members(proposal, edited, team);
+    let chosen = approval_members::members(proposal, edited, team);
     let name = |member: &Member| {
         if chosen.iter().any(|chosen| chosen.id == member.id) {
             format!("‹{}›", member.id)
@@ -213,7 +213,7 @@ fn single_agent_line(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -
     format!("Single: {}", names.join(" "))
 }
 
-fn plan_question(
+fn draw_plan_approval(
     app: &mut App,
     canvas: &mut Canvas<'_>,
     area: Rect,
@@ -279,19 +279,19 @@ fn plan_question(
 type Button = (&'static str, &'static str, char);
 
 /// The confirmation of an irreversible action: title, text, buttons.
-fn confirmation(app: &App, action: &GuardedAction) -> (&'static str, &'static str, [Button; 2]) {
+fn confirmation(app: &App, action: &ConfirmedAction) -> (&'static str, &'static str, [Button; 2]) {
     match action {
-        GuardedAction::Cancel(task) if app.model.runs.contains_key(task) => (
+        ConfirmedAction::Cancel(task) if app.model.runs.contains_key(task) => (
             "Stop this run?",
             "What its agents have so far is kept.",
             [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
         ),
-        GuardedAction::Cancel(_) => (
+        ConfirmedAction::Cancel(_) => (
             "Stop this task?",
             "Its program is stopped; its output so far is kept.",
             [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
         ),
-        GuardedAction::Undo(_) => (
+        ConfirmedAction::Undo(_) => (
             "Undo what this run wrote?",
             "The files that it changed are restored.",
             [("Leave them", "esc", '\x1b'), ("Restore them", "y", 'y')],

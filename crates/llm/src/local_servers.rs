@@ -3,7 +3,7 @@
 //! Meant for detection: it gives up after 0.2 s if nothing listens, and after 1 s in any case.
 
 use crate::http::HttpClient;
-use crate::limits::{ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE, Limits};
+use crate::limits::{CallLimits, ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE};
 use crate::transport::{read_body, transport_failure};
 use althing_protocol::{BackendError, BackendErrorKind, BoxFuture, Usage};
 use reqwest::Url;
@@ -89,7 +89,7 @@ impl ModelServer {
             .map_err(|error| self.failed(BackendErrorKind::Connect, &error.to_string()))?;
         let late = || self.failed(BackendErrorKind::Timeout, "no answer within a second");
         let broken = |error: &reqwest::Error| {
-            let limits = Limits { connect: LOCAL_CONNECT, ..Limits::default() };
+            let limits = CallLimits { connect: LOCAL_CONNECT, ..CallLimits::default() };
             let failure = transport_failure(error, &limits);
             self.failed(failure.kind, &failure.what)
         };

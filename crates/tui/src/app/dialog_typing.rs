@@ -39,21 +39,29 @@ pub fn is_chord(key: KeyEvent) -> bool {
 
 impl App {
     /// Whether the open modal is a box that opened by itself.
-    pub(crate) fn is_guarded(&self) -> bool {
-        matches!(self.modal, Some(Modal::Run { .. } | Modal::Plan { .. } | Modal::Budget { .. }))
+    pub(crate) fn has_approval_box(&self) -> bool {
+        matches!(
+            self.modal,
+            Some(Modal::RunApproval { .. } | Modal::PlanApproval { .. } | Modal::Budget { .. })
+        )
     }
 
     /// Whether a text field of the box has the focus.
     pub(crate) fn box_field_has_focus(&self) -> bool {
         match &self.modal {
-            Some(Modal::Run { field, .. } | Modal::Plan { field, .. }) => *field != Field::Buttons,
+            Some(Modal::RunApproval { field, .. } | Modal::PlanApproval { field, .. }) => {
+                *field != Field::Buttons
+            }
             _ => false,
         }
     }
 
     /// Whether the input receives keys although a box is open.
     pub(crate) fn input_has_focus_under_box(&self) -> bool {
-        self.is_guarded() && !self.box_field_has_focus() && self.input_has_focus() && !self.input.is_empty()
+        self.has_approval_box()
+            && !self.box_field_has_focus()
+            && self.input_has_focus()
+            && !self.input.is_empty()
     }
 
     /// A note in the box when keys do not act as its buttons say.
@@ -107,16 +115,16 @@ impl App {
     /// box.
     fn shortcut_delay(&self, letter: char) -> Option<(u64, bool)> {
         match (&self.modal, letter) {
-            (Some(Modal::Run { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),
-            (Some(Modal::Run { .. }), 'e' | 'm' | 'r') => Some((BRIEFLY_MS, false)),
-            (Some(Modal::Plan { .. }), 'a') => Some((ALONE_MS, true)),
-            (Some(Modal::Plan { .. }), 'c' | 'e' | 'i') => Some((BRIEFLY_MS, false)),
+            (Some(Modal::RunApproval { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),
+            (Some(Modal::RunApproval { .. }), 'e' | 'm' | 'r') => Some((BRIEFLY_MS, false)),
+            (Some(Modal::PlanApproval { .. }), 'a') => Some((ALONE_MS, true)),
+            (Some(Modal::PlanApproval { .. }), 'c' | 'e' | 'i') => Some((BRIEFLY_MS, false)),
             _ => None,
         }
     }
 
     /// Handles a key while a box that opened by itself is open.
-    pub(crate) fn guarded_key(&mut self, key: KeyEvent) {
+    pub(crate) fn approval_box_key(&mut self, key: KeyEvent) {
         if self.box_field_has_focus() {
             return self.modal_key(key);
         }
@@ -147,7 +155,7 @@ impl App {
                 }
                 (None, _) => {
                     self.apply_letter(&pending_letter);
-                    if pending_letter.answers || !self.is_guarded() || self.box_field_has_focus() {
+                    if pending_letter.answers || !self.has_approval_box() || self.box_field_has_focus() {
                         return;
                     }
                 }

@@ -1,0 +1,117 @@
+//! The sandbox process between fork and exec: drops rights permanently and then executes the command.
+//!
+//! It must never execute the command while it still has a right that it was told to drop: any failing step ends
+//! the process, and its parent is told why. It is a separate process because this workspace has no unsafe code
+//! that could run in a forked child.
+
+use crate::guard_protocol::{GuardedCommand, Input, frame, read_frame};
+use crate::reexec::SANDBOX;
+use crate::{fd_passing, kernel};
+use rustix::process::{Pid, ioctl_tiocsctty, setsid};
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
+
+/// Starts the command, in its sandbox if it has one, and returns once the command really runs. Called by the
+/// guard.
+pub(crate) fn start(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Pid> {
+    // A controlling terminal can only be acquired from within the new session, which is also a step between
+    // fork and exec.
+    let child = if guarded_command.restrictions.is_some() || guarded_command.input == Input::Terminal {
+        start_via_sandbox(guarded_command, input)?
+    } else {
+        build_command(guarded_command, input)?.spawn()?.id()
+    };
+    i32::try_from(child)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or_else(|| io::Error::other("the command has no process id"))
+}
+
+fn start_via_sandbox(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<u32> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let mut command = Command::new(kernel::own_executable());
+    command.arg0("althing").arg(SANDBOX).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
+    if guarded_command.input != Input::Terminal {
+        // A process group leader could not call `setsid`.
+        command.process_group(0);
+    }
+    let child = command.spawn()?;
+    // `command` owns the sandbox's end of the socket, which must be open only in the sandbox.
+    drop(command);
+    fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
+    drop(input);
+    ours.write_all(&frame(guarded_command)?)?;
+    ours.shutdown(Shutdown::Write)?;
+    // The sandbox's end is close-on-exec: it closes when the command is executed. Anything sent before that is
+    // an error.
+    let mut failure = String::new();
+    ours.read_to_string(&mut failure)?;
+    if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
+}
+
+/// The command to execute, before restrictions are applied.
+fn build_command(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Command> {
+    let stdin = match guarded_command.input {
+        Input::Nothing => Stdio::null(),
+        Input::Passed => Stdio::from(
+            input.ok_or_else(|| io::Error::other("no input descriptor was passed for the command"))?,
+        ),
+        Input::Terminal => Stdio::from(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?),
+    };
+    let mut command = Command::new(&guarded_command.program);
+    command
+        .args(&guarded_command.args)
+        .env_clear()
+        .envs(guarded_command.env.iter().map(|(name, value)| (name, value)))
+        .current_dir(&guarded_command.cwd)
+        .stdin(stdin)
+        // The guard's own stdout and stderr are the command's.
+        .stdout(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
+        .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
+    if guarded_command.input != Input::Terminal {
+        command.process_group(0);
+    }
+    Ok(command)
+}
+
+pub(crate) fn sandbox_main() -> ExitCode {
+    // The socket is close-on-exec, so that the guard sees the socket close exactly when the command starts.
+    let Ok(socket) = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3) else {
+        return ExitCode::FAILURE;
+    };
+    let mut socket = UnixStream::from(socket);
+    let Err(error) = become_command(&mut socket);
+    let _ = socket.write_all(error.to_string().as_bytes());
+    ExitCode::FAILURE
+}
+
+fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallible> {
+    let input = fd_passing::receive_fd(&*socket)?;
+    let guarded_command: GuardedCommand = read_frame(socket)?;
+    let mut command = build_command(&guarded_command, input)?;
+    if guarded_command.input == Input::Terminal {
+        setsid()?;
+        ioctl_tiocsctty(rustix::stdio::stdout())?;
+    }
+    // Our parent is the guard's only thread, so the death signal is reliable here; it covers a killed guard.
+    kernel::die_with_parent()?;
+    match &guarded_command.restrictions {
+        Some(restrictions) => kernel::confine(restrictions)?,
+        None if guarded_command.input == Input::Terminal => {}
+        None => return Err(io::Error::other("the sandbox process got no restrictions")),
+    }
+    // The command is executed last, because after a successful exec no error can be reported any more.
+    Err(io::Error::other(exec_error(&guarded_command, &command.exec())))
+}
+
+fn exec_error(guarded_command: &GuardedCommand, error: &io::Error) -> String {
+    format!(
+        "cannot execute {} in {}: {error}",
+        guarded_command.program.display(),
+        guarded_command.cwd.display()
+    )
+}
