@@ -518,7 +518,7 @@ async fn a_programs_own_status_overrides_its_screen() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fifty_programs_at_once_each_get_the_answer_to_their_own_question() {
-    let script = r#"seq 1 2000; printf "May I be $NAME?\n> yes / no"; read a; echo; echo "$NAME output $a.""#;
+    let script = r#"seq 1 2000; printf "May I be $NAME?\n> yes / no"; read a; echo; echo "$NAME heard $a.""#;
     let (runner, dir) = (runner(script, asking()), Arc::new(tempfile::tempdir().unwrap()));
     let start = Instant::now();
     let mut programs: Vec<Running> =
