@@ -243,7 +243,8 @@ fn use_offline_model(config: &mut Config) {
 
 /// Checks a config, and registers its secrets before anything about it is printed.
 pub fn check(name: &str, text: &str, environment: &Environment, purpose: LoadPurpose) -> ConfigReport {
-    let report = althing_config::check(Source { name, text }, &|name| environment.setting(name), purpose);
+    let report =
+        althing_config::load_config(Source { name, text }, &|name| environment.setting(name), purpose);
     secrets::register_secrets(report.secrets.clone());
     tracing::info!(source = name, digest = digest(text), "config read");
     report

@@ -9,6 +9,7 @@ mod backends;
 mod compose;
 #[cfg(test)]
 mod consumers;
+mod cross_key_checks;
 mod diagnostic;
 mod dotenv;
 mod key_checker;
@@ -24,7 +25,6 @@ mod reference;
 mod render;
 mod report;
 mod resolve;
-mod rules;
 mod scalar;
 mod schema;
 mod secrets;
@@ -82,12 +82,16 @@ pub enum LoadPurpose {
 const SHORTEST_SECRET: usize = 8;
 
 /// Reads a config and reports all its problems.
-pub fn check(source: Source<'_>, env: &dyn Fn(&str) -> Option<String>, purpose: LoadPurpose) -> ConfigReport {
-    check_with(&BACKENDS, source, env, purpose)
+pub fn load_config(
+    source: Source<'_>,
+    env: &dyn Fn(&str) -> Option<String>,
+    purpose: LoadPurpose,
+) -> ConfigReport {
+    load_config_with(&BACKENDS, source, env, purpose)
 }
 
 /// Reads a config with the given table of backend types, and reports all its problems.
-pub fn check_with(
+pub fn load_config_with(
     backends: &'static BackendTypes,
     source: Source<'_>,
     env: &dyn Fn(&str) -> Option<String>,
@@ -124,7 +128,7 @@ pub fn check_with(
         sink.error(root.span, "", problem.hint("use fewer `${VARIABLE}`s"));
     }
     key_checker::KeyChecker::new(&keys::ROOT, backends, &mut sink, purpose).document(root);
-    rules::check(root, env, purpose, backends, &mut sink);
+    cross_key_checks::check(root, env, purpose, backends, &mut sink);
     (report.errors, report.warnings) = sink.finish();
 
     let mut seen: Vec<String> = literals.into_iter().map(|literal| literal.value).collect();

@@ -13,8 +13,8 @@ use althing_protocol::{
 
 use crate::abilities::Abilities;
 use crate::backends::{BackendApi, BackendTypes};
+use crate::cross_key_checks;
 use crate::keys::{self, Choice, Kind, Section, Status};
-use crate::rules;
 use crate::substitute::Lookup;
 use crate::tools;
 use crate::tree::Node;
@@ -26,7 +26,7 @@ const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 pub(crate) fn config(root: &Node, env: Lookup<'_>, backends: &'static BackendTypes) -> Config {
     let orchestrator = root.get("orchestrator");
     let context_paths = tools::paths::resolve(root);
-    let agents = rules::agents(root);
+    let agents = cross_key_checks::agents(root);
     let abilities = Abilities::of(root);
     let agent = |node| agent(node, env, backends, !context_paths.is_empty());
     Config {
@@ -104,8 +104,12 @@ pub(crate) fn backend(
     }
     Some(BackendConfig {
         model: text(node, "model").or_else(|| facts.default_model.map(str::to_owned)),
-        base_url: rules::address(node, facts, env),
-        api_key: if facts.is_supported() { rules::api_key(node, facts, env).map(Secret::new) } else { None },
+        base_url: cross_key_checks::address(node, facts, env),
+        api_key: if facts.is_supported() {
+            cross_key_checks::api_key(node, facts, env).map(Secret::new)
+        } else {
+            None
+        },
         headers,
         params,
         options: if facts.agent.is_some() { options(node) } else { AgentOptions::default() },

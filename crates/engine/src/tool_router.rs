@@ -1,4 +1,4 @@
-//! Combines several tool hosts into one: each call is routed to the host that offers the tool.
+//! Routes each tool call of a model to the host that offers the tool: file tools, commands, MCP servers, task lists.
 
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::collections::BTreeSet;
@@ -16,6 +16,12 @@ impl ToolRouter {
     pub fn new(hosts: Vec<Arc<dyn ToolHost>>, excluded: impl IntoIterator<Item = String>) -> Self {
         Self { hosts, excluded: excluded.into_iter().collect() }
     }
+
+    /// The host that gets the call. A call to an excluded tool is refused like a call to an unknown tool.
+    fn route_tool_call(&self, call: &ToolCall, access: ContextAccess) -> Option<&Arc<dyn ToolHost>> {
+        let offers = |host: &&Arc<dyn ToolHost>| host.tools(access).iter().any(|tool| tool.name == call.name);
+        self.hosts.iter().find(offers).filter(|_| !self.excluded.contains(&call.name))
+    }
 }
 
 impl ToolHost for ToolRouter {
@@ -26,10 +32,7 @@ impl ToolHost for ToolRouter {
     }
 
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome> {
-        let offers = |host: &&Arc<dyn ToolHost>| host.tools(access).iter().any(|tool| tool.name == call.name);
-        // A call to an excluded tool is refused like a call to an unknown tool.
-        let host = self.hosts.iter().find(offers).filter(|_| !self.excluded.contains(&call.name));
-        match host {
+        match self.route_tool_call(call, access) {
             Some(host) => host.call(call, access),
             None => Box::pin(async move {
                 ToolOutcome { content: format!("There is no tool `{}`.", call.name), is_error: true }

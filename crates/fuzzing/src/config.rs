@@ -1,8 +1,8 @@
 //! Configs, workflows and `.env` files from untrusted sources: the report is deterministic and its positions exist.
 
 use althing_config::{
-    ConfigReport, LoadPurpose, Source, Style, WorkflowContext, check as check_config, load_workflow,
-    parse_dotenv, redact,
+    ConfigReport, LoadPurpose, Source, Style, WorkflowContext, load_config, load_workflow, parse_dotenv,
+    redact,
 };
 use althing_protocol::AGENT_KINDS;
 
@@ -14,7 +14,7 @@ const LONGEST_QUOTE: usize = 160;
 pub(crate) fn check(bytes: &[u8]) {
     let text = &*String::from_utf8_lossy(bytes);
     for purpose in [LoadPurpose::Check, LoadPurpose::Run] {
-        let report = || check_config(Source { name: "x.yaml", text }, &env, purpose);
+        let report = || load_config(Source { name: "x.yaml", text }, &env, purpose);
         let found = report();
         assert_eq!(found.is_valid(), found.config.is_some());
         check_report(text, &found);

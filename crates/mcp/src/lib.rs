@@ -12,7 +12,7 @@ mod server;
 mod web;
 
 pub use client::{
-    ClientOptions, McpServers, NoticeKind, ServerNotice, ServerProcess, ServerSpec, ServerState,
+    ClientOptions, McpToolHost, NoticeKind, ServerNotice, ServerProcess, ServerSpec, ServerState,
     ServerTransport, SpawnRequest, SpawnedProcess, Spawner, StartError, ToolInfo,
 };
 pub use endpoint::AgentEndpoints;

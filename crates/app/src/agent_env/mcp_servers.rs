@@ -3,7 +3,7 @@
 
 use crate::context::Notify;
 use althing_mcp::{
-    ClientOptions, McpServers, ServerProcess, ServerSpec, ServerTransport, SpawnRequest, SpawnedProcess,
+    ClientOptions, McpToolHost, ServerProcess, ServerSpec, ServerTransport, SpawnRequest, SpawnedProcess,
     Spawner,
 };
 use althing_protocol::{BoxFuture, ContextAccess, Grant, McpServerConfig, McpTransport, Secret};
@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// An agent's servers. What they may write to changes with the agent's access to context paths.
 #[derive(Clone)]
 pub struct AgentServers {
-    pub host: Arc<McpServers>,
+    pub host: Arc<McpToolHost>,
     spawner: Arc<GuardedSpawner>,
     /// None if Althing started no server, or if no sandbox can protect paths from the servers.
     policy: Option<ProtectionPolicy>,
@@ -64,7 +64,7 @@ pub async fn start_mcp_servers(
         notify(&format!("{notice}{hint}"));
     }));
     let specs = configs.iter().map(|config| spec(config, workspace)).collect();
-    AgentServers { host: Arc::new(McpServers::start(specs, options).await), spawner, policy }
+    AgentServers { host: Arc::new(McpToolHost::start(specs, options).await), spawner, policy }
 }
 
 /// What determines the write protection of an agent's servers: the agent's grant, and the sandbox that works here.

@@ -13,7 +13,7 @@ use crate::context::Notify;
 use crate::environment::Environment;
 use crate::project::Project;
 use althing_engine::{AgentNotes, Guidance, Planning, ToolRouter, WorkspaceBriefing};
-use althing_mcp::McpServers;
+use althing_mcp::McpToolHost;
 use althing_protocol::{
     AgentEnv, AgentEnvs, AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite,
     Grant, McpServerConfig, RunSpec, SessionId, TaskId, ToolHost, ToolsConfig,
@@ -59,7 +59,7 @@ pub struct SessionEnvs {
 #[derive(Clone)]
 enum AgentResource {
     Container(Arc<Container>),
-    Servers(Arc<McpServers>),
+    Servers(Arc<McpToolHost>),
 }
 
 impl SessionEnvs {
@@ -169,7 +169,7 @@ impl SessionEnvs {
         let (mut container, mut has_commands, mut servers) = (None, false, None);
         // Planning is enforced by leaving out every tool that acts.
         if let Some(commands) = tools.commands.as_ref().filter(|_| !planning) {
-            let (host, made) = self.commands(commands, &grant, run, &member.id).await?;
+            let (host, made) = self.choose_command_sandbox(commands, &grant, run, &member.id).await?;
             has_commands = host.refusal().is_none();
             container = made;
             if let Some(container) = &container {
@@ -302,7 +302,9 @@ impl SessionEnvs {
         }
     }
 
-    async fn commands(
+    /// Chooses the sandbox of an agent's commands: a Docker container if the config says so, otherwise the local sandbox
+    /// that works on this machine. The sandbox policy follows from the grant.
+    async fn choose_command_sandbox(
         &self,
         config: &CommandsConfig,
         grant: &Grant,

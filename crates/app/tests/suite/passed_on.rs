@@ -83,7 +83,7 @@ fn settings(kind: &str, address: &str, keys: &[&Value]) -> Option<BackendConfig>
     section.extend(keys.iter().filter_map(|keys| keys.as_object().cloned()).flatten());
     let text = json!({"agents": [{"id": "a", "backend": section}]}).to_string();
     let report =
-        althing_config::check(Source { name: "team.yaml", text: &text }, &|_| None, LoadPurpose::Check);
+        althing_config::load_config(Source { name: "team.yaml", text: &text }, &|_| None, LoadPurpose::Check);
     Some(report.config?.config.agents.into_iter().next()?.backend)
 }
 

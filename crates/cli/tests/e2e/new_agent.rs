@@ -9,7 +9,8 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use althing_config::{
-    BackendTypes, LoadPurpose, Source, TaskBody, WorkflowContext, check_with, load_workflow, workflow_agents,
+    BackendTypes, LoadPurpose, Source, TaskBody, WorkflowContext, load_config_with, load_workflow,
+    workflow_agents,
 };
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
@@ -106,7 +107,7 @@ fn starter(toy: &Path) -> Arc<ProgramStarter> {
 fn config() -> Config {
     let text = "agents: [{id: t, backend: {type: toy_cli, model: m}}]";
     let source = Source { name: "team.yaml", text };
-    let report = check_with(&BACKENDS, source, &|_| None, LoadPurpose::Run);
+    let report = load_config_with(&BACKENDS, source, &|_| None, LoadPurpose::Run);
     assert_eq!((report.errors.as_slice(), report.warnings.as_slice()), ([].as_slice(), [].as_slice()));
     report.config.unwrap().config
 }
@@ -117,7 +118,7 @@ fn a_config_may_name_a_new_cli_agent() {
     assert_eq!(config.agents[0].backend.kind, TOY.kind);
     let text = "agents: [{id: t, backend: {type: toy_clo}}]";
     let source = Source { name: "team.yaml", text };
-    let wrong = check_with(&BACKENDS, source, &|_| None, LoadPurpose::Run);
+    let wrong = load_config_with(&BACKENDS, source, &|_| None, LoadPurpose::Run);
     assert_eq!(wrong.errors[0].suggestion.as_deref(), Some("did you mean `toy_cli`?"));
 }
 

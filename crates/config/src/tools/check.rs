@@ -7,9 +7,9 @@ use std::collections::HashSet;
 use super::resolve::{is_docker, is_on};
 use super::{ServerNode, Transport, paths, servers};
 use crate::backends::{self, BackendApi, BackendTypes};
+use crate::cross_key_checks::{self, AgentNode};
 use crate::diagnostic::{Problem, Sink};
 use crate::limits;
-use crate::rules::{self, AgentNode};
 use crate::tree::{Entry, Node};
 
 /// Keys that only matter for commands in a container.
@@ -31,7 +31,7 @@ const MAX_NAME_LENGTH: usize = 64;
 pub(crate) fn check(root: &Node, backends: &BackendTypes, sink: &mut Sink<'_>) {
     paths::check(root, sink);
     let mut warned = HashSet::new();
-    for agent in rules::agents(root) {
+    for agent in cross_key_checks::agents(root) {
         let Some(node) = agent.node.get("backend") else { continue };
         let backend = AgentNode { node, path: format!("{}.backend", agent.path) };
         mcp_servers(&backend, sink);
@@ -136,7 +136,7 @@ fn mcp_servers(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
         name(&server, &mut names, sink);
         transport(&server, sink);
         environment(server.node, &server.path, sink);
-        rules::check_headers(server.node, "headers", &server.path, sink);
+        cross_key_checks::check_headers(server.node, "headers", &server.path, sink);
         check_effects(&server, sink);
     }
 }

@@ -6,8 +6,8 @@ use std::collections::{HashMap, HashSet};
 
 use althing_protocol::ContextPath;
 
+use crate::cross_key_checks;
 use crate::diagnostic::{Problem, Sink};
-use crate::rules;
 use crate::tree::Node;
 
 /// A context path of a document.
@@ -28,7 +28,7 @@ pub(crate) fn all<'a>(root: &'a Node) -> Vec<ContextPathNode<'a>> {
     };
     let team = root.get("orchestrator").and_then(|node| node.get("context_paths"));
     add(team, "orchestrator.context_paths".to_owned(), false);
-    for agent in rules::agents(root) {
+    for agent in cross_key_checks::agents(root) {
         add(agent.node.get("context_paths"), format!("{}.context_paths", agent.path), true);
         let backend = agent.node.get("backend").and_then(|node| node.get("context_paths"));
         add(backend, format!("{}.backend.context_paths", agent.path), true);
@@ -59,7 +59,7 @@ impl<'a> ContextPathNode<'a> {
 /// Reports problems of context paths.
 pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     let is_blank = |node: &Node| node.as_text().is_some_and(|path| path.trim().is_empty());
-    let mut warned = rules::agents(root).len() < 2;
+    let mut warned = cross_key_checks::agents(root).len() < 2;
     for path in all(root) {
         if let Some(node) = path_node(path.node).filter(|node| is_blank(node)) {
             let problem = Problem::new("a context path is blank");

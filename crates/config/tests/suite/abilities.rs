@@ -1,6 +1,6 @@
 //! Skills, memories, task lists, planning, subagents, and CLI agents: from keys to settings.
 
-use althing_config::{LoadPurpose, Source, check};
+use althing_config::{LoadPurpose, Source, load_config};
 use althing_protocol::{
     AGENT_KINDS, Config, Millis, PlanningConfig, SkillsConfig, SubagentsConfig, TaskPlanning,
 };
@@ -121,7 +121,7 @@ fn the_call_timeout_of_a_server_comes_from_the_config() {
 #[test]
 fn a_cli_agent_needs_neither_model_nor_api_key_and_keeps_its_own_options() {
     let text = backend("{type: claude_code, cwd: work, reasoning_effort: high}");
-    let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
+    let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
     assert_eq!(messages(&report), Vec::<String>::new());
     let agent = report.config.expect("settings").config.agents[0].clone();
     assert_eq!(
@@ -151,7 +151,7 @@ fn an_option_of_a_cli_agent_reaches_its_settings_or_is_an_error_with_an_alternat
             let key = entry.split(':').next().unwrap();
             let agent = |id: &str| format!("{{id: {id}, backend: {{type: {}, {entry}}}}}", row.kind);
             let text = format!("agents:\n  - {}\n  - {}\n", agent("a"), agent("b"));
-            let read = |purpose| check(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
+            let read = |purpose| load_config(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
             let (run, checked) = (read(LoadPurpose::Run), read(LoadPurpose::Check));
             assert_eq!(messages(&read(LoadPurpose::Offline)), Vec::<String>::new(), "no program is started");
             let Some(instead) = row.instead_of(key) else {
@@ -180,7 +180,7 @@ fn empty_options_of_cli_agents_and_options_of_models_are_accepted() {
         "type: offline, allowed_tools: [read_file]",
     ] {
         let text = backend(&format!("{{{entry}}}"));
-        let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
+        let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
         assert_eq!(messages(&report), Vec::<String>::new(), "{entry}");
     }
 }

@@ -1,12 +1,12 @@
 //! What a backend needs: a model, an address, a key; and that a key is never sent to a wrong address.
 
-use althing_config::{BACKENDS, ConfigReport, LoadPurpose, Severity, Source, check};
+use althing_config::{BACKENDS, ConfigReport, LoadPurpose, Severity, Source, load_config};
 use althing_protocol::BackendConfig;
 
 use super::support::{backend, env};
 
 fn run(flow: &str, variables: &[(&str, &str)]) -> ConfigReport {
-    check(Source { name: "team.yaml", text: &backend(flow) }, &env(variables), LoadPurpose::Run)
+    load_config(Source { name: "team.yaml", text: &backend(flow) }, &env(variables), LoadPurpose::Run)
 }
 
 fn resolved(flow: &str, variables: &[(&str, &str)]) -> BackendConfig {
@@ -35,7 +35,7 @@ fn every_supported_type_gets_its_address_and_the_key_of_its_variable() {
 #[test]
 fn a_missing_key_is_a_warning_for_the_file_and_an_error_for_a_run() {
     let text = backend("{type: groq, model: m}");
-    let judged = check(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Check);
+    let judged = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Check);
     assert_eq!((judged.errors.len(), judged.warnings.len()), (0, 1));
     let report = run("{type: groq, model: m}", &[("GROQ_API_KEY", " ")]);
     assert_eq!(report.errors[0].message, "no API key for Groq: `GROQ_API_KEY` is not set");
@@ -133,7 +133,7 @@ fn only_parameters_are_passed_on_as_written() {
 fn a_missing_api_key_is_reported_once_for_all_agents() {
     let agents = ["a", "b", "c"].map(|id| format!("  - {{id: {id}, backend: {{type: openai}}}}\n")).concat();
     let text = format!("agents:\n{agents}");
-    let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
+    let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
     assert_eq!(report.errors.len(), 1);
 }
 

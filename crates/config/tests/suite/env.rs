@@ -1,11 +1,11 @@
 //! Environment variables in values.
 
-use althing_config::{ConfigReport, LoadPurpose, Source, check};
+use althing_config::{ConfigReport, LoadPurpose, Source, load_config};
 
 use super::support::{env, messages, with};
 
 fn run(text: &str, variables: &[(&str, &str)]) -> ConfigReport {
-    check(Source { name: "team.yaml", text }, &env(variables), LoadPurpose::Run)
+    load_config(Source { name: "team.yaml", text }, &env(variables), LoadPurpose::Run)
 }
 
 /// The system message of the only agent, with variables substituted.
@@ -64,7 +64,7 @@ fn an_unset_variable_is_a_warning_for_the_file_and_an_error_for_a_run() {
         ("agents[0].backend.base_url", "the environment variable `WHERE` is not set"),
         ("agents[0].backend.extra_body.a[0]", "the environment variable `DEEP` is not set"),
     ];
-    let judged = check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check);
+    let judged = load_config(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check);
     let found: Vec<_> =
         judged.warnings.iter().map(|one| (one.location.as_str(), one.message.as_str())).collect();
     assert_eq!(found, expected);

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use althing_config::{ConfigReport, LoadPurpose, Source, check};
+use althing_config::{ConfigReport, LoadPurpose, Source, load_config};
 
 use super::support::{backend, checked, env, with};
 
@@ -43,8 +43,9 @@ fn thread_cpu_time() -> Duration {
 
 #[test]
 fn thousands_of_paths_tools_and_servers_take_linear_time() {
-    let timed =
-        |text: &str| in_time(|| check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check));
+    let timed = |text: &str| {
+        in_time(|| load_config(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check))
+    };
     let list = |count: usize| (0..count).map(|n| format!("t{n}")).collect::<Vec<_>>().join(", ");
     let paths = timed(&with(&format!("orchestrator: {{context_paths: [{}]}}\n", list(19_000))));
     assert_eq!(paths.config.expect("settings").config.context_paths.len(), 19_000);
@@ -200,7 +201,7 @@ fn variables_cannot_make_a_config_too_large() {
     let big = "x".repeat(100_000);
     let env = |name: &str| (name == "BIG").then(|| big.clone());
     let source = Source { name: "team.yaml", text: &text };
-    let report = check(source, &env, LoadPurpose::Run);
+    let report = load_config(source, &env, LoadPurpose::Run);
     assert!(report.errors.iter().any(|error| error.message.contains("substituting variables")));
 }
 

@@ -191,10 +191,10 @@ fn a_choice_of_massgens_is_mapped_to_the_nearest_supported_one() {
 fn an_unsupported_backend_type_is_a_warning_for_the_file_and_an_error_for_a_run() {
     let text = "agents:\n  - {id: a, backend: {type: uitars, model: m}}\n  - {id: b, backend: {type: uitars, model: m}}\n";
     let source = althing_config::Source { name: "team.yaml", text };
-    let judged = althing_config::check(source, &env(&[]), LoadPurpose::Check);
+    let judged = althing_config::load_config(source, &env(&[]), LoadPurpose::Check);
     assert_eq!((judged.errors.len(), judged.warnings.len()), (0, 1));
     assert!(judged.config.is_some());
-    let run = althing_config::check(source, &env(&[]), LoadPurpose::Run);
+    let run = althing_config::load_config(source, &env(&[]), LoadPurpose::Run);
     assert_eq!((run.errors.len(), run.warnings.len()), (2, 0));
     assert!(run.config.is_none());
 }

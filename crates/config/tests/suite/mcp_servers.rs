@@ -1,6 +1,6 @@
 //! MCP servers: how they are reached, their names, and which of their tools are used.
 
-use althing_config::{LoadPurpose, Source, WORKSPACE_PLACEHOLDER, check};
+use althing_config::{LoadPurpose, Source, WORKSPACE_PLACEHOLDER, load_config};
 use althing_protocol::{McpServerConfig, McpTransport, Secret};
 
 use super::support::{backend, checked, env, loaded};
@@ -47,7 +47,7 @@ fn a_server_gets_its_environment_and_directory_and_a_variable_stays_one_word() {
         "{type: offline, mcp_servers: {one: {command: '${BIN}', env: {TOKEN: '${TOKEN}', N: 1, OFF: false}, cwd: sub}}}",
     );
     let lookup = env(&[("BIN", "/opt/my program"), ("TOKEN", "canary-token")]);
-    let report = check(Source { name: "team.yaml", text: &text }, &lookup, LoadPurpose::Run);
+    let report = load_config(Source { name: "team.yaml", text: &text }, &lookup, LoadPurpose::Run);
     let loaded = report.config.expect("settings");
     let pair = |name: &str, value: &str| (name.to_owned(), Secret::new(value));
     let expected = McpTransport::Stdio {
@@ -179,7 +179,7 @@ fn a_server_key_without_effect_is_a_warning() {
 #[test]
 fn an_unset_variable_of_a_server_stops_a_run() {
     let text = backend("{type: offline, mcp_servers: {s: {command: p, env: {TOKEN: '${NOT_SET}'}}}}");
-    let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
+    let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
     assert_eq!(report.errors[0].location, "agents[0].backend.mcp_servers.s.env.TOKEN");
     assert_eq!(report.errors[0].message, "the environment variable `NOT_SET` is not set");
 }
@@ -190,7 +190,7 @@ fn the_workspace_placeholder_stays_until_the_server_is_started() {
         "{type: offline, cwd: w, mcp_servers: {s: {command: p, args: ['--output-dir=${cwd}/out'], env: {HOME: '${cwd}'}}}}",
     );
     let lookup = env(&[("cwd", "/elsewhere")]);
-    let report = check(Source { name: "team.yaml", text: &text }, &lookup, LoadPurpose::Run);
+    let report = load_config(Source { name: "team.yaml", text: &text }, &lookup, LoadPurpose::Run);
     let server = report.config.expect("settings").config.agents[0].tools.mcp_servers[0].clone();
     let expected = McpTransport::Stdio {
         command: "p".to_owned(),

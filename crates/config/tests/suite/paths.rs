@@ -1,6 +1,6 @@
 //! Context paths: the team's and the agents', merged into one list.
 
-use althing_config::{LoadPurpose, Source, check};
+use althing_config::{LoadPurpose, Source, load_config};
 use althing_protocol::ContextPath;
 
 use super::support::{backend, checked, env, loaded, messages, with};
@@ -59,7 +59,7 @@ fn an_agents_context_paths_join_the_teams_with_a_warning() {
 fn a_path_stays_as_written_but_for_its_variables() {
     let text = with("orchestrator: {context_paths: ['${ROOT}/a b/', '~/x']}\n");
     let lookup = env(&[("ROOT", "/srv")]);
-    let report = check(Source { name: "team.yaml", text: &text }, &lookup, LoadPurpose::Run);
+    let report = load_config(Source { name: "team.yaml", text: &text }, &lookup, LoadPurpose::Run);
     let paths = report.config.expect("settings").config.context_paths;
     assert_eq!(paths, [path("/srv/a b/", false, &[]), path("~/x", false, &[])]);
 }

@@ -1,6 +1,6 @@
 //! Reading any text ends in a report and not in a panic.
 
-use althing_config::{LoadPurpose, Source, Style, check, parse_dotenv, redact};
+use althing_config::{LoadPurpose, Source, Style, load_config, parse_dotenv, redact};
 use proptest::prelude::*;
 
 use super::support::env;
@@ -28,7 +28,7 @@ proptest! {
     #[test]
     fn any_text_gives_a_report_with_valid_positions(text in text()) {
         for purpose in [LoadPurpose::Check, LoadPurpose::Run] {
-            let report = check(Source { name: "x", text: &text }, &env(&[("X", "x")]), purpose);
+            let report = load_config(Source { name: "x", text: &text }, &env(&[("X", "x")]), purpose);
             prop_assert_eq!(report.is_valid(), report.config.is_some());
             let lines = text.split('\n').count();
             for one in report.errors.iter().chain(&report.warnings) {
@@ -45,7 +45,7 @@ proptest! {
         let text = format!("{before}\napi_key: canary5f3a9c\n{after}");
         let redacted = redact(&text);
         // If the line became part of something else, such as a block text, it is not a key and has no secret.
-        if check(Source { name: "x", text: &text }, &env(&[]), LoadPurpose::Check).secrets.iter().any(|secret| secret.reveal().contains("canary")) {
+        if load_config(Source { name: "x", text: &text }, &env(&[]), LoadPurpose::Check).secrets.iter().any(|secret| secret.reveal().contains("canary")) {
             prop_assert!(!redacted.contains("canary"), "{redacted}");
         }
         prop_assert_eq!(redact(&redacted), redacted);

@@ -1,6 +1,6 @@
 //! Secrets are masked in messages, stored texts and everything else that is written.
 
-use althing_config::{LoadPurpose, Source, Style, check, is_secret_name, redact, secrets_in_variable};
+use althing_config::{LoadPurpose, Source, Style, is_secret_name, load_config, redact, secrets_in_variable};
 
 use super::support::{checked, env};
 
@@ -107,7 +107,7 @@ fn the_report_lists_every_secret_it_saw_even_with_errors() {
         ("PLAIN", "plain-in-the-environment"),
     ];
     let source = Source { name: "team.yaml", text: &text };
-    let report = check(source, &env(&variables), LoadPurpose::Run);
+    let report = load_config(source, &env(&variables), LoadPurpose::Run);
     let mut seen: Vec<&str> = report.secrets.iter().map(althing_protocol::Secret::reveal).collect();
     seen.sort_unstable();
     assert_eq!(
@@ -115,7 +115,7 @@ fn the_report_lists_every_secret_it_saw_even_with_errors() {
         [CANARY, "groq-in-the-environment", "plain-in-the-environment", "token-in-the-environment"]
     );
     let broken = text.replace("type: groq", "type: groc");
-    let report = check(Source { name: "team.yaml", text: &broken }, &env(&variables), LoadPurpose::Run);
+    let report = load_config(Source { name: "team.yaml", text: &broken }, &env(&variables), LoadPurpose::Run);
     assert!(!report.is_valid() && report.secrets.iter().any(|secret| secret.reveal() == CANARY));
 }
 

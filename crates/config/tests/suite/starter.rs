@@ -2,7 +2,7 @@
 
 use althing_config::{
     BACKENDS, ConfigReport, DetectedBackends, DetectedOllama, LoadPurpose, Source, Style, backend_type,
-    check, detect_cli_agents, detect_providers, starter_config,
+    detect_cli_agents, detect_providers, load_config, starter_config,
 };
 
 use althing_protocol::{AGENT_KINDS, InteractiveConfig, RunRules};
@@ -10,7 +10,7 @@ use althing_protocol::{AGENT_KINDS, InteractiveConfig, RunRules};
 use super::support::env;
 
 fn without_a_word(text: &str, variables: &[(&str, &str)]) -> ConfigReport {
-    right(text, check(Source { name: "althing.yaml", text }, &env(variables), LoadPurpose::Run))
+    right(text, load_config(Source { name: "althing.yaml", text }, &env(variables), LoadPurpose::Run))
 }
 
 fn right(text: &str, report: ConfigReport) -> ConfigReport {
@@ -71,7 +71,7 @@ fn with_cli_agents_and_ollama_the_starter_has_an_agent_for_each() {
     };
     let text = starter_config(&found);
     let lookup = env(&[("OPENAI_API_KEY", "k")]);
-    let report = check(Source { name: "althing.yaml", text: &text }, &lookup, LoadPurpose::Run);
+    let report = load_config(Source { name: "althing.yaml", text: &text }, &lookup, LoadPurpose::Run);
     let agents = right(&text, report).config.expect("settings").config.agents;
     let told: Vec<(&str, &str, Option<&str>)> = agents
         .iter()

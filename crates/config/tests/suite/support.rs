@@ -1,6 +1,6 @@
 //! What the tests share: an environment of given variables, and shortcuts to check a text.
 
-use althing_config::{ConfigReport, Diagnostic, LoadPurpose, LoadedConfig, Source, check};
+use althing_config::{ConfigReport, Diagnostic, LoadPurpose, LoadedConfig, Source, load_config};
 
 /// A lookup of the given variables only.
 pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
@@ -9,7 +9,7 @@ pub(crate) fn env<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> O
 
 /// Checks a text with an empty environment.
 pub(crate) fn checked(text: &str) -> ConfigReport {
-    check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check)
+    load_config(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check)
 }
 
 /// Checks a text that must be valid and without warnings.

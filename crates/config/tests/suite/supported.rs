@@ -1,6 +1,6 @@
 //! Supported keys and backend types load without a warning and reach the settings.
 
-use althing_config::{BACKENDS, LoadPurpose, Source, check, schema};
+use althing_config::{BACKENDS, LoadPurpose, Source, load_config, schema};
 use althing_protocol::AGENT_KINDS;
 
 use super::support::{backend, checked, env, loaded, messages, with};
@@ -108,7 +108,7 @@ fn every_backend_type_with_its_own_protocol_or_program_is_accepted_for_a_run() {
         let text = backend(&format!(
             "{{type: {kind}, model: m, api_key: '${{K:-k}}', base_url: 'http://127.0.0.1:1'}}"
         ));
-        let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
+        let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
         assert_eq!(messages(&report), Vec::<String>::new(), "{kind}");
     }
 }

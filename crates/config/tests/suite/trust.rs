@@ -1,6 +1,6 @@
 //! What a config that was found in the working directory may do before the user trusts it.
 
-use althing_config::{LoadPurpose, Source, check};
+use althing_config::{LoadPurpose, Source, load_config};
 
 use super::support::{backend, checked, env, with};
 
@@ -177,7 +177,7 @@ adapters: {mine: {program: run}}
 fn a_command_line_is_shown_without_its_secrets() {
     let text = "agents: [{id: a, backend: {type: offline, mcp_servers: [{name: n, command: srv, args: ['--api-key=canary-5f3a', '${HOME}', sk-canary0123456789abcd]}]}}]";
     let lookup = env(&[("HOME", "canary-home")]);
-    let report = check(Source { name: "team.yaml", text }, &lookup, LoadPurpose::Check);
+    let report = load_config(Source { name: "team.yaml", text }, &lookup, LoadPurpose::Check);
     let config = report.config.expect("settings");
     assert_eq!(config.needs_trust()[0].what, "would start the MCP server `srv --api-key=…`");
     assert!(!format!("{:?}", config.needs_trust()).contains("canary"), "{:?}", config.needs_trust());

@@ -2,8 +2,8 @@
 //! them.
 
 use althing_config::{
-    BACKENDS, ConfigReport, DetectedBackends, DetectedProvider, LoadPurpose, Source, backend_type, check,
-    starter_config,
+    BACKENDS, ConfigReport, DetectedBackends, DetectedProvider, LoadPurpose, Source, backend_type,
+    load_config, starter_config,
 };
 use althing_protocol::{BackendConfig, Secret};
 
@@ -11,7 +11,7 @@ use super::support::{backend, env, messages};
 
 fn run(flow: &str, variables: &[(&str, &str)]) -> ConfigReport {
     let text = backend(flow);
-    check(Source { name: "team.yaml", text: &text }, &env(variables), LoadPurpose::Run)
+    load_config(Source { name: "team.yaml", text: &text }, &env(variables), LoadPurpose::Run)
 }
 
 fn resolved(flow: &str, variables: &[(&str, &str)]) -> BackendConfig {
@@ -105,7 +105,7 @@ fn a_starter_config_for_any_provider_with_an_address_is_valid() {
             ..DetectedBackends::default()
         });
         let lookup = [(variable, "k")];
-        let report = check(Source { name: "a.yaml", text: &text }, &env(&lookup), LoadPurpose::Run);
+        let report = load_config(Source { name: "a.yaml", text: &text }, &env(&lookup), LoadPurpose::Run);
         assert_eq!(messages(&report), Vec::<String>::new(), "{}", kind.name);
     }
 }

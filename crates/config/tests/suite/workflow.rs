@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use althing_config::{
-    ConfigReport, LoadPurpose, Source, Style, TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, check,
-    fill_variables, load_workflow, workflow_agents, workflow_schema,
+    ConfigReport, LoadPurpose, Source, Style, TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile,
+    fill_variables, load_config, load_workflow, workflow_agents, workflow_schema,
 };
 use althing_protocol::{
     AGENT_KINDS, AgentId, AgentMode, AgentOptions, AskKind, CustomAdapter, ExecutionMode, InteractionPattern,
@@ -175,7 +175,7 @@ fn an_agent_of_the_config_is_a_cli_agent_or_a_quick_run_of_its_model() {
 #[test]
 fn the_agents_of_a_config_are_told_apart_by_their_types() {
     let text = "agents: [{id: a, backend: {type: offline}}, {id: b, backend: {type: claude_code, model: m}}, {id: c, backend: {type: gemini_cli}}]";
-    let report = check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check);
+    let report = load_config(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Check);
     let agents = workflow_agents(&report.config.expect("settings").config, AGENT_KINDS);
     let program = |adapter: &str, model: Option<&str>| WorkflowAgent::Program {
         adapter: adapter.into(),
@@ -191,7 +191,7 @@ fn the_agents_of_a_config_are_told_apart_by_their_types() {
 fn a_task_of_a_configs_cli_agent_has_the_permissions_tools_and_prompt_that_the_config_gives_it() {
     let text =
         "agents: [{id: b, backend: {type: claude_code, permission_mode: plan, disallowed_tools: [Bash]}}]";
-    let report = check(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Run);
+    let report = load_config(Source { name: "team.yaml", text }, &env(&[]), LoadPurpose::Run);
     let agents = workflow_agents(&report.config.expect("settings").config, AGENT_KINDS);
     let expected = AgentOptions {
         permission_mode: Some(PermissionMode::Plan),
@@ -280,7 +280,8 @@ fn tasks_can_use_an_adapter_of_the_file() {
 #[test]
 fn tasks_can_use_an_adapter_of_the_config() {
     let text = format!("agents: [{{id: a, backend: {{type: offline}}}}]\n{ADAPTERS}");
-    let config = check(Source { name: "team.yaml", text: &text }, &env(&[("KEY", "k")]), LoadPurpose::Run);
+    let config =
+        load_config(Source { name: "team.yaml", text: &text }, &env(&[("KEY", "k")]), LoadPurpose::Run);
     assert_eq!(messages(&config), Vec::<String>::new());
     let custom = config.config.expect("settings").config.adapters;
     assert_eq!(custom, [aider()]);

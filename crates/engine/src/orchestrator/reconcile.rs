@@ -101,7 +101,7 @@ impl Session {
             let top = self.deciders.iter().filter(|(task, _)| self.is_root_task(task));
             return SessionEnd::Halted(top.filter_map(|(_, decider)| decider.result_if_stopped()).collect());
         }
-        let written = self.commit(inbox);
+        let written = self.commit_or_wait_for_disk(inbox);
         self.feed.close();
         match written {
             Ok(()) => SessionEnd::Finished,

@@ -109,7 +109,7 @@ impl Session {
             if self.is_over() && !self.closed {
                 self.record(None, None, Fact::SessionClosed {});
             }
-            if let Err(error) = self.commit(inbox) {
+            if let Err(error) = self.commit_or_wait_for_disk(inbox) {
                 self.feed.close();
                 return SessionEnd::Disk(error);
             }
@@ -417,10 +417,10 @@ impl Session {
         }
     }
 
-    /// Makes all recorded facts durable, then publishes them. If the disk is full, or the journal cannot be written for
+    /// Makes all recorded facts durable, then publishes them. If the disk is full (ENOSPC), or the journal cannot be written for
     /// another reason that may pass, this retries until the write succeeds or `journal_retry_timeout` is over; until then
     /// nothing is published or started, and subscribers get `Progress::Stalled`.
-    pub(super) fn commit(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
+    pub(super) fn commit_or_wait_for_disk(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
         if self.pending.is_empty() {
             return Ok(());
         }
@@ -455,6 +455,6 @@ impl Session {
             self.handle_input(input);
         }
         self.settle();
-        if self.pending.is_empty() { Ok(()) } else { self.commit(inbox) }
+        if self.pending.is_empty() { Ok(()) } else { self.commit_or_wait_for_disk(inbox) }
     }
 }

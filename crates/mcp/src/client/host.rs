@@ -67,7 +67,7 @@ pub struct ServerState {
 
 /// An agent's MCP servers. Dropping this value stops them in the background; [`close`](Self::close) waits
 /// until they have stopped.
-pub struct McpServers {
+pub struct McpToolHost {
     shared: Arc<Shared>,
     servers: Vec<McpServerClient>,
     output: ResultStore,
@@ -77,7 +77,7 @@ pub struct McpServers {
     catalog: Mutex<(u64, Arc<Catalog>)>,
 }
 
-impl McpServers {
+impl McpToolHost {
     /// Starts all servers in parallel. A server that does not start within its limit is left out, with a notice.
     ///
     /// The future is boxed, so that rmcp's generic code is compiled in this crate and not again in each caller's.
@@ -176,7 +176,7 @@ impl McpServers {
     }
 }
 
-impl ToolHost for McpServers {
+impl ToolHost for McpToolHost {
     fn tools(&self, _access: ContextAccess) -> Vec<ToolSpec> {
         self.catalog().entries.iter().map(|entry| entry.spec.clone()).collect()
     }

@@ -27,7 +27,7 @@ mod stdio;
 mod supervise;
 mod tool_set;
 
-pub use host::{McpServers, ServerState};
+pub use host::{McpToolHost, ServerState};
 pub use notice::{NoticeKind, ServerNotice, StartError};
 pub use options::ClientOptions;
 pub use spawn::{ServerProcess, SpawnRequest, SpawnedProcess, Spawner};

@@ -28,7 +28,7 @@ pub struct ClientOptions {
     /// Receives the servers' stderr line by line; None drops it.
     pub stderr: Option<StderrSink>,
     /// Receives each notice as it occurs; notices are also stored for
-    /// [`McpServers::notices`](super::McpServers::notices).
+    /// [`McpToolHost::notices`](super::McpToolHost::notices).
     pub on_notice: Option<NoticeSink>,
     /// Directory for full results that are too long for the model; None stores none.
     pub output_dir: Option<PathBuf>,

@@ -1,7 +1,7 @@
 //! Calls: arguments, results, time limits and cancellation.
 
 use super::support::{call, call_named, fake, good, names, notices, options, started, until};
-use althing_mcp::McpServers;
+use althing_mcp::McpToolHost;
 use serde_json::json;
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ async fn a_long_result_is_cut_and_kept_whole_in_a_file() {
     let dir = tempfile::tempdir().unwrap();
     let (mut options, _) = options();
     options.output_dir = Some(dir.path().to_owned());
-    let host = McpServers::start(vec![fake("fake", &[])], options).await;
+    let host = McpToolHost::start(vec![fake("fake", &[])], options).await;
     let outcome = call(&host, "big", json!({"bytes": 1_000_000})).await;
     assert!(outcome.content.len() < 66_000 && !outcome.is_error);
     assert!(outcome.content.starts_with("<x") && outcome.content.ends_with("x>"));
@@ -77,7 +77,7 @@ async fn a_call_without_a_response_times_out_and_is_cancelled_at_the_server() {
     let mut spec = fake("fake", &[]);
     spec.call_timeout = Duration::from_millis(300);
     let (options, recorder) = options();
-    let host = McpServers::start(vec![spec], options).await;
+    let host = McpToolHost::start(vec![spec], options).await;
     let begin = Instant::now();
     let outcome = call(&host, "hang", json!({})).await;
     assert!(begin.elapsed() >= Duration::from_millis(300));
@@ -90,7 +90,7 @@ async fn a_call_without_a_response_times_out_and_is_cancelled_at_the_server() {
 async fn progress_extends_the_limit() {
     let mut spec = fake("fake", &[]);
     spec.call_timeout = Duration::from_secs(1);
-    let host = McpServers::start(vec![spec], options().0).await;
+    let host = McpToolHost::start(vec![spec], options().0).await;
     let begin = Instant::now();
     let outcome = call(&host, "progress", json!({"steps": 13, "pause": 0.1})).await;
     assert_eq!(outcome, good("arrived"));
@@ -103,7 +103,7 @@ async fn progress_extends_the_limit_only_up_to_the_cap() {
     spec.call_timeout = Duration::from_millis(400);
     let (mut options, _) = options();
     options.progress_cap = Duration::from_millis(900);
-    let host = McpServers::start(vec![spec], options).await;
+    let host = McpToolHost::start(vec![spec], options).await;
     let outcome = call(&host, "progress", json!({"steps": 10_000, "pause": 0.02})).await;
     assert!(outcome.is_error && outcome.content.contains("within 0.9 s"), "{outcome:?}");
 }

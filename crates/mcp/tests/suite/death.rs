@@ -1,7 +1,7 @@
 //! Servers that die: what the running call returns, and how the server is restarted.
 
 use super::support::{call, fake, good, is_alive, notices, options, started, until};
-use althing_mcp::{McpServers, NoticeKind, StartError};
+use althing_mcp::{McpToolHost, NoticeKind, StartError};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ async fn a_server_that_keeps_dying_is_restarted_a_limited_number_of_times_with_b
     let (mut options, _) = options();
     options.max_restarts = 2;
     options.restart_pause = Duration::from_millis(300);
-    let host = McpServers::start(vec![fake("fake", &[])], options).await;
+    let host = McpToolHost::start(vec![fake("fake", &[])], options).await;
     let begin = Instant::now();
     for _ in 0..3 {
         let outcome = call(&host, "die", json!({})).await;
@@ -111,7 +111,7 @@ async fn a_server_that_closes_its_stdout_is_dead() {
 async fn a_server_that_is_renewed_ends_at_once_and_the_next_call_starts_it_again() {
     let (mut options, _) = options();
     options.max_restarts = 0;
-    let host = McpServers::start(vec![fake("fake", &[])], options).await;
+    let host = McpToolHost::start(vec![fake("fake", &[])], options).await;
     for _ in 0..2 {
         host.renew().await;
         assert!(!host.servers()[0].up, "it can still act");
@@ -155,7 +155,7 @@ async fn the_restart_count_is_reset_after_a_long_uptime() {
     let (mut options, _) = options();
     options.max_restarts = 1;
     options.restarts_forgiven_after = Duration::ZERO;
-    let host = McpServers::start(vec![fake("fake", &[])], options).await;
+    let host = McpToolHost::start(vec![fake("fake", &[])], options).await;
     for _ in 0..3 {
         let outcome = call(&host, "die", json!({})).await;
         assert!(outcome.content.contains("during the call"), "{outcome:?}");
@@ -181,7 +181,7 @@ async fn notices_reach_the_listener_as_they_arise() {
     let heard: Arc<Mutex<Vec<String>>> = Arc::default();
     let ear = heard.clone();
     options.on_notice = Some(Arc::new(move |notice| ear.lock().unwrap().push(notice.to_string())));
-    let host = McpServers::start(vec![fake("fake", &[])], options).await;
+    let host = McpToolHost::start(vec![fake("fake", &[])], options).await;
     call(&host, "die", json!({})).await;
     let heard = heard.lock().unwrap().clone();
     assert_eq!(heard, ["MCP server fake exited with status 3 (its last output was: dying as asked)"]);

@@ -3,7 +3,7 @@
 use super::attacks::{is_refusal, statuses, tight};
 use super::support::{call as call_through, call_named, good, names, notices, options, until};
 use super::wire::{Raw, call, modern, read, read_until};
-use althing_mcp::{AgentEndpoints, McpServers, ServerSpec, ServerTransport, WebLimits};
+use althing_mcp::{AgentEndpoints, McpToolHost, ServerSpec, ServerTransport, WebLimits};
 use althing_protocol::{
     BoxFuture, Endpoint, EndpointHandler, Endpoints, Secret, ToolCall, ToolOutcome, ToolSpec,
 };
@@ -74,11 +74,11 @@ fn quick() -> AgentEndpoints {
 }
 
 /// Our own client, with this token.
-async fn client(endpoint: &dyn Endpoint, token: &Secret) -> McpServers {
+async fn client(endpoint: &dyn Endpoint, token: &Secret) -> McpToolHost {
     let mut spec = ServerSpec::http("fake", endpoint.url());
     let ServerTransport::Http { headers, .. } = &mut spec.transport else { unreachable!() };
     headers.push(("Authorization".to_owned(), Secret::new(format!("Bearer {}", token.reveal()))));
-    McpServers::start(vec![spec], options().0).await
+    McpToolHost::start(vec![spec], options().0).await
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Servers over streamable HTTP.
 
 use super::support::{DEADLINE, call, good, notices, options, script};
-use althing_mcp::{McpServers, NoticeKind, ServerSpec, ServerTransport, StartError};
+use althing_mcp::{McpToolHost, NoticeKind, ServerSpec, ServerTransport, StartError};
 use althing_protocol::Secret;
 use serde_json::{Value, json};
 use std::process::Stdio;
@@ -40,8 +40,8 @@ impl HttpFake {
     }
 }
 
-async fn host(spec: ServerSpec) -> McpServers {
-    McpServers::start(vec![spec], options().0).await
+async fn host(spec: ServerSpec) -> McpToolHost {
+    McpToolHost::start(vec![spec], options().0).await
 }
 
 fn with_header(mut spec: ServerSpec, name: &str, value: &str) -> ServerSpec {
@@ -99,7 +99,7 @@ async fn a_server_that_requires_a_key_is_left_out_with_a_hint() {
 async fn rejections_and_dead_urls_are_reported_without_the_query() {
     let server = HttpFake::start(&["--refuse", "500"]).await;
     let dead = ServerSpec::http("dead", "http://127.0.0.1:1/mcp?key=sesame");
-    let host = McpServers::start(vec![server.spec(), dead], options().0).await;
+    let host = McpToolHost::start(vec![server.spec(), dead], options().0).await;
     assert_eq!(host.notices().len(), 2);
     for notice in host.notices() {
         let NoticeKind::NotStarted(StartError::Http { origin, .. }) = &notice.kind else {
@@ -192,7 +192,7 @@ async fn dropping_a_call_cancels_it_at_the_server() {
 }
 
 /// Waits until the server has received a message.
-async fn seen(host: &McpServers, what: &str) {
+async fn seen(host: &McpToolHost, what: &str) {
     let begin = Instant::now();
     while !call(host, "seen", json!({})).await.content.contains(what) {
         assert!(begin.elapsed() < DEADLINE, "{what} did not come");
@@ -205,7 +205,7 @@ async fn an_invalid_url_or_header_is_reported() {
         ServerSpec::http("scheme", "ftp://example.org/"),
         with_header(ServerSpec::http("reserved", "http://127.0.0.1:1/"), "Mcp-Session-Id", "x"),
     ];
-    let host = McpServers::start(bad.to_vec(), options().0).await;
+    let host = McpToolHost::start(bad.to_vec(), options().0).await;
     let is_told = |kind: &NoticeKind| matches!(kind, NoticeKind::NotStarted(StartError::BadSpec { .. }));
     assert!(notices(&host).iter().all(is_told) && notices(&host).len() == 2, "{:?}", host.notices());
 }

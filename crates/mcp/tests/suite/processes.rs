@@ -2,7 +2,7 @@
 
 use super::local::LocalSpawner;
 use super::support::{call, fake, is_alive, options, started, until};
-use althing_mcp::{McpServers, ServerTransport, SpawnRequest, SpawnedProcess, Spawner};
+use althing_mcp::{McpToolHost, ServerTransport, SpawnRequest, SpawnedProcess, Spawner};
 use althing_protocol::{BoxFuture, Secret};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ async fn a_child_gets_only_allow_listed_variables_and_the_configured_ones() {
     ] {
         options.environment.push((name.into(), value.into()));
     }
-    let host = McpServers::start(vec![spec], options).await;
+    let host = McpToolHost::start(vec![spec], options).await;
     let seen: Value = serde_json::from_str(&call(&host, "environment", json!({})).await.content).unwrap();
     assert_eq!(seen["API_KEY"], "configured");
     assert_eq!(seen["LANG"], "xx");
@@ -41,7 +41,7 @@ async fn a_child_runs_in_its_configured_directory() {
     let mut spec = fake("fake", &[]);
     let ServerTransport::Stdio { cwd, .. } = &mut spec.transport else { unreachable!() };
     *cwd = Some(dir.path().canonicalize().unwrap());
-    let host = McpServers::start(vec![spec], options().0).await;
+    let host = McpToolHost::start(vec![spec], options().0).await;
     assert_eq!(
         call(&host, "cwd", json!({})).await.content,
         dir.path().canonicalize().unwrap().display().to_string()
@@ -117,7 +117,7 @@ async fn an_aborted_start_stops_the_process() {
     let spec = fake("fake", &["--deaf", "--stubborn", "--pid-file", file.to_str().unwrap()]);
     let pid = || std::fs::read_to_string(&file).unwrap_or_default();
     tokio::select! {
-        host = McpServers::start(vec![spec], options().0) => panic!("{:?}", host.notices()),
+        host = McpToolHost::start(vec![spec], options().0) => panic!("{:?}", host.notices()),
         () = until("the child", || !pid().is_empty()) => {}
     }
     until("its end", || !is_alive(&pid())).await;
@@ -159,7 +159,7 @@ async fn processes_are_started_through_the_spawner_that_is_handed_in() {
     assert!(!format!("{spec:?}").contains("sesame"));
     let (mut options, _) = options();
     options.spawner = watching.clone();
-    let host = McpServers::start(vec![spec], options).await;
+    let host = McpToolHost::start(vec![spec], options).await;
     assert!(!call(&host, "echo", json!({})).await.is_error);
     let seen = watching.0.lock().unwrap().clone();
     assert_eq!(seen.len(), 1);

@@ -1,7 +1,7 @@
 //! Real servers from npm and `PyPI`, installed by `tests/setup.sh` into the directory `ALTHING_MCP_SERVERS`.
 
 use super::support::{DEADLINE, call_named, good, names, notices, options, until};
-use althing_mcp::{ClientOptions, McpServers, ServerSpec, ServerTransport};
+use althing_mcp::{ClientOptions, McpToolHost, ServerSpec, ServerTransport};
 use althing_protocol::{Secret, ToolOutcome};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -27,13 +27,13 @@ fn npm(package: &str) -> Option<String> {
     installed(&format!("npm/node_modules/@modelcontextprotocol/{package}/dist/index.js"))
 }
 
-async fn host(spec: ServerSpec) -> McpServers {
-    let host = McpServers::start(vec![spec], options().0).await;
+async fn host(spec: ServerSpec) -> McpToolHost {
+    let host = McpToolHost::start(vec![spec], options().0).await;
     assert_eq!(notices(&host), [], "{:?}", host.notices());
     host
 }
 
-async fn call(host: &McpServers, name: &str, arguments: Value) -> ToolOutcome {
+async fn call(host: &McpToolHost, name: &str, arguments: Value) -> ToolOutcome {
     call_named(host, name, &arguments.to_string()).await
 }
 
@@ -64,7 +64,7 @@ async fn everything_over_stdio() {
 }
 
 /// An operation that outlasts the silence limit because it reports progress.
-async fn lasting(host: &McpServers, name: &str) {
+async fn lasting(host: &McpToolHost, name: &str) {
     let begin = Instant::now();
     let outcome = call(host, name, json!({"duration": 3, "steps": 6})).await;
     assert!(!outcome.is_error && outcome.content.contains("completed"), "{outcome:?}");
@@ -192,7 +192,7 @@ async fn several_real_servers_start_side_by_side() {
     let mut bare = ClientOptions::new(std::env::vars_os(), std::sync::Arc::new(super::local::LocalSpawner));
     bare.stderr = None;
     let begin = Instant::now();
-    let host = McpServers::start(specs, bare).await;
+    let host = McpToolHost::start(specs, bare).await;
     assert!(begin.elapsed() < DEADLINE);
     assert_eq!(host.servers().iter().filter(|state| state.up).count(), 2, "{:?}", host.notices());
     host.close().await;

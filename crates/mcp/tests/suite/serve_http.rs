@@ -5,7 +5,7 @@ use super::pipe::patient;
 use super::scripted::Scripted;
 use super::support::{call_named, names, notices, options};
 use super::wire::{Raw, modern};
-use althing_mcp::{McpListener, McpServer, McpServers, ServerSpec, ServerTransport, WebLimits};
+use althing_mcp::{McpListener, McpServer, McpToolHost, ServerSpec, ServerTransport, WebLimits};
 use althing_protocol::Secret;
 use serde_json::{Value, json};
 use std::net::SocketAddr;
@@ -21,11 +21,11 @@ async fn listening(limits: WebLimits) -> (McpListener, Arc<Scripted>) {
     (server.listen(anywhere(), None, limits).await.unwrap(), runs)
 }
 
-async fn client(server: &McpListener) -> McpServers {
+async fn client(server: &McpListener) -> McpToolHost {
     let mut spec = ServerSpec::http("althing", server.url());
     let ServerTransport::Http { headers, .. } = &mut spec.transport else { unreachable!() };
     headers.push(("Authorization".to_owned(), Secret::new(format!("Bearer {}", server.token().reveal()))));
-    McpServers::start(vec![spec], options().0).await
+    McpToolHost::start(vec![spec], options().0).await
 }
 
 // spec: design/launch-run/mcp-server

@@ -1,12 +1,12 @@
 //! Starting servers: which ones are left out and why, and that none delays the others.
 
 use super::support::{call_named, fake, good, names, notices, options, started};
-use althing_mcp::{McpServers, NoticeKind, ServerSpec, StartError};
+use althing_mcp::{McpToolHost, NoticeKind, ServerSpec, StartError};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn no_servers_at_all_is_fine() {
-    let host = McpServers::start(vec![], options().0).await;
+    let host = McpToolHost::start(vec![], options().0).await;
     assert_eq!((names(&host), notices(&host)), (vec![], vec![]));
     assert!(call_named(&host, "mcp__a__b", "{}").await.is_error);
 }
@@ -19,7 +19,7 @@ async fn a_server_that_cannot_start_is_left_out_with_the_reason_and_a_hint_and_t
         fake("broken", &["--exit-at-start", "7"]),
         fake("good", &[]),
     ];
-    let host = McpServers::start(specs, options).await;
+    let host = McpToolHost::start(specs, options).await;
     assert_eq!(call_named(&host, "mcp__good__echo", r#"{"text":"hi"}"#).await, good("hi"));
     let mut notices = host.notices();
     notices.sort_by(|a, b| a.server.cmp(&b.server));
@@ -40,7 +40,7 @@ async fn a_directory_that_is_not_there_is_not_taken_for_a_missing_program() {
     let mut spec = fake("fake", &[]);
     let althing_mcp::ServerTransport::Stdio { cwd, .. } = &mut spec.transport else { unreachable!() };
     *cwd = Some("/no/such/directory".into());
-    let host = McpServers::start(vec![spec], options().0).await;
+    let host = McpToolHost::start(vec![spec], options().0).await;
     assert!(
         matches!(&notices(&host)[..], [NoticeKind::NotStarted(StartError::Spawn { reason, .. })] if reason.contains("cwd"))
     );
@@ -53,7 +53,7 @@ async fn a_server_that_never_answers_is_left_out_at_its_limit_and_does_not_hold_
     let mut slow = fake("slow", &["--deaf"]);
     slow.start_timeout = Duration::from_millis(700);
     let begin = Instant::now();
-    let host = McpServers::start(vec![deaf, slow, fake("good", &[])], options().0).await;
+    let host = McpToolHost::start(vec![deaf, slow, fake("good", &[])], options().0).await;
     assert!(begin.elapsed() < Duration::from_secs(10), "they are started one after the other");
     assert!(names(&host).contains(&"mcp__good__echo".to_owned()));
     let limit = Duration::from_millis(700);
@@ -68,7 +68,7 @@ async fn a_server_that_never_answers_is_left_out_at_its_limit_and_does_not_hold_
 
 #[tokio::test]
 async fn two_servers_of_one_name_are_not_both_started() {
-    let host = McpServers::start(vec![fake("fake", &[]), fake("fake", &["--no-tools"])], options().0).await;
+    let host = McpToolHost::start(vec![fake("fake", &[]), fake("fake", &["--no-tools"])], options().0).await;
     assert_eq!(notices(&host), [NoticeKind::DuplicateServer]);
     assert!(names(&host).contains(&"mcp__fake__echo".to_owned()));
 }
@@ -78,7 +78,7 @@ async fn allow_and_exclude_lists_decide_which_tools_are_offered_and_can_be_calle
     let mut spec = fake("fake", &[]);
     spec.allowed_tools = Some(vec!["echo".to_owned(), "fail".to_owned(), "mcp__fake__big".to_owned()]);
     spec.exclude_tools = vec!["fail".to_owned()];
-    let host = McpServers::start(vec![spec], options().0).await;
+    let host = McpToolHost::start(vec![spec], options().0).await;
     assert_eq!(names(&host), ["mcp__fake__echo", "mcp__fake__big"]);
     let hidden = call_named(&host, "mcp__fake__environment", "{}").await;
     assert!(hidden.is_error && hidden.content.contains("no tool"), "{hidden:?}");

@@ -1,7 +1,7 @@
 //! Shared test helpers: the fake server, a recorder of server output, and waiting for conditions.
 
 use super::local::LocalSpawner;
-use althing_mcp::{ClientOptions, McpServers, NoticeKind, ServerSpec};
+use althing_mcp::{ClientOptions, McpToolHost, NoticeKind, ServerSpec};
 use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use serde_json::Value;
 use std::path::PathBuf;
@@ -61,23 +61,23 @@ pub fn options() -> (ClientOptions, Recorder) {
 }
 
 /// One fake server with the default options.
-pub async fn started(flags: &[&str]) -> (McpServers, Recorder) {
+pub async fn started(flags: &[&str]) -> (McpToolHost, Recorder) {
     let (options, recorder) = options();
-    (McpServers::start(vec![fake("fake", flags)], options).await, recorder)
+    (McpToolHost::start(vec![fake("fake", flags)], options).await, recorder)
 }
 
 /// The names under which tools are offered.
-pub fn names(host: &McpServers) -> Vec<String> {
+pub fn names(host: &McpToolHost) -> Vec<String> {
     host.tools(ContextAccess::ReadOnly).into_iter().map(|tool| tool.name).collect()
 }
 
 /// Calls a tool of the server named `fake`.
-pub async fn call(host: &McpServers, tool: &str, arguments: Value) -> ToolOutcome {
+pub async fn call(host: &McpToolHost, tool: &str, arguments: Value) -> ToolOutcome {
     call_named(host, &format!("mcp__fake__{tool}"), &arguments.to_string()).await
 }
 
 /// Calls a tool with the arguments exactly as a model wrote them.
-pub async fn call_named(host: &McpServers, name: &str, arguments: &str) -> ToolOutcome {
+pub async fn call_named(host: &McpToolHost, name: &str, arguments: &str) -> ToolOutcome {
     let call = ToolCall { id: "1".to_owned(), name: name.to_owned(), arguments: arguments.to_owned() };
     host.call(&call, ContextAccess::ReadOnly).await
 }
@@ -87,7 +87,7 @@ pub fn good(content: &str) -> ToolOutcome {
 }
 
 /// The kinds of notices so far.
-pub fn notices(host: &McpServers) -> Vec<NoticeKind> {
+pub fn notices(host: &McpToolHost) -> Vec<NoticeKind> {
     host.notices().into_iter().map(|notice| notice.kind).collect()
 }
 

@@ -5,13 +5,13 @@
 
 mod backend;
 mod cli_prompt;
-mod confine;
 mod escape_prompt;
 mod excerpt;
 mod generated_files;
 mod headless;
 mod pipes;
 mod prepare;
+mod program_sandbox;
 mod raw_output;
 mod structured_session;
 mod usage_tracker;

@@ -1,10 +1,10 @@
 //! Prepares the start of a task's program, in a terminal or headless.
 
-use super::confine::{
-    ConfinedCommand, ProgramPaths, ProgramSandbox, build_guarded_command, choose_program_sandbox, onboarding,
-};
 use super::escape_prompt::escape_prompt;
 use super::generated_files::GeneratedFiles;
+use super::program_sandbox::{
+    ConfinedCommand, ProgramPaths, ProgramSandbox, build_guarded_command, choose_program_sandbox, onboarding,
+};
 use crate::adapter::{
     Adapters, AgentAdapter, Conversations, LaunchRequest, Onboarding, PermissionLevel, ToolEndpoint,
 };
