@@ -108,10 +108,12 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// The keys of a backend that set a CLI agent's permissions, tools and prompt.
+/// The keys of a backend that set a CLI agent's permissions, tools, prompt and reasoning.
 fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
     AgentOptions::KEYS.into_iter().filter_map(|key| {
-        let entry = backend.entry(key).filter(|entry| !entry.value.is_null())?;
+        let is_effort = key == AgentOptions::REASONING_EFFORT;
+        let nested = || backend.get("reasoning").filter(|_| is_effort)?.entry("effort");
+        let entry = backend.entry(key).or_else(nested).filter(|entry| !entry.value.is_null())?;
         // An empty `allowed_tools` allows nothing; other keys that are empty ask for nothing.
         let is_blank = entry.value.as_text().is_some_and(|text| text.trim().is_empty());
         let is_empty = matches!(&entry.value.value, Value::List(items) if items.is_empty());
@@ -173,7 +175,7 @@ impl Requirements<'_, '_> {
     }
 
     /// Reports options that the CLI agent does not support. Ignoring them would give the agent more rights than its
-    /// config says.
+    /// config says; ignoring the reasoning effort does not, so that is only a warning.
     fn check_unsupported_options(&mut self, agent: &'static AgentKind) {
         let severity = match self.purpose {
             LoadPurpose::Run => Severity::Error,
@@ -184,18 +186,23 @@ impl Requirements<'_, '_> {
             let Some(instead) = agent.instead_of(key) else {
                 continue;
             };
+            let is_effort = key == AgentOptions::REASONING_EFFORT;
+            let severity = if is_effort { Severity::Warning } else { severity };
             if severity == Severity::Warning && !self.reported.insert(key) {
                 continue;
             }
+            let location = if entry.key == "effort" { "reasoning.effort" } else { key };
             let message = format!("{} does not support `{key}`", agent.title);
             let problem = Problem::new(message).hint(format!("remove the key; {instead}"));
-            self.sink.push(severity, entry.key_span, &format!("{}.{key}", self.backend.path), problem);
+            self.sink.push(severity, entry.key_span, &format!("{}.{location}", self.backend.path), problem);
         }
     }
 
-    /// Reports options of CLI agents on an agent that is a model. Its `allowed_tools` are Althing's own tools.
+    /// Reports options of CLI agents on an agent that is a model. Its `allowed_tools` are Althing's own tools, and its
+    /// reasoning effort is a parameter of the model.
     fn check_unused_options(&mut self) {
-        for (key, entry) in agent_options(self.backend.node).filter(|(key, _)| *key != "allowed_tools") {
+        let of_models = ["allowed_tools", AgentOptions::REASONING_EFFORT];
+        for (key, entry) in agent_options(self.backend.node).filter(|(key, _)| !of_models.contains(key)) {
             if self.reported.insert(key) {
                 let problem = Problem::new(format!("`{key}` has no effect for an agent that is a model"))
                     .hint("remove the key: it is for CLI agents");

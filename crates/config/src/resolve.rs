@@ -117,7 +117,7 @@ pub(crate) fn backend(
     })
 }
 
-/// A CLI agent's permissions, tools and prompt, from its backend section.
+/// A CLI agent's permissions, tools, prompt and reasoning, from its backend section.
 fn options(node: &Node) -> AgentOptions {
     let filled = |key: &str| text(node, key).filter(|text| !text.trim().is_empty());
     let permission_mode = match text(node, "permission_mode").as_deref() {
@@ -133,6 +133,8 @@ fn options(node: &Node) -> AgentOptions {
         disallowed_tools: node.get("disallowed_tools").map(tools::texts).unwrap_or_default(),
         system_prompt: filled("system_prompt"),
         append_system_prompt: filled("append_system_prompt"),
+        reasoning_effort: filled(AgentOptions::REASONING_EFFORT)
+            .or_else(|| node.get("reasoning").and_then(|reasoning| text(reasoning, "effort"))),
     }
 }
 

@@ -23,7 +23,7 @@ pub struct AgentKind {
     /// The vendor, as a value of OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,
     /// The keys of [`AgentOptions`] that the agent's adapter can pass on. A config that sets any other of
-    /// these keys is rejected.
+    /// these keys is rejected, except `reasoning_effort`, which only gives a warning.
     pub supports: &'static [&'static str],
     /// The directories and files in a project from which the agent reads settings that can run code. Agents
     /// must not write them.
@@ -51,7 +51,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         install_hint: "npm install -g @openai/codex",
         tool_name_pattern: "{tool}",
         vendor: "openai",
-        supports: &["permission_mode", "system_prompt", "append_system_prompt"],
+        supports: &["permission_mode", "system_prompt", "append_system_prompt", "reasoning_effort"],
         project_dirs: &[".codex"],
     },
     AgentKind {
@@ -98,13 +98,14 @@ impl AgentKind {
             "allowed_tools" | "disallowed_tools" if supports("permission_mode") => {
                 Some("limit it with `permission_mode: plan` or `acceptEdits`")
             }
+            AgentOptions::REASONING_EFFORT => Some("set it in the CLI agent's own settings"),
             _ => Some("its sandbox limits it"),
         }
     }
 }
 
-/// The config's settings of a CLI agent's own permissions, tools and prompt. They can narrow what the agent may do, never
-/// widen it.
+/// The config's settings of a CLI agent's own permissions, tools, prompt and reasoning. They can narrow what the agent may
+/// do, never widen it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOptions {
     /// What the agent may do without asking.
@@ -122,12 +123,24 @@ pub struct AgentOptions {
     /// Text that is appended to the agent's own system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<String>,
+    /// How much the agent's model reasons, as the agent spells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
 }
 
 impl AgentOptions {
     /// The config keys of these options.
-    pub const KEYS: [&'static str; 5] =
-        ["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt", "append_system_prompt"];
+    pub const KEYS: [&'static str; 6] = [
+        "permission_mode",
+        "allowed_tools",
+        "disallowed_tools",
+        "system_prompt",
+        "append_system_prompt",
+        Self::REASONING_EFFORT,
+    ];
+
+    /// The only one of these keys that does not restrict the agent.
+    pub const REASONING_EFFORT: &'static str = "reasoning_effort";
 
     /// Whether no option is set.
     pub fn is_empty(&self) -> bool {
@@ -163,7 +176,12 @@ mod tests {
         let bounded = "limit it with `permission_mode: plan` or `acceptEdits`";
         assert_eq!(refused("claude_code"), []);
         assert_eq!(refused("codex"), [("allowed_tools", bounded), ("disallowed_tools", bounded)]);
-        assert_eq!(refused("gemini_cli"), [("append_system_prompt", "use the agent's own `system_message`")]);
+        let message = "use the agent's own `system_message`";
+        let settings = "set it in the CLI agent's own settings";
+        assert_eq!(
+            refused("gemini_cli"),
+            [("append_system_prompt", message), ("reasoning_effort", settings)]
+        );
         assert_eq!(refused("opencode"), []);
         let new = AgentKind { supports: &[], ..AGENT_KINDS[0] };
         for key in AgentOptions::KEYS {

@@ -744,3 +744,15 @@ fn a_real_cli_agent_gets_the_prompts_of_its_config() {
         }
     }
 }
+
+#[test]
+fn a_real_cli_agent_asks_its_model_for_the_configured_reasoning_effort() {
+    let Some(dir) = programs() else { return };
+    for kind in ["claude_code", "codex"] {
+        for effort in ["low", "high"] {
+            let request = first_request(&dir, kind, &json!({ "reasoning_effort": effort }));
+            let body = request.body().to_string();
+            assert!(body.contains(&format!("\"effort\":\"{effort}\"")), "{kind}: {body}");
+        }
+    }
+}

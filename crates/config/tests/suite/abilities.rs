@@ -129,6 +129,7 @@ fn a_cli_agent_needs_neither_model_nor_api_key_and_keeps_its_own_options() {
         ("claude_code", None, None)
     );
     assert_eq!(json!(agent.backend.params), json!({"reasoning_effort": "high"}));
+    assert_eq!(agent.backend.options.reasoning_effort.as_deref(), Some("high"));
     assert!(agent.tools.files);
     assert_eq!(agent.tools.excluded_tools, Vec::<String>::new());
 }
@@ -168,6 +169,34 @@ fn an_option_of_a_cli_agent_reaches_its_settings_or_is_an_error_with_an_alternat
             assert!(checked.is_valid(), "the file is right: {:?}", messages(&checked));
             assert_eq!(checked.warnings.len(), 1, "one for all agents: {:?}", messages(&checked));
         }
+    }
+}
+
+#[test]
+fn the_reasoning_effort_reaches_a_cli_agent_in_both_spellings_or_gives_a_warning() {
+    for row in AGENT_KINDS {
+        for (entry, location) in
+            [("reasoning_effort: low", "reasoning_effort"), ("reasoning: {effort: low}", "reasoning.effort")]
+        {
+            let text = backend(&format!("{{type: {}, {entry}}}", row.kind));
+            let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run);
+            assert!(report.is_valid(), "{:?}", messages(&report));
+            let warnings: Vec<(&str, &str)> = report
+                .warnings
+                .iter()
+                .map(|warning| (warning.location.as_str(), warning.message.as_str()))
+                .collect();
+            let location = format!("agents[0].backend.{location}");
+            let message = format!("{} does not support `reasoning_effort`", row.title);
+            let expected = row.instead_of("reasoning_effort").map(|_| (location.as_str(), message.as_str()));
+            assert_eq!(warnings, expected.into_iter().collect::<Vec<_>>(), "{} {entry}", row.kind);
+            let options = report.config.expect("settings").config.agents[0].backend.options.clone();
+            assert_eq!(options.reasoning_effort.as_deref(), Some("low"), "{} {entry}", row.kind);
+        }
+    }
+    for entry in ["reasoning_effort: low", "reasoning: {effort: low}"] {
+        let report = checked(&backend(&format!("{{type: offline, {entry}}}")));
+        assert_eq!(messages(&report), Vec::<String>::new(), "a model's parameter");
     }
 }
 

@@ -48,6 +48,7 @@ impl ClaudeCode {
         for (flag, text) in prompts {
             config.args.extend(text.as_ref().map(|text| format!("{flag}={text}")));
         }
+        config.args.extend(options.reasoning_effort.as_ref().map(|effort| format!("--effort={effort}")));
         let ours = format!("mcp__{SERVER}");
         let disallowed: Vec<&str> = options
             .disallowed_tools

@@ -36,8 +36,8 @@ impl Codex {
 }
 
 impl Codex {
-    /// The system prompts from the config.
-    fn prompts(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
+    /// The system prompts and the reasoning effort from the config.
+    fn model_settings(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         if let Some(text) = &options.system_prompt {
             let path = task.dir.join("codex-instructions.md");
@@ -47,6 +47,9 @@ impl Codex {
         }
         if let Some(text) = &options.append_system_prompt {
             config.args.extend(["-c".to_owned(), format!("developer_instructions={}", quoted(text))]);
+        }
+        if let Some(effort) = &options.reasoning_effort {
+            config.args.extend(["-c".to_owned(), format!("model_reasoning_effort={}", quoted(effort))]);
         }
     }
 
@@ -83,7 +86,7 @@ impl AgentAdapter for Codex {
         }
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::sandbox_mode(task, &mut config);
-        Self::prompts(task, &mut config);
+        Self::model_settings(task, &mut config);
         if let Some(id) = task.resume {
             config.args.extend(["resume".to_owned(), id.to_owned()]);
         }
@@ -118,7 +121,7 @@ impl AgentAdapter for Codex {
         if let Some(tools) = task.tools {
             Self::tools(tools, &mut config);
         }
-        Self::prompts(task, &mut config);
+        Self::model_settings(task, &mut config);
         config.args.extend(["-C".to_owned(), task.spec.cwd.clone()]);
         if let Some(id) = task.resume {
             config.args.extend(["resume".to_owned(), id.to_owned()]);
@@ -134,7 +137,7 @@ impl AgentAdapter for Codex {
     ) -> Option<(LaunchConfig, Box<dyn StructuredProtocol>)> {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         Self::sandbox_mode(task, &mut config);
-        Self::prompts(task, &mut config);
+        Self::model_settings(task, &mut config);
         config.args.push("app-server".to_owned());
         let spec = task.spec;
         let server = AppServer::new(&spec.prompt, &spec.cwd, spec.model.as_deref(), task.resume);

@@ -103,15 +103,27 @@ impl Opencode {
         rules
     }
 
-    /// The system prompts from the config, as files: opencode would expand variables in a text inside its
-    /// settings.
-    fn prompts(task: &LaunchRequest<'_>, settings: &mut Map<String, Value>, config: &mut LaunchConfig) {
+    /// The reasoning effort and the system prompts from the config. The prompts are files: opencode would expand
+    /// variables in a text inside its settings.
+    fn model_settings(
+        task: &LaunchRequest<'_>,
+        settings: &mut Map<String, Value>,
+        config: &mut LaunchConfig,
+    ) {
         let options = &task.spec.options;
+        let mut agent = Map::new();
+        if let Some(effort) = &options.reasoning_effort {
+            // opencode applies an agent's variant only to the model that is configured for the same agent.
+            agent.extend(task.spec.model.iter().map(|model| ("model".to_owned(), model.as_str().into())));
+            agent.insert("variant".to_owned(), effort.as_str().into());
+        }
         if let Some(text) = &options.system_prompt {
             let path = task.dir.join("opencode-prompt.md");
-            let prompt = format!("{{file:{}}}", path.display());
-            settings.insert("agent".to_owned(), json!({ "build": { "prompt": prompt } }));
+            agent.insert("prompt".to_owned(), format!("{{file:{}}}", path.display()).into());
             config.files.push(GeneratedFile { path, text: text.clone() });
+        }
+        if !agent.is_empty() {
+            settings.insert("agent".to_owned(), json!({ "build": agent }));
         }
         if let Some(text) = &options.append_system_prompt {
             let path = task.dir.join("opencode-instructions.md");
@@ -129,7 +141,7 @@ impl Opencode {
         // With its default settings opencode asks nobody.
         let rules = Self::apply_tool_lists(Self::interactive_rules(task), task);
         settings.insert("permission".to_owned(), Value::Object(rules));
-        Self::prompts(task, &mut settings, config);
+        Self::model_settings(task, &mut settings, config);
         config.env.push((SETTINGS_VARIABLE.to_owned(), Value::Object(settings).to_string()));
     }
 
@@ -179,12 +191,14 @@ impl AgentAdapter for Opencode {
         if let Some(id) = task.resume {
             config.args.extend(["--session".to_owned(), id.to_owned()]);
         }
+        let effort = task.spec.options.reasoning_effort.as_ref();
+        config.args.extend(effort.map(|effort| format!("--variant={effort}")));
         let mut settings = Map::new();
         let rules = Self::apply_tool_lists(Self::rules(task), task);
         if !rules.is_empty() {
             settings.insert("permission".to_owned(), Value::Object(rules));
         }
-        Self::prompts(task, &mut settings, &mut config);
+        Self::model_settings(task, &mut settings, &mut config);
         if let Some(tools) = task.tools {
             settings.insert("mcp".to_owned(), json!({ SERVER: Self::server(tools) }));
             config.env.push((TOKEN_VARIABLE.to_owned(), tools.token.reveal().to_owned()));

@@ -434,6 +434,36 @@ fn a_cli_agent_that_asks_a_person_gets_the_configs_tool_lists_and_prompts() {
     }
 }
 
+#[test]
+fn the_reasoning_effort_is_passed_to_every_cli_agent_that_has_an_option_for_it() {
+    let options = json!({"reasoning_effort": "low"});
+    for kind in AGENT_KINDS.iter().filter(|kind| kind.supports.contains(&"reasoning_effort")) {
+        let name = kind.adapter;
+        let headless = with_options(name, PermissionLevel::Full, &options);
+        let [terminal, structured] = asking_a_person(name, &options);
+        for (start, config) in [("headless", headless), ("terminal", terminal), ("structured", structured)] {
+            let has_arg = |arg: &str| config.args.iter().any(|found| found == arg);
+            let passed = match (name, start) {
+                ("claude", _) => has_arg("--effort=low"),
+                ("codex", _) => has_arg("model_reasoning_effort=\"low\""),
+                ("opencode", "headless") => has_arg("--variant=low"),
+                ("opencode", _) => opencode_settings(&config)["agent"]["build"]["variant"] == "low",
+                _ => false,
+            };
+            assert!(passed, "{name}, {start}: {config:?}");
+        }
+    }
+    let mut spec = spec("opencode", "");
+    spec.model = Some("anthropic/some-model".to_owned());
+    spec.options = serde_json::from_value(json!({"reasoning_effort": "low", "system_prompt": "x"})).unwrap();
+    let task = assignment(&spec, None, PermissionLevel::Ask);
+    let settings = opencode_settings(&adapter("opencode").launch_config(&task));
+    assert_eq!(
+        settings["agent"]["build"],
+        json!({"model": "anthropic/some-model", "variant": "low", "prompt": "{file:/task/opencode-prompt.md}"})
+    );
+}
+
 /// Prompts that a person might write, and hostile ones.
 fn prompts() -> Vec<String> {
     let mut prompts: Vec<String> = [

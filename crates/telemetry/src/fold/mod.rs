@@ -62,7 +62,7 @@ enum TaskRole {
     /// A conversation, with its chat agent.
     Chat(Option<Member>),
     Work(Option<Member>),
-    Program(ProgramSpec),
+    Program(Box<ProgramSpec>),
 }
 
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl SpanFold {
         let role = match spec {
             TaskSpec::Run(spec) => TaskRole::Run(spec.members.clone()),
             TaskSpec::Workflow(_) => TaskRole::Workflow,
-            TaskSpec::Program(spec) => TaskRole::Program((**spec).clone()),
+            TaskSpec::Program(spec) => TaskRole::Program(spec.clone()),
             TaskSpec::Chat(spec) => TaskRole::Chat(spec.agent.as_ref().map(|agent| agent.member.clone())),
             TaskSpec::Work { agent } => TaskRole::Work(member(agent)),
         };
