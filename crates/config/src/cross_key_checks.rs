@@ -10,6 +10,7 @@ use crate::LoadPurpose;
 use crate::abilities;
 use crate::backends::{self, BackendApi, BackendType, BackendTypes};
 use crate::diagnostic::{Problem, Severity, Sink};
+use crate::keys;
 use crate::substitute::Lookup;
 use crate::tools;
 use crate::tree::{Entry, Node, Span, Value};
@@ -108,6 +109,10 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
+/// The keys of a backend that say how to reach a model's API.
+const CONNECTION_KEYS: [&str; 5] =
+    ["base_url", "azure_endpoint", "api_key", "extra_headers", "default_headers"];
+
 /// The keys of a backend that set a CLI agent's permissions, tools, prompt and reasoning.
 fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
     AgentOptions::KEYS.into_iter().filter_map(|key| {
@@ -127,8 +132,8 @@ struct Requirements<'a, 'text> {
     env: Lookup<'a>,
     purpose: LoadPurpose,
     backends: &'static BackendTypes,
-    /// Providers whose missing key was already reported: several agents may need the same key.
-    reported: &'a mut HashSet<&'static str>,
+    /// Backend types and keys that were already reported: several agents may have the same problem.
+    reported: &'a mut HashSet<(&'static str, String)>,
     sink: &'a mut Sink<'text>,
 }
 
@@ -141,7 +146,10 @@ impl Requirements<'_, '_> {
         let Some(type_node) = node.get("type") else { return };
         let Some(kind) = type_node.as_text().and_then(|name| self.backends.named(name)) else { return };
         match kind.agent {
-            Some(agent) => self.check_unsupported_options(agent),
+            Some(agent) => {
+                self.check_unsupported_options(agent);
+                self.check_unused_parameters(agent);
+            }
             None if kind.is_supported() => self.check_unused_options(),
             None => {}
         }
@@ -188,7 +196,7 @@ impl Requirements<'_, '_> {
             };
             let is_effort = key == AgentOptions::REASONING_EFFORT;
             let severity = if is_effort { Severity::Warning } else { severity };
-            if severity == Severity::Warning && !self.reported.insert(key) {
+            if severity == Severity::Warning && !self.reported.insert((agent.kind, key.to_owned())) {
                 continue;
             }
             let location = if entry.key == "effort" { "reasoning.effort" } else { key };
@@ -198,12 +206,44 @@ impl Requirements<'_, '_> {
         }
     }
 
+    /// Reports parameters of models and of connections on a CLI agent, which has its own.
+    fn check_unused_parameters(&mut self, agent: &'static AgentKind) {
+        if self.purpose == LoadPurpose::Offline {
+            return;
+        }
+        let is_parameter = |entry: &&Entry| {
+            let is_passed_on = keys::BACKEND.key(&entry.key).is_some_and(|key| key.passed_on);
+            (is_passed_on && entry.key != AgentOptions::REASONING_EFFORT)
+                || CONNECTION_KEYS.contains(&entry.key.as_str())
+        };
+        let filled = |entry: &&Entry| !entry.value.is_null();
+        for entry in self.backend.node.entries().iter().filter(is_parameter).filter(filled) {
+            if entry.key != "reasoning" {
+                self.report_unused_parameter(agent, entry, entry.key.clone());
+                continue;
+            }
+            // The effort is an option of CLI agents.
+            for inner in entry.value.entries().iter().filter(filled).filter(|inner| inner.key != "effort") {
+                self.report_unused_parameter(agent, inner, format!("reasoning.{}", inner.key));
+            }
+        }
+    }
+
+    fn report_unused_parameter(&mut self, agent: &'static AgentKind, entry: &Entry, key: String) {
+        let problem = Problem::new(format!("`{key}` has no effect on {}", agent.kind))
+            .hint(format!("remove the key; {} uses its own settings", agent.title));
+        let location = format!("{}.{key}", self.backend.path);
+        if self.reported.insert((agent.kind, key)) {
+            self.sink.warning(entry.key_span, &location, problem);
+        }
+    }
+
     /// Reports options of CLI agents on an agent that is a model. Its `allowed_tools` are Althing's own tools, and its
     /// reasoning effort is a parameter of the model.
     fn check_unused_options(&mut self) {
         let of_models = ["allowed_tools", AgentOptions::REASONING_EFFORT];
         for (key, entry) in agent_options(self.backend.node).filter(|(key, _)| !of_models.contains(key)) {
-            if self.reported.insert(key) {
+            if self.reported.insert(("", key.to_owned())) {
                 let problem = Problem::new(format!("`{key}` has no effect for an agent that is a model"))
                     .hint("remove the key: it is for CLI agents");
                 self.sink.warning(entry.key_span, &format!("{}.{key}", self.backend.path), problem);
@@ -219,7 +259,9 @@ impl Requirements<'_, '_> {
             return;
         }
         let own_address = own_address(node, owner);
-        if own_address.is_some_and(backends::is_loopback) || !self.reported.insert(owner.name) {
+        if own_address.is_some_and(backends::is_loopback)
+            || !self.reported.insert((owner.name, "api_key".to_owned()))
+        {
             return;
         }
         // A server at a custom address may need no key, unless every address of the type is custom.

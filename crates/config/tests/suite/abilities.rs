@@ -179,7 +179,7 @@ fn the_reasoning_effort_reaches_a_cli_agent_in_both_spellings_or_gives_a_warning
             [("reasoning_effort: low", "reasoning_effort"), ("reasoning: {effort: low}", "reasoning.effort")]
         {
             let text = backend(&format!("{{type: {}, {entry}}}", row.kind));
-            let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), Purpose::Run);
+            let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
             assert!(report.is_valid(), "{:?}", messages(&report));
             let warnings: Vec<(&str, &str)> = report
                 .warnings
@@ -198,6 +198,41 @@ fn the_reasoning_effort_reaches_a_cli_agent_in_both_spellings_or_gives_a_warning
         let report = checked(&backend(&format!("{{type: offline, {entry}}}")));
         assert_eq!(messages(&report), Vec::<String>::new(), "a model's parameter");
     }
+}
+
+#[test]
+fn a_parameter_that_a_cli_agent_cannot_use_is_a_warning_at_its_key() {
+    let entries = [
+        ("temperature: 0.2", "temperature"),
+        ("max_tokens: 100", "max_tokens"),
+        ("reasoning: {effort: low, max_tokens: 5}", "reasoning.max_tokens"),
+        ("request_timeout_seconds: 5", "request_timeout_seconds"),
+        ("base_url: 'https://a.example'", "base_url"),
+        ("api_key: k", "api_key"),
+    ];
+    for (entry, key) in entries {
+        let agent = |id: &str, kind: &str| format!("  - {{id: {id}, backend: {{type: {kind}, {entry}}}}}\n");
+        let text =
+            ["agents:\n".to_owned(), agent("a", "claude_code"), agent("b", "codex"), agent("c", "codex")];
+        let text = text.concat();
+        let read = |purpose| check(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
+        let report = read(LoadPurpose::Run);
+        assert!(report.is_valid(), "{:?}", messages(&report));
+        let message = |kind: &str| format!("`{key}` has no effect on {kind}");
+        let found: Vec<(String, String)> = report
+            .warnings
+            .iter()
+            .filter(|warning| warning.message.contains("has no effect"))
+            .map(|warning| (warning.location.clone(), warning.message.clone()))
+            .collect();
+        let at = |index: usize| format!("agents[{index}].backend.{key}");
+        let expected = [(at(0), message("claude_code")), (at(1), message("codex"))];
+        assert_eq!(found, expected, "once for each kind");
+        let offline = read(LoadPurpose::Offline);
+        assert!(!messages(&offline).iter().any(|message| message.contains("has no effect")), "{offline:?}");
+    }
+    let report = checked(&backend("{type: claude_code, temperature: null}"));
+    assert_eq!(messages(&report), Vec::<String>::new(), "an empty key asks for nothing");
 }
 
 #[test]
