@@ -236,6 +236,10 @@ impl AgentAdapter for ClaudeCode {
         Conversations::IdChosen
     }
 
+    fn is_lost_conversation(&self, error: &str) -> bool {
+        error.contains("No conversation found")
+    }
+
     fn own_paths(&self) -> Vec<OwnPath> {
         // Claude Code also writes a file next to this directory, replaces it by renaming, and hangs forever if
         // it cannot. With the variable set, that file is inside the directory.

@@ -152,6 +152,10 @@ impl AgentAdapter for Codex {
         Conversations::IdReported
     }
 
+    fn is_lost_conversation(&self, error: &str) -> bool {
+        error.contains("no rollout found")
+    }
+
     fn own_paths(&self) -> Vec<OwnPath> {
         vec![OwnPath::new(".codex", "CODEX_HOME", "")]
     }

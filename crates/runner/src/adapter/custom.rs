@@ -1,6 +1,7 @@
 //! Adapters that a user defines in a config or workflow.
 
 use super::command::PlainTextParser;
+use super::registry::built_in;
 use super::{
     AgentAdapter, Conversations, LaunchConfig, LaunchRequest, OutputParser, OwnPath, TerminalTraits,
 };
@@ -86,6 +87,11 @@ impl AgentAdapter for UserDefinedAdapter {
             }
             Some(_) => Conversations::IdReported,
         }
+    }
+
+    fn is_lost_conversation(&self, error: &str) -> bool {
+        // The program is often a wrapper of a CLI agent that has a built-in adapter.
+        built_in().iter().any(|adapter| adapter.is_lost_conversation(error))
     }
 
     fn is_user_defined(&self) -> bool {

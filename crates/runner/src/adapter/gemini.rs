@@ -228,6 +228,10 @@ impl AgentAdapter for GeminiCli {
         Conversations::IdChosen
     }
 
+    fn is_lost_conversation(&self, error: &str) -> bool {
+        error.contains("Invalid session identifier")
+    }
+
     fn own_paths(&self) -> Vec<OwnPath> {
         vec![OwnPath::new(".gemini", HOME_VARIABLE, ".gemini")]
     }

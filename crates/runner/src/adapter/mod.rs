@@ -213,6 +213,12 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         Conversations::None
     }
 
+    /// Whether this error of a run says that the conversation to resume does not exist; the run is then repeated
+    /// in a new conversation.
+    fn is_lost_conversation(&self, _error: &str) -> bool {
+        false
+    }
+
     /// Whether the program decides by itself what to do, so that permissions apply to it. False for the
     /// user's own commands.
     fn is_agent(&self) -> bool {

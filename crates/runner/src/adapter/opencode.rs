@@ -231,6 +231,10 @@ impl AgentAdapter for Opencode {
         Conversations::IdReported
     }
 
+    fn is_lost_conversation(&self, error: &str) -> bool {
+        error.contains("Session not found")
+    }
+
     fn own_paths(&self) -> Vec<OwnPath> {
         vec![
             OwnPath::new(".config/opencode", "XDG_CONFIG_HOME", "opencode"),

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The adapters of the CLI agents in `AGENT_KINDS`.
-fn built_in() -> Vec<Arc<dyn AgentAdapter>> {
+pub(super) fn built_in() -> Vec<Arc<dyn AgentAdapter>> {
     vec![Arc::new(ClaudeCode), Arc::new(Codex), Arc::new(GeminiCli), Arc::new(Opencode)]
 }
 

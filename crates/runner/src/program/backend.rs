@@ -162,7 +162,11 @@ impl CliBackend {
         }
         let calls = call.recorded.take();
         match finished {
-            Some(Ok(done)) if native.is_some() && calls.is_empty() && super::lost_conversation(&done) => {
+            Some(Ok(done))
+                if native.is_some()
+                    && calls.is_empty()
+                    && super::lost_conversation(&*prepared.adapter, &done) =>
+            {
                 Ok(None)
             }
             Some(Ok(done)) => self.finish_reply(call, done, calls, conversation, text).map(Some),

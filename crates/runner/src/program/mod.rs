@@ -20,7 +20,7 @@ pub use backend::{CliAgentConfig, CliBackend};
 pub use prepare::{ProgramLimits, ProgramStarter};
 pub(crate) use raw_output::RawOutputFile;
 
-use crate::adapter::{OutputEvent, PermissionLevel, Stream};
+use crate::adapter::{AgentAdapter, OutputEvent, PermissionLevel, Stream};
 use crate::command::Placeholders;
 use crate::terminal::{AgentRunner, PatternTable, TypedPrompt};
 use althing_protocol::{
@@ -158,7 +158,7 @@ impl ProgramRunner {
         };
         lease.release();
         match done {
-            Ok(done) if resume.is_some() && !reporter.acted && lost_conversation(&done) => {
+            Ok(done) if resume.is_some() && !reporter.acted && lost_conversation(&*start.adapter, &done) => {
                 HeadlessAttempt::ConversationLost
             }
             Ok(done) => HeadlessAttempt::Ended(self.end(&start, done, idle, reporter, raw.path())),
@@ -219,11 +219,9 @@ enum HeadlessAttempt {
 }
 
 /// Whether a run failed because the conversation to resume does not exist.
-fn lost_conversation(done: &FinishedRun) -> bool {
-    const WORDS: [&str; 4] =
-        ["No conversation found", "no rollout found", "Invalid session identifier", "Session not found"];
-    let error = done.outcome.error.as_deref().unwrap_or_default();
-    !done.outcome.ok && WORDS.iter().any(|word| error.contains(word))
+fn lost_conversation(adapter: &dyn AgentAdapter, done: &FinishedRun) -> bool {
+    let error = done.outcome.error.as_deref();
+    !done.outcome.ok && error.is_some_and(|error| adapter.is_lost_conversation(error))
 }
 
 fn failed(error: String, hint: Option<String>) -> ProgramEnd {

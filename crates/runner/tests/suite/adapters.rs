@@ -601,6 +601,19 @@ fn recorded_failures_give_an_error_and_a_hint() {
 }
 
 #[test]
+fn an_adapter_recognizes_only_its_own_cli_agents_error_for_a_lost_conversation() {
+    for name in RECORDED {
+        let error = recorded(&format!("{name}/resume-bad")).1.error.unwrap();
+        for other in RECORDED {
+            assert_eq!(adapter(other).is_lost_conversation(&error), other == name, "{other}: {error}");
+        }
+        assert!(CustomAdapter::default().is_lost_conversation(&error), "a wrapper of {name}: {error}");
+        assert!(!adapter("command").is_lost_conversation(&error), "{error}");
+        assert!(!adapter(name).is_lost_conversation("API Error: 401"), "{name}");
+    }
+}
+
+#[test]
 fn a_signal_or_a_missing_final_event_is_a_failure() {
     for name in &recorded_adapters() {
         let mut parser = adapter(name).parser();
