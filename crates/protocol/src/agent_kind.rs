@@ -18,8 +18,9 @@ pub struct AgentKind {
     pub program: &'static str,
     /// A command that installs the agent.
     pub install_hint: &'static str,
-    /// How the agent's model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`.
-    pub tool_name_pattern: &'static str,
+    /// How the agent's model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`; None
+    /// if the agent does not support MCP. Then the agent's final message is its answer or vote.
+    pub tool_name_pattern: Option<&'static str>,
     /// The vendor, as a value of OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,
     /// The keys of [`AgentOptions`] that the agent's adapter can pass on. A config that sets any other of
@@ -38,7 +39,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         title: "Claude Code",
         program: "claude",
         install_hint: "npm install -g @anthropic-ai/claude-code",
-        tool_name_pattern: "mcp__{server}__{tool}",
+        tool_name_pattern: Some("mcp__{server}__{tool}"),
         vendor: "anthropic",
         supports: &AgentOptions::KEYS,
         project_dirs: &[".claude"],
@@ -49,7 +50,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         title: "Codex",
         program: "codex",
         install_hint: "npm install -g @openai/codex",
-        tool_name_pattern: "{tool}",
+        tool_name_pattern: Some("{tool}"),
         vendor: "openai",
         supports: &["permission_mode", "system_prompt", "append_system_prompt", "reasoning_effort"],
         project_dirs: &[".codex"],
@@ -60,7 +61,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         title: "Gemini CLI",
         program: "gemini",
         install_hint: "npm install -g @google/gemini-cli",
-        tool_name_pattern: "mcp_{server}_{tool}",
+        tool_name_pattern: Some("mcp_{server}_{tool}"),
         vendor: "gcp.gemini",
         supports: &["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt"],
         project_dirs: &[".gemini"],
@@ -71,7 +72,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         title: "OpenCode",
         program: "opencode",
         install_hint: "npm install -g opencode-ai",
-        tool_name_pattern: "{server}_{tool}",
+        tool_name_pattern: Some("{server}_{tool}"),
         vendor: "opencode",
         supports: &AgentOptions::KEYS,
         project_dirs: &[".opencode", "opencode.json", "opencode.jsonc"],
@@ -84,9 +85,9 @@ impl AgentKind {
         AGENT_KINDS.iter().find(|row| row.kind == kind)
     }
 
-    /// How the agent's model names a tool of an MCP server.
-    pub fn tool_name(&self, server: &str, tool: &str) -> String {
-        self.tool_name_pattern.replace("{server}", server).replace("{tool}", tool)
+    /// How the agent's model names a tool of an MCP server; None if the agent does not support MCP.
+    pub fn tool_name(&self, server: &str, tool: &str) -> Option<String> {
+        Some(self.tool_name_pattern?.replace("{server}", server).replace("{tool}", tool))
     }
 
     /// What to use instead of an unsupported key of [`AgentOptions`]; None if the key is supported.

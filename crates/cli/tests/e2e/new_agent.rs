@@ -14,8 +14,8 @@ use althing_config::{
 };
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AGENT_KINDS, AgentKind, Backend, Config, Message, ModelRequest, ProgramJob, ProgramSpec, Programs,
-    TaskId, ToolSpec,
+    AGENT_KINDS, AgentKind, Backend, BoxFuture, Config, Endpoint, EndpointHandler, Endpoints, Message,
+    ModelRequest, ProgramJob, ProgramSpec, Programs, TaskId, ToolSpec,
 };
 use althing_runner::adapter::{
     Adapters, AgentAdapter, LaunchConfig, LaunchRequest, OutputParser, PlainTextParser, find_agents,
@@ -32,7 +32,7 @@ const TOY: AgentKind = AgentKind {
     title: "Toy CLI",
     program: "toy",
     install_hint: "npm install -g toy",
-    tool_name_pattern: "{server}.{tool}",
+    tool_name_pattern: Some("{server}.{tool}"),
     vendor: "toys",
     supports: &[],
     project_dirs: &[],
@@ -40,6 +40,8 @@ const TOY: AgentKind = AgentKind {
 
 /// The table with the new row.
 static KINDS: LazyLock<Vec<AgentKind>> = LazyLock::new(|| AGENT_KINDS.iter().copied().chain([TOY]).collect());
+/// The new agent, if it did not support MCP.
+static WITHOUT_MCP: [AgentKind; 1] = [AgentKind { tool_name_pattern: None, ..TOY }];
 static BACKENDS: LazyLock<BackendTypes> = LazyLock::new(|| BackendTypes::with_agents(&KINDS));
 
 /// The adapter of the new agent, which would normally be a file of its own.
@@ -68,10 +70,11 @@ impl AgentAdapter for Toy {
     }
 }
 
-/// A program that saves its prompt beside itself and succeeds, or fails if the prompt says so.
+/// A program that saves its prompt beside itself and succeeds, votes or fails, as the prompt says.
 const PROGRAM: &str = "#!/bin/sh
 [ \"$1\" = --version ] && { echo 1.2.3; exit; }
 cat > prompt.txt
+grep -q 'choose an answer' prompt.txt && { echo '{\"agent_id\": \"agent2\", \"reason\": \"best\"}'; exit; }
 grep -q 'break the toy' prompt.txt && { echo 'no spring' >&2; exit 7; }
 echo toy is done
 ";
@@ -135,6 +138,11 @@ async fn a_new_cli_agent_is_listed_with_its_version_and_how_to_install_it() {
     assert_eq!(backend.agent, Some(&TOY));
 }
 
+fn tool(name: &str) -> ToolSpec {
+    let parameters = serde_json::json!({"type": "object"});
+    ToolSpec { name: name.to_owned(), description: String::new(), parameters }
+}
+
 #[tokio::test]
 async fn a_new_cli_agent_answers_as_a_member_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
@@ -142,11 +150,6 @@ async fn a_new_cli_agent_answers_as_a_member_of_a_run() {
         CliAgentConfig { kind: TOY.kind.to_owned(), dir: dir.path().join("t"), ..CliAgentConfig::default() };
     let endpoints = Arc::new(AgentEndpoints::new(WebLimits::default()));
     let backend = CliBackend::new(starter(&installed(dir.path())), endpoints, member).unwrap();
-    let tool = |name: &str| ToolSpec {
-        name: name.to_owned(),
-        description: String::new(),
-        parameters: serde_json::json!({"type": "object"}),
-    };
     let request = ModelRequest {
         messages: vec![Message::User("the task".to_owned())],
         tools: vec![tool("new_answer"), tool("vote")],
@@ -162,6 +165,51 @@ async fn a_new_cli_agent_answers_as_a_member_of_a_run() {
     let error = backend.call(&broken, &mut |_| {}).await.unwrap_err();
     assert_eq!(error.message, "toy_cli: it ended with exit code 7: no spring");
     assert_eq!(error.usage.calls, 1);
+}
+
+/// Endpoints that must not be opened.
+struct NoEndpoints;
+
+impl Endpoints for NoEndpoints {
+    fn open(
+        &self,
+        _tools: Vec<ToolSpec>,
+        _calls: Arc<dyn EndpointHandler>,
+    ) -> BoxFuture<'_, Result<Box<dyn Endpoint>, String>> {
+        panic!("an endpoint was opened for an agent without MCP");
+    }
+}
+
+#[tokio::test]
+async fn a_new_cli_agent_without_mcp_answers_and_votes_in_its_final_message() {
+    let dir = tempfile::tempdir().unwrap();
+    let own: Arc<dyn AgentAdapter> = Arc::new(Toy(installed(dir.path())));
+    let starter = ProgramStarter {
+        adapters: Adapters::of(&WITHOUT_MCP, vec![own]),
+        launcher: launcher(),
+        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
+        state_dir: None,
+        limits: ProgramLimits::default(),
+        masks: None,
+    };
+    let member =
+        CliAgentConfig { kind: TOY.kind.to_owned(), dir: dir.path().join("t"), ..CliAgentConfig::default() };
+    let backend = CliBackend::new(Arc::new(starter), Arc::new(NoEndpoints), member).unwrap();
+    for (task, name, arguments) in [
+        ("the task", "new_answer", r#"{"content":"toy is done"}"#),
+        ("choose an answer", "vote", r#"{"agent_id":"agent2","reason":"best"}"#),
+    ] {
+        let request = ModelRequest {
+            messages: vec![Message::User(task.to_owned())],
+            tools: vec![tool("new_answer"), tool("vote")],
+            ..ModelRequest::default()
+        };
+        let reply = backend.call(&request, &mut |_| {}).await.unwrap();
+        let call = &reply.tool_calls[0];
+        assert_eq!((call.name.as_str(), call.arguments.as_str()), (name, arguments));
+        let prompt = std::fs::read_to_string(dir.path().join("workspace/prompt.txt")).unwrap();
+        assert!(prompt.contains("You cannot call the tools") && !prompt.contains("MCP"), "{prompt}");
+    }
 }
 
 #[tokio::test]

@@ -109,7 +109,7 @@ pub struct ToolEndpoint {
 impl ToolEndpoint {
     /// The tools' names as the agent's model sees them.
     pub(crate) fn tool_names(&self) -> impl Iterator<Item = String> {
-        self.names.iter().map(|name| self.kind.tool_name(SERVER, name))
+        self.names.iter().filter_map(|name| self.kind.tool_name(SERVER, name))
     }
 }
 

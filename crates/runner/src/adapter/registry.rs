@@ -82,6 +82,8 @@ mod tests {
         let kinds: BTreeSet<&str> = AGENT_KINDS.iter().map(|row| row.kind).collect();
         let adapters: BTreeSet<&str> = AGENT_KINDS.iter().map(|row| row.adapter).collect();
         assert_eq!((kinds.len(), adapters.len()), (AGENT_KINDS.len(), AGENT_KINDS.len()));
-        assert!(AGENT_KINDS.iter().all(|row| row.tool_name("althing", "vote").contains("vote")));
+        for name in AGENT_KINDS.iter().filter_map(|row| row.tool_name("althing", "vote")) {
+            assert!(name.contains("vote"), "{name}");
+        }
     }
 }

@@ -4,7 +4,8 @@
 //! The CLI agent works in the member's workspace with its own tools, inside our sandbox if there is one and
 //! otherwise under its own permission rules. Calls to our tools are not executed while the program runs: they
 //! are recorded, the program is told to end its turn, and the calls are returned as part of the reply, as
-//! with any model. The CLI agent keeps its own conversation, so later calls send only what is new.
+//! with any model. The final message of a CLI agent that does not support MCP is read as its answer or vote.
+//! The CLI agent keeps its own conversation, so later calls send only what is new.
 
 use super::cli_prompt;
 use super::excerpt::OutputExcerpt;
@@ -76,7 +77,7 @@ impl CliBackend {
 
     async fn reply(&self, request: &ModelRequest, on_delta: DeltaSink<'_>) -> Result<Reply, BackendError> {
         let recorded = Arc::new(RecordedCalls::default());
-        let endpoint = if request.tools.is_empty() {
+        let endpoint = if request.tools.is_empty() || self.kind.tool_name_pattern.is_none() {
             None
         } else {
             let calls: Arc<dyn EndpointHandler> = recorded.clone();

@@ -25,16 +25,34 @@ pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) ->
         append_message(&mut text, message, request.messages.get(..at).unwrap_or_default());
     }
     if !request.tools.is_empty() {
-        let names: Vec<String> =
-            request.tools.iter().map(|tool| kind.tool_name(SERVER, &tool.name)).collect();
-        let _ = write!(
-            text,
-            "\n\n(The tools named above are offered to you by the MCP server `{SERVER}`: {}. When you have called one \
-             that ends your turn, stop.)",
+        let _ = write!(text, "\n\n({})", tool_note(&request.tools, kind));
+    }
+    text
+}
+
+/// How the agent can use the tools that the prompt names. For an agent without MCP the note follows
+/// [`call_from_text`].
+fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
+    if kind.tool_name_pattern.is_some() {
+        let names: Vec<String> = tools.iter().filter_map(|tool| kind.tool_name(SERVER, &tool.name)).collect();
+        return format!(
+            "The tools named above are offered to you by the MCP server `{SERVER}`: {}. When you have called one that ends \
+             your turn, stop.",
             names.join(", ")
         );
     }
-    text
+    let mut note = "You cannot call the tools named above.".to_owned();
+    let offered = |name: &str| tools.iter().any(|tool| tool.name == name);
+    if offered(NEW_ANSWER) {
+        let _ =
+            write!(note, " Your final message is your answer, as if you had passed it to `{NEW_ANSWER}`.");
+    }
+    if offered(VOTE) {
+        note.push_str(
+            " To vote, write as your final message only JSON such as {\"agent_id\": \"agent1\", \"reason\": \"...\"}.",
+        );
+    }
+    note
 }
 
 fn append_message(text: &mut String, message: &Message, before: &[Message]) {
@@ -143,6 +161,26 @@ mod tests {
             assert!(prompt.contains(name), "{prompt}");
             assert!(prompt.ends_with("When you have called one that ends your turn, stop.)"), "{prompt}");
         }
+    }
+
+    #[test]
+    fn an_agent_without_mcp_is_told_how_its_final_message_is_read() {
+        let kind = AgentKind { tool_name_pattern: None, ..*AgentKind::of("claude_code").unwrap() };
+        let prompt = |tools: &[&str]| {
+            let tools = tools.iter().map(|name| tool(name)).collect();
+            render(&ModelRequest { tools, ..ModelRequest::default() }, false, &kind)
+        };
+        let cannot = "You cannot call the tools named above.";
+        let answer = "Your final message is your answer, as if you had passed it to `new_answer`.";
+        let vote = "To vote, write as your final message only JSON such as {\"agent_id\": \"agent1\", \"reason\": \"...\"}.";
+        assert_eq!(
+            prompt(&["new_answer", "vote", "read_file"]).trim(),
+            format!("({cannot} {answer} {vote})")
+        );
+        assert_eq!(prompt(&["new_answer"]).trim(), format!("({cannot} {answer})"));
+        assert_eq!(prompt(&["vote"]).trim(), format!("({cannot} {vote})"));
+        assert_eq!(prompt(&["read_file"]).trim(), format!("({cannot})"));
+        assert_eq!(prompt(&[]), "");
     }
 
     #[test]
