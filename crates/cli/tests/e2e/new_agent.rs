@@ -14,8 +14,8 @@ use althing_config::{
 };
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
-    AGENT_KINDS, AgentKind, Backend, BoxFuture, Config, Endpoint, EndpointHandler, Endpoints, Message,
-    ModelRequest, ProgramJob, ProgramSpec, Programs, TaskId, ToolSpec,
+    AGENT_KINDS, AgentKind, Backend, BoxFuture, Config, Endpoint, EndpointHandler, Endpoints, ExecutionMode,
+    Message, ModelRequest, ProgramJob, ProgramSpec, Programs, TaskId, ToolSpec,
 };
 use althing_runner::adapter::{
     Adapters, AgentAdapter, LaunchConfig, LaunchRequest, OutputParser, PlainTextParser, find_agents,
@@ -57,12 +57,12 @@ impl AgentAdapter for Toy {
         Some(TOY.program)
     }
 
-    fn launch_config(&self, _task: &LaunchRequest<'_>) -> LaunchConfig {
-        LaunchConfig { program: self.0.display().to_string(), ..LaunchConfig::default() }
+    fn launch_config(&self, _task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        None
     }
 
-    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        Some(self.launch_config(task))
+    fn headless_launch_config(&self, _task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        Some(LaunchConfig { program: self.0.display().to_string(), ..LaunchConfig::default() })
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
@@ -239,6 +239,18 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
         })
         .collect();
     assert_eq!((specs[1].adapter.as_str(), specs[1].model.as_deref()), ("toy", Some("m")));
+    let mut spec = specs[0].clone();
+    spec.mode = ExecutionMode::Interactive;
+    let job = ProgramJob {
+        task: TaskId::from("t"),
+        attempt: 1,
+        spec,
+        resume: None,
+        dir: format!("{cwd}/task-terminal"),
+    };
+    let end = runner.run(&job, Arc::new(|_| {})).await;
+    assert_eq!(end.error.as_deref(), Some("`toy` cannot run in a terminal"));
+    assert_eq!(end.hint.as_deref(), Some("run it headless"));
     for (spec, prompt) in specs.into_iter().zip(["one", "two"]) {
         let dir = format!("{cwd}/task-{prompt}");
         let job = ProgramJob { task: TaskId::from(prompt), attempt: 1, spec, resume: None, dir };

@@ -170,7 +170,7 @@ impl AgentAdapter for ClaudeCode {
         Some(NAME)
     }
 
-    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         Self::common_args(task, &mut config);
         config.args.extend(Self::interactive_permissions(task));
@@ -187,7 +187,7 @@ impl AgentAdapter for ClaudeCode {
                 config.args.extend(["--settings".to_owned(), settings.to_string()]);
             }
         }
-        config
+        Some(config)
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {

@@ -75,7 +75,7 @@ impl AgentAdapter for Codex {
         Some(NAME)
     }
 
-    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         // A daemon would outlive Codex, and us.
         let mut args = vec!["--no-daemon".to_owned()];
         // This is an inline table, because a path is not accepted as part of a dotted key.
@@ -90,7 +90,7 @@ impl AgentAdapter for Codex {
         if let Some(id) = task.resume {
             config.args.extend(["resume".to_owned(), id.to_owned()]);
         }
-        config
+        Some(config)
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {

@@ -20,14 +20,14 @@ impl AgentAdapter for CommandAdapter {
         None
     }
 
-    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let mut words = task.spec.command.iter().cloned();
         let program = words.next().unwrap_or_default();
-        LaunchConfig { program, args: words.collect(), ..LaunchConfig::default() }
+        Some(LaunchConfig { program, args: words.collect(), ..LaunchConfig::default() })
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        Some(self.launch_config(task))
+        self.launch_config(task)
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {

@@ -66,8 +66,8 @@ impl AgentAdapter for UserDefinedAdapter {
         Some(&self.program)
     }
 
-    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
-        self.filled(&self.args, task)
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        Some(self.filled(&self.args, task))
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {

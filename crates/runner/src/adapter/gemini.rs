@@ -165,7 +165,7 @@ impl AgentAdapter for GeminiCli {
         Some(NAME)
     }
 
-    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let mut config = LaunchConfig { program: NAME.to_owned(), ..LaunchConfig::default() };
         if task.spec.options.permission_mode.is_some() {
             config.args.extend(Self::approval_mode(task));
@@ -173,7 +173,7 @@ impl AgentAdapter for GeminiCli {
         Self::common_args(task, &mut config);
         Self::options(task, &mut config);
         Self::preset_auth(task, &mut config);
-        config
+        Some(config)
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {

@@ -184,9 +184,9 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     /// The executable; `None` if each task names its own.
     fn executable(&self) -> Option<&str>;
 
-    /// How to start the program in a terminal. The prompt is typed once the program is ready, unless the
-    /// arguments contain it.
-    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig;
+    /// How to start the program in a terminal; `None` if it cannot run in one. The prompt is typed once the program
+    /// is ready, unless the arguments contain it.
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig>;
 
     /// How to start the program headless, with the prompt on stdin; `None` if it cannot run headless.
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig>;

@@ -165,7 +165,7 @@ impl AgentAdapter for Opencode {
         Some(NAME)
     }
 
-    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
+    fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let mut args = Vec::new();
         if let Some(model) = &task.spec.model {
             args.extend(["--model".to_owned(), model.clone()]);
@@ -175,7 +175,7 @@ impl AgentAdapter for Opencode {
         }
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::interactive_settings(task, Map::new(), &mut config);
-        config
+        Some(config)
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {

@@ -146,7 +146,10 @@ impl ProgramStarter {
         };
         let mut structured_protocol = None;
         let config = if interactive {
-            adapter.launch_config(&task)
+            adapter.launch_config(&task).ok_or_else(|| {
+                let error = format!("`{}` cannot run in a terminal", adapter.name());
+                (error, Some("run it headless".to_owned()))
+            })?
         } else if spec.approvals {
             let (config, protocol) = adapter.structured_protocol(&task).ok_or_else(|| {
                 let error = format!("`{}` cannot ask for approvals headless", adapter.name());

@@ -103,14 +103,15 @@ fn an_adapter_gives_its_own_command_and_arguments() {
     for (name, args) in expected {
         let mut spec = spec(name, "the prompt");
         spec.mode = ExecutionMode::Interactive;
-        let config = adapter(name).launch_config(&assignment(&spec, None, PermissionLevel::Ask));
+        let config = adapter(name).launch_config(&assignment(&spec, None, PermissionLevel::Ask)).unwrap();
         assert_eq!((config.program.as_str(), config.args.join(" ").as_str()), (name, args));
-        let resumed = adapter(name).launch_config(&assignment(&spec, Some("old-one"), PermissionLevel::Ask));
+        let resumed =
+            adapter(name).launch_config(&assignment(&spec, Some("old-one"), PermissionLevel::Ask)).unwrap();
         assert!(resumed.args.contains(&"old-one".to_owned()), "{resumed:?}");
     }
     let mut spec = spec("command", "");
     spec.command = ["make", "-j", "a b"].map(str::to_owned).to_vec();
-    let config = adapter("command").launch_config(&assignment(&spec, None, PermissionLevel::Full));
+    let config = adapter("command").launch_config(&assignment(&spec, None, PermissionLevel::Full)).unwrap();
     assert_eq!((config.program.as_str(), config.args), ("make", vec!["-j".to_owned(), "a b".to_owned()]));
 }
 
@@ -119,7 +120,7 @@ fn first_start_dialogs_are_skipped_with_a_key_and_incomplete_settings() {
     let started = |name: &str, onboarding: Onboarding| {
         let spec = spec(name, "");
         let task = LaunchRequest { onboarding, ..assignment(&spec, None, PermissionLevel::Ask) };
-        adapter(name).launch_config(&task)
+        adapter(name).launch_config(&task).unwrap()
     };
     let has = |config: &LaunchConfig, variable: &str| config.env.iter().any(|(name, _)| name == variable);
     let known = started("claude", Onboarding::LeaveToAgent);
@@ -352,7 +353,7 @@ fn asking_a_person(name: &str, options: &serde_json::Value) -> [LaunchConfig; 2]
     spec.options = serde_json::from_value(options.clone()).unwrap();
     let task = assignment(&spec, None, PermissionLevel::Ask);
     let adapter = adapter(name);
-    [adapter.launch_config(&task), adapter.structured_protocol(&task).unwrap().0]
+    [adapter.launch_config(&task).unwrap(), adapter.structured_protocol(&task).unwrap().0]
 }
 
 fn opencode_settings(config: &LaunchConfig) -> serde_json::Value {
@@ -457,7 +458,7 @@ fn the_reasoning_effort_is_passed_to_every_cli_agent_that_has_an_option_for_it()
     spec.model = Some("anthropic/some-model".to_owned());
     spec.options = serde_json::from_value(json!({"reasoning_effort": "low", "system_prompt": "x"})).unwrap();
     let task = assignment(&spec, None, PermissionLevel::Ask);
-    let settings = opencode_settings(&adapter("opencode").launch_config(&task));
+    let settings = opencode_settings(&adapter("opencode").launch_config(&task).unwrap());
     assert_eq!(
         settings["agent"]["build"],
         json!({"model": "anthropic/some-model", "variant": "low", "prompt": "{file:/task/opencode-prompt.md}"})

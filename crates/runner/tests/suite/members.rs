@@ -317,14 +317,14 @@ impl AgentAdapter for PermissionRecorder {
         None
     }
 
-    fn launch_config(&self, task: &LaunchRequest<'_>) -> LaunchConfig {
-        self.0.lock().unwrap().push(task.permissions);
-        let args = ["--like", "claude"].map(str::to_owned).to_vec();
-        LaunchConfig { program: AGENT.to_owned(), args, ..LaunchConfig::default() }
+    fn launch_config(&self, _task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        None
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        Some(self.launch_config(task))
+        self.0.lock().unwrap().push(task.permissions);
+        let args = ["--like", "claude"].map(str::to_owned).to_vec();
+        Some(LaunchConfig { program: AGENT.to_owned(), args, ..LaunchConfig::default() })
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
@@ -383,12 +383,12 @@ impl AgentAdapter for PlainText {
         None
     }
 
-    fn launch_config(&self, _task: &LaunchRequest<'_>) -> LaunchConfig {
-        LaunchConfig { program: "sh".to_owned(), ..LaunchConfig::default() }
+    fn launch_config(&self, _task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        None
     }
 
-    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        Some(self.launch_config(task))
+    fn headless_launch_config(&self, _task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        Some(LaunchConfig { program: "sh".to_owned(), ..LaunchConfig::default() })
     }
 
     fn parser(&self) -> Box<dyn OutputParser> {
