@@ -222,7 +222,7 @@ impl AgentAdapter for ClaudeCode {
 
     fn onboarding_check(&self) -> Option<OnboardingCheck> {
         Some(OnboardingCheck {
-            settings: OwnPath::new(".claude.json", "CLAUDE_CONFIG_DIR", ".claude.json"),
+            settings: OwnPath::new(".claude.json").overridden_by("CLAUDE_CONFIG_DIR", ".claude.json"),
             completed_pointers: &["/hasCompletedOnboarding"],
             key_variables: &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", API_KEY],
         })
@@ -243,7 +243,10 @@ impl AgentAdapter for ClaudeCode {
     fn own_paths(&self) -> Vec<OwnPath> {
         // Claude Code also writes a file next to this directory, replaces it by renaming, and hangs forever if
         // it cannot. With the variable set, that file is inside the directory.
-        vec![OwnPath { set_in_sandbox: true, ..OwnPath::new(".claude", "CLAUDE_CONFIG_DIR", "") }]
+        vec![OwnPath {
+            set_in_sandbox: true,
+            ..OwnPath::new(".claude").overridden_by("CLAUDE_CONFIG_DIR", "")
+        }]
     }
 
     fn own_variables(&self) -> Vec<String> {

@@ -157,7 +157,7 @@ impl AgentAdapter for Codex {
     }
 
     fn own_paths(&self) -> Vec<OwnPath> {
-        vec![OwnPath::new(".codex", "CODEX_HOME", "")]
+        vec![OwnPath::new(".codex").overridden_by("CODEX_HOME", "")]
     }
 
     fn own_variables(&self) -> Vec<String> {

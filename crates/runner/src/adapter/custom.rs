@@ -99,10 +99,7 @@ impl AgentAdapter for UserDefinedAdapter {
     }
 
     fn own_paths(&self) -> Vec<OwnPath> {
-        self.own_paths
-            .iter()
-            .map(|path| OwnPath { in_home: path.clone(), override_variable: None, set_in_sandbox: false })
-            .collect()
+        self.own_paths.iter().map(|path| OwnPath::new(path)).collect()
     }
 
     fn own_variables(&self) -> Vec<String> {

@@ -214,7 +214,7 @@ impl AgentAdapter for GeminiCli {
 
     fn onboarding_check(&self) -> Option<OnboardingCheck> {
         Some(OnboardingCheck {
-            settings: OwnPath::new(SETTINGS, HOME_VARIABLE, SETTINGS),
+            settings: OwnPath::new(SETTINGS).overridden_by(HOME_VARIABLE, SETTINGS),
             completed_pointers: &["/security/auth/selectedType", "/selectedAuthType"],
             key_variables: &["GEMINI_API_KEY"],
         })
@@ -233,7 +233,7 @@ impl AgentAdapter for GeminiCli {
     }
 
     fn own_paths(&self) -> Vec<OwnPath> {
-        vec![OwnPath::new(".gemini", HOME_VARIABLE, ".gemini")]
+        vec![OwnPath::new(".gemini").overridden_by(HOME_VARIABLE, ".gemini")]
     }
 
     fn own_variables(&self) -> Vec<String> {

@@ -159,9 +159,15 @@ impl OwnPath {
         named.unwrap_or_else(|| home.join(&self.in_home))
     }
 
-    fn new(in_home: &str, variable: &str, below: &str) -> Self {
-        let override_variable = Some((variable.to_owned(), below.to_owned()));
-        Self { in_home: in_home.to_owned(), override_variable, set_in_sandbox: false }
+    /// A path below the home directory, without a variable that overrides it.
+    pub fn new(in_home: &str) -> Self {
+        Self { in_home: in_home.to_owned(), override_variable: None, set_in_sandbox: false }
+    }
+
+    /// The same path, overridden by `below` in the directory that this variable names.
+    #[must_use]
+    pub fn overridden_by(self, variable: &str, below: &str) -> Self {
+        Self { override_variable: Some((variable.to_owned(), below.to_owned())), ..self }
     }
 }
 
@@ -322,4 +328,22 @@ pub struct ReportedUsage {
     pub this_run: Usage,
     /// The usage of the whole conversation, for programs that count that way; not included in `this_run`.
     pub conversation_total: Usage,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OwnPath;
+    use std::path::{Path, PathBuf};
+
+    #[test]
+    fn an_own_path_is_in_the_home_directory_unless_its_variable_is_set() {
+        let located = |path: &OwnPath, value: Option<&str>| {
+            path.path(Path::new("/home/u"), &|name| value.filter(|_| name == "TOY_HOME").map(PathBuf::from))
+        };
+        let plain = OwnPath::new(".toy");
+        assert_eq!(located(&plain, Some("/elsewhere")), Path::new("/home/u/.toy"));
+        let moved = plain.overridden_by("TOY_HOME", "data");
+        assert_eq!(located(&moved, None), Path::new("/home/u/.toy"));
+        assert_eq!(located(&moved, Some("/elsewhere")), Path::new("/elsewhere/data"));
+    }
 }

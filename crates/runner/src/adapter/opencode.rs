@@ -237,10 +237,10 @@ impl AgentAdapter for Opencode {
 
     fn own_paths(&self) -> Vec<OwnPath> {
         vec![
-            OwnPath::new(".config/opencode", "XDG_CONFIG_HOME", "opencode"),
-            OwnPath::new(".local/share/opencode", "XDG_DATA_HOME", "opencode"),
-            OwnPath::new(".local/state/opencode", "XDG_STATE_HOME", "opencode"),
-            OwnPath::new(".cache/opencode", "XDG_CACHE_HOME", "opencode"),
+            OwnPath::new(".config/opencode").overridden_by("XDG_CONFIG_HOME", "opencode"),
+            OwnPath::new(".local/share/opencode").overridden_by("XDG_DATA_HOME", "opencode"),
+            OwnPath::new(".local/state/opencode").overridden_by("XDG_STATE_HOME", "opencode"),
+            OwnPath::new(".cache/opencode").overridden_by("XDG_CACHE_HOME", "opencode"),
         ]
     }
 
