@@ -179,7 +179,7 @@ fn the_reasoning_effort_reaches_a_cli_agent_in_both_spellings_or_gives_a_warning
             [("reasoning_effort: low", "reasoning_effort"), ("reasoning: {effort: low}", "reasoning.effort")]
         {
             let text = backend(&format!("{{type: {}, {entry}}}", row.kind));
-            let report = check(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
+            let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
             assert!(report.is_valid(), "{:?}", messages(&report));
             let warnings: Vec<(&str, &str)> = report
                 .warnings
@@ -215,7 +215,7 @@ fn a_parameter_that_a_cli_agent_cannot_use_is_a_warning_at_its_key() {
         let text =
             ["agents:\n".to_owned(), agent("a", "claude_code"), agent("b", "codex"), agent("c", "codex")];
         let text = text.concat();
-        let read = |purpose| check(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
+        let read = |purpose| load_config(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
         let report = read(LoadPurpose::Run);
         assert!(report.is_valid(), "{:?}", messages(&report));
         let message = |kind: &str| format!("`{key}` has no effect on {kind}");
