@@ -95,9 +95,9 @@ fn launcher() -> GuardLauncher {
     GuardLauncher::of(PathBuf::from(env!("CARGO_BIN_EXE_althing")))
 }
 
-fn starter(toy: &Path) -> Arc<ProgramStarter> {
+fn starter(adapters: Adapters) -> Arc<ProgramStarter> {
     Arc::new(ProgramStarter {
-        adapters: adapters(toy),
+        adapters,
         launcher: launcher(),
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
@@ -149,7 +149,7 @@ async fn a_new_cli_agent_answers_as_a_member_of_a_run() {
     let member =
         CliAgentConfig { kind: TOY.kind.to_owned(), dir: dir.path().join("t"), ..CliAgentConfig::default() };
     let endpoints = Arc::new(AgentEndpoints::new(WebLimits::default()));
-    let backend = CliBackend::new(starter(&installed(dir.path())), endpoints, member).unwrap();
+    let backend = CliBackend::new(starter(adapters(&installed(dir.path()))), endpoints, member).unwrap();
     let request = ModelRequest {
         messages: vec![Message::User("the task".to_owned())],
         tools: vec![tool("new_answer"), tool("vote")],
@@ -184,17 +184,10 @@ impl Endpoints for NoEndpoints {
 async fn a_new_cli_agent_without_mcp_answers_and_votes_in_its_final_message() {
     let dir = tempfile::tempdir().unwrap();
     let own: Arc<dyn AgentAdapter> = Arc::new(Toy(installed(dir.path())));
-    let starter = ProgramStarter {
-        adapters: Adapters::of(&WITHOUT_MCP, vec![own]),
-        launcher: launcher(),
-        confinement: Confinement::Unconfined(AcceptedByUser::explicitly()),
-        state_dir: None,
-        limits: ProgramLimits::default(),
-        masks: None,
-    };
+    let starter = starter(Adapters::of(&WITHOUT_MCP, vec![own]));
     let member =
         CliAgentConfig { kind: TOY.kind.to_owned(), dir: dir.path().join("t"), ..CliAgentConfig::default() };
-    let backend = CliBackend::new(Arc::new(starter), Arc::new(NoEndpoints), member).unwrap();
+    let backend = CliBackend::new(starter, Arc::new(NoEndpoints), member).unwrap();
     for (task, name, arguments) in [
         ("the task", "new_answer", r#"{"content":"toy is done"}"#),
         ("choose an answer", "vote", r#"{"agent_id":"agent2","reason":"best"}"#),
@@ -230,7 +223,7 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
                 - {id: b, agent: t, executionMode: headless, prompt: two}\n";
     let (workflow, report) = load_workflow(Source { name: "flow.yaml", text }, &around);
     assert_eq!(report.errors, []);
-    let runner = ProgramRunner::new(starter(&installed(dir.path())), PatternTable::default());
+    let runner = ProgramRunner::new(starter(adapters(&installed(dir.path()))), PatternTable::default());
     let bodies = workflow.unwrap().stages.remove(0).tasks.into_iter().map(|task| task.body);
     let specs: Vec<ProgramSpec> = bodies
         .map(|body| match body {

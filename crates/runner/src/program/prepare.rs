@@ -6,7 +6,8 @@ use super::program_sandbox::{
     ConfinedCommand, ProgramPaths, ProgramSandbox, build_guarded_command, choose_program_sandbox, onboarding,
 };
 use crate::adapter::{
-    Adapters, AgentAdapter, Conversations, LaunchRequest, Onboarding, PermissionLevel, ToolEndpoint,
+    Adapters, AgentAdapter, Conversations, LaunchConfig, LaunchRequest, Onboarding, PermissionLevel,
+    ToolEndpoint,
 };
 use crate::guard_protocol::Input;
 use crate::guarded::GuardLauncher;
@@ -144,25 +145,7 @@ impl ProgramStarter {
             as_root: rustix::process::geteuid().is_root(),
             onboarding: if asks { onboarding(&**adapter, &spec.env) } else { Onboarding::LeaveToAgent },
         };
-        let mut structured_protocol = None;
-        let config = if interactive {
-            adapter.launch_config(&task).ok_or_else(|| {
-                let error = format!("`{}` cannot run in a terminal", adapter.name());
-                (error, Some("run it headless".to_owned()))
-            })?
-        } else if spec.approvals {
-            let (config, protocol) = adapter.structured_protocol(&task).ok_or_else(|| {
-                let error = format!("`{}` cannot ask for approvals headless", adapter.name());
-                (error, Some("run it interactive, or without approvals".to_owned()))
-            })?;
-            structured_protocol = Some(protocol);
-            config
-        } else {
-            adapter.headless_launch_config(&task).ok_or_else(|| {
-                let error = format!("`{}` cannot run headless", adapter.name());
-                (error, Some("give its adapter `headless_args`, or run it interactive".to_owned()))
-            })?
-        };
+        let (config, structured_protocol) = launch_config(&**adapter, &task)?;
         // A program that may only read is confined like one that plans.
         let grant = Grant { planning: read_only, ..request.grant.clone() };
         let paths = ProgramPaths {
@@ -188,6 +171,32 @@ impl ProgramStarter {
             _files: files,
         })
     }
+}
+
+/// How to start the program as its task asks: in a terminal, with its structured protocol, or headless.
+fn launch_config(
+    adapter: &dyn AgentAdapter,
+    task: &LaunchRequest<'_>,
+) -> Result<(LaunchConfig, Option<Box<dyn StructuredProtocol>>), PrepareError> {
+    let name = adapter.name();
+    if task.spec.mode == ExecutionMode::Interactive {
+        let config = adapter.launch_config(task).ok_or_else(|| {
+            (format!("`{name}` cannot run in a terminal"), Some("run it headless".to_owned()))
+        })?;
+        return Ok((config, None));
+    }
+    if task.spec.approvals {
+        let (config, protocol) = adapter.structured_protocol(task).ok_or_else(|| {
+            let hint = "run it interactive, or without approvals".to_owned();
+            (format!("`{name}` cannot ask for approvals headless"), Some(hint))
+        })?;
+        return Ok((config, Some(protocol)));
+    }
+    let config = adapter.headless_launch_config(task).ok_or_else(|| {
+        let hint = "give its adapter `headless_args`, or run it interactive".to_owned();
+        (format!("`{name}` cannot run headless"), Some(hint))
+    })?;
+    Ok((config, None))
 }
 
 /// The context paths and snapshots of a grant, without the working directory itself.

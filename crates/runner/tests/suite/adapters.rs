@@ -608,7 +608,7 @@ fn an_adapter_recognizes_only_its_own_cli_agents_error_for_a_lost_conversation()
         for other in RECORDED {
             assert_eq!(adapter(other).is_lost_conversation(&error), other == name, "{other}: {error}");
         }
-        assert!(CustomAdapter::default().is_lost_conversation(&error), "a wrapper of {name}: {error}");
+        assert!(UserDefinedAdapter::default().is_lost_conversation(&error), "a wrapper of {name}: {error}");
         assert!(!adapter("command").is_lost_conversation(&error), "{error}");
         assert!(!adapter(name).is_lost_conversation("API Error: 401"), "{name}");
     }
