@@ -75,6 +75,6 @@ pub fn guard_panics() {
         let text = panic.to_string();
         tracing::error!(text, "internal error");
         let _ = writeln!(std::io::stderr(), "althing: internal error: {}", mask(&text));
-        let _ = writeln!(std::io::stderr(), "  everything shown so far is saved: `althing resume` continues");
+        let _ = writeln!(std::io::stderr(), "  all recorded events are saved: `althing resume` continues");
     }));
 }

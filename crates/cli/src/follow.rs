@@ -44,7 +44,7 @@ impl Display {
         }
     }
 
-    /// Folds an item without showing it.
+    /// Folds an item into the session's view without showing it.
     fn follow(&mut self, item: &FeedItem) {
         match self {
             Self::Plain(plain) => plain.follow(item),
@@ -154,7 +154,7 @@ impl<'a> Follower<'a> {
             return followed.map(|_| Followed { exit: Exit::NoAnswer, result: None });
         };
         let stopped = runtime.block_on(sessions.ended(&self.session)).map_err(|failure| {
-            failure.hint(format!("everything shown so far is saved; resume with `{}`", self.resume_command))
+            failure.hint(format!("all recorded events are saved; resume with `{}`", self.resume_command))
         })?;
         if let Display::Live(live) = &mut self.display {
             live.finish(SystemClock.now());
@@ -237,7 +237,7 @@ impl<'a> Follower<'a> {
     }
 
     fn interrupted(&self, why: &str) -> Failure {
-        let hint = format!("everything shown so far is saved; resume with `{}`", self.resume_command);
+        let hint = format!("all recorded events are saved; resume with `{}`", self.resume_command);
         Failure::usage(why).hint(hint).kind(Exit::Interrupted.into())
     }
 
@@ -266,7 +266,7 @@ impl<'a> Follower<'a> {
         self.note(item);
     }
 
-    /// Folds an item that the result is made of, without showing it.
+    /// Folds an item into the session's view, which the result is read from, without showing the item.
     pub fn fold(&mut self, item: &FeedItem) {
         self.display.follow(item);
         self.note(item);

@@ -135,7 +135,7 @@ impl<'text> Sink<'text> {
             [(&mut self.errors, self.unshown_errors), (&mut self.warnings, self.unshown_warnings)]
         {
             if let (Some(last), true) = (kept.last().cloned(), hidden > 0) {
-                let message = format!("{hidden} more problems are not shown");
+                let message = format!("{} not shown", althing_text::count(hidden as u64, "more problem"));
                 kept.push(Diagnostic { message, suggestion: None, ..last });
             }
         }

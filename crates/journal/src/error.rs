@@ -35,7 +35,7 @@ pub enum SessionError {
         state: PathBuf,
     },
     /// A session with this id already has events.
-    #[error("session `{id}` exists already")]
+    #[error("session `{id}` already exists")]
     Exists {
         /// The id of the session.
         id: String,

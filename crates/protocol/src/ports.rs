@@ -164,7 +164,7 @@ pub struct JournalError {
 pub enum JournalErrorKind {
     /// The session does not exist.
     NotFound,
-    /// A session with that id exists already.
+    /// A session with that id already exists.
     Exists,
     /// Another writer owns the session, or has taken it over.
     OwnedElsewhere,

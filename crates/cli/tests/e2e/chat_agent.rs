@@ -91,7 +91,7 @@ fn only_the_chat_agents_changes_are_reviewed_and_undone() {
     assert_eq!(std::fs::read_to_string(&paint).unwrap(), "color: red\n");
     assert!(mine.exists() && !mine.with_file_name("new.md").exists());
     let again = undo(&[&session]).expect_code(1).stderr;
-    assert!(again.contains("undone already"), "{again}");
+    assert!(again.contains("already undone"), "{again}");
 }
 
 // spec: interactive/interactive-agent-system-prompt/no-coordination-tools

@@ -145,7 +145,7 @@ fn a_plan_is_made_shown_approved_with_additions_and_executed() {
 fn the_first_start_can_write_a_config_and_continue_with_it() {
     let althing = bare();
     let mut terminal = althing.new_command().terminal(100, 30);
-    terminal.wait_for("write a config here first", LIMIT);
+    terminal.wait_for("first write a config (althing.yaml) to this directory", LIMIT);
     terminal.keys("\x1b[B\x1b[B\r");
     terminal.wait_for("using /", LIMIT);
     assert!(althing.work_dir().join("althing.yaml").is_file());

@@ -205,11 +205,11 @@ fn letters_typed_on_the_welcome_screen_are_all_kept() {
 fn the_choices_of_the_welcome_screen_work_with_arrows_and_enter() {
     let althing = bare();
     let mut terminal = althing.terminal(100, 30);
-    terminal.wait_for("write a config here first", LIMIT);
+    terminal.wait_for("first write a config (althing.yaml) to this directory", LIMIT);
     terminal.keys(DOWN);
     terminal.wait_for("› try it with the offline model", LIMIT);
     terminal.keys(DOWN);
-    terminal.wait_for("› write a config here first", LIMIT);
+    terminal.wait_for("› first write a config (althing.yaml) to this directory", LIMIT);
     terminal.keys("\r");
     terminal.wait_for("using /", LIMIT);
     assert!(althing.work_dir().join("althing.yaml").is_file());

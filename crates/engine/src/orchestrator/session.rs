@@ -301,8 +301,8 @@ impl Session {
                     programs.resize(&task, cols, rows);
                 }
             }
-            Op::StartWorkflow { .. } => self.refuse("this session has a workflow already"),
-            Op::StartChat { .. } => self.refuse("this session is a conversation already"),
+            Op::StartWorkflow { .. } => self.refuse("this session already has a workflow"),
+            Op::StartChat { .. } => self.refuse("this session is already a conversation"),
             Op::SendMessage { .. }
             | Op::Unqueue { .. }
             | Op::Pin { .. }
@@ -345,7 +345,7 @@ impl Session {
         }
     }
 
-    /// Gives a fact its number and time, and folds it. It becomes durable and is published with the next commit.
+    /// Gives a fact its number and time, and folds it into the state. It becomes durable and is published with the next commit.
     pub(super) fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
         let (seq, at) = (self.next_seq, self.deps.clock.now());
         let event = Arc::new(self.deps.mask.event(Event { seq, at, task, cause, fact }));

@@ -133,7 +133,7 @@ impl AlthingServer {
                 let asks = json!({"run_id": run, "status": "running", "interactions": [*interaction]});
                 let mut result = CallToolResult::structured(asks);
                 result.content.push(ContentBlock::text(
-                    "The run waits for an answer to this question: call `answer_interaction`, then `run_result`.",
+                    "The run is waiting for an answer to this question: call `answer_interaction`, then `run_result`.",
                 ));
                 result
             }

@@ -351,7 +351,10 @@ impl EventHandler for ClaudeEvents {
         let hint = if signed_out {
             Some("run `claude` once to sign in, or set ANTHROPIC_API_KEY".to_owned())
         } else if denied > 0 {
-            Some(format!("claude was not allowed to use a tool {denied} times"))
+            Some(format!(
+                "claude was not allowed to use a tool ({})",
+                althing_text::count(denied as u64, "time")
+            ))
         } else {
             hint(diagnostics).filter(|_| !ok)
         };

@@ -147,9 +147,9 @@ fn compile(regex: &str) -> Result<Regex, String> {
 /// The question's text if the program's own text cannot be read.
 fn default_question(about: AskKind) -> &'static str {
     match about {
-        AskKind::Permission => "The program asks for a permission.",
-        AskKind::Question => "The program waits for an answer.",
-        AskKind::Auth => "The program waits for you to sign in.",
-        AskKind::Other => "The program waits for you.",
+        AskKind::Permission => "The program is asking for permission.",
+        AskKind::Question => "The program is waiting for an answer.",
+        AskKind::Auth => "The program is waiting for you to sign in.",
+        AskKind::Other => "The program is waiting for you.",
     }
 }

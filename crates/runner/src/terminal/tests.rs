@@ -121,7 +121,7 @@ fn exactly_the_recorded_screens_that_wait_are_recognized() {
 /// Every recording that contains a question.
 fn asked_in_recordings() -> Vec<(&'static str, Vec<(AskKind, &'static str)>)> {
     let meet = (Asked, "Meet GPT-6 Sol");
-    let titled = (Permission, "The program asks for a permission.");
+    let titled = (Permission, "The program is asking for permission.");
     let color = (Asked, "Which colour should I use?");
     vec![
         ("claude/ask-question.raw", vec![color]),

@@ -21,7 +21,7 @@ pub(crate) enum WelcomeChoice {
 pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
     (WelcomeChoice::Start, "start with what was found"),
     (WelcomeChoice::Offline, "try it with the offline model (not an AI, no network)"),
-    (WelcomeChoice::Config, "write a config here first"),
+    (WelcomeChoice::Config, "first write a config (althing.yaml) to this directory"),
     (WelcomeChoice::Help, "what is this"),
 ];
 

@@ -281,7 +281,7 @@ impl App {
         };
         match self.model.questions.iter().find(below) {
             Some(question) => self.modal = Some(Modal::for_question(question)),
-            None => self.toast = Some("nothing waits for you here".into()),
+            None => self.toast = Some("nothing is waiting for you here".into()),
         }
     }
 }

@@ -70,7 +70,7 @@ impl App {
                 let chosen = rows.get(*chosen).filter(asks).or_else(|| rows.iter().find(asks));
                 match chosen.cloned() {
                     Some(id) => self.answer_task(&id),
-                    None => self.toast = Some("nothing waits for you".into()),
+                    None => self.toast = Some("nothing is waiting for you".into()),
                 }
             }
             KeyCode::Esc | KeyCode::Char('q') if !home => self.back(),

@@ -194,7 +194,7 @@ fn the_choices_of_the_first_screen_are_taken_by_arrows_and_clicks() {
     assert_eq!(chosen(2).effects, [Effect::WriteConfig]);
     assert!(chosen(3).shows("Help"));
     let mut screen = TestScreen::with(welcome(), 80, 24);
-    screen.click("write a config here first");
+    screen.click("first write a config (althing.yaml) to this directory");
     assert_eq!(screen.effects, [Effect::WriteConfig]);
 }
 

@@ -47,7 +47,7 @@ pub enum UndoError {
         run_dir: PathBuf,
     },
     /// The run was undone before.
-    #[error("the run in {} is undone already", run_dir.display())]
+    #[error("the run in {} was already undone", run_dir.display())]
     Done {
         /// The run's directory.
         run_dir: PathBuf,

@@ -33,7 +33,8 @@ pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refus
             FileKind::Special => format!("{text} (special file)"),
         };
         if !page.line(&line) {
-            return Ok(page.end(&format!("[{} more names; use glob to narrow it down]", left + 1)));
+            let more = althing_text::count(left as u64 + 1, "more name");
+            return Ok(page.end(&format!("[{more}; use glob to narrow it down]")));
         }
     }
     if page.is_empty() {
