@@ -108,7 +108,7 @@ pub fn percentile(mut times: Vec<f64>, hundredth: usize) -> f64 {
     times[times.len() * hundredth / 100]
 }
 
-/// The medians of several measurements.
+/// The median of each field, taken separately.
 pub fn medians(all: &[Measurement]) -> Measurement {
     let of = |field: fn(&Measurement) -> f64| median(all.iter().map(field).collect());
     Measurement { wall_ms: of(|t| t.wall_ms), cpu_ms: of(|t| t.cpu_ms), peak_mb: of(|t| t.peak_mb) }

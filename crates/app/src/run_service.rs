@@ -114,7 +114,7 @@ fn split_run_id(run: &str) -> Option<(&str, &str)> {
     run.split_once('.').filter(|(session, task)| !session.is_empty() && !task.is_empty())
 }
 
-/// Folds the events of a run's session; also gives the newest line of progress.
+/// Folds the events of a run's session into a view; also gives the newest line of progress.
 fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     let (mut lines, mut progress) = (ProgressLines::default(), None);
     for event in events {

@@ -27,9 +27,9 @@ pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
 
 /// What the signals ask for.
 pub enum StopRequest {
-    /// Stop gracefully; the name of the signal.
+    /// Stop gracefully. Contains the name of the signal.
     Stop(&'static str),
-    /// Exit now; the reason.
+    /// Exit now. Contains the reason.
     End(&'static str),
 }
 

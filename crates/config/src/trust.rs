@@ -1,6 +1,6 @@
 //! Lists what the user must accept before a config that was found in the working directory is used.
 //!
-//! Before trust a found config may name agents, prompts and modes, and nothing else: the rows of the key table that are
+//! Before trust a found config may name agents, prompts and modes, and nothing else: the config keys in `keys/` that are
 //! marked `before_trust`. Every other key that is set needs trust, and so does every `${VARIABLE}`, because a stranger's
 //! config could otherwise send any secret of the environment to any server. The list is an allow-list, so a new key needs
 //! trust until somebody decides otherwise. Asking for trust is the caller's job.

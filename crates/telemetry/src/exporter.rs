@@ -1,4 +1,4 @@
-//! Follows session feeds on a separate thread and sends the resulting spans in batches.
+//! Follows the feeds of sessions (their events and progress) on a separate thread and sends the resulting spans in batches.
 //!
 //! A run never waits for the exporter: a feed reader that falls behind catches up from the log. While the
 //! collector is unreachable, spans wait in a bounded queue; a full queue pauses the reading of the feeds. Spans

@@ -31,7 +31,7 @@ pub enum OverrideState {
     Chosen(AgentId),
 }
 
-/// The mode state of the terminal UI.
+/// The modes on the mode bar, and the state of the session that they depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TuiModeState {
     pub plan_mode: PlanMode,
@@ -47,7 +47,7 @@ pub struct TuiModeState {
     pub interactive_session: Option<SessionId>,
     /// The live run.
     pub current_run_id: Option<TaskId>,
-    /// Whether a run waits for approval.
+    /// Whether a run is waiting for approval.
     pub pending_run_approval: bool,
     /// The modes that the user toggled, and no others.
     choice: ModeChoice,

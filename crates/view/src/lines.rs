@@ -10,7 +10,7 @@ use althing_text::{count, sanitize};
 /// Longest reason or error shown in a line, in characters.
 const LINE_CHARS: usize = 300;
 
-/// Folds a session and formats its events as lines.
+/// Folds a session's events into a view and formats them as lines.
 #[derive(Clone, Debug)]
 pub struct ProgressLines {
     session: SessionView,
@@ -28,7 +28,7 @@ impl ProgressLines {
         &self.session
     }
 
-    /// Folds an item without formatting it.
+    /// Folds an item into the session's view without formatting it.
     pub fn follow(&mut self, item: &FeedItem) {
         self.session.apply(item);
     }

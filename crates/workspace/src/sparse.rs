@@ -32,7 +32,7 @@ impl Default for CopyLimits {
 
 /// Files up to this size are copied in one pass; larger files are copied extent by extent.
 const SMALL: u64 = 256 << 10;
-/// Files up to this size have a plain SHA-256 digest; in larger files, holes are skipped.
+/// Files up to this size have a plain SHA-256 digest; in larger files, blocks of zeros are skipped.
 const PLAIN_DIGEST: u64 = 1 << 30;
 /// The granularity at which the digest of a large file skips zeros.
 const BLOCK: u64 = 64 << 10;

@@ -17,7 +17,7 @@ const MAX_ROWS: usize = 16;
 /// The block of progress lines.
 #[derive(Default)]
 pub struct LiveProgress {
-    /// Folds the session, and prints what is not in the block: notices, decisions.
+    /// Folds the session's events into a view, and prints what is not in the block: notices, decisions.
     plain: PlainProgress,
     drawn: usize,
     dirty: bool,
@@ -53,7 +53,7 @@ impl LiveProgress {
         self.plain.session()
     }
 
-    /// Folds an item without drawing.
+    /// Folds an item into the session's view without drawing.
     pub fn follow(&mut self, item: &FeedItem) {
         self.plain.follow(item);
     }

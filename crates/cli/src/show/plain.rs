@@ -16,12 +16,12 @@ impl PlainProgress {
         self.lines.session()
     }
 
-    /// Folds an item without printing it.
+    /// Folds an item into the session's view without printing it.
     pub fn follow(&mut self, item: &FeedItem) {
         self.lines.follow(item);
     }
 
-    /// Folds an item and prints its line, if it has one.
+    /// Folds an item into the session's view and prints its line, if it has one.
     pub fn take(&mut self, item: &FeedItem) {
         if let Some(line) = self.lines.line(item) {
             write_notice(&line);

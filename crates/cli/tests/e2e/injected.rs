@@ -234,7 +234,8 @@ fn fifty_obeyed_injections_do_nothing_that_the_role_does_not_allow() {
             asked.iter().any(|request| request.body()["messages"].to_string().contains(&id))
         });
         injected += obeyed.count();
-        // A command may run where commands are allowed: in its sandbox, where it finds nothing.
+        // Instruction 03 runs a command. Where commands are enabled it may succeed, but only in the sandbox;
+        // `assert_unharmed` checks that it did no harm.
         let fine: Vec<String> = instructions_carried_out(&fixture)
             .into_iter()
             .filter(|item| !item.contains("call-of-order-03"))

@@ -473,7 +473,7 @@ fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
     }
 }
 
-/// Replies to everything with a text.
+/// Replies with a text to every request except a CLI agent's internal ones.
 fn text_reply(request: &RecordedRequest) -> Reply {
     internal_reply(request).unwrap_or_else(|| Reply::text("All of it is done."))
 }

@@ -17,7 +17,7 @@ pub(crate) enum Execution {
 }
 
 impl Execution {
-    /// Folds a fact of the executing run.
+    /// Folds a fact of the executing run into this state.
     pub(super) fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::TaskCreated { .. } => *self = Self::Running,

@@ -1,7 +1,7 @@
 //! The decider of a run: it folds facts into a state, and derives from the state what follows.
 //!
 //! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the interpretation of a model's reply in
-//! `interpret_reply.rs`, the vote count in `tally.rs`; this file only folds.
+//! `interpret_reply.rs`, the vote count in `tally.rs`; this file only folds facts into the state.
 
 mod decide;
 mod execution;
@@ -146,7 +146,7 @@ impl Coordination {
         rest.parse::<usize>().ok()?.checked_sub(1).filter(|index| *index < self.state.members.len())
     }
 
-    /// Folds one event. Events of unrelated tasks are ignored.
+    /// Folds one event into the state. Events of unrelated tasks are ignored.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {

@@ -19,7 +19,7 @@ impl RunState {
         works && self.spec.plan.is_some()
     }
 
-    /// Folds the current version of the plan; None if it could not be read.
+    /// Folds the current version of the plan into the state; None if it could not be read.
     pub(super) fn open_plan(&mut self, plan: Option<&PlanRun>) {
         self.plan_opened = true;
         let Some(plan) = plan else { return };

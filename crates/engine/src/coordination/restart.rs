@@ -84,7 +84,7 @@ impl Coordination {
         }
     }
 
-    /// Folds a restart: votes and answers are reset; workspaces, labels and costs continue.
+    /// Folds a restart into the state: votes and answers are reset; workspaces, labels and costs continue.
     pub(super) fn start_over(&mut self, nth: u32, why: Restart) {
         let answer = self.final_answer().unwrap_or_default();
         self.window_over = false;

@@ -278,7 +278,7 @@ impl MemberState {
         }
     }
 
-    /// Folds an item. Items of an attempt that has ended do not change the running attempt.
+    /// Folds an item into the member. Items of an attempt that has ended do not change the running attempt.
     pub(crate) fn take(&mut self, attempt: u32, item: &Item) {
         match item {
             Item::ContextOpened { error: None } => self.context = ContextState::Open,
@@ -293,7 +293,8 @@ impl MemberState {
         }
     }
 
-    /// Folds the end of an attempt.
+    /// Folds the end of an attempt into the member: an interrupted attempt can be resumed; a failure before the vote makes
+    /// the agent drop out.
     pub(crate) fn end(&mut self, attempt: u32, outcome: &AttemptOutcome) {
         let Some(ended) = self.attempt.take_if(|current| current.number == attempt) else { return };
         let after_the_vote = ended.purpose.is_after_the_vote();

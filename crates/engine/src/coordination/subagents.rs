@@ -1,7 +1,7 @@
 //! Subagents: a `spawn_subagents` call starts other runs, and their answers are its result.
 //!
-//! A subagent is an ordinary run whose facts are in the same log. The run that started it folds three things: that it
-//! exists, what it costs, and how it ended. A subagent belongs to the attempt that started it: it is stopped when that
+//! A subagent is an ordinary run whose facts are in the same log. The run that started it folds three things into its
+//! state: that it exists, what it costs, and how it ended. A subagent belongs to the attempt that started it: it is stopped when that
 //! attempt ends, and both are resumed after an interruption.
 
 use super::interpret_reply::NextStep;
@@ -306,7 +306,7 @@ impl Coordination {
         subagents.filter_map(side_task).collect()
     }
 
-    /// Folds a fact of a subagent's task.
+    /// Folds a fact of a subagent's task into the state.
     pub(super) fn apply_to_subagent(&mut self, task: &TaskId, fact: &Fact) {
         if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = fact {
             let asked =
@@ -334,14 +334,14 @@ impl Coordination {
         }
     }
 
-    /// Folds that a subagent was told to stop.
+    /// Marks a subagent as told to stop.
     pub(super) fn stop_subagent(&mut self, task: &TaskId) {
         if let Some(subagent) = self.state.subagents.iter_mut().find(|subagent| subagent.task == *task) {
             subagent.stopped = true;
         }
     }
 
-    /// Folds the outcome of importing a subagent's files.
+    /// Folds the outcome of importing a subagent's files into the subagent's end.
     pub(super) fn record_imported_files(&mut self, from: &TaskId, error: Option<&String>) {
         let ended = self.state.subagents.iter_mut().find(|subagent| subagent.task == *from);
         if let Some(end) = ended.and_then(|subagent| subagent.end.as_mut()) {

@@ -169,7 +169,7 @@ impl InteractiveSession {
         verdict
     }
 
-    /// Folds a summary: it replaces the summarized turns, except for the preserved messages.
+    /// Folds a summary into the state: it replaces the summarized turns, except for the preserved messages.
     pub(super) fn apply_summary(&mut self, verdict: &Verdict) {
         let Verdict::Compacted { up_to, summary, kept, markers, .. } = verdict else { return };
         let texts = kept.iter().filter_map(|seq| self.preserved_message(*seq)).collect();

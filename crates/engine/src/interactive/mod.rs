@@ -2,8 +2,8 @@
 //!
 //! Pure, like `coordination`: facts are folded into a state, from which the following facts (`rules.rs`), the wanted effects
 //! (`wanted_effects.rs`) and the model requests (`request.rs`) are derived. The states and their transitions are in `transitions.rs`;
-//! this file only folds. The change to `CHATTING` takes the next message from the queue, and the change to `IDLE` closes the
-//! turn. The conversation can be resumed after any fact, because a crash may leave any prefix of a batch.
+//! this file only folds facts into the state. The change to `CHATTING` takes the next message from the queue, and the
+//! change to `IDLE` closes the turn. The conversation can be resumed after any fact, because a crash may leave any prefix of a batch.
 
 mod answers;
 mod budget;
@@ -180,7 +180,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Folds one event. Events of unrelated tasks are ignored.
+    /// Folds one event into the state. Events of unrelated tasks are ignored.
     pub fn apply(&mut self, event: &Event) {
         match (&event.fact, &event.task) {
             (Fact::OpAccepted { op, .. }, _) => self.accept(event.seq, op),
@@ -286,7 +286,8 @@ impl InteractiveSession {
         }
     }
 
-    /// Folds a state change. Leaving `IDLE` starts a turn with the next message; returning to `IDLE` closes the turn.
+    /// Folds a new chat state into the conversation. Leaving `IDLE` starts a turn with the next message; returning to `IDLE`
+    /// closes the turn.
     fn enter(&mut self, seq: Seq, state: ChatState) {
         let before = std::mem::replace(&mut self.phase, state);
         if before == ChatState::Idle && state != ChatState::Idle {

@@ -1,8 +1,8 @@
 //! The decider of a workflow: stages run in order, the tasks of a stage run in parallel, and all of them end before the next
 //! stage begins.
 //!
-//! Pure: no clock, no I/O, no `async`. This file folds; `rules.rs` derives the facts that follow, `template.rs` expands
-//! prompts, `report.rs` builds the report.
+//! Pure: no clock, no I/O, no `async`. This file folds facts into the state; `rules.rs` derives the facts that follow,
+//! `template.rs` expands prompts, `report.rs` builds the report.
 
 mod decide;
 mod report;
@@ -122,7 +122,7 @@ impl WorkflowExecutor {
         Some((spec, state.conversation.as_deref().filter(|_| !restart)))
     }
 
-    /// Folds one event. Events of unrelated tasks are ignored.
+    /// Folds one event into the state. Events of unrelated tasks are ignored.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {

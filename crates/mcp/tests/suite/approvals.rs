@@ -44,7 +44,7 @@ async fn an_approval_that_many_use_at_once_starts_one_run_at_most_and_never_anot
             let mut again = ask.clone();
             again["requestState"] = asked["requestState"].clone();
             again["inputResponses"] = json!({"approve": {"action": "accept", "content": {}}});
-            // One of every four callers uses the approved run; its position rotates.
+            // One of every four callers asks for the approved run; its position rotates.
             if n % 4 != round % 4 {
                 again["arguments"]["task"] = json!(format!("say another {n}"));
             }

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 /// The line that is put before a prompt that would otherwise be read as a command.
 const FIRST_LINE: &str = "Task:\n";
 
-/// Punctuation at the beginning of a prompt that no CLI agent interprets.
+/// Punctuation that has no special meaning to any CLI agent at the beginning of a prompt.
 const HARMLESS: &str = "([{\"'`«“‘„<*-";
 
 /// Prompts that end a CLI agent or clear its conversation although they are plain words.

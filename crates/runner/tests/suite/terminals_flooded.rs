@@ -43,7 +43,6 @@ fn a_flood_of_any_kind_costs_no_more_than_64_mebibytes_and_the_exit_code_is_kept
     }
 }
 
-/// Emulating a terminal is at least half as fast as only reading it.
 #[test]
 fn a_terminal_is_at_least_half_as_fast_as_a_plain_read_loop() {
     let size = scale(16, 1024);

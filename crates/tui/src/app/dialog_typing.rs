@@ -1,8 +1,8 @@
-//! Decides whether a key belongs to an approval box or to the input below it. The box opens by itself, possibly while
+//! Decides whether a key belongs to an approval dialog or to the input below it. The dialog opens by itself, possibly while
 //! the user is typing.
 //!
-//! The input keeps what is typed. While it contains text it receives the keys: Enter sends the text, and the box waits.
-//! While it is empty the box receives Enter, Esc and the arrow keys at once, and a letter shortcut of the box acts only
+//! The input keeps what is typed. While it contains text it receives the keys: Enter sends the text, and the dialog waits.
+//! While it is empty the dialog receives Enter, Esc and the arrow keys at once, and a letter shortcut of the dialog acts only
 //! if no other letter follows it within a short time (one second for letters that answer). Otherwise the letter starts
 //! a message. Time is passed in with every key and by `wake`.
 
@@ -13,10 +13,10 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 /// How long no other letter may follow a letter that answers, in milliseconds.
 const ALONE_MS: u64 = 1000;
 
-/// How long no other letter may follow a letter that only changes what the box shows.
+/// How long no other letter may follow a letter that only changes what the dialog shows.
 const BRIEFLY_MS: u64 = 500;
 
-/// A pending letter: either a shortcut of the box or the start of a message.
+/// A pending letter: either a shortcut of the dialog or the start of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingLetter {
     letter: char,
@@ -38,7 +38,7 @@ pub fn is_chord(key: KeyEvent) -> bool {
 }
 
 impl App {
-    /// Whether the open modal is a box that opened by itself.
+    /// Whether the open modal is a dialog that opened by itself.
     pub(crate) fn has_approval_box(&self) -> bool {
         matches!(
             self.modal,
@@ -46,7 +46,7 @@ impl App {
         )
     }
 
-    /// Whether a text field of the box has the focus.
+    /// Whether a text field of the dialog has the focus.
     pub(crate) fn box_field_has_focus(&self) -> bool {
         match &self.modal {
             Some(Modal::RunApproval { field, .. } | Modal::PlanApproval { field, .. }) => {
@@ -56,7 +56,7 @@ impl App {
         }
     }
 
-    /// Whether the input receives keys although a box is open.
+    /// Whether the input receives keys although a dialog is open.
     pub(crate) fn input_has_focus_under_box(&self) -> bool {
         self.has_approval_box()
             && !self.box_field_has_focus()
@@ -64,7 +64,7 @@ impl App {
             && !self.input.is_empty()
     }
 
-    /// A note in the box when keys do not act as its buttons say.
+    /// A note in the dialog when keys do not act as its buttons say.
     pub(crate) fn box_note(&self) -> Option<&'static str> {
         match &self.pending_letter {
             Some(PendingLetter { letter: 'a', .. }) => Some("approving, or type on"),
@@ -88,7 +88,7 @@ impl App {
         }
     }
 
-    /// Applies the letter to its box, or types it if the box is gone.
+    /// Applies the letter to its dialog, or types it if the dialog is gone.
     fn apply_letter(&mut self, pending_letter: &PendingLetter) {
         if self.modal.as_ref().and_then(Modal::question) == Some(&pending_letter.question) {
             self.modal_key(press(pending_letter.letter));
@@ -112,7 +112,7 @@ impl App {
     }
 
     /// How long a letter shortcut waits, and whether it answers; None if the letter is not a shortcut of this
-    /// box.
+    /// dialog.
     fn shortcut_delay(&self, letter: char) -> Option<(u64, bool)> {
         match (&self.modal, letter) {
             (Some(Modal::RunApproval { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),
@@ -123,7 +123,7 @@ impl App {
         }
     }
 
-    /// Handles a key while a box that opened by itself is open.
+    /// Handles a key while a dialog that opened by itself is open.
     pub(crate) fn approval_box_key(&mut self, key: KeyEvent) {
         if self.box_field_has_focus() {
             return self.modal_key(key);
@@ -133,7 +133,7 @@ impl App {
             _ => None,
         };
         let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
-        // Without an input below the box, letters are shortcuts of the box, except right after a key for the screen
+        // Without an input below the dialog, letters are shortcuts of the dialog, except right after a key for the screen
         // below.
         if !self.input_has_focus() {
             if letter.is_none() || !recently {

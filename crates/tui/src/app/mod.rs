@@ -227,7 +227,7 @@ impl App {
         std::mem::take(&mut self.effects)
     }
 
-    /// Folds one item of the feed.
+    /// Folds one item of the feed into the session's view.
     pub fn apply(&mut self, item: &FeedItem) {
         self.model.apply(item);
     }

@@ -115,7 +115,7 @@ impl MemberView {
         self.timeline.push(TimelineEntry { at, event });
     }
 
-    /// Folds one event of the agent's work.
+    /// Folds one event of the agent's work into the member's view.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::AttemptStarted { purpose, continues, .. } => {

@@ -81,7 +81,7 @@ impl SessionView {
         Self { without_transcript: true, ..Self::default() }
     }
 
-    /// Folds one item of the feed.
+    /// Folds one item of the feed into the view.
     pub fn apply(&mut self, item: &FeedItem) {
         match item {
             FeedItem::Event(event) => self.apply_event(event),
@@ -281,7 +281,7 @@ impl SessionView {
         }
     }
 
-    /// Folds an event of the conversation itself.
+    /// Folds an event of the conversation itself into the view.
     fn apply_chat_fact(&mut self, event: &Event, fact: &Fact) {
         match fact {
             Fact::PhaseChanged { phase: Phase::Chat(state) } => self.set_chat_state(*state),
@@ -324,7 +324,7 @@ impl SessionView {
         }
     }
 
-    /// Folds an event of a run, a program or an agent's work.
+    /// Folds an event of a run, a program or an agent's work into the view of its task.
     fn apply_task_fact(&mut self, event: &Event, fact: &Fact) {
         let Some(id) = &event.task else { return };
         if let Some((run, member_index)) = self.work_tasks.get(id) {

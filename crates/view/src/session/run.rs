@@ -137,7 +137,7 @@ impl RunView {
             .or(self.vote.as_ref().map(|vote| &vote.winner))
     }
 
-    /// Folds one event of the run itself.
+    /// Folds one event of the run itself into its view.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::PhaseChanged { phase } => self.phase = Some(*phase),
@@ -171,7 +171,7 @@ impl RunView {
         }
     }
 
-    /// Folds one event of a member's work.
+    /// Folds one event of a member's work into the run's view.
     pub fn apply_work(&mut self, member_index: usize, at: Timestamp, fact: &Fact) {
         if let Fact::ItemAdded { item: Item::Answer(answer), .. } = fact {
             self.stored.push(answer.label);

@@ -117,7 +117,7 @@ impl TaskView {
         &self.work.timeline
     }
 
-    /// Folds one event of the task.
+    /// Folds one event of the task into its view.
     pub fn apply(&mut self, at: Timestamp, fact: &Fact) {
         match fact {
             Fact::StatusChanged { status, why } => {

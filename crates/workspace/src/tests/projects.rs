@@ -96,7 +96,7 @@ fn paths_are_described_individually_and_never_listed() {
     assert!(project.describe("nowhere", "x").unwrap_err().to_string().contains("nowhere"));
     assert!(project.describe("src", " ").is_err());
     assert!(project.forget("src").unwrap() && !project.forget("src").unwrap());
-    // Broken by hand: an error is returned, and the file is left unchanged.
+    // If a user has broken `filepaths.json`, an error is returned and the file is left unchanged.
     fs::write(project.dir().join("filepaths.json"), "[{").unwrap();
     let broken = project.describe("src", "x").unwrap_err();
     assert!(
