@@ -222,9 +222,9 @@ pub enum StreamEvents {
 pub enum LogLevel {
     /// Failures.
     Error,
-    /// Problems that were handled, too.
+    /// Failures, and problems that were handled.
     Warn,
-    /// What is done, too.
+    /// The same, and what Althing does.
     Info,
     /// Every detail.
     Debug,

@@ -1,5 +1,5 @@
-//! Appends to a log: one buffer, one write and one sync per batch, and a truncation to the last good length
-//! after a failure.
+//! Appends to a log: one buffer, one write and one sync per batch, and a truncation to the last durable
+//! length after a failure.
 //!
 //! Invariants: a batch is acknowledged only when it is durable, no partial line precedes a good one, and
 //! nothing is written to a file that another process changed.

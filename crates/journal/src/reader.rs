@@ -11,7 +11,7 @@ use althing_protocol::{BoxFuture, Event, JournalError, JournalErrorKind, Journal
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The index of a log: its good length, its last event, and the offset of every `STRIDE`th event.
+/// The index of a log: its number of durable bytes, its last event, and the offset of every `STRIDE`th event.
 pub(crate) struct LogIndex {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -46,7 +46,7 @@ impl LogIndex {
         &self.mapping
     }
 
-    /// The good length and the last event.
+    /// The number of durable bytes of the log, and the number of the last event in them.
     pub(crate) fn end(&self) -> (u64, Seq) {
         let state = self.state();
         (state.good, state.last)

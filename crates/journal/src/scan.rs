@@ -57,7 +57,7 @@ pub(crate) struct Scan {
     /// The mapping between the recorded and the current state directory.
     pub(crate) mapping: StateDirMapping,
     pub(crate) events: Vec<Arc<Event>>,
-    /// The number of good bytes.
+    /// The number of bytes up to the end of the last complete line.
     pub(crate) good: u64,
     /// The offset of every `STRIDE`th event, starting with the first.
     pub(crate) marks: Vec<u64>,

@@ -282,7 +282,7 @@ pub struct ContextPath {
     pub path: String,
     /// Whether the presenter may write to the path.
     pub writable: bool,
-    /// Parts of the path that no agent may write to.
+    /// Files and directories inside this path that no agent may write to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub protected: Vec<String>,
 }

@@ -77,7 +77,7 @@ impl WorkflowExecutor {
         (0..).zip(&self.spec.stages).find(|(_, stage)| !over(stage))
     }
 
-    /// Whether a task of an earlier stage failed without `continue_on_failure`.
+    /// Whether a task of an earlier stage failed or was cancelled, and does not have `continue_on_failure`.
     fn failed_before(&self, index: u32) -> bool {
         let earlier = self.spec.stages.iter().take(index as usize).flat_map(|stage| &stage.tasks);
         earlier.filter(|task| !task.continue_on_failure).any(|task| self.status_of(task) != TaskStatus::Done)

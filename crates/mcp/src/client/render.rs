@@ -20,7 +20,7 @@ pub(crate) fn answer(result: ServerResult) -> Rendered {
             failed("the tool asks a question back, which Althing cannot answer; call it with what it needs")
         }
         ServerResult::CreateTaskResult(_) => failed(
-            "the server turned the call into a task that was not asked for; its result is not followed",
+            "the server answered with an MCP task instead of a result; Althing does not wait for such tasks",
         ),
         _ => failed("the server's answer is not that of a tool call"),
     }

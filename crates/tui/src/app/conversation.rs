@@ -61,7 +61,7 @@ impl App {
         self.submit(Op::SendMessage { text, modes, grants });
     }
 
-    /// Handles any other key in the input.
+    /// Handles every key in the input field except the Enter that sends the message.
     pub(crate) fn write_key(&mut self, key: KeyEvent) {
         let control = key.modifiers.contains(KeyModifiers::CONTROL);
         let alt = key.modifiers.contains(KeyModifiers::ALT);

@@ -42,7 +42,7 @@ pub struct RunView {
     pub plan: Option<PlanRef>,
     /// Whether an agent of another run started this run as a subagent run.
     pub is_subagent_run: bool,
-    /// The answers in the order they were stored; a revision is a prefix of this list.
+    /// The answers in the order they were stored; revision `n` consists of the first `n`.
     stored: Vec<AnswerLabel>,
 }
 
