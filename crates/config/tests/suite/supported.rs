@@ -102,12 +102,12 @@ fn the_schema_calls_only_unsupported_keys_deprecated() {
 
 #[test]
 fn every_backend_type_with_its_own_protocol_or_program_is_accepted_for_a_run() {
-    let programs = AGENT_KINDS.iter().map(|row| row.kind);
-    for kind in ["claude", "gemini", "azure_openai", "ollama"].into_iter().chain(programs) {
+    let api = ", api_key: '${K:-k}', base_url: 'http://127.0.0.1:1'";
+    let models = ["claude", "gemini", "azure_openai", "ollama"].map(|kind| (kind, api));
+    // A CLI agent has its own key and address.
+    for (kind, api) in models.into_iter().chain(AGENT_KINDS.iter().map(|row| (row.kind, ""))) {
         assert!(BACKENDS.iter().any(|backend| backend.name == kind), "{kind}");
-        let text = backend(&format!(
-            "{{type: {kind}, model: m, api_key: '${{K:-k}}', base_url: 'http://127.0.0.1:1'}}"
-        ));
+        let text = backend(&format!("{{type: {kind}, model: m{api}}}"));
         let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
         assert_eq!(messages(&report), Vec::<String>::new(), "{kind}");
     }
