@@ -169,7 +169,10 @@ fn every_error_names_its_parameter() {
             json!({"task": "x", "coordination_overrides": {"orchestrator_timeout_seconds": 1e6}}),
             "only be made shorter",
         ),
-        (json!({"task": "x", "coordination_overrides": {"override_window_seconds": 0}}), "is the user's"),
+        (
+            json!({"task": "x", "coordination_overrides": {"override_window_seconds": 0}}),
+            "can be set only by the user",
+        ),
         (json!({"task": "x", "context_paths": [{"path": "src"}]}), "absolute path"),
         (json!({"task": "x", "context_paths": [{"path": "/a/../b"}]}), "without `..`"),
         (json!({"task": "x", "context": "y".repeat(70_000)}), "Sum it up"),
