@@ -40,7 +40,7 @@ pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Optio
     Ok((id, kind))
 }
 
-/// Continues a session where it stopped, with the team, the workspaces and the workflow that it recorded.
+/// Resumes a session where it stopped, for example after a crash, with the team, the workspaces and the workflow that it recorded.
 pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;

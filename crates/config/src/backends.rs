@@ -1,4 +1,5 @@
-//! The table of backend types: what each is, how it is reached, and which variables hold its key.
+//! The table of backend types (providers): what each is, how it is reached, its default model, and which variables hold
+//! its key.
 //!
 //! Data only, and the only copy of it; CLI agents come from the protocol's table of agent kinds. A key is only sent to
 //! the address it was made for: a custom address gets a key only if the backend's type or its `api_key` says which.

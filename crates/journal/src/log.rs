@@ -1,4 +1,4 @@
-//! Appends to a log: one buffer, one write and one sync per batch, and a truncation to the last durable
+//! Writes the event log: one buffer, one write and one sync per batch, and a truncation to the last durable
 //! length after a failure.
 //!
 //! Invariants: a batch is acknowledged only when it is durable, no partial line precedes a good one, and

@@ -302,8 +302,8 @@ impl SessionEnvs {
         }
     }
 
-    /// Chooses the sandbox of an agent's commands: a Docker container if the config says so, otherwise the local sandbox
-    /// that works on this machine. The sandbox policy follows from the grant.
+    /// Decides which sandbox an agent's commands run in: a Docker container if the config says so, otherwise the local
+    /// sandbox that works on this machine. The sandbox policy follows from the grant.
     async fn choose_command_sandbox(
         &self,
         config: &CommandsConfig,

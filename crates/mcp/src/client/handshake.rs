@@ -121,6 +121,7 @@ fn spawn_request(
     SpawnRequest { program: command.to_owned(), args: args.to_vec(), env, cwd: cwd.cloned() }
 }
 
+/// Starts the MCP server process and connects to it over its pipes.
 async fn open_stdio(
     shared: &Shared,
     request: &SpawnRequest,

@@ -1,4 +1,4 @@
-//! Determines a program's state from its terminal: accepting a prompt, working, or waiting for a person.
+//! Determines a program's state from its terminal: accepting a prompt, working, or waiting for input from a person.
 //!
 //! Sources in order of trust: the program's own status (OSC 7501), its title, patterns on the screen. A
 //! program that reports that it is working is believed; one that reports that it is idle may still show a

@@ -69,6 +69,7 @@ pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize)
 }
 
 impl App {
+    /// Handles a key press. An attached program, then the open dialog, then the focused part of the screen gets it.
     pub(crate) fn on_key(&mut self, key: KeyEvent) {
         let control = |c: char| key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(c);
         // An attached program receives every key except the detach key.

@@ -1,4 +1,4 @@
-//! Questions: approval of a run, approval of a plan, presenter choice, questions of programs.
+//! Draws the approval dialog of a run or a plan, and the dialogs for choosing the presenter and for questions of programs.
 
 use super::modal::{buttons, centered_frame};
 use super::spread;
