@@ -103,7 +103,8 @@ pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> 
     Err(Failure::usage(message).hint("look at it with `althing sessions show`, then accept it with --trust"))
 }
 
-/// Whether this user made what is in a directory of the state directory, named the state directory, or trusts it now.
+/// Whether a session's or plan's directory is trusted: this user created it or accepted it earlier, the user named the
+/// state directory, or `--trust` is given now.
 fn is_own(dir: &Path, app: &AppContext) -> bool {
     if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
         return true;

@@ -82,7 +82,7 @@ pub(crate) fn submit_spec() -> ToolSpec {
 pub(crate) fn restart_spec() -> ToolSpec {
     ToolSpec {
         name: RESTART.into(),
-        description: "The final answer fails the original message: all agents start over, with this answer and your instructions."
+        description: "The final answer does not do what the original message asks for: all agents start over, with this answer and your instructions."
             .into(),
         parameters: json!({
             "type": "object",

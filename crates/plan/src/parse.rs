@@ -39,7 +39,8 @@ pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
     }
 }
 
-/// Candidates for JSON: the fenced blocks or, without any, the text from the first brace to the last.
+/// Candidates for JSON: the fenced blocks that begin like JSON. Without any: the whole answer if it begins with `[`,
+/// otherwise the text from the first brace to the last.
 fn blocks(answer: &str) -> Vec<&str> {
     let fenced: Vec<&str> = answer
         .split("```")

@@ -228,7 +228,7 @@ pub fn runs_code(path: &Path) -> Option<&'static RunsCode> {
 mod tests {
     use super::*;
 
-    /// A file for every row that agents may not write.
+    /// A path for every protected row of [`RUNS_CODE`].
     const PROTECTED: &[&str] = &[
         "x/.claude/settings.json",
         ".codex/config.toml",
@@ -249,7 +249,7 @@ mod tests {
         ".idea/workspace.xml",
     ];
 
-    /// A file for every row that is only pointed out.
+    /// A path for every row of [`RUNS_CODE`] that is not protected but only reported to the user.
     const POINTED_OUT: &[&str] = &[
         ".pre-commit-config.yaml",
         ".devcontainer/devcontainer.json",

@@ -33,7 +33,8 @@ struct OverflowFile {
 }
 
 impl OutputCollector {
-    /// Shows at most `shown` bytes. If there is more, writes at most `kept` bytes to a new file at `path`.
+    /// Shows at most `shown` bytes. If there is more, the output is also written, from its beginning and at most
+    /// `kept` bytes of it, to a new file at `path`.
     pub(crate) fn new(shown: usize, kept: u64, path: PathBuf) -> Self {
         let overflow = OverflowFile { path, left: kept, file: None, failed: None };
         Self {

@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-/// Width and height of a cell, in hundredths.
+/// Width and height of a cell, in hundredths of a pixel.
 const CELL: (u32, u32) = (840, 1800);
-/// Margin around the screen, in hundredths.
+/// Margin around the screen, in hundredths of a pixel.
 const MARGIN: u32 = 1200;
 /// The default foreground color.
 const FOREGROUND: &str = "#d7dae0";

@@ -34,7 +34,7 @@ pub(crate) enum NextStep {
     Call,
     /// The execution of these tool calls, from the attempt's last reply.
     Tools(Vec<ToolCall>),
-    /// A snapshot of the workspace for the answer in its last reply.
+    /// A snapshot of the workspace for the answer in the attempt's last reply.
     Snapshot(AnswerLabel),
     /// The start of subagents for a `spawn_subagents` call.
     Spawn {

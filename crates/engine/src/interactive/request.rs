@@ -13,9 +13,10 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The maximum size of the history that a run gets, in tokens, if the config sets no compaction threshold; and the minimum,
-/// regardless of the config. Current models' contexts are larger than the maximum.
+/// The limit on the history that a run gets, in tokens, if the config sets no compaction threshold. Current models'
+/// contexts are larger.
 const MAX_HISTORY: u64 = 100_000;
+/// The smallest limit, which also applies if the config sets a lower threshold.
 const MIN_HISTORY: u64 = 4_000;
 
 /// The part of a request that is the same in every call of a conversation.

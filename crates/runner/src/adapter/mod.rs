@@ -51,7 +51,8 @@ pub struct LaunchRequest<'a> {
     pub dir: &'a Path,
     /// Our MCP tools, if the program gets any.
     pub tools: Option<&'a ToolEndpoint>,
-    /// Whether the program runs as root; some CLI agents then refuse their bypass flag unless told explicitly.
+    /// Whether the program runs as root. Some CLI agents then refuse the flag that skips their permission checks,
+    /// unless a variable says that they run in a sandbox.
     pub as_root: bool,
     /// Whether to skip the first-start dialogs.
     pub onboarding: Onboarding,
