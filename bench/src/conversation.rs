@@ -39,7 +39,7 @@ pub fn echo() -> Script {
     Script::from_fn(|request| Reply::text(format!("Re: {}", request.last_user_text())))
 }
 
-/// A live conversation, with a server that may record requests.
+/// A conversation and its model server.
 pub struct ChatSession {
     pub althing: Althing,
     server: FakeModel,

@@ -1,9 +1,9 @@
 //! How costs grow: the exponent over at least four sizes, fitted by least squares in logarithms.
 //!
-//! An exponent of up to 1.15 passes as linear. Linear work measures between 0.9 and 1.1 here (caches get
-//! worse, buffers double); over sixteen times the size, 1.15 means that a quadratic part would already be a
-//! third of the largest. Costs are CPU time, the minimum of several rounds, minus the cost of the smallest
-//! size: wall time and fixed costs would hide the growth.
+//! An exponent of up to 1.15 passes as linear. Linear work measures between 0.9 and 1.1 here (caches get worse,
+//! buffers double); over sixteen times the size, 1.15 means that a quadratic part would already be a third of the cost
+//! of the largest size. Costs are CPU time, the minimum of several rounds, minus the cost of the smallest size: wall
+//! time and fixed costs would hide the growth.
 
 use crate::build_log::block;
 use crate::conversation::{ChatSession, echo};
@@ -57,7 +57,7 @@ fn report_exponent(what: &str, unit: &str, points: &[(usize, f64)], at_most: f64
     report(what, got, &format!("at most {at_most:.2}"), exponent <= at_most);
 }
 
-/// Subtracts the cost of the smallest size from all.
+/// Subtracts a fixed cost from the cost of each size.
 fn minus_fixed(fixed: f64, points: Vec<(usize, f64)>) -> Vec<(usize, f64)> {
     points.into_iter().map(|(size, cost)| (size, cost - fixed)).collect()
 }
@@ -200,7 +200,7 @@ fn cleaning(rounds: usize) {
                 let mut cleaner = Cleaner::default();
                 let before = own_cpu();
                 for n in 0..mebibytes {
-                    // A piece is started once; later pieces only extend it.
+                    // The endless sequence is started once; later pieces only continue it.
                     let start = if n > 0 && piece.starts_with(b"\x1b]") { 4 } else { 0 };
                     for part in piece[start..].chunks(64 * 1024) {
                         black_box(cleaner.push(black_box(part)));

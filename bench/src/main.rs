@@ -1,5 +1,5 @@
-//! Benchmarks, each compared to a baseline measured in the same run: `cargo run --release -p althing-bench`; with names
-//! after `--`, only those groups; with `--list`, the list of groups; with `--markdown`, a table at the end.
+//! Benchmarks, each compared to a baseline measured in the same run: `cargo run --release -p althing-bench`; with
+//! names after `--`, only those groups; with `--list`, the list of groups; with `--markdown`, a table at the end.
 //!
 //! Times are noisy, ratios are not: the baseline (a bare client that makes the same requests, a bare read loop on the
 //! same program) and Althing are measured alternately, and medians are printed with their ratio. A missed target is
@@ -95,7 +95,7 @@ fn main() {
     for (name, _, group) in GROUPS {
         if wanted.is_empty() || wanted.iter().any(|want| want == name) {
             verdict::begin(name);
-            // A failing group does not lose earlier measurements.
+            // A panic in one group must not lose the measurements of the others.
             if std::panic::catch_unwind(|| group(&programs, rounds)).is_err() {
                 verdict::report("the group", "broke off: see above", "to be measured", false);
             }

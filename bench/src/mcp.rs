@@ -27,7 +27,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     answered(1);
     client.write_stdin("{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}\n");
     let mut times = Vec::new();
-    // The first call pays for initialization.
+    // The first call pays for initialization, so it is reported separately.
     for n in 0..=rounds {
         let before = server.request_count();
         let began = Instant::now();

@@ -101,7 +101,7 @@ fn workflows(programs: &Programs, rounds: usize) {
     below_ms("a program's exit to its task's end, its pipe held", median(ended), 1000.0);
 }
 
-/// Measures the time from the moment a program in a terminal asks until the event that reports it.
+/// Measures the time from the moment a program in a terminal asks until the event that reports the question.
 fn question(programs: &Programs) -> f64 {
     let althing = Althing::new(programs.althing.clone());
     let asks = "sleep 0.5; date +%s%N > asked; printf 'Allow it? (yes / no) '; read answer";

@@ -18,7 +18,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     first_request(programs, rounds);
     let mut taken = Vec::new();
     for agents in TEAMS {
-        // A large run takes long enough to be measured accurately.
+        // A large run takes so long that fewer rounds are accurate enough.
         let rounds = if agents > PROMISED { rounds.min(11) } else { rounds };
         let (floor, ours) = compare(programs, agents, 8, rounds);
         let what = format!("{agents} agents, {} calls", 2 * agents + 1);

@@ -9,13 +9,15 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(60);
 /// What a usable screen shows.
 const READY: &str = "Type a message...";
-/// Agents that stream while the user types, and the pause between two tokens of each: 200 per second.
+/// Number of agents that stream while the user types.
 const AGENTS: usize = 16;
+/// The pause between two tokens of an agent: 200 tokens per second.
 const PACE: Duration = Duration::from_millis(5);
 /// Number of keys pressed.
 const KEYS: usize = 600;
-/// Replies of the long transcript, and lines of each.
+/// Number of replies in the long transcript.
 const REPLIES: usize = 100;
+/// Number of lines of each reply.
 pub const LINES: usize = 1000;
 /// Lines of a short transcript.
 const FEW: usize = 100;
@@ -45,14 +47,15 @@ fn first_frame(programs: &Programs, rounds: usize) {
     below_ms("start to first usable frame", median(times.collect()), 50.0);
 }
 
-/// Presses keys one after the other, each after the previous one is displayed; returns the time of each.
+/// Presses keys one after the other, each after the previous one took effect on the screen; returns how long each
+/// took.
 fn press(terminal: &mut Terminal) -> Vec<f64> {
     let mut typed = "qz".to_owned();
     terminal.keys(&typed);
     terminal.wait_for(&typed, LIMIT);
     let mut times = Vec::new();
     while times.len() < KEYS {
-        // The cursor moves back and forth, so that the text stays on one line.
+        // Letters are typed and deleted again, so that the text stays on one line.
         for letter in ('a'..='z').chain('a'..='j') {
             typed.push(letter);
             times.push(timed(|| drop(terminal.keys(&letter.to_string()).wait_for(&typed, LIMIT))).0);

@@ -73,14 +73,14 @@ pub fn report_value(what: &str, got: impl Display) {
     add(what, got.to_string(), None);
 }
 
-/// Compares speeds: both took this long for the same work.
+/// Compares speeds, given the times for the same work: ours must be at least `at_least` times the baseline's speed.
 pub fn speed(what: &str, ours: f64, floor: f64, at_least: f64) {
     let ratio = floor / ours;
     let got = format!("{ratio:.2} ({:.1} ms, floor {:.1} ms)", ours * 1e3, floor * 1e3);
     report(what, got, &format!("at least {at_least}"), ratio >= at_least);
 }
 
-/// Compares times: ours may exceed the baseline by this factor.
+/// Compares times: ours may be at most `at_most` times the baseline.
 pub fn times(what: &str, ours: f64, floor: f64, at_most: f64) {
     let ratio = ours / floor;
     let got = format!("{ratio:.2} ({:.1} ms, floor {:.1} ms)", ours * 1e3, floor * 1e3);

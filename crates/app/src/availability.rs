@@ -39,7 +39,7 @@ pub struct Availability {
     pub models: Option<Vec<String>>,
 }
 
-/// Probes every backend and every sandbox.
+/// Probes every backend and every sandbox; returns the backends, then the sandboxes.
 pub async fn probe(app: &AppContext) -> Result<(Vec<Availability>, Vec<Availability>), Failure> {
     let http = HttpClient::new(&HttpOptions::default()).map_err(|error| Failure::usage(error.to_string()))?;
     Ok(join(backends(&http, app), sandboxes(app)).await)
@@ -60,7 +60,8 @@ async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Availability> {
     BACKENDS.iter().zip(servers).map(row).collect()
 }
 
-/// A backend that is usable if one of its API keys is set, or that needs no key.
+/// The availability of a backend that is neither a local server nor a CLI agent: usable if it needs no API key, or if
+/// one of its keys is set.
 fn by_key(backend: &BackendType, app: &AppContext) -> Availability {
     let title = backend.title;
     let key = backend.key_variables.iter().find(|name| app.environment.variable(name).is_some());
@@ -97,7 +98,7 @@ fn program(backend: &BackendType, found: &AgentInstallation) -> Availability {
     }
 }
 
-/// A local server that needs no key, with its models; None for any other backend.
+/// The availability of a local server, with its models if it answers; None for any other backend.
 async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Availability> {
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;

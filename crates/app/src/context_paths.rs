@@ -58,7 +58,8 @@ pub fn protected_parts(configured: &ContextPath, from: &BaseDirs<'_>) -> Vec<Pat
 }
 
 /// The paths that a person grants with `@path` and `@path:w` in a message, and the message with each `@path` replaced
-/// by its absolute path. Only for text that a person typed: the same characters from a model or a client grant nothing.
+/// by its absolute path. Only for text that a person typed: in text from a model or a client, the same characters must
+/// grant nothing.
 pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
     let mut paths = Vec::new();
     let message = replace_mentions(message, cwd, &mut paths);
@@ -78,7 +79,8 @@ fn missing(path: &str, named_by: &str, cwd: &Path) -> Failure {
         .hint(format!("create it, or name another; relative paths are resolved against {}", cwd.display()))
 }
 
-/// Adds a path. The same path twice is one entry; it is writable if either is.
+/// Adds a path. If the path is already present, there is still one entry: writable if either is, with the protected
+/// parts of both.
 fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
     match paths.iter_mut().find(|known| known.path == path.path) {
         Some(known) => {
@@ -94,7 +96,8 @@ fn canonical(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }
 
-/// Replaces `@path` and `@path:w` where the path exists; any other word that starts with `@` stays as it is.
+/// Replaces `@path` and `@path:w` where the path exists, and adds the path to `paths`; any other word that starts with
+/// `@` stays as it is.
 fn replace_mentions(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> String {
     let mut out = String::with_capacity(task.len());
     for piece in task.split_inclusive(char::is_whitespace) {
@@ -112,7 +115,7 @@ fn replace_mentions(task: &str, cwd: &Path, paths: &mut Vec<ContextPath>) -> Str
     out
 }
 
-/// The path at the start of a word, whether it is writable, and the punctuation after it.
+/// The path at the start of a word, whether it is writable, and the punctuation after it; None if no such path exists.
 fn parse_mention<'a>(word: &'a str, cwd: &Path) -> Option<(PathBuf, bool, &'a str)> {
     let bare = word.trim_end_matches([',', ';', '.', '!', '?', ')', ']', '"', '\'']);
     // A path may itself end in a dot or a bracket: the longest existing path wins.

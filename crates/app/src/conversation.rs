@@ -117,7 +117,7 @@ pub fn protected_paths(team: &Team, cwd: &Path, app: &AppContext) -> Vec<PathBuf
     team.config.context_paths.iter().flat_map(|path| context_paths::protected_parts(path, &from)).collect()
 }
 
-/// The team that runs use.
+/// The team that runs use. Unless `attended`, nobody can override a winner, so runs do not wait for that.
 pub fn team_spec(
     team: &Team,
     backends: &TeamBackends,

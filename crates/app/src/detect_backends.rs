@@ -1,4 +1,4 @@
-//! Detects what agents can be made of when there is no config: API keys in the environment, CLI agents on the `PATH`, a
+//! If there is no config, detects what agents can be made of: API keys in the environment, CLI agents on the `PATH`, a
 //! local Ollama.
 
 use crate::context::AppContext;
@@ -71,7 +71,8 @@ pub fn ollama_url(environment: &Environment) -> String {
     format!("{}/v1", address.trim_end_matches('/'))
 }
 
-/// The address in `OLLAMA_HOST`. The scheme and the port may be missing, and it may be a listen address (`0.0.0.0`).
+/// The address in `OLLAMA_HOST`. The scheme and the port may be missing, and the host may be a listen address
+/// (`0.0.0.0`).
 fn address(host: &str) -> String {
     let host = host.trim();
     let (scheme, rest) = host.split_once("://").unwrap_or(("http", host));

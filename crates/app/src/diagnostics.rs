@@ -1,4 +1,4 @@
-//! `--log FILE`: diagnostics of the program itself, one JSON object a line. What happens in sessions is in the
+//! `--log FILE`: diagnostics of the program itself, one JSON object per line. What happens in sessions is in the
 //! sessions' own logs.
 //!
 //! Only events of our own crates are written, because libraries log headers and bodies. Known secrets are masked in
@@ -28,7 +28,7 @@ const TARGET_PREFIX: &str = "althing";
 /// The first error of writing a line; reported once, at exit.
 static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 
-/// Starts writing, if `--log` is given. Secrets must have been registered before.
+/// Starts writing the log, if `--log` is given. The caller must have registered the known secrets before.
 pub fn start(
     path: Option<&Path>,
     level: Option<LevelFilter>,
@@ -61,8 +61,8 @@ pub fn start(
     Ok(())
 }
 
-/// Hides the task and other long arguments: the task belongs in the session's log, and may contain a secret that is
-/// only known once the config is read.
+/// Hides the task and all arguments that contain white space: the task belongs in the session's log, and may contain a
+/// secret that is only known once the config is read.
 fn redact_argument(arg: String, task: Option<&str>) -> String {
     if task == Some(&arg) || arg.contains(char::is_whitespace) {
         format!("({} characters)", arg.chars().count())
@@ -71,7 +71,7 @@ fn redact_argument(arg: String, task: Option<&str>) -> String {
     }
 }
 
-/// Writes the last line, and reports a write error to the user.
+/// Writes the last line of the log, and reports a write error to the user.
 pub fn finish(status: u8, notify: &dyn Fn(&str)) {
     tracing::info!(status, "ended");
     if let Some(why) = WRITE_ERROR.get() {
@@ -108,7 +108,7 @@ impl Subscriber for JsonLines {
         }
     }
 
-    // Spans are ignored; `--otlp` exports those of sessions.
+    // Spans are ignored; `--otlp` exports the spans of sessions.
     fn new_span(&self, _: &Attributes<'_>) -> Id {
         Id::from_u64(1)
     }

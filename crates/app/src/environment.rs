@@ -24,8 +24,9 @@ pub struct Environment {
     /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
-    /// Variables that only `.env` in the working directory sets, API keys excepted. Another person may have written
-    /// that file, so a config can refer to these variables, but they never decide what is started, trusted or called.
+    /// The variables in `.env` in the working directory, except for API keys and other secrets. Another person may
+    /// have written that file, so a config can refer to these variables, but they never decide what is started,
+    /// trusted or called.
     dotenv: BTreeMap<String, String>,
 }
 
@@ -63,7 +64,8 @@ impl Environment {
         Ok(found)
     }
 
-    /// The value that a config gets for a variable: set and not empty. `.env` in the working directory counts.
+    /// The value that a config gets for a variable; None if it is unset or empty. In addition to what `variable`
+    /// finds, `.env` in the working directory counts, except for the address of an endpoint.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.variable(name).or_else(|| {
             // A `.env` that was found here must not choose an endpoint, even if it also contains a key.
@@ -73,12 +75,12 @@ impl Environment {
         })
     }
 
-    /// Whether the user chose the state directory, rather than the default in the working directory being used.
+    /// Whether the user chose the state directory; otherwise the default in the working directory is used.
     pub fn state_dir_is_named(&self, asked: Option<&Path>) -> bool {
         asked.is_some() || self.variable("ALTHING_STATE_DIR").is_some()
     }
 
-    /// A variable that is set and not empty.
+    /// The value of a variable; None if it is unset or empty.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).filter(|value| !value.is_empty()).cloned()
     }
@@ -88,7 +90,7 @@ impl Environment {
         althing_runner::adapter::find_program(name, &self.path()).is_some()
     }
 
-    /// The `PATH`.
+    /// The `PATH`; empty if it is not set.
     pub fn path(&self) -> String {
         self.variable("PATH").unwrap_or_default()
     }
@@ -128,7 +130,7 @@ impl Environment {
     }
 }
 
-/// The variables in a `.env` file; none if it does not exist.
+/// The variables in a `.env` file; empty if there is no such file.
 fn read_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
     match std::fs::read(file) {
         Ok(bytes) => Ok(althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes))),

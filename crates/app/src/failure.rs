@@ -30,17 +30,17 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Bad usage, config or input.
+    /// A failure because of bad usage, a bad config or bad input.
     pub fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), hints: Vec::new(), kind: FailureKind::Usage, report: None }
     }
 
-    /// No answer was produced, through no fault of the user.
+    /// A failure in which no answer was produced, through no fault of the user.
     pub fn no_answer(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::NoAnswer, ..Self::usage(message) }
     }
 
-    /// A session could not be created, opened or read.
+    /// A failure because a session could not be created, opened or read.
     pub fn stored(error: JournalError) -> Self {
         Self::usage(error.message).maybe_hint(error.hint)
     }

@@ -1,7 +1,7 @@
 //! Sessions as a service: the layer between the front ends and everything else.
 //!
-//! A front end makes an [`AppContext`] and uses it to assemble a team, start or resume a session, follow it and send it
-//! ops. This crate knows neither terminals nor the command line.
+//! A front end makes an [`AppContext`] and uses it to assemble a team, to start or resume a session, to follow the
+//! session and to send ops to it. This crate knows neither terminals nor the command line.
 #![expect(clippy::disallowed_methods, reason = "app owns the environment and the user's own files")]
 
 pub mod agent_env;

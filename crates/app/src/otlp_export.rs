@@ -1,5 +1,5 @@
-//! Exports the spans of this process's sessions to an OpenTelemetry collector, if `--otlp` is given: reads the standard
-//! variables, starts the exporter, and reports what could not be delivered.
+//! Exports the spans of this process's sessions to an OpenTelemetry collector, if `--otlp` is given: reads
+//! OpenTelemetry's standard variables, starts the exporter, and reports what could not be delivered.
 
 use crate::context::AppContext;
 use crate::failure::Failure;
@@ -28,7 +28,8 @@ const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 // Static: all sessions of a process share one exporter, which lives until the process ends.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
-/// Starts the exporter, if `--otlp` is given. The standard variables configure it; none of them turns it on.
+/// Starts the exporter, if `--otlp` is given. OpenTelemetry's standard variables configure the exporter; none of them
+/// turns it on.
 pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let Some(address) = &app.settings.otlp else { return Ok(()) };
     let endpoint = Endpoint::parse(address).map_err(|error| {

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 pub struct StoredPlans {
     /// The state directory.
     pub state_dir: PathBuf,
-    /// Records which plans this user made.
+    /// The environment of the process; its user state directory records which plans this user made.
     pub environment: Environment,
 }
 
@@ -38,8 +38,7 @@ impl Plans for StoredPlans {
     }
 }
 
-/// Loads a stored plan for execution. The user who asks for the execution of a plan approves the plan by
-/// that.
+/// Loads a stored plan for execution. By asking for the execution, the user approves the plan.
 pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanStoreError| Failure::usage(error.to_string()).maybe_hint(error.hint());
     let mut plan = PlanStore::of(&app.state_dir()).load(which).map_err(failed)?;

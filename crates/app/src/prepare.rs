@@ -32,8 +32,8 @@ pub struct RunDraft {
 }
 
 impl RunDraft {
-    /// The run that the settings ask for. Checks `agents`, `single_agent` and `execute_plan`. `task` is the task that a
-    /// person typed, if any.
+    /// The run that the settings ask for. Checks `agents`, `single_agent` and `execute_plan`. `task` is the task that
+    /// a person typed, if there is one.
     pub fn of(app: &AppContext, task: Option<String>) -> Result<Self, Failure> {
         let team = team::assemble(app)?;
         let selection = AgentSelection::of(app, task, &team)?;
@@ -114,8 +114,9 @@ pub fn run(app: &AppContext, task: &str) -> Result<(LocalSessions, RunRequest), 
     RunDraft::of(app, Some(task.to_owned()))?.finish()
 }
 
-/// The service and the request for a conversation. `first_message` only becomes its title: the front end sends it, from
-/// `choice.task`. `attended`: whether a person is present who can override winners.
+/// The service and the request for a conversation. `first_message` only becomes the title of the conversation; the
+/// front end sends the message itself, from `selection.task` of the request. `attended`: whether a person is present
+/// who can override winners.
 pub fn conversation(
     app: &AppContext,
     first_message: Option<String>,

@@ -92,8 +92,8 @@ fn custom_adapter(
 
 type Fill = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
-/// Fills in a program's environment variables when it starts. The log keeps them as the user wrote them, so it contains
-/// no secret.
+/// Fills in a program's environment variables when it starts. The log contains the variables as the user wrote them,
+/// and so no secret.
 struct VariableFiller {
     runner: ProgramRunner,
     fill: Box<Fill>,

@@ -44,7 +44,7 @@ pub fn reopen(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>
     dir.map(|dir| open(Path::new(dir), app)).transpose()
 }
 
-/// The list of projects that this user has worked in; None if there is no state directory for it.
+/// The list of projects that this user has worked in; None if the user has no state directory.
 pub fn registry(environment: &Environment) -> Option<ProjectRegistry> {
     environment.user_state_dir().map(|dir| ProjectRegistry::of(&dir))
 }

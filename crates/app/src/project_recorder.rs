@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The records of one session.
+/// Updates what outlives one session.
 pub struct ProjectRecorder {
     session: SessionId,
     state_dir: PathBuf,
@@ -32,7 +32,7 @@ struct ExecutingPlan {
 }
 
 impl ProjectRecorder {
-    /// The records of a session with this history.
+    /// The recorder for a session with this history.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
@@ -142,8 +142,8 @@ impl ProjectRecorder {
     }
 }
 
-/// Delivers a run's files and records its end. This is done only once, because later runs may have delivered
-/// the same files again.
+/// Delivers a run's files and records its end. Does nothing if the end is already recorded, because later runs may
+/// have delivered the same files again.
 fn finish_run(project: &Project, result: &RunResult) -> Result<DeliveryReport, ProjectError> {
     let workspace = &project.workspace;
     let known = workspace.description(&result.run_id)?;
@@ -161,7 +161,7 @@ fn finish_run(project: &Project, result: &RunResult) -> Result<DeliveryReport, P
     Ok(delivered)
 }
 
-/// A stored plan as a run executes it.
+/// A stored plan in the form that a run executes.
 pub fn plan_run(plan: &StoredPlan) -> PlanRun {
     let progress = |task: &PlanTask| {
         let known = plan.progress(&task.id);

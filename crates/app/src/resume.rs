@@ -24,7 +24,8 @@ pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure
     })
 }
 
-/// The session to resume: the named one, else the newest that is not over, else the newest. With its kind, if known.
+/// The session to resume, and its kind if that is known. It is the named session; if none is named, the newest that is
+/// neither over nor in use; if there is none, the newest.
 pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Option<SessionKind>), Failure> {
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", app.state_dir().display()))
@@ -40,7 +41,7 @@ pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Optio
     Ok((id, kind))
 }
 
-/// Resumes a session where it stopped, for example after a crash, with the team, the workspaces and the workflow that it recorded.
+/// Resumes a session where it stopped, for example after a crash, with the recorded team, workspaces and workflow.
 pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSession, Failure> {
     let (wanted, store) = (id.clone(), existing_store(app)?);
     let owned = service::blocking(move || store.open(&wanted).map_err(Failure::stored)).await?;
@@ -79,12 +80,12 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
     Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
 }
 
-/// Whether a session is over.
+/// Whether a session with these events is over.
 pub fn is_closed(events: &[Arc<Event>]) -> bool {
     events.iter().any(|event| matches!(event.fact, Fact::SessionClosed {}))
 }
 
-/// Warns that the session continues with the workflow as recorded, although the file has changed.
+/// If the workflow file has changed, warns that the session continues with the recorded workflow.
 fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     let now = std::fs::read_to_string(&spec.source).map(|text| team::digest(&text));
     if now.as_ref().is_ok_and(|digest| *digest == spec.digest) {
@@ -97,7 +98,7 @@ fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     ));
 }
 
-/// The newest session that is not over; if there is none, the newest.
+/// The newest session that is neither over nor in use by a process; if there is none, the newest.
 fn newest_open(sessions: &[SessionSummary]) -> Option<SessionId> {
     let open = sessions.iter().find(|session| {
         let over = |state: SessionState| {

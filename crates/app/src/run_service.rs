@@ -53,7 +53,7 @@ impl LocalRunService {
 
     async fn start(&self, launch: LaunchRun) -> Result<String, Failure> {
         let context_paths = self.team_spec.context_paths.clone();
-        // The MCP client consents to its own request; it cannot grant more than the config does.
+        // No person consents: an MCP client cannot grant more than the config does.
         let request = RunRequest { launch, context_paths, plan: None, consent: Consent::Nobody };
         let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
         let mut events = self.sessions.follow(&id, Seq(0), Interest::Facts).await?;
@@ -169,7 +169,7 @@ impl RunService for LocalRunService {
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>> {
         Box::pin(async move {
             let (session, task) = split_run_id(run)?;
-            // Subscribe before reading from disk: a run that ends in between is seen in one of the two.
+            // Subscribe before reading from disk: if the run ends in between, its end is seen in one of the two.
             let id = SessionId::new(session);
             let live = self.sessions.follow(&id, Seq(0), Interest::Everything).await.ok();
             let events = self.events(run).await?;
@@ -227,7 +227,7 @@ impl RunService for LocalRunService {
 
 /// Follows one run for an MCP client.
 struct RunFollower {
-    /// The live events; None for a run that is not running in this process.
+    /// The events of the run's session; None if they cannot be followed, or if no more will arrive.
     live: Option<Box<dyn EventStream>>,
     lines: ProgressLines,
     task: TaskId,

@@ -7,8 +7,9 @@ use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
-// Static, because the panic hook has no other way to reach it.
+// Static, because the panic hook has no other way to reach the masker.
 static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
+// The secrets from which the masker is built.
 static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 
 /// Registers secrets to be masked.

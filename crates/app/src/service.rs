@@ -1,7 +1,7 @@
 //! Sessions as a service: the port that every front end uses, and the service that runs sessions in this process.
 //!
-//! A front end launches a session, follows its events, submits ops and waits for its end. It never touches the engine, the
-//! journal or an agent's workspace.
+//! A front end launches a session, follows its events, submits ops and waits for its end. A front end never touches
+//! the engine, the journal or an agent's workspace.
 
 use crate::agent_env::SessionEnvs;
 use crate::context::AppContext;
@@ -53,8 +53,8 @@ pub trait SessionService: Send + Sync {
     /// Everything that a session has recorded so far.
     fn read<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<StoredSession, Failure>>;
 
-    /// The events that a session had recorded before it was resumed here, so that the front end that resumed it need not
-    /// read the log again. They are handed over once; empty for a new session.
+    /// The events that a session had recorded before it was resumed here, so that the front end that resumed the
+    /// session need not read the log again. The events are handed over once; empty for a new session.
     fn take_recorded(&self, id: &SessionId) -> Vec<Arc<Event>>;
 
     /// The engine of a session that runs in this process, for a front end that shows only this session.
@@ -64,8 +64,8 @@ pub trait SessionService: Send + Sync {
     /// events: `SessionView::finished_run` of `althing-view` folds them.
     fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>>;
 
-    /// Shuts down every session that still runs here, and waits until everything that was started for agents is closed. A
-    /// front end calls it before it exits.
+    /// Shuts down every session that still runs here, and waits until everything that was started for agents is
+    /// closed. A front end calls this method before it exits.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -93,7 +93,7 @@ pub struct LocalSessions {
     team: Option<Arc<Team>>,
     project: Option<Arc<Project>>,
     launched: Arc<Mutex<BTreeMap<SessionId, LaunchedSession>>>,
-    /// One task per session: it waits for the end and closes the agents' environments.
+    /// One task per session, which waits for the end of the session and then closes the agents' environments.
     closing: Mutex<JoinSet<()>>,
 }
 
@@ -102,7 +102,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LocalSessions {
-    /// A service without a team: it can only resume sessions, which record their own.
+    /// A service without a team: it can only resume sessions, which record their own teams.
     pub fn new(app: AppContext) -> Self {
         let (launched, closing) = (Arc::default(), Mutex::default());
         Self { app, team: None, project: None, launched, closing }
@@ -154,7 +154,8 @@ impl LocalSessions {
         });
     }
 
-    /// Closes what was started for agents without waiting for their sessions, for a process that must exit now.
+    /// For a process that must exit now: closes everything that was started for agents, without waiting for the
+    /// sessions to end.
     pub async fn abandon(&self) {
         let envs: Vec<Arc<SessionEnvs>> = lock(&self.launched).values().map(|one| one.envs.clone()).collect();
         for envs in envs {
@@ -277,7 +278,7 @@ impl SessionService for LocalSessions {
             }
             let mut closing = std::mem::take(&mut *lock(&self.closing));
             let closed = async { while closing.join_next().await.is_some() {} };
-            // Each session may take this long to end, and as long again to close.
+            // The sessions may take `CLOSE_TIMEOUT` to end, and their agents' environments as long again to close.
             if tokio::time::timeout(2 * CLOSE_TIMEOUT, closed).await.is_err() {
                 self.app.notify("some sessions did not end in time; they end with this process");
             }

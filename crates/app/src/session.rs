@@ -41,7 +41,7 @@ pub struct TeamBackends {
     pub backends: Backends,
     /// The tools of each agent.
     pub tools: TeamTools,
-    /// The HTTP client for models, and whether it has TLS set up.
+    /// Whether the HTTP client for models has TLS set up, and the client itself.
     http: Option<(bool, HttpClient)>,
     /// For CLI agents: how they are started, and the MCP endpoints with our tools.
     programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
@@ -190,7 +190,8 @@ pub fn runtime() -> Result<Runtime, Failure> {
         .map_err(|error| Failure::no_answer(format!("could not start the async runtime: {error}")))
 }
 
-/// Blocks on a separate thread, because the caller may already be inside a Tokio runtime.
+/// Runs a future to its end on a separate thread, because the caller may already be inside a Tokio runtime. None if
+/// the runtime cannot be started or the future panics.
 pub fn block_on_thread<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> Option<T> {
     let waiting = std::thread::spawn(move || Some(runtime().ok()?.block_on(work)));
     waiting.join().ok().flatten()
@@ -247,7 +248,7 @@ pub(crate) struct NewSession {
     pub kind: SessionKind,
     /// The user's goal.
     pub goal: String,
-    /// The first op.
+    /// The op that starts the session's work.
     pub op: Op,
     /// The project that the session belongs to.
     pub project: Option<Arc<Project>>,
@@ -309,7 +310,7 @@ pub(crate) struct Dependencies {
     pub project: Option<Arc<Project>>,
 }
 
-/// Starts the session's orchestrator.
+/// Starts the orchestrator of a session; `opening` is None for a session that is resumed.
 pub(crate) fn start_orchestrator(
     id: SessionId,
     owned: OwnedSession,

@@ -110,7 +110,7 @@ async fn start_with_team(
     session::start(new, sessions.team()?, backends, None, app).await
 }
 
-/// Resolves the request in the same way as every other launch.
+/// Resolves the request into the spec of the run, in the same way as every other launch.
 fn run_spec(
     request: RunRequest,
     team: &Team,

@@ -26,7 +26,7 @@ pub struct Settings {
     pub execute_plan: Option<String>,
     /// Only these agents take part; all if empty.
     pub agents: Vec<String>,
-    /// Time limit of a whole run, in seconds.
+    /// The time limit of a whole run, in seconds.
     pub orchestrator_timeout: Option<u64>,
     /// The cost limit of a run, in US dollars.
     pub max_cost: Option<f64>,

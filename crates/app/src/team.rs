@@ -1,5 +1,5 @@
-//! The agents and rules of a run: from a config that was named or found, from what was detected on this machine, or the
-//! offline model.
+//! The agents and rules of a run. They come from a config that was named or found, from what was detected on this
+//! machine, or from the offline model.
 
 use crate::context::AppContext;
 use crate::detect_backends;
@@ -55,8 +55,8 @@ impl Team {
         rules
     }
 
-    /// The conversation's settings. A config file without them turns the conversation off; without a config file it is
-    /// on.
+    /// The settings of the chat agent; None if the chat agent is off. A config file without these settings turns the
+    /// chat agent off; without a config file the chat agent is on.
     pub fn interactive(&self) -> Option<InteractiveConfig> {
         let default = || (!self.is_from_file()).then(InteractiveConfig::default);
         self.config.interactive.clone().or_else(default).filter(|config| config.enabled)

@@ -1,6 +1,6 @@
 //! Trust in what was found rather than named. A config is remembered by path and content, so a changed file must be
-//! trusted again. A session or plan is remembered by its directory when this user creates it: one that arrived with a
-//! directory could start anything.
+//! trusted again. A session or plan is remembered by its directory when this user creates it: a session or plan that
+//! came with somebody else's files could start anything.
 
 use crate::context::AppContext;
 use crate::environment::Environment;
@@ -9,7 +9,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The list is cleaned of deleted directories when it has this many lines.
+/// When the list of this user's sessions and plans has this many lines, deleted directories are removed from it.
 const MAX_LINES: usize = 1000;
 
 /// The path and content by which trust in a found config is remembered.
@@ -75,8 +75,8 @@ pub fn remember_own(dir: &Path, environment: &Environment) {
     }
 }
 
-/// Refuses a plan that was found in the working directory and that this user did not make, unless `--trust` is given. A
-/// plan that the user named by its path is accepted.
+/// Refuses a plan that was found in the working directory and that this user did not make, unless `--trust` is given.
+/// Callers skip this check for a plan that the user named by its path.
 pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_own(dir, app) {
         return Ok(());

@@ -18,8 +18,8 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// Reads a workflow file, to run it with this team. If there is no workflow, the report says what is wrong with the
-    /// file.
+    /// Reads a workflow file, to run it with this team. If no workflow is returned, the report says what is wrong with
+    /// the file.
     pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, ConfigReport), Failure> {
         let path = app.environment.cwd.join(file);
         let text = team::read_config(&path)?;
@@ -33,7 +33,7 @@ impl Workflow {
         tasks.any(|task| !matches!(task.body, TaskBody::Program(_)))
     }
 
-    /// Resolves the workflow's runs: members and rules.
+    /// Resolves the workflow: each of its runs gets members and rules from the team.
     pub(crate) fn resolve(self, team: &TeamSpec) -> Result<WorkflowSpec, Failure> {
         let Self { file, path, text } = self;
         let run = |launch: LaunchRun| {

@@ -32,8 +32,8 @@ pub struct Args {
 /// Options work before or after a command.
 #[derive(Clone, Debug, ClapArgs)]
 pub struct Options {
-    /// YAML config; else ./althing.yaml, ./.althing/config.yaml, the user's config directory; else agents are made from
-    /// the API keys, CLI agents and local Ollama found here; else the offline model
+    /// YAML config; else ./althing.yaml, ./.althing/config.yaml, the user's config directory; else agents are made
+    /// from the API keys, CLI agents and local Ollama found here; else the offline model
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
@@ -204,7 +204,7 @@ pub enum Approve {
     Always,
     /// None of them.
     Never,
-    /// The user is asked; if nobody answers, they are rejected.
+    /// The user is asked; if nobody answers, the runs are rejected.
     Ask,
 }
 

@@ -4,18 +4,18 @@ use althing_app::FailureKind;
 use althing_protocol::RunEnd;
 use std::process::ExitCode;
 
-/// The exit status.
+/// The exit status of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// An answer was produced, or the command succeeded.
     Answered = 0,
     /// Bad usage, config or input file.
     Usage = 1,
-    /// No answer.
+    /// There is no answer, or the command failed for a reason other than its usage, config or input files.
     NoAnswer = 2,
     /// A time or cost limit was reached.
     Limit = 3,
-    /// Interrupted.
+    /// The run was cancelled, or a signal stopped the command.
     Interrupted = 4,
 }
 

@@ -44,7 +44,7 @@ impl Display {
         }
     }
 
-    /// Folds an item into the session's view without showing it.
+    /// Folds an item into the session's view without showing the item.
     fn follow(&mut self, item: &FeedItem) {
         match self {
             Self::Plain(plain) => plain.follow(item),
@@ -85,7 +85,7 @@ pub struct Follower<'a> {
     app: &'a AppContext,
     /// Whether the plan is executed in the same session, so that the execution's answer is the result.
     executes_plan: bool,
-    /// The workflow, if the session is one.
+    /// The workflow, if the session runs one.
     workflow: Option<WorkflowExecutor>,
     log_dir: PathBuf,
     signals: &'a mut StopSignals,
@@ -191,7 +191,7 @@ impl<'a> Follower<'a> {
         self.finish(stopped, false)
     }
 
-    /// Returns whether a signal asked to stop.
+    /// Shows the session's events until they end. Returns whether a signal asked to stop.
     async fn follow(
         &mut self,
         events: &mut dyn EventStream,
@@ -252,7 +252,7 @@ impl<'a> Follower<'a> {
             _ => None,
         };
         if let Some(line) = line {
-            // A closed pipe does not stop the run; its result is on disk.
+            // A closed pipe does not stop the run: the run's result is on disk.
             let written = line
                 .map_err(std::io::Error::from)
                 .and_then(|line| writeln!(std::io::stdout().lock(), "{line}"));
@@ -437,7 +437,8 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The list of files written to context paths, printed below the answer. A long list is also stored beside the run.
+    /// The list of files written to context paths, printed below the answer. A long list is also stored in the log
+    /// directory of the run.
     fn footer(result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
         if let Err(error) = althing_workspace::write_change_list(&result.context_path_writes, log_dir) {
@@ -465,7 +466,7 @@ fn not_executed(end: RunEnd, plan: Option<&PlanRef>, error: Option<&str>) -> Fai
     failure.maybe_hint(stored).kind(Exit::from(end).into())
 }
 
-/// The next line; never resolves without `--take-ops`.
+/// The next line of stdin; never resolves without `--take-ops`.
 async fn next(lines: &mut Option<UnboundedReceiver<String>>) -> Option<String> {
     match lines {
         Some(lines) => lines.recv().await,

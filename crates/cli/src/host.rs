@@ -12,9 +12,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// How many messages the history has.
+/// The maximum number of messages that are read from the history.
 const MAX_HISTORY: usize = 1000;
-/// How many path completions are offered.
+/// The maximum number of path completions that are offered.
 const MAX_PATHS: usize = 50;
 
 /// The machine that the screen runs on.
@@ -40,7 +40,8 @@ impl LocalHost {
     ///
     /// The program does not run under the guard, because the guard gives each program a session without this
     /// terminal. An editor or a pager has to be in the foreground of the user's terminal, and the user ends
-    /// it. We block until it exits; if we are killed, the user's unsaved text must not be lost with us.
+    /// it. Althing blocks until the program exits. If Althing is killed, the program must survive with the user's
+    /// unsaved text.
     fn run_in_foreground(&self, variables: &[&str], fallback: &str, file: &Path) -> Result<(), String> {
         let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
         let words = chosen.unwrap_or_else(|| fallback.to_owned());

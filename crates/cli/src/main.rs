@@ -1,7 +1,7 @@
 //! The `althing` program: arguments in, exit status out.
 //!
-//! The composition root: it reads the environment and the user's files, wires the crates together, and is the only
-//! crate that writes to stdout and stderr or ends the process.
+//! This crate is the composition root: it reads the environment and the user's files, and wires the crates together.
+//! No other crate writes to stdout and stderr or ends the process.
 #![expect(
     clippy::disallowed_methods,
     reason = "cli owns arguments, environment, the user's own files and the exit status"

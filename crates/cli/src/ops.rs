@@ -19,7 +19,7 @@ pub fn lines() -> UnboundedReceiver<String> {
     receive
 }
 
-/// An op as a line of JSON. With an id, sending the same line again has no further effect.
+/// An op as a line of JSON. If the line has an id, sending it again has no further effect.
 #[derive(Deserialize)]
 struct OpLine {
     #[serde(default)]

@@ -14,11 +14,11 @@ pub struct StopSignals {
     interrupt: Signal,
     terminate: Signal,
     hangup: Signal,
-    /// The deadline of the stop, once a signal arrived.
+    /// The deadline of the graceful stop, once a signal has arrived.
     deadline: Option<Instant>,
 }
 
-/// Listens for the signals that ask to stop. From then on they no longer kill the process.
+/// Starts listening for the signals that ask to stop. From then on the signals no longer kill the process.
 pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
     let _inside = runtime.enter();
     StopSignals::listen()
@@ -44,7 +44,7 @@ impl StopSignals {
         })
     }
 
-    /// Waits for the first signal; after that, for a second one or for the stop's deadline.
+    /// Waits for the first signal; after that, for a second signal or for the deadline of the graceful stop.
     pub async fn next_request(&mut self) -> StopRequest {
         let Some(deadline) = self.deadline else {
             let name = self.next().await;
@@ -57,14 +57,15 @@ impl StopSignals {
         }
     }
 
-    /// Runs a blocking job on a separate thread. If a signal arrives first, the job is abandoned.
+    /// Runs a blocking job on a separate thread. If a signal arrives before the job ends, the job is abandoned and the
+    /// signal's name is the error.
     pub async fn run_unless_stopped<T: Send + 'static>(
         &mut self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, &'static str> {
         let (done, waiting) = tokio::sync::oneshot::channel();
         let started = std::thread::Builder::new().spawn(move || {
-            // Fails only if a signal arrived first.
+            // Sending fails only if a signal arrived before the job ended.
             let _ = done.send(job());
         });
         let ended = async {

@@ -10,10 +10,10 @@ use crate::tree::Node;
 
 /// The default skills directory; the same as MassGen's.
 const SKILLS_DIRECTORY: &str = ".agent/skills";
-/// The default length of a task list; the same as MassGen's.
+/// The default for the maximum length of a task list; the same as MassGen's.
 const MAX_TASKS: u32 = 10;
 
-/// The section of a document with these keys.
+/// The section `orchestrator.coordination` of a document, and the document's root.
 pub(crate) struct Abilities<'a> {
     root: &'a Node,
     coordination: Option<&'a Node>,
@@ -30,7 +30,7 @@ pub(crate) fn skills_directory(root: &Node) -> Option<&Node> {
     coordination.get("skills_directory").or_else(team)
 }
 
-/// Reports time limits that contradict each other, and an empty directory.
+/// Reports time limits of subagents that contradict each other, and a blank `skills_directory`.
 pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     if let Some(node) = skills_directory(root)
         && node.as_text().is_some_and(|path| path.trim().is_empty())
@@ -57,7 +57,8 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// The time limits of subagents. A default that contradicts a configured limit is adjusted to it.
+/// The settings of subagents. A minimum or maximum time limit that is not configured is adjusted to the configured
+/// ones; the default time limit is kept between the two.
 fn subagents(node: &Node) -> SubagentsConfig {
     let usual = SubagentsConfig::default();
     let default = seconds(node, "subagent_default_timeout").unwrap_or(usual.default_timeout);
@@ -79,7 +80,7 @@ impl<'a> Abilities<'a> {
         Self { root, coordination: coordination(root) }
     }
 
-    /// The section, if this switch in it is on.
+    /// The section `orchestrator.coordination`, if this switch in it is on.
     fn enabled_section(&self, switch: &str) -> Option<&'a Node> {
         let node = self.coordination?;
         (flag(node, switch) == Some(true)).then_some(node)

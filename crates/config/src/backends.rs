@@ -1,8 +1,9 @@
-//! The table of backend types (providers): what each is, how it is reached, its default model, and which variables hold
-//! its key.
+//! The table of backend types (providers): what each is, how it is reached, its default model, and which variables
+//! hold its key.
 //!
-//! Data only, and the only copy of it; CLI agents come from the protocol's table of agent kinds. A key is only sent to
-//! the address it was made for: a custom address gets a key only if the backend's type or its `api_key` says which.
+//! This module is data only, and the only copy of the table; CLI agents come from the protocol's table of agent kinds.
+//! A key is sent only to its provider's address: a custom address gets a key only if the backend's type or its
+//! `api_key` says which key.
 
 use althing_protocol::{AGENT_KINDS, AgentKind};
 use std::ops::Deref;
@@ -11,7 +12,7 @@ use std::sync::LazyLock;
 /// How a backend type is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackendApi {
-    /// The built-in model that is not an AI.
+    /// The built-in offline model, which is not an AI.
     Offline,
     /// The OpenAI-compatible chat-completions API.
     ChatCompletions,
@@ -40,11 +41,12 @@ pub struct BackendType {
     pub api: BackendApi,
     /// The API's address if the config names none.
     pub base_url: Option<&'static str>,
-    /// A variable that may hold the address if the config names none.
+    /// The environment variable that may hold the address if the config names none.
     pub url_variable: Option<&'static str>,
     /// The host name by which `chatcompletion` recognizes the provider.
     pub host: Option<&'static str>,
-    /// Variables that may hold the key, in order; empty if no key is needed.
+    /// The environment variables that may hold the key, in the order in which they are read; empty if no key is
+    /// needed.
     pub key_variables: &'static [&'static str],
     /// The model if the config names none; `None`: the config must name one.
     pub default_model: Option<&'static str>,
@@ -169,7 +171,7 @@ impl BackendTypes {
         self.iter().find(|backend| backend.name == name)
     }
 
-    /// The type whose name is most similar to a wrong one.
+    /// The name of a backend type that is most similar to a wrong name.
     pub(crate) fn nearest(&self, name: &str) -> Option<&'static str> {
         althing_text::nearest(name, self.iter().map(|backend| backend.name))
     }
@@ -183,7 +185,7 @@ impl Deref for BackendTypes {
     }
 }
 
-/// Other hosts that belong to a provider.
+/// Further hosts of providers, each with the name of the provider's backend type.
 const OTHER_HOSTS: &[(&str, &str)] = &[
     ("moonshot.ai", "moonshot"),
     ("bigmodel.cn", "zai"),
@@ -201,7 +203,7 @@ impl BackendType {
             "claude" => "claude-sonnet-5-5",
             "gemini" => "gemini-3.5-flash",
             "openrouter" => "openai/gpt-6-luna",
-            // The providers without a default resell many models.
+            // The providers without a default model resell many models.
             _ => self.default_model.unwrap_or("gpt-6-luna"),
         }
     }
@@ -211,7 +213,7 @@ impl BackendType {
         self.agent.map(|agent| agent.adapter)
     }
 
-    /// Whether this is a server that is looked for on this machine.
+    /// Whether the type's default address is on this machine.
     pub fn is_local(&self) -> bool {
         self.base_url.is_some_and(is_loopback)
     }

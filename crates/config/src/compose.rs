@@ -1,8 +1,8 @@
 //! Composes the events of the YAML parser into the tree, within fixed budgets.
 //!
-//! It decides what is too large; it never judges keys or values. Aliases are expanded here and counted as they expand,
-//! so that a kilobyte of text cannot become a gigabyte of values. An explicit stack holds the nesting, because
-//! recursion could overflow on a hostile file.
+//! This module rejects what is too large; it never judges keys or values. Aliases are expanded here and counted as
+//! they expand, so that a kilobyte of text cannot become a gigabyte of values. An explicit stack holds the nesting,
+//! because recursion could overflow on a hostile file.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -37,7 +37,7 @@ enum Open {
 #[derive(Default)]
 struct OpenMap {
     entries: Vec<Entry>,
-    /// Key → line of its first use, so that both lines of a duplicate can be named.
+    /// The line on which each key was first set, so that the problem of a duplicate key can name it.
     seen: HashMap<String, usize>,
     pending: Option<(String, Span)>,
     /// Maps brought in by the merge key `<<`.
@@ -55,11 +55,12 @@ struct Anchored {
 pub(crate) struct Builder<'text> {
     text: &'text str,
     parser: Parser<'text, StrInput<'text>>,
-    /// Duplicate keys; at most as many as are shown.
+    /// The problems of duplicate keys; at most one more than are shown.
     pub(crate) duplicates: Vec<Located>,
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
-    /// Values that a duplicate key replaced: they have no effect, but may contain a secret.
+    /// The later values of duplicate keys, and values of `<<` that the map overrides: they have no effect, but may
+    /// contain a secret.
     pub(crate) dropped: Vec<Entry>,
     pub(crate) root: Option<Node>,
     documents: usize,
@@ -232,7 +233,7 @@ impl<'text> Builder<'text> {
         Ok(())
     }
 
-    /// If the current key was already set: the line, and its path.
+    /// If the current key was already set in its map: the line where it was set first, and the key's path.
     fn duplicate(&self) -> Option<(usize, String)> {
         let Open::Map(map) = &self.frames.last()?.open else { return None };
         let (key, _) = map.pending.as_ref()?;
@@ -286,7 +287,8 @@ impl<'text> Builder<'text> {
     }
 }
 
-/// The entries of a map, followed by those of `<<`; a key of the map itself wins over a merged one.
+/// The entries of a map, followed by those of `<<`. A key of the map itself wins over a merged one, and an earlier
+/// merged key over a later one.
 fn merge(map: OpenMap, dropped: &mut Vec<Entry>) -> Vec<Entry> {
     let OpenMap { mut entries, mut seen, merged, .. } = map;
     for node in merged {

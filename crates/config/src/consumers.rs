@@ -2,7 +2,8 @@
 //!
 //! A key counts as consumed if there is a document in which changing the key's value changes the resulting settings.
 //! Only the functions that make settings are called, not the checks: a key that is only checked has no consumer. For
-//! keys that are passed to the model client (`passed_on`), a test of the crate `app` checks that the client reads them.
+//! keys that are passed to the model client (`passed_on`), a test of the crate `app` checks that the client reads
+//! them.
 
 use althing_protocol::Config;
 use serde_json::{Map, Value as Json, json};
@@ -12,7 +13,7 @@ use crate::keys::{Key, Kind, ROOT, Range, Section, Status, WORKFLOW};
 use crate::tree::{Entry, Node, Span, Substitution, Text, Value};
 use crate::{resolve, workflow};
 
-/// Keys that accept any text, but act only on some values.
+/// Keys that accept any text, but act only on some values: section, key, and values that make a difference.
 const WORDS: &[(&str, &str, &[&str])] =
     &[("ui", "type", &["simple", "other"]), ("task", "agent", &["command", "claude"])];
 
@@ -23,7 +24,7 @@ struct KeyPosition {
     key: &'static Key,
 }
 
-/// A value for one position; None leaves the key out.
+/// The path of a key, and the key's new value; None leaves the key out.
 type Change = (Vec<String>, Option<Json>);
 
 /// Values that a key may have; the one that switches something on comes first.
@@ -94,7 +95,7 @@ fn inner_positions(kind: Kind, path: &[String], found: &mut Vec<KeyPosition>) {
     }
 }
 
-/// Applies a change, unless its position does not exist any more.
+/// Applies a change, unless the document no longer has the section that contains the key.
 fn apply(document: &mut Json, (path, value): &Change) {
     let Some((last, parents)) = path.split_last() else { return };
     let parent = parents.iter().try_fold(document, |node, part| match node {
@@ -116,7 +117,7 @@ fn with(document: &Json, changes: &[&Change]) -> Json {
     changed
 }
 
-/// The key left out, and every sample value of it.
+/// The changes of a key that are tried: the key left out, and each of its sample values.
 fn changes(position: &KeyPosition) -> Vec<Change> {
     let values = samples(position.section, position.key).into_iter().map(Some);
     [None].into_iter().chain(values).map(|value| (position.path.clone(), value)).collect()
@@ -145,7 +146,7 @@ fn as_node(json: &Json) -> Node {
     Node { value, span: Span::default() }
 }
 
-/// The document with only what each section on the key's path requires.
+/// The document, with only the required keys in each section on the key's path.
 fn bare_document(document: &Json, position: &KeyPosition, all: &[KeyPosition]) -> Json {
     let is_beside = |other: &&KeyPosition| {
         let around = other.path.split_last().map(|(_, around)| around).unwrap_or_default();
@@ -156,8 +157,8 @@ fn bare_document(document: &Json, position: &KeyPosition, all: &[KeyPosition]) -
     with(document, &gone.iter().collect::<Vec<_>>())
 }
 
-/// Whether the settings depend on the key at a position: in the full or in the bare document, as it is, with one other
-/// change, or (in the bare one) with two other changes in the same section.
+/// Whether the settings depend on the key at a position. This is tried in the full and in the bare document, without
+/// and with one other change; in the bare document, also with two other changes in the same section.
 fn is_consumed<T: PartialEq>(
     position: &KeyPosition,
     document: &Json,

@@ -1,6 +1,7 @@
 //! Rules that involve more than one key: the agents, and what each backend needs.
 //!
-//! It reports problems and resolves nothing. Rules about a single key are in the table and checked by `walk`.
+//! This module reports problems and resolves nothing. Rules about a single key are in the table of keys and are
+//! checked by `key_checker`.
 
 use std::collections::{HashMap, HashSet};
 
@@ -182,8 +183,8 @@ impl Requirements<'_, '_> {
         }
     }
 
-    /// Reports options that the CLI agent does not support. Ignoring them would give the agent more rights than its
-    /// config says; ignoring the reasoning effort does not, so that is only a warning.
+    /// Reports options that the CLI agent does not support. Ignoring such an option could give the agent more rights
+    /// than its config says. Ignoring the reasoning effort cannot, so an unsupported effort is only a warning.
     fn check_unsupported_options(&mut self, agent: &'static AgentKind) {
         let severity = match self.purpose {
             LoadPurpose::Run => Severity::Error,
@@ -206,7 +207,7 @@ impl Requirements<'_, '_> {
         }
     }
 
-    /// Reports parameters of models and of connections on a CLI agent, which has its own.
+    /// Reports parameters of models and of connections that are set on a CLI agent, which uses its own settings.
     fn check_unused_parameters(&mut self, agent: &'static AgentKind) {
         if self.purpose == LoadPurpose::Offline {
             return;
@@ -222,7 +223,7 @@ impl Requirements<'_, '_> {
                 self.report_unused_parameter(agent, entry, entry.key.clone());
                 continue;
             }
-            // The effort is an option of CLI agents.
+            // The reasoning effort has an effect on CLI agents: it is one of their options.
             for inner in entry.value.entries().iter().filter(filled).filter(|inner| inner.key != "effort") {
                 self.report_unused_parameter(agent, inner, format!("reasoning.{}", inner.key));
             }
@@ -238,8 +239,8 @@ impl Requirements<'_, '_> {
         }
     }
 
-    /// Reports options of CLI agents on an agent that is a model. Its `allowed_tools` are Althing's own tools, and its
-    /// reasoning effort is a parameter of the model.
+    /// Reports options of CLI agents that are set on an agent that is a model. Two options do apply to models:
+    /// `allowed_tools`, about Althing's tools, and the reasoning effort, as a parameter of the model.
     fn check_unused_options(&mut self) {
         let of_models = ["allowed_tools", AgentOptions::REASONING_EFFORT];
         for (key, entry) in agent_options(self.backend.node).filter(|(key, _)| !of_models.contains(key)) {
@@ -276,7 +277,7 @@ impl Requirements<'_, '_> {
         self.sink.push(severity, type_node.span, &self.backend.path, problem);
     }
 
-    /// A type without a default address needs one.
+    /// Reports a backend whose address is neither in the config nor in a variable, if its type has no default address.
     fn address(&mut self, kind: &'static BackendType, type_node: &Node) {
         if url_node(self.backend.node).is_some() || address(self.backend.node, kind, self.env).is_some() {
             return;
@@ -293,7 +294,8 @@ impl Requirements<'_, '_> {
     }
 }
 
-/// A header that HTTP does not allow would fail every request, long after the config was read.
+/// Reports headers that HTTP does not allow: with such a header every request would fail, long after the config was
+/// read.
 pub(crate) fn check_headers(node: &Node, section: &str, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get(section).map(Node::entries).unwrap_or_default() {
         let name_is_right = !entry.key.is_empty()
@@ -310,20 +312,21 @@ pub(crate) fn check_headers(node: &Node, section: &str, path: &str, sink: &mut S
     }
 }
 
-/// The address in a backend section.
+/// The address in a backend section: `base_url`, or for Azure also `azure_endpoint`.
 fn url_node(node: &Node) -> Option<&Node> {
     let is_azure = || node.get("type").and_then(Node::as_text) == Some("azure_openai");
     node.get("base_url").or_else(|| node.get("azure_endpoint").filter(|_| is_azure()))
 }
 
-/// The address of a backend: its own, its variable's, or its provider's.
+/// The address of a backend: from its section, else from its type's variable, else its type's default.
 pub(crate) fn address(node: &Node, kind: &BackendType, env: Lookup<'_>) -> Option<String> {
     let own = url_node(node).and_then(Node::as_text).map(str::to_owned);
     let variable = || env(kind.url_variable?).map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
     own.or_else(variable).or_else(|| kind.base_url.map(str::to_owned))
 }
 
-/// The provider whose key a backend uses: that of its type, or for the generic type that of its address.
+/// The provider whose key a backend uses: its type's provider, or for a type without a key the provider at its
+/// address.
 pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static BackendType {
     if !kind.key_variables.is_empty() {
         return kind;
@@ -339,7 +342,8 @@ pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a
     (!is_owners).then_some(url)
 }
 
-/// The key of a backend: its own, or its provider's from the environment. Surrounding blanks are removed.
+/// The API key of a backend: from its section, else from the environment variables of the key's provider. Surrounding
+/// blanks are removed.
 pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Lookup<'_>) -> Option<String> {
     let own = node.get("api_key");
     if own.is_some_and(|key| !key.unset().is_empty()) {

@@ -104,7 +104,7 @@ impl<'text> Sink<'text> {
         self.push_with(severity, span, location, || problem);
     }
 
-    /// Adds a problem whose message is expensive to make; it is not made once the cap is reached.
+    /// Adds a problem whose message is expensive to make; once the cap is reached, messages are no longer made.
     pub(crate) fn push_with(
         &mut self,
         severity: Severity,
@@ -127,7 +127,7 @@ impl<'text> Sink<'text> {
         }
     }
 
-    /// All problems in file order, with a last one that says how many were left out.
+    /// The errors and the warnings, each in file order; if some were left out, the last entry says how many.
     pub(crate) fn finish(mut self) -> (Vec<Diagnostic>, Vec<Diagnostic>) {
         self.errors.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
         self.warnings.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
@@ -168,7 +168,7 @@ impl<'text> Sink<'text> {
         }
     }
 
-    /// The part of a line to show, masked, and the column within it.
+    /// The part of a line to show, with secrets masked, and the problem's column within that part.
     fn quote(&self, line: usize, column: usize) -> Quote {
         let start = self.line_starts.get(line - 1).copied().unwrap_or(self.text.len());
         let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);

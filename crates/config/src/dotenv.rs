@@ -1,7 +1,7 @@
 //! Reads the text of a `.env` file.
 //!
-//! One `NAME=value` a line, with or without `export`, quotes and comments. It never fails: other lines are skipped,
-//! because a `.env` file is shared with other programs.
+//! Each line is one `NAME=value`, with or without `export`, quotes and comments. Reading never fails: other lines are
+//! skipped, because a `.env` file is shared with other programs.
 
 /// The variables in the text of a `.env` file, in order. Duplicate names are kept.
 pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
@@ -45,7 +45,7 @@ fn is_name(name: &str) -> bool {
         && letters.all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }
 
-/// An unquoted value ends at its line or at a comment.
+/// An unquoted value: the text up to the end of the line or to a comment, without surrounding blanks.
 fn unquoted(value: &str) -> String {
     let value = value.split('\n').next().unwrap_or_default();
     let comment = value.char_indices().find(|(at, c)| {
@@ -55,7 +55,8 @@ fn unquoted(value: &str) -> String {
     value.get(..end).unwrap_or_default().trim().to_owned()
 }
 
-/// The text up to the closing quote, and its length in bytes. Only double quotes have escapes.
+/// The value up to the closing quote, and the number of bytes up to and including that quote. Escapes are only read in
+/// double quotes.
 fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     let mut value = String::new();
     let mut letters = text.char_indices();
@@ -75,7 +76,7 @@ fn quoted(text: &str, quote: char) -> Option<(String, usize)> {
     None
 }
 
-/// How many bytes of a quoted value are on its first line, after the opening quote.
+/// How many bytes of the line follow the opening quote of its value.
 fn value_length(line: &str) -> usize {
     let value = line.split_once('=').map_or("", |(_, value)| value);
     value.trim_start_matches([' ', '\t']).len().saturating_sub(1)

@@ -1,8 +1,8 @@
 //! Checks a document against the table of keys and reports every difference.
 //!
-//! One pass over the whole tree, driven by the table alone: no key is known by name. Rules that need more than one key,
-//! such as "no two agents share an id", are in `rules`. It never stops at a problem, so that a person sees all of them
-//! at once.
+//! The check is one pass over the whole tree, driven by the table alone: no key is known by name. Rules that need more
+//! than one key, such as "no two agents share an id", are in `cross_key_checks`. The check never stops at a problem,
+//! so that a person sees all problems at once.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ pub(crate) struct KeyChecker<'sink, 'text> {
     pub(crate) backends: &'static BackendTypes,
     /// Keys that were already warned about: a key without effect gives one warning per file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
-    /// How many patterns were seen.
+    /// How many regular expressions the document has so far.
     pub(crate) patterns: usize,
     /// The table of the whole document, used to find the section of a misplaced key.
     root: &'static Section,
@@ -128,7 +128,8 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         }
     }
 
-    /// The first kind whose shape matches decides; if none does, the message names all of them.
+    /// Checks a value by the first of the kinds whose shape the value has; if none matches, the message names all
+    /// kinds.
     pub(crate) fn either(&mut self, kinds: &'static [Kind], node: &Node, position: Position<'_>) {
         if let Some(kind) = kinds.iter().find(|kind| has_shape(**kind, node)) {
             self.value(*kind, node, position);
@@ -138,7 +139,7 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         }
     }
 
-    /// A value that is passed on unchanged can contain unset variables too.
+    /// Reports unset variables inside a value that is passed on unchanged.
     pub(crate) fn inner_variables(&mut self, node: &Node, position: Position<'_>) {
         if position.quiet {
             return;
@@ -186,7 +187,7 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
     }
 }
 
-/// Whether a key without effect is set to the value that asks for nothing.
+/// Whether a key without effect gives no warning: for any value, or because its value asks for nothing.
 fn is_off(key: &Key, node: &Node) -> bool {
     if key.no_warning {
         return true;

@@ -1,8 +1,8 @@
 //! Reads, checks and explains Althing's YAML config.
 //!
-//! Input: text and a lookup for environment variables. Output: a report with all problems, and the settings. This crate
-//! never opens a file, reads the environment or prints; its callers do, so that every rule here can be tested with a
-//! string.
+//! Input: text and a lookup for environment variables. Output: a report with all problems, and the settings. This
+//! crate never opens a file, reads the environment or prints; its callers do, so that every rule here can be tested
+//! with a string.
 
 mod abilities;
 mod backends;
@@ -78,7 +78,7 @@ pub enum LoadPurpose {
     Offline,
 }
 
-/// The shortest text that is masked in logs and output: shorter ones would match too much.
+/// The length in bytes of the shortest secret that is masked in logs and output: shorter ones would match too much.
 const SHORTEST_SECRET: usize = 8;
 
 /// Reads a config and reports all its problems.
@@ -146,7 +146,7 @@ pub fn load_config_with(
         let tools = tools.chain(config.interactive.iter().map(|interactive| &interactive.tools));
         let servers = tools.flat_map(|tools| &tools.mcp_servers);
         let to_servers = servers.flat_map(|server| match &server.transport {
-            // The secrets of an environment were already found by their names.
+            // The secrets in a server's `env` were already found by the names of the variables.
             McpTransport::Stdio { .. } => &[],
             McpTransport::Http { headers, .. } => headers.as_slice(),
         });

@@ -2,7 +2,7 @@
 
 use crate::keys::{Kind, Section};
 
-/// The first section, as a dotted path, that has a key of this name.
+/// The dotted path of the first section that has a key of this name; empty for the top level.
 pub(crate) fn section_of_key(root: &'static Section, name: &str) -> Option<String> {
     search(root, name, &mut Vec::new())
 }

@@ -1,6 +1,6 @@
 //! Reads YAML text into the tree, or reports why it cannot be read.
 //!
-//! It never judges keys or values. `compose` does the reading; this file is its interface for the rest of the crate.
+//! Keys and values are not judged here. `compose` does the reading; this file is the crate's interface to `compose`.
 
 use crate::compose::{Builder, ComposeError};
 use crate::diagnostic::Problem;
@@ -14,7 +14,8 @@ const MAX_DUPLICATES_WITH_ERROR: usize = 10;
 pub(crate) struct Parsed {
     pub(crate) root: Node,
     pub(crate) duplicates: Vec<Located>,
-    /// Values that a duplicate key replaced: they have no effect, but may contain secrets.
+    /// The later values of duplicate keys, and overridden values of `<<`: they have no effect, but may contain
+    /// secrets.
     pub(crate) dropped: Vec<Entry>,
 }
 

@@ -1,6 +1,7 @@
 //! Checks that a user's regular expression is valid, and small enough to be compiled at every start.
 //!
-//! It only parses the pattern, because compiling a hostile one is expensive. The code that uses a pattern compiles it.
+//! A pattern is only parsed here, because compiling a hostile one is expensive. The code that uses a pattern compiles
+//! it.
 
 use regex_syntax::hir::{Class, Hir, HirKind};
 

@@ -1,5 +1,5 @@
 //! The reference of configs and workflows as Markdown, generated from the table of keys. `docs/config.md` is a copy of
-//! it.
+//! this reference.
 
 use std::fmt::Write as _;
 
@@ -27,7 +27,8 @@ then the path of the full output if it is longer. `${VARIABLE}` is substituted o
 `althing config schema --workflow`.
 ";
 
-/// The reference: a table of keys for each section of a config, the backend types, then the same for workflows.
+/// The reference: a table of keys for each section of a config, the backend types, and a table of keys for each
+/// section of a workflow.
 pub fn reference() -> String {
     let mut out = String::from(ABOUT_CONFIGS);
     let mut done = Vec::new();

@@ -1,6 +1,6 @@
 //! Diagnostics as text for a person: file, line, column, path, the line with a caret, and a suggestion.
 //!
-//! It returns text and prints nothing. The text is complete without color.
+//! This module returns text and prints nothing. The text is complete without color.
 
 use std::fmt::Write as _;
 

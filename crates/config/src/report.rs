@@ -11,14 +11,14 @@ use crate::trust::TrustRequirement;
 pub struct ConfigReport {
     /// The file's name, as given.
     pub file: String,
-    /// What makes the config unusable, in file order.
+    /// The problems that make the config unusable, in file order.
     pub errors: Vec<Diagnostic>,
     /// Warnings about keys that have no effect, or a different effect than the file says, in file order.
     pub warnings: Vec<Diagnostic>,
     /// The settings, if there is no error; never for a workflow.
     pub config: Option<LoadedConfig>,
-    /// The secrets in the file and its variables, to be masked in everything that is written. The list is
-    /// filled even if there are errors, because errors quote the file.
+    /// The secrets in the file and its variables, to be masked in everything that is written. The list is also
+    /// filled if there are errors, unless the text could not be parsed.
     pub secrets: Vec<Secret>,
 }
 

@@ -1,7 +1,7 @@
 //! Turns a document without errors into settings.
 //!
-//! It reports nothing: problems were reported before. Absent keys take the default of the settings' types; a test
-//! compares the defaults in the table of keys with them.
+//! This module reports nothing: problems were reported before. Absent keys take the default of the settings' types; a
+//! test compares the defaults in the table of keys with those of the types.
 
 use std::collections::BTreeMap;
 
@@ -203,7 +203,7 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
     }
 }
 
-/// The conversation's settings. The section switches it on, even if it is empty.
+/// The conversation's settings. The section switches the conversation on, even if the section is empty.
 fn interactive(
     orchestrator: &Node,
     env: Lookup<'_>,
@@ -230,7 +230,8 @@ fn interactive(
     })
 }
 
-/// The servers and tool lists of the chat agent's own backend; it gets no other tools from its config.
+/// The MCP servers and excluded tools of the chat agent's own backend; the chat agent gets no other tools from a
+/// config.
 fn chat_agent_tools(backend: Option<&Node>, backends: &BackendTypes) -> ToolsConfig {
     let tools = backend.map(|node| tools::resolve::tools(node, false, backends));
     let ToolsConfig { mcp_servers, excluded_tools, .. } = tools.unwrap_or_default();
@@ -275,7 +276,7 @@ fn strategy(node: &Node) -> Option<FinalAnswerStrategy> {
     }
 }
 
-/// The word that a choice means: itself, or the one that is used instead of MassGen's word.
+/// The word that a choice means: the word itself, or the supported word that is used instead of MassGen's.
 pub(crate) fn word(section: &Section, key: &str, node: &Node) -> Option<&'static str> {
     let Kind::Choice(choices) = section.key(key)?.kind else { return None };
     let given = node.as_text()?;

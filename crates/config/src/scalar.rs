@@ -1,7 +1,7 @@
 //! What an unquoted YAML scalar means: null, boolean, number or text, by the core schema of YAML 1.2.
 //!
-//! It never depends on the key. YAML 1.1's `yes`, `no`, `on`, `off` stay text, so that `id: no` is the agent called
-//! "no"; a key that wants a boolean accepts them itself.
+//! The meaning never depends on the key. YAML 1.1's `yes`, `no`, `on`, `off` stay text, so that `id: no` is the agent
+//! called "no"; a key that wants a boolean accepts them itself.
 
 use crate::tree::{Substitution, Text, Value};
 

@@ -1,8 +1,8 @@
 //! Finds secrets in a config, so that they can be masked in messages, logs and files.
 //!
-//! It prefers masking too much: values with names that suggest a secret, texts with the shape of a provider's key,
-//! passwords in addresses. A bare `${VARIABLE}` is not a secret and stays, because that is what a config should
-//! contain.
+//! This module masks too much rather than too little: values with names that suggest a secret, texts with the shape of
+//! a provider's key, passwords in addresses. A bare `${VARIABLE}` is not a secret and stays, because that is what a
+//! config should contain.
 
 use althing_protocol::Secret;
 use std::borrow::Cow;
@@ -38,10 +38,10 @@ const KEY_PREFIXES: &[&str] = &[
     "pplx-",
 ];
 
-/// The shortest text that can be one of those keys.
+/// The length in bytes of the shortest text that can be a well-known service's key.
 const KEY_LENGTH: usize = 20;
 
-/// How many bytes before a value its name is searched for, in text that could not be parsed.
+/// In text that could not be parsed: how many bytes before the shown part are searched for the name of a value.
 const LOOK_BACK: usize = 4096;
 
 /// Parts of names that mean a secret anywhere in the name.
@@ -57,13 +57,13 @@ const SECRET_PARTS: &[&str] = &[
     "authorization",
 ];
 
-/// Words of names that mean a secret, unless the last word says otherwise.
+/// Words of names that mean a secret, unless the last word of the name says otherwise.
 const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
 
 /// Last words of names whose values are locations.
 const LOCATION_WORDS: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
 
-/// Last words of names whose values describe a secret.
+/// Last words of names whose values describe a secret and do not contain it.
 const DESCRIPTION_WORDS: &[&str] = &[
     "type",
     "kind",
@@ -91,7 +91,7 @@ const DESCRIPTION_WORDS: &[&str] = &[
     "expires",
 ];
 
-/// `PWD` holds the working directory; it is no abbreviation of "password".
+/// Names that mean no secret although they are secret words: `PWD` holds the working directory, not a password.
 const NOT_SECRET: &[&str] = &["pwd"];
 
 /// How certain it is that a name means a secret.
@@ -103,7 +103,8 @@ enum NameMeaning {
     Secret,
 }
 
-/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same. Trailing numbers are ignored.
+/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same words. Trailing numbers are
+/// ignored.
 fn words(name: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut before = ' ';
@@ -148,13 +149,13 @@ pub fn is_secret_name(name: &str) -> bool {
     name_meaning(name) > NameMeaning::Harmless
 }
 
-/// For a variable whose name may or may not mean a secret: a value shorter than `PERHAPS_BYTES`, or a
-/// lower-case word shorter than `PLAIN_WORD`, is not a secret.
+/// If a variable's name may or may not mean a secret, a value of fewer bytes than this is not a secret.
 const PERHAPS_BYTES: usize = 8;
+/// If a variable's name may or may not mean a secret, a word of fewer lower-case letters than this is not a secret.
 const PLAIN_WORD: usize = 16;
 
-/// The secrets in an environment variable: the value, if its name or its shape says so, and passwords in addresses
-/// under any name.
+/// The secrets in an environment variable of any name: the passwords of addresses in the value; without such
+/// passwords, the whole value, if the variable's name or the value's shape says that it is a secret.
 pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     let value = value.trim();
     let mut found: Vec<String> = passwords(value);
@@ -251,7 +252,7 @@ pub(crate) fn literals(parsed: &Parsed) -> Vec<Literal> {
     found
 }
 
-/// Whether the value of this name is a secret that is written in the file itself.
+/// Whether this value of a key or variable of this name is a secret that is written in the file itself.
 pub(crate) fn is_plain_text_secret(name: &str, value: &str) -> bool {
     is_secret_name(name) && has_literal_part(value) || is_key_like(value) || has_password(value)
 }
@@ -305,7 +306,7 @@ fn has_password(text: &str) -> bool {
     user.split_once(':').is_some_and(|(_, password)| has_literal_part(password))
 }
 
-/// A part of the text that starts at byte `start`, with the given spans overwritten by `*`; columns stay the same.
+/// `part`, which starts at byte `start` of the text, with the given spans overwritten by `*`; columns stay the same.
 pub(crate) fn mask(part: &str, start: usize, spans: &[Span]) -> String {
     let end = start + part.len();
     let near: Vec<&Span> = spans.iter().filter(|span| span.start < end && start < span.end).collect();

@@ -1,7 +1,7 @@
 //! Generates a starter config for `config init` and for starts without a config.
 //!
-//! The result passes `check` without a warning on the machine it was generated for, and says in comments what to
-//! change. It names variables and never contains keys: a config belongs in version control.
+//! The generated config passes `config check` without a warning on the machine that it was generated for, and says in
+//! comments what to change. The config names variables and never contains keys, because it belongs in version control.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::backends::{self, BACKENDS, BackendType};
 
 /// The backend type of a local Ollama.
 const OLLAMA: &str = "ollama";
-/// The maximum number of agents per Ollama server, because they share one machine.
+/// The maximum number of agents on an Ollama server; these agents share one machine.
 const MAX_OLLAMA_AGENTS: usize = 3;
 
 /// A provider whose key is set on this machine.
@@ -88,7 +88,8 @@ pub fn detect_cli_agents(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static Ba
     BACKENDS.iter().filter(is_there).collect()
 }
 
-/// A commented config: one agent for each thing that was detected, or three offline agents.
+/// A commented config: one agent for each provider, CLI agent and Ollama model that was detected, or three offline
+/// agents if nothing was.
 pub fn starter_config(found: &DetectedBackends) -> String {
     let mut out = String::from(
         "# A team of agents for Althing. Check it with `althing config check`, run it with\n\

@@ -1,10 +1,10 @@
 //! Substitutes environment variables in the texts of a config.
 //!
-//! `${NAME}` becomes the variable's value, `${NAME:-default}` its value or the default if it is unset or empty, and
-//! `$${` becomes `${`. Anything else with a dollar sign stays, as in MassGen. A value is inserted as text and never
-//! parsed as YAML again, so a variable cannot add keys. Keys are never changed. The caller provides the lookup: this
-//! crate does not read the environment. `${cwd}` is not a variable: as in MassGen it means the agent's workspace, which
-//! is not known yet.
+//! `${NAME}` becomes the value of the variable. `${NAME:-default}` becomes the same, or the default if the variable is
+//! unset or empty. `$${` becomes `${`. Anything else with a dollar sign stays, as in MassGen. A value is inserted as
+//! text and never parsed as YAML again, so a variable cannot add keys. Keys are never changed. The caller provides the
+//! lookup: this crate does not read the environment. `${cwd}` is not a variable: as in MassGen it means the agent's
+//! workspace, which is not known yet.
 
 use crate::limits;
 use crate::secrets;
@@ -53,7 +53,7 @@ pub fn fill_variables(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Resul
 }
 
 impl Substituted {
-    /// Substitutes in every text below one more `root`.
+    /// Substitutes in every text below another `root`, and adds the outcome to this one.
     pub(crate) fn add(&mut self, root: &mut Node, env: Lookup<'_>) {
         let mut todo = vec![root];
         while let Some(node) = todo.pop() {

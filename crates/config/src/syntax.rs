@@ -1,6 +1,6 @@
 //! Messages about text that is not YAML, or that is rejected before parsing.
 //!
-//! It never looks at keys. It turns the parser's terse messages into ones that say what to change.
+//! This module never looks at keys. It turns the parser's terse messages into messages that say what to change.
 
 use granit_parser::{ErrorKind, ScanError, Span as YamlSpan};
 

@@ -137,7 +137,7 @@ impl Node {
         }
     }
 
-    /// The number of values and bytes of text in this value.
+    /// The number of values in this value, itself included, and the number of bytes of text in it.
     pub(crate) fn size(&self) -> (usize, usize) {
         let mut values = 0;
         let mut bytes = 0;

@@ -1,9 +1,9 @@
 //! Lists what the user must accept before a config that was found in the working directory is used.
 //!
-//! Before trust a found config may name agents, prompts and modes, and nothing else: the config keys in `keys/` that are
-//! marked `before_trust`. Every other key that is set needs trust, and so does every `${VARIABLE}`, because a stranger's
-//! config could otherwise send any secret of the environment to any server. The list is an allow-list, so a new key needs
-//! trust until somebody decides otherwise. Asking for trust is the caller's job.
+//! Before trust a found config may name agents, prompts and modes, and nothing else: the config keys in `keys/` that
+//! are marked `before_trust`. Every other key that is set needs trust, and so does every `${VARIABLE}`, because a
+//! stranger's config could otherwise send any secret of the environment to any server. The list is an allow-list, so a
+//! new key needs trust until somebody decides otherwise. Asking for trust is the caller's job.
 
 use crate::backends::{self, BackendApi, BackendTypes};
 use crate::key_checker::join;
@@ -14,7 +14,7 @@ use crate::tools::{self, paths};
 use crate::tree::{Node, Value};
 use crate::values::has_shape;
 
-/// The maximum number of entries that are listed; they describe even a config with more well enough.
+/// The maximum number of trust requirements that are listed; a person who sees this many needs no more to decide.
 const MAX_LISTED: usize = 100;
 
 /// One part of a config that acts only after the user has trusted the config.
@@ -26,8 +26,8 @@ pub struct TrustRequirement {
     pub what: String,
 }
 
-/// Everything in a document that needs trust, in file order. The document must not have been substituted: a person is
-/// shown the names of variables, not their values.
+/// Everything in a document that needs trust, in file order. Variables must not have been substituted in the document
+/// yet: a person is shown the names of variables, not their values.
 pub(crate) fn find(root: &Node, backends: &'static BackendTypes) -> Vec<TrustRequirement> {
     let mut search = Search { backends, found: Vec::new() };
     section(&ROOT, root, "", &mut search);
@@ -54,7 +54,7 @@ fn section(section: &'static Section, node: &Node, path: &str, search: &mut Sear
     }
 }
 
-/// A value that a found config may set before trust, as long as nothing inside it needs trust.
+/// Searches a value that a found config may set before trust for parts that need trust.
 fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
     match kind {
         Kind::Section(inner) if matches!(node.value, Value::Map(_)) => section(inner, node, path, search),
@@ -79,7 +79,7 @@ fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
     }
 }
 
-/// A key that needs trust, unless it is switched off.
+/// Adds what a key that needs trust would do, unless the key is switched off.
 fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: &mut Search) {
     if is_switched_off(key, node) {
         return;
@@ -140,7 +140,7 @@ fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: 
     used_variables(node, path, search);
 }
 
-/// The keys of a section that already needs trust as a whole: only what is worth naming in addition.
+/// Searches a section that already needs trust as a whole: only the keys of its `backend` are named in addition.
 fn section_needing_trust(inner: &'static Section, node: &Node, path: &str, search: &mut Search) {
     for entry in node.entries() {
         if let Some(Key { kind: Kind::Section(backend), name: "backend", .. }) = inner.key(&entry.key) {
@@ -149,7 +149,7 @@ fn section_needing_trust(inner: &'static Section, node: &Node, path: &str, searc
     }
 }
 
-/// Every variable that is used in a value.
+/// Adds every variable that is used in a value.
 fn used_variables(node: &Node, path: &str, search: &mut Search) {
     let mut names: Vec<&str> = Vec::new();
     let mut todo = vec![node];

@@ -1,7 +1,7 @@
 //! Checks single values against what their key may hold, and writes the messages.
 //!
-//! The other half of `walk`, which goes through the tree. A message names the key, what was expected and what was
-//! found, and never repeats a secret.
+//! The other half of `key_checker`, which goes through the tree. A message names the key, what was expected and what
+//! was found. It never repeats a secret.
 
 use crate::LoadPurpose;
 use crate::backends::{self, BackendTypes};
@@ -14,7 +14,7 @@ use crate::patterns;
 use crate::secrets;
 use crate::tree::{Node, Value};
 
-/// The description of an amount of memory.
+/// The description of an amount of memory, for messages.
 const MEMORY: &str = "an amount of memory such as `512m` or `2g`";
 
 impl KeyChecker<'_, '_> {

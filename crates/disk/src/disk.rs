@@ -49,7 +49,7 @@ pub trait DiskLock: Send {}
 
 /// A file that is open for appending.
 pub trait DiskFile: Send {
-    /// Appends bytes; may write fewer than it was given.
+    /// Appends bytes and returns how many it appended, which may be fewer than given.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Makes the file's content and length durable.
     fn sync_data(&mut self) -> io::Result<()>;
@@ -81,7 +81,7 @@ pub trait Disk: Send + Sync {
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in a directory durable (fsync of the directory).
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Tries to take the lock of a lock file. Does not wait for a holder that keeps it.
+    /// Tries to take the lock of a lock file. Waits only briefly while another process holds the lock.
     fn lock(&self, path: &Path) -> io::Result<Lock>;
     /// Whether any process holds the lock of this lock file.
     fn is_locked(&self, path: &Path) -> io::Result<bool>;

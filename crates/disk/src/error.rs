@@ -1,6 +1,7 @@
 //! Disk errors, with the file they concern and a hint for the user.
 //!
-//! Every error says whether retrying can help, and every error keeps the reason that the operating system gave.
+//! Every error says whether retrying can help, and an error of the operating system keeps the reason that the system
+//! gave.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -101,7 +101,7 @@ pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Resul
     }
 }
 
-/// The parent directory; `.` for a bare relative name.
+/// The parent directory; `.` for a bare relative name, and the root directory for itself.
 pub fn parent(dir: &Path) -> PathBuf {
     match dir.parent() {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),

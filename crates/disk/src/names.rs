@@ -11,7 +11,7 @@ pub const SESSIONS: &str = "sessions";
 /// The directory of all tasks, below a session's directory.
 pub const TASKS: &str = "tasks";
 
-/// A new session id, such as `20261115-095612-7f3a`. Ids sort by creation time.
+/// A new session id, such as `20261115-095612-7f3a`. Ids sort by the second of their creation.
 ///
 /// `entropy` distinguishes sessions of the same second; a collision is detected when the second session is
 /// created.
@@ -24,8 +24,8 @@ pub fn new_session_id(now: Timestamp, entropy: u64) -> SessionId {
     SessionId::new(format!("{day}-{time}-{tag:04x}"))
 }
 
-/// Whether a string is one plain file name: no separator, not hidden, no characters that are special to a shell
-/// or a terminal.
+/// Whether a string is one plain file name: 1 to 128 ASCII letters, digits, `.`, `-` and `_`, without a `.` at the
+/// beginning.
 pub fn is_plain_name(name: &str) -> bool {
     let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     !name.is_empty() && name.len() <= 128 && !name.starts_with('.') && name.chars().all(fine)

@@ -1,4 +1,4 @@
-//! [`Disk`] on the real file system: each operation is one or two system calls.
+//! [`Disk`] on the real file system: most operations are one or two system calls.
 //!
 //! Writing and locking never follow a symbolic link, because a state directory may come with a project that
 //! somebody else wrote.
@@ -10,9 +10,10 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// How often and at which interval a busy lock is tried again. `is_locked` holds the lock only for an instant,
-/// and so does a killed process until the kernel has cleaned it up; neither should cause an error.
+/// How often a busy lock is tried. `is_locked` holds the lock for an instant, and so does a killed process until the
+/// kernel has cleaned up after it; neither should cause an error.
 const LOCK_TRIES: u32 = 10;
+/// The pause before a busy lock is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// The file system of this computer.
@@ -63,8 +64,8 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Snapshots are in read-only directories. If a deletion failed for that reason, this makes the parent
-/// directory writable.
+/// Makes the parent directory of `path` writable if deleting `path` failed for lack of permission, because snapshots
+/// are in read-only directories. Returns any other `error`.
 fn make_parent_writable(path: &Path, error: io::Error) -> io::Result<()> {
     use rustix::fs::{Mode, OFlags, fchmod, open};
     match path.parent() {
@@ -91,7 +92,7 @@ impl Disk for RealDisk {
     fn list(&self, path: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {
-            // Althing creates only UTF-8 names, so any other name is not ours.
+            // Althing creates only UTF-8 names, so any other name belongs to another program.
             names.extend(entry?.file_name().into_string());
         }
         Ok(names)

@@ -1,5 +1,5 @@
-//! The interface of all deciders. A session holds one decider per task and does not know which kinds exist: it folds facts
-//! into them, records the facts that follow, and runs the effects that they want.
+//! The interface of all deciders. A session holds one decider per task and does not know which kinds exist: the
+//! session folds facts into its deciders, records the facts that follow, and runs the effects that the deciders want.
 
 use althing_protocol::{
     AgentId, AnswerLabel, ChatSpec, ContextAccess, Decision, Event, Fact, InteractionId, Item, Millis,
@@ -8,24 +8,24 @@ use althing_protocol::{
 };
 use std::sync::Arc;
 
-/// A model call that should be running, identified by its position in the conversation: when the conversation moves on, it
-/// is a different call.
+/// A model call that should be running, identified by its position in the conversation: once the conversation has
+/// moved on, the next call has a different key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
     /// The index of the member that makes the call.
     pub member_index: usize,
-    /// The number of the attempt.
+    /// The number of the attempt that makes the call.
     pub attempt: u32,
     /// The number of turns in the attempt before the call.
     pub step: usize,
 }
 
-/// Work for an agent other than a model call: a tool call, a snapshot, storing a plan.
+/// Work for an agent other than a model call: for example a tool call, a snapshot, or storing a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SideTask {
     /// The index of the member that the work is for.
     pub member_index: usize,
-    /// The number of the attempt.
+    /// The number of the member's attempt that needs the work.
     pub attempt: u32,
     /// What to do.
     pub kind: SideTaskKind,
@@ -102,7 +102,7 @@ pub(crate) enum EffectKey {
 }
 
 impl WantedEffects {
-    /// Splits the wanted effects into those that run as tasks and the timers.
+    /// Splits the wanted effects into the timers and all other effects, which are identified by keys.
     pub(crate) fn into_effects(self) -> (Vec<EffectKey>, Vec<(Timer, Millis)>) {
         let calls = self.calls.into_iter().map(EffectKey::Call);
         let side_tasks = self.side_tasks.into_iter().map(EffectKey::SideTask);
@@ -117,7 +117,7 @@ pub(crate) enum EffectRequest {
     Call {
         request: Box<ModelRequest>,
         agent: Option<AgentId>,
-        /// The agent's environment, if it has tools, and what it may see there.
+        /// The agent's environment, if the agent has tools, and what the agent may see there.
         env: Option<(EnvOwner, Visibility)>,
     },
     /// Work in an agent's environment.
@@ -150,12 +150,13 @@ pub(crate) struct Visibility {
 /// The facts that follow from a person's answer, and the answer for the program that asked, if one did.
 pub(crate) type AnswerEffects = (Vec<Consequence>, Option<ProgramAnswer>);
 
-/// A pure function of the log: no clock, no randomness, no I/O.
+/// Decides what happens next in one task. A pure function of the log: no clock, no randomness, no I/O.
 pub(crate) trait Decider: Send {
     /// Folds one fact into the state.
     fn apply(&mut self, event: &Event);
 
-    /// The facts that follow from the state. The session records and folds them and calls again until there are none.
+    /// The facts that follow from the state. The session records and folds these facts and calls this again until no
+    /// facts follow.
     fn consequences(&self) -> Vec<Consequence>;
 
     /// The effects that should be running.
@@ -170,7 +171,8 @@ pub(crate) trait Decider: Send {
     /// The task that an effect's outcome is recorded on.
     fn task_of(&self, effect: &EffectKey) -> TaskId;
 
-    /// A warning to people about a side task that failed without ending the work, with the task that it belongs to.
+    /// A warning to people about a side task that failed without ending the work, with the task that the warning
+    /// belongs to.
     fn side_task_warning(&self, _effect: &EffectKey, _item: &Item) -> Option<(TaskId, Notice)> {
         None
     }
@@ -180,7 +182,8 @@ pub(crate) trait Decider: Send {
         Vec::new()
     }
 
-    /// What follows from a person's answer, or why it is rejected. None if the question belongs to another decider.
+    /// What follows from a person's answer, or why the answer is rejected. None if the question belongs to another
+    /// decider.
     fn answer_question(
         &self,
         interaction: &InteractionId,

@@ -1,8 +1,8 @@
 //! Decides what happens next in a session, and supervises it.
 //!
-//! The deciders (`coordination`, `interactive`, `workflow`) and the modules that they use (`launch`, `prompt`, `tools`) are
-//! pure. Only the `orchestrator` has a clock and threads and runs effects. This crate never uses files, processes, sockets
-//! or the terminal directly.
+//! The deciders (`coordination`, `interactive`, `workflow`) and the modules that they use (`launch`, `prompt`,
+//! `tools`) are pure. Only the `orchestrator` has a clock and threads and runs effects. This crate never uses files,
+//! processes, sockets or the terminal directly.
 
 mod coordination;
 mod decider;

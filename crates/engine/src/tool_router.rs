@@ -4,7 +4,8 @@ use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The tool hosts of one agent, in order. If two hosts offer a tool of the same name, the first one gets its calls.
+/// The tool hosts of one agent, in order. If two hosts offer a tool of the same name, the first of these hosts gets
+/// the calls.
 pub struct ToolRouter {
     hosts: Vec<Arc<dyn ToolHost>>,
     /// Tools that the agent does not get, regardless of the host.

@@ -16,7 +16,7 @@ pub const RESTART: &str = "restart_orchestration";
 
 /// The tool that starts subagents.
 pub const SPAWN: &str = "spawn_subagents";
-/// The tool that waits for subagents in the background.
+/// The tool that waits for the subagents that work in the background.
 pub const WAIT: &str = "wait_for_subagents";
 /// The tool that records the progress of a plan's task.
 pub const PLAN_TASK: &str = "update_plan_task";
@@ -26,7 +26,7 @@ pub const PLAN_TASK: &str = "update_plan_task";
 pub(crate) struct SubTask {
     pub(crate) task: String,
     pub(crate) context: Option<String>,
-    /// Whether all agents of the run work on it, not only a copy of the caller.
+    /// Whether all agents of the run work on the task, not only a copy of the calling agent.
     pub(crate) team: bool,
     pub(crate) timeout: Option<Millis>,
 }
@@ -155,7 +155,8 @@ pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     specs
 }
 
-/// Parses a `spawn_subagents` call: the tasks, and whether they run in the background. The error is a message for the model.
+/// Parses a `spawn_subagents` call: the tasks, and whether they run in the background. The error is a message for the
+/// model.
 pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
     let arguments = arguments(call)?;
     let background = arguments.get("background").and_then(Value::as_bool).unwrap_or_default();

@@ -5,13 +5,13 @@ use althing_protocol::RunSpec;
 /// The maximum length of a workspace's name, without the suffix that distinguishes equal names.
 const MAX_NAME_CHARS: usize = 48;
 
-/// The workspace of a member, below the run's directory. It is named after the agent's id, so that the path does not reveal
-/// the agent's anonymous number.
+/// The workspace of a member, below the run's directory. It is named after the agent's id, so that the path does not
+/// reveal the agent's anonymous number.
 pub fn workspace_of(spec: &RunSpec, run_dir: &str, member_index: usize) -> String {
     let name_of = |id: &str| -> String { id.chars().take(MAX_NAME_CHARS).map(safe).collect() };
     let names = spec.members.iter().map(|member| name_of(member.id.as_str()));
     let name = names.clone().nth(member_index).unwrap_or_default();
-    // Ids that differ only in replaced characters must not share a workspace.
+    // Ids that become equal when they are shortened and their characters replaced must not share a workspace.
     let twins = names.take(member_index).filter(|other| *other == name).count();
     let suffix = if twins == 0 { String::new() } else { format!("-{}", twins + 1) };
     format!("{run_dir}/workspaces/{name}{suffix}")

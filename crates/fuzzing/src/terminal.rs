@@ -42,7 +42,7 @@ impl TuiHost for NullHost {
 
 thread_local! {
     static READERS: ScreenReaders = ScreenReaders::built_in().expect("built-in patterns are patterns");
-    /// A screen attached to a program; it shows what it is given.
+    /// Our screen, attached to a program, whose screen the check sets.
     static ATTACHED: RefCell<App> = RefCell::new(attached());
 }
 

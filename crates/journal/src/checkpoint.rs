@@ -1,4 +1,4 @@
-//! The checkpoint of a session, as a pure fold over its facts.
+//! The checkpoint of a session, as a pure fold over the session's facts.
 //!
 //! The log is the source of truth, so the checkpoint is derived from the log alone: no clock, no disk, no other
 //! state. The same events always give the same checkpoint.
@@ -12,8 +12,8 @@ use althing_protocol::{RunResult, Seq};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// The checkpoint of these events, which must start with the first one; `None` if they do not begin with
-/// `SessionOpened`.
+/// The checkpoint after these events, which must begin with the first event of the log; `None` if none of them
+/// is `SessionOpened`.
 pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
     let mut fold = CheckpointFold::default();
     for event in events {
@@ -22,7 +22,7 @@ pub fn rebuild_checkpoint(events: &[Arc<Event>]) -> Option<Checkpoint> {
     fold.checkpoint()
 }
 
-/// How many characters of a conversation's first message are used as its goal.
+/// The maximum length of a conversation's goal, in characters. The goal is the first line of the first message.
 const GOAL_CHARS: usize = 200;
 
 /// The fold of [`rebuild_checkpoint`], one event at a time, for a caller that follows the log.
@@ -34,15 +34,17 @@ pub struct CheckpointFold {
     tasks: Vec<CheckpointTask>,
     /// The index in `tasks` of each task.
     task_indexes: HashMap<TaskId, usize>,
-    /// The task whose status is the session's status: the workflow, or else the newest run.
+    /// The task whose status is the session's status: the workflow, or else the newest run that is not a
+    /// subagent run.
     head_task: Option<TaskId>,
-    /// The stages of a workflow: name and tasks.
+    /// The name and the task ids of each stage; empty if the session has no workflow.
     stages: Vec<(String, Vec<TaskId>)>,
     stage: u32,
     /// The last recorded state of the conversation, if the session is one.
     chat: Option<ChatState>,
     open: BTreeSet<InteractionId>,
-    /// Subagent runs. They belong to another run, so their results are not added to the history.
+    /// The subagent runs. The result of a subagent goes to the run that started the subagent, so it is not
+    /// added to the history.
     subagent_runs: BTreeSet<TaskId>,
     history: Vec<Item>,
     closed: bool,
@@ -118,7 +120,8 @@ impl CheckpointFold {
         })
     }
 
-    /// A conversation has no goal when it is opened, so its first message identifies it.
+    /// The goal of the session. A conversation has none when it is opened, so the first line of its first
+    /// message is used.
     fn goal(&self, head: &SessionOpened) -> String {
         let first = self.history.iter().find_map(|item| match item {
             Item::PromptSent { text, .. } if head.kind == SessionKind::Chat => text.trim().lines().next(),
@@ -133,8 +136,8 @@ impl CheckpointFold {
                 self.head_task = Some(id.clone());
                 self.stages = stages(id, spec);
             }
-            // Only a run outside of a workflow becomes the head task: the workflow itself is the head of its
-            // runs, and subagent runs belong to another run.
+            // Only a run outside of a workflow becomes the head task: in a workflow, the head task is the
+            // workflow itself, and a subagent run belongs to another run.
             TaskSpec::Run(spec) if spec.subagent_of.is_some() => {
                 self.subagent_runs.insert(id.clone());
             }
@@ -184,7 +187,7 @@ impl CheckpointFold {
         let Some(task) = self.task(id) else { return };
         task.status = status;
         match status {
-            // The error of the last attempt is often more specific than the status change.
+            // A status change without a reason keeps the error of the last attempt.
             TaskStatus::Failed => task.error = why.map(str::to_owned).or_else(|| task.error.take()),
             TaskStatus::Done => task.error = None,
             TaskStatus::Pending

@@ -1,4 +1,4 @@
-//! A session writer that updates the checkpoint with every append.
+//! A session writer that also updates the checkpoint after each append that changes the session's state.
 
 use crate::checkpoint::CheckpointFold;
 use crate::writer::SessionWriter;

@@ -3,7 +3,8 @@
 use althing_text::hex;
 use std::fmt::Write;
 
-/// Shorter encoded forms would match ordinary text by chance.
+/// The minimum length of a value, and of each encoded form, in bytes: shorter forms would match ordinary text
+/// by chance.
 const MIN_BYTES: usize = 8;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -34,10 +35,10 @@ pub(crate) fn encoded(value: &str) -> Vec<String> {
 }
 
 /// The base64 characters that depend on the value alone, at any position in a longer encoded text. `before` is
-/// the number of bytes that precede the value in its group of three.
+/// the number of bytes that precede the value in the group of three bytes in which the value begins.
 fn in_base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
     let bit = |at: usize| value.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
-    // The first character that contains no bit of the preceding bytes.
+    // The number of the value's first bits that share a base64 character with the preceding bytes.
     let skip = (6 - before * 8 % 6) % 6;
     let count = (value.len() * 8).saturating_sub(skip) / 6;
     (0..count)

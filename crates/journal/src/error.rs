@@ -1,6 +1,6 @@
 //! Errors of stored sessions, with the file they concern and a hint for the user.
 //!
-//! Every error says whether retrying can help, and every error keeps the reason that the disk gave.
+//! Every error says whether retrying can help, and a disk error keeps the reason that the disk gave.
 
 use crate::scan::{Damage, DamageKind};
 use althing_disk::{DiskError, DiskErrorKind};
@@ -17,13 +17,13 @@ pub enum SessionError {
     /// The string is not a valid session id.
     #[error("`{id}` is not a session id")]
     InvalidId {
-        /// The string.
+        /// The invalid string.
         id: String,
     },
     /// The name would lead out of the task's directory.
     #[error("`{name}` is not a name for a file of a task")]
     InvalidName {
-        /// The name.
+        /// The task's id and the invalid name, as `task/name`.
         name: String,
     },
     /// There is no such session.
@@ -77,22 +77,22 @@ pub enum SessionError {
     OutOfOrder {
         /// The log.
         path: PathBuf,
-        /// The last event in the log.
+        /// The number of the last event in the log.
         last: Seq,
-        /// The event that was to be appended.
+        /// The number of the event that was to be appended.
         found: Seq,
     },
-    /// The event cannot start a log, or it has no JSON form: a bug in the caller.
+    /// The event cannot start a log, or has no JSON form: a bug in the caller.
     #[error("event {seq} cannot be written to {}: {why}", path.display())]
     NotWritable {
         /// The log.
         path: PathBuf,
-        /// The event.
+        /// The number of the event.
         seq: Seq,
-        /// The reason.
+        /// Why the event cannot be written.
         why: String,
     },
-    /// Another process changed or deleted the log although this process holds its lock.
+    /// Another process changed or deleted the log although this process holds the session's lock.
     #[error("{} was changed by another process: {what}", path.display())]
     Changed {
         /// The log.

@@ -7,7 +7,7 @@ use crate::event_json::read_event;
 use crate::state_dir_mapping::StateDirMapping;
 use althing_protocol::{Event, Seq};
 
-/// `,"crc":"` + 8 digits + `"}`.
+/// The size of the checksum field at the end of a line, in bytes: `,"crc":"` + 8 digits + `"}`.
 const TAIL: usize = 18;
 const CRC_FIELD: &[u8] = b",\"crc\":\"";
 const BATCH_FIELD: &[u8] = b",\"batch\":";
@@ -23,11 +23,13 @@ pub(crate) enum BadLine {
     NotUnderstood(String),
 }
 
-/// The position of a line in the log, without its event.
+/// Where a line belongs in the log: the number of its event and the append that wrote it, without the event
+/// itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinePosition {
     pub(crate) seq: Seq,
-    /// The first event of the append that wrote this line. All events before it were durable at that time.
+    /// The first event of the append that wrote this line. All earlier events were durable when that append
+    /// began.
     pub(crate) batch: Seq,
 }
 
@@ -66,7 +68,8 @@ fn check(line: &[u8]) -> Result<&[u8], BadLine> {
     if crc32c::crc32c(head) == digits { Ok(head) } else { Err(BadLine::Checksum) }
 }
 
-/// Only lower-case digits are valid: a flipped bit that turns `a` into `A` is damage, too.
+/// Parses the digits of a checksum. Only lower-case digits are valid: a flipped bit that turns `a` into `A` is
+/// damage, too.
 fn parse_hex(digits: &[u8]) -> Option<u32> {
     digits.iter().try_fold(0u32, |sum, byte| {
         let digit = match byte {
@@ -86,7 +89,7 @@ pub(crate) fn decode(line: &[u8], mapping: &StateDirMapping) -> Result<Event, Ba
         .map_err(|e| BadLine::NotUnderstood(format!("not an event of this log: {e}")))
 }
 
-/// The position of a line; `None` if its checksum is bad.
+/// The position of a line; `None` if the checksum is bad or the line does not begin with an event number.
 pub(crate) fn position(line: &[u8]) -> Option<LinePosition> {
     let head = check(line).ok()?;
     let digits = head.strip_prefix(b"{\"seq\":")?;

@@ -12,11 +12,11 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// Shorter values would mask ordinary words.
+/// The minimum length of a secret value, in bytes: shorter values would mask ordinary words.
 const MIN_BYTES: usize = 6;
 pub(crate) const MASK: &str = "[secret]";
 
-/// The mask inside ids and names of tool calls, where providers allow only these characters.
+/// The mask inside ids and names of tool calls, where providers do not allow brackets.
 const NAME_MASK: &str = "secret";
 
 /// Fields with values that Althing itself produces, at any depth outside of `FOREIGN_FIELDS`: tags, statuses,
@@ -75,7 +75,7 @@ const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
 const FOREIGN_FIELDS: &[&str] =
     &["tool_calls", "launch", "edited", "options", "tasks", "coordination_overrides", "agent_system_prompts"];
 
-/// Objects whose keys come from a model, a program or a user, too.
+/// Objects in which even the keys come from a model, a program or a user.
 const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
 
 /// A search for secret values.
@@ -207,7 +207,7 @@ impl Masker {
         &self.forms
     }
 
-    /// Start and end of each secret, in order; they may overlap.
+    /// Start and end of each secret, in order; secrets may overlap.
     pub(crate) fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut spans = self.in_text.spans(bytes);
         spans.sort_unstable();
@@ -238,8 +238,8 @@ impl Masker {
             return event;
         }
         let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };
-        // Second try: a secret that equals a word of the log format (such as an enum value) protects nothing,
-        // and masking it makes the event unreadable.
+        // The second try leaves the words of the log format (such as enum values) unmasked: a secret that
+        // equals such a word protects nothing, and masking it makes the event unreadable.
         for keep_format_words in [false, true] {
             let mut value = value.clone();
             self.mask_value(&mut value, FieldPosition { keep_format_words, ..FieldPosition::default() });

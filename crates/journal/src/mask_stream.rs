@@ -1,7 +1,8 @@
 //! Removes known secret values from a byte stream with arbitrary chunk boundaries: the output of a program on
 //! its way to a file.
 //!
-//! It holds back only a chunk end that may be the start of a secret, never more than the longest secret.
+//! The stream holds back only the end of a chunk that may be the start of a secret, never more than the longest
+//! secret.
 
 use crate::mask::{MASK, Masker};
 use aho_corasick::{AhoCorasick, MatchKind};
@@ -9,7 +10,7 @@ use althing_protocol::MaskStream;
 use std::fmt;
 use std::sync::Arc;
 
-/// A byte stream that is masked.
+/// Masks the secrets in a byte stream.
 pub struct MaskingStream {
     masker: Arc<Masker>,
     /// A fast check for any match; without it, every chunk is searched in full.
@@ -28,7 +29,7 @@ impl fmt::Debug for MaskingStream {
 }
 
 impl MaskingStream {
-    /// A stream that masks what this masker knows.
+    /// A stream that masks the secrets that this masker knows.
     pub fn new(masker: Arc<Masker>) -> Self {
         // Leftmost matching can use vector instructions; the overlapping matching that masking needs cannot.
         let built = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(masker.forms());

@@ -64,7 +64,8 @@ impl LogIndex {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The byte range with the events after `after`, up to `up_to` or the last durable event.
+    /// The byte range that contains the events after `after` up to `up_to` or the last durable event, and the
+    /// number of the last of these events; `None` if there are none.
     fn range(&self, after: Seq, up_to: Seq) -> Option<(u64, u64, Seq)> {
         let state = self.state();
         let up_to = up_to.min(state.last);
@@ -78,7 +79,7 @@ impl LogIndex {
     }
 }
 
-/// A range of a log to read, with everything that another thread needs for it.
+/// A range of a log to read, with everything that another thread needs to read it.
 struct LogRange {
     disk: Arc<dyn Disk>,
     path: PathBuf,

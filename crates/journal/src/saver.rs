@@ -1,5 +1,5 @@
-//! Writes checkpoints in the background. Only the newest one is written; a failed write is retried with the
-//! next one.
+//! Writes checkpoints in the background. Only the newest checkpoint is written. After a failed write, the next
+//! try is made when a newer checkpoint arrives or the saver closes.
 //!
 //! The log can always replace a checkpoint, so a failure here never stops a session.
 

@@ -1,9 +1,9 @@
 //! Reads a whole log and classifies damage as a bad tail or a bad middle.
 //!
 //! Events are numbered from 1, one good line each. The log is good up to the first line that is not the
-//! expected one. The rest is a *tail* if nothing in it proves that it was ever acknowledged: a crash can leave
-//! any mixture of the last append's pages. It is a *middle* if a later good line proves that the bad part was
-//! once durable. The scan never changes the file and never returns an event after a bad line.
+//! expected one. The rest is a *tail* if nothing in it proves that the bad line was ever acknowledged: a crash
+//! can leave any mixture of the last append's pages. The rest is a *middle* if a later good line proves that
+//! the bad line was once durable. The scan never changes the file and never returns an event after a bad line.
 
 use crate::line::{self, BadLine};
 use crate::state_dir_mapping::StateDirMapping;
@@ -15,9 +15,11 @@ use std::sync::Arc;
 
 /// The index records the offset of every `STRIDE`th event.
 pub(crate) const STRIDE: u64 = 64;
-/// The minimum size of a part: for smaller parts, a further thread costs more than it saves.
+/// The minimum size of the part of a log that one thread reads, in bytes: for smaller parts, a further thread
+/// costs more than it saves.
 const MIN_CHUNK: usize = 1 << 20;
-/// The maximum number of threads. More threads do not help, because memory bandwidth is the limit.
+/// The maximum number of threads that read a log. More threads do not help, because memory bandwidth is the
+/// limit.
 const MAX_THREADS: usize = 8;
 
 /// How a log is damaged.
@@ -39,9 +41,9 @@ pub struct Damage {
     pub kind: DamageKind,
     /// The first bad line, counted from 1; also the number of the event that belongs there.
     pub line: u64,
-    /// The offset of that line in bytes.
+    /// The offset of the first bad line in the log, in bytes.
     pub offset: u64,
-    /// What is wrong with the line, for the user.
+    /// What is wrong with the first bad line, for the user.
     pub what: String,
 }
 
@@ -57,7 +59,7 @@ pub(crate) struct Scan {
     /// The mapping between the recorded and the current state directory.
     pub(crate) mapping: StateDirMapping,
     pub(crate) events: Vec<Arc<Event>>,
-    /// The number of bytes up to the end of the last complete line.
+    /// The number of bytes up to the end of the last good line.
     pub(crate) good: u64,
     /// The offset of every `STRIDE`th event, starting with the first.
     pub(crate) marks: Vec<u64>,
@@ -77,12 +79,13 @@ struct FirstBadLine {
     understood: bool,
 }
 
-/// The result of one thread.
+/// The part of a log that one thread has read.
 #[derive(Default)]
 struct ScannedPart {
     events: Vec<Arc<Event>>,
     marks: Vec<u64>,
-    /// The offset of the first event. A wrong number there is only detected when the parts are joined.
+    /// The offset of the part's first event. The number of that event is checked only when the parts are
+    /// joined.
     start: usize,
     end: usize,
     bad: Option<FirstBadLine>,

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 pub(crate) const LOG: &str = "events.jsonl";
 pub(crate) const LOCK: &str = "lock";
-/// The prefix of a session's directory while it is deleted; no session id starts with a dot.
+/// The prefix of a session's directory while the session is being deleted; no session id starts with a dot.
 const REMOVING: &str = ".removing-";
 
 /// The sessions of one state directory.
@@ -36,7 +36,7 @@ pub struct SessionManager {
 pub struct OpenedSession {
     /// Appends to the session.
     pub writer: SessionWriter,
-    /// All events so far.
+    /// All events in the log.
     pub events: Vec<Arc<Event>>,
     /// Messages for the user about repairs.
     pub notices: Vec<Notice>,
@@ -109,7 +109,7 @@ impl SessionManager {
         let path = dir.join(LOG);
         let mode = match self.disk.kind(&path).map_err(SessionError::io("access", &path))? {
             None => OpenMode::New,
-            // An earlier attempt created the file but recorded nothing.
+            // An earlier attempt to create the session left an empty log.
             Some(EntryKind::File { len: 0 }) => OpenMode::Existing,
             Some(_) => return Err(SessionError::Exists { id: id.to_string() }),
         };

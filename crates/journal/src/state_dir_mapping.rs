@@ -2,14 +2,16 @@
 //!
 //! The first event of a log records the state directory in which the session began. When the log is read in
 //! another state directory, the current directory replaces the recorded one in every path and text. New events
-//! are written with the recorded directory, so that a log contains only one, however often it is moved.
+//! are written with the recorded directory, so that a log contains only one state directory, however often the
+//! log is moved.
 
 use memchr::memmem;
 use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The mapping between the state directory that a log records and the one that it is in. Cheap to clone.
+/// The mapping between the state directory that a log records and the one that contains the log. Cheap to
+/// clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateDirMapping {
     /// The recorded and the current directory, JSON-escaped; `None` if they are the same.
@@ -17,7 +19,8 @@ pub(crate) struct StateDirMapping {
 }
 
 impl StateDirMapping {
-    /// The mapping for a log that records `recorded` and is in `now`.
+    /// The mapping for a log that records the state directory `recorded` and is now in the state directory
+    /// `now`.
     pub(crate) fn new(recorded: Option<&str>, now: &Path) -> Self {
         let is_usable = |path: &Path| path.is_absolute() && path.as_os_str().len() > 1;
         let moved = recorded.zip(now.to_str()).filter(|(recorded, now)| {
@@ -26,7 +29,7 @@ impl StateDirMapping {
         Self { moved: moved.map(|(recorded, now)| Arc::new((escaped(recorded), escaped(now)))) }
     }
 
-    /// An event's JSON as it is written to the log.
+    /// An event's JSON with the recorded directory, as it is written to the log.
     pub(crate) fn to_recorded<'a>(&self, json: &'a str) -> Cow<'a, str> {
         match self.moved.as_deref() {
             Some((recorded, now)) => replace(json, now, recorded),
@@ -34,7 +37,7 @@ impl StateDirMapping {
         }
     }
 
-    /// A line of the log with the current directory.
+    /// A line of the log with the current directory in place of the recorded one.
     pub(crate) fn to_current<'a>(&self, line: &'a str) -> Cow<'a, str> {
         match self.moved.as_deref() {
             Some((recorded, now)) => replace(line, recorded, now),

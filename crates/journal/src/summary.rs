@@ -12,7 +12,7 @@ use althing_disk::EntryKind;
 use althing_protocol::{SessionId, SessionSummary, Timestamp};
 use std::path::Path;
 
-/// How much of a log's end is read first; more only if its last line is longer.
+/// How many bytes at the end of a log are read first; more are read only if the last line is longer.
 const TAIL: u64 = 16 << 10;
 
 /// The result of `prune`.
@@ -87,7 +87,7 @@ impl SessionManager {
             Some(stored) if end.is_some_and(|end| end.seq == stored.seq) => (Some(stored), None),
             stored => match self.scan(&id, stored.as_ref()) {
                 Ok((_, _, found)) => {
-                    // The owner may be writing its last line.
+                    // An owned log may end in a partial line that its owner is still writing.
                     let damage = found.damage.filter(|_| !is_owned);
                     (rebuild_checkpoint(&found.events), damage.map(|d| d.to_string()))
                 }
@@ -100,7 +100,7 @@ impl SessionManager {
         SessionSummary { id, checkpoint, size, is_owned, damage, updated_at }
     }
 
-    /// The position of a log's last line; `None` if that line is bad.
+    /// The position of a log's last line; `None` if that line is bad or cannot be read.
     fn last_line(&self, log: &Path, size: u64) -> Option<LinePosition> {
         let mut want = TAIL;
         loop {

@@ -14,7 +14,7 @@ use althing_protocol::{Checkpoint, Event, Journal, JournalError, JournalReader, 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The writer of one session. There is only one at a time, across all processes.
+/// The writer of one session. A session has only one writer at a time, across all processes.
 pub struct SessionWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,

@@ -21,7 +21,7 @@ use reqwest::{Method, Request, Url};
 use std::sync::Arc;
 use tokio::time::{Instant, sleep, timeout_at};
 
-/// How often one call may be reworded because the provider rejected a field.
+/// How many times the request of one call may be changed and sent again because the provider rejected a field.
 const CORRECTIONS: u32 = 3;
 
 /// A model behind an HTTP API, for one agent.
@@ -138,7 +138,8 @@ impl<W: Wire> ApiBackend<W> {
         );
     }
 
-    /// One attempt, subject to the rate limits. Its cost is added to `spent`; on failure, the failure carries the cost.
+    /// One attempt, subject to the rate limits. Counts the attempt in `spent` and adds the cost of a reply; a failure
+    /// carries its own token counts, which the caller adds.
     async fn attempt(
         &self,
         body: &Bytes,

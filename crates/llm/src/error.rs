@@ -55,7 +55,7 @@ impl BuildError {
     }
 }
 
-/// How often a failed attempt may be retried.
+/// Whether and how many times a failed attempt may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryPolicy {
     Never,
@@ -74,7 +74,7 @@ pub(crate) struct CallFailure {
     pub(crate) retry: RetryPolicy,
     /// The wait that the provider asked for.
     pub(crate) after: Option<Duration>,
-    /// Tokens that the failed attempt used. The caller counts the call itself.
+    /// Tokens that the failed attempt used. The number of calls is counted by the caller.
     pub(crate) counted: TokenCounts,
     /// The HTTP status, if a response arrived.
     pub(crate) status: Option<u16>,

@@ -20,7 +20,7 @@ impl FastPath {
         if plain { std::str::from_utf8(text).ok() } else { None }
     }
 
-    /// Learns the envelope of a parsed frame that contains only `text`, which must be borrowed from it.
+    /// Learns the envelope of a parsed frame that contains only `text`, which must be borrowed from `frame`.
     pub(crate) fn learn(&mut self, frame: &[u8], text: &str) {
         // An unescaped string is borrowed from the frame, so its offset is the difference of the two pointers.
         let Some(start) = (text.as_ptr() as usize).checked_sub(frame.as_ptr() as usize) else { return };

@@ -31,8 +31,8 @@ pub struct HttpClient {
 #[derive(Debug)]
 struct Inner {
     tls: rustls::ClientConfig,
-    /// One client per connect timeout, because reqwest sets it per client, and separate clients for local servers.
-    /// Nearly always there is one.
+    /// The clients by connect timeout, which reqwest sets per client, and by whether they are for local servers.
+    /// There is nearly always only one.
     clients: Mutex<Vec<(Duration, bool, reqwest::Client)>>,
     /// Throttles by the hash from [`key_of`].
     throttles: Mutex<Vec<(u64, Arc<Throttle>)>>,
@@ -47,8 +47,8 @@ impl HttpClient {
         Ok(Self { inner: Arc::new(inner) })
     }
 
-    /// The client with this connect timeout. A local server is reached directly, because a proxy could not reach it,
-    /// whatever the variables say.
+    /// The client with this connect timeout. A local server is reached directly, whatever the proxy variables say,
+    /// because a proxy could not reach it.
     pub(crate) fn client(&self, limit: Duration, local: bool) -> Result<reqwest::Client, BuildError> {
         let mut clients = self.inner.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, _, client)) =

@@ -1,7 +1,7 @@
 //! All time and size limits of a model call, in one place.
 //!
-//! Nothing in this crate waits or grows without a limit from this module. The time limits can be changed per backend
-//! through `params` (see [`CallLimits::from_params`]), the size limits cannot.
+//! Nothing in this crate waits or grows without a limit from this module. A limit whose comment names a key can be
+//! changed per backend through `params` (see [`CallLimits::from_params`]); the others cannot.
 
 use crate::BuildError;
 use serde_json::{Map, Value};

@@ -191,7 +191,7 @@ const NOT_TAKEN: &[&str] = &[
 
 impl UnsupportedFields {
     /// Records the field of `optional` that a rejection names, if it names one. Child fields must be listed before
-    /// their parents.
+    /// their parents. Returns whether a field was recorded that was not known before.
     pub(crate) fn learn(&self, refusal: &str, optional: &[&'static str]) -> bool {
         let message = refusal.to_ascii_lowercase();
         if !NOT_TAKEN.iter().any(|words| message.contains(words)) {

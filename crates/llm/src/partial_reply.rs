@@ -1,7 +1,8 @@
 //! A partial reply, independent of the wire format, and the decision whether it ended successfully.
 //!
-//! A truncated reply is never returned: half an answer reads like a whole one, and half a tool call may do
-//! harm. The wire formats only translate their frames into calls to this module.
+//! A reply whose stream broke off is never returned: half an answer reads like a whole one, and half a tool call may
+//! do harm. A reply that reached the output limit is returned with `cut` set. The wire formats only translate their
+//! frames into calls to this module.
 
 use crate::error::CallFailure;
 use crate::limits::TEXT_BYTES;

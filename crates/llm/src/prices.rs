@@ -19,7 +19,8 @@ impl PriceTable {
         Self { own: own.iter().map(|(model, price)| (model.to_ascii_lowercase(), *price)).collect() }
     }
 
-    /// The price of a model, named with or without its provider (`openai/gpt-5-mini`).
+    /// The price of a model, named with or without its provider (`openai/gpt-5-mini`). A name that ends in `:free`
+    /// costs nothing, unless the user's prices include it.
     pub fn price(&self, model: &str) -> Option<Price> {
         let full = model.trim().to_ascii_lowercase();
         let bare = full.rsplit('/').next().unwrap_or(&full);
@@ -76,8 +77,8 @@ pub(crate) struct TokenCounts {
 const CACHE_WRITE: f64 = 1.25;
 
 impl TokenCounts {
-    /// Converts the counts to the port's `Usage`, with the cost if the price is known. The caller counts the call
-    /// itself.
+    /// Converts the counts to the port's `Usage`, with the cost if the price is known. The number of calls is
+    /// counted by the caller.
     pub(crate) fn priced(self, price: Option<&Price>) -> Usage {
         let usage = Usage {
             input_tokens: self.input,

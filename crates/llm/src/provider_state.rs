@@ -2,8 +2,8 @@
 //! mainly signed thoughts.
 //!
 //! Anthropic and Google reject a request, or answer worse, if the thinking before a tool call is not sent back exactly
-//! as received. No other code needs it, so each backend stores its own, by the tool calls it belongs to. State that is
-//! missing (another process, an old call) is omitted, and each wire format can do without it.
+//! as received. No other code needs this state, so each backend stores its own, by the tool calls it belongs to. State
+//! that is missing (another process, an old call) is omitted, and each wire format can do without it.
 
 use althing_protocol::ToolCall;
 use serde_json::Value;

@@ -1,7 +1,7 @@
 //! The backend types with an HTTP API, and how they differ.
 //!
-//! Base URLs, keys and default models are in `config/src/backends.rs`; the variable names here are only used in hints. The wire formats
-//! learn from rejections which fields a provider does not accept, so this table stays short.
+//! Base URLs, keys and default models are in `config/src/backends.rs`; the variable names here are only used in hints.
+//! The wire formats learn from rejections which fields a provider does not accept, so this table stays short.
 
 use crate::BuildError;
 use althing_protocol::BackendConfig;

@@ -1,7 +1,7 @@
 //! Builds a reply from the chunks of a response body.
 //!
 //! No network and no clock, so that any bytes, split anywhere, can be tested. Data after the end of a reply never
-//! changes it.
+//! changes that reply.
 
 use crate::error::CallFailure;
 use crate::partial_reply::StreamEnd;
@@ -27,8 +27,8 @@ impl<R: StreamReader> ReplyStream<R> {
         self.events.feed(bytes, |item| {
             moved = true;
             match item {
-                // Ignore data after the end marker even within one chunk, so that the result does not depend on how the
-                // network splits the data.
+                // Ignore data after the end marker even within one chunk, so that the result does not depend on how
+                // the network splits the data.
                 SseItem::Data(_) if reply.is_done() => Ok(()),
                 SseItem::Data(data) => reply.event(data, on_delta),
                 SseItem::Comment => Ok(()),

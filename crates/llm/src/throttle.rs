@@ -1,8 +1,8 @@
 //! Rate limits per API key: concurrent requests and requests per minute.
 //!
 //! Providers count per key, so agents that share a key share a throttle, whatever their models. Every attempt needs a
-//! permit, including retries, because providers count those as well. Waiting is fair (first come, first served), counts
-//! toward the call's time limit, and a call dropped while waiting leaves no trace.
+//! permit, including retries, because providers count those as well. Waiting is fair (first come, first served),
+//! counts toward the call's time limit, and a call dropped while waiting leaves no trace.
 
 use crate::BuildError;
 use crate::limits::whole_number;

@@ -97,8 +97,8 @@ impl ToolCallAssembler {
         if name.is_empty() || slot.name.is_empty() {
             return SlotMatch::Known(at);
         }
-        // A second name for the same index is the next complete call under a reused index, a repeated call, or a
-        // provider that repeats the name on every fragment.
+        // A second name for the same index has one of three causes: the provider reuses the index for the next call,
+        // sends the whole call again, or repeats the name on every fragment.
         let other_id = !id.is_empty() && !slot.id.is_empty() && id != slot.id;
         let next_whole = arguments.trim_start().starts_with('{') && is_whole(&slot.arguments);
         if !other_id && next_whole && slot.name == name && slot.arguments == arguments && !id.is_empty() {

@@ -187,8 +187,8 @@ impl IdleWatch {
         Self { idle, deadline, alive: Instant::now(), moved: false, finished: None }
     }
 
-    /// When the stream is overdue. An event since the last check counts as if it arrived now, so silence is detected at
-    /// most one check late.
+    /// When the stream is overdue. An event since the last check counts as if it arrived now, so silence is detected
+    /// at most one check late.
     fn due_at(&mut self, now: Instant) -> Instant {
         if std::mem::take(&mut self.moved) {
             self.alive = now;
@@ -201,7 +201,8 @@ impl IdleWatch {
         self.finished.map_or(idle, |at| idle.min(at + limits::TAIL)).min(self.deadline)
     }
 
-    /// The time of the next check: a few times within the idle limit, and at the deadline.
+    /// The time of the next check: after a quarter of the idle limit, or when the stream is overdue if that is
+    /// earlier.
     fn next_check(&self, now: Instant) -> Instant {
         (now + self.idle / 4).min(self.due())
     }

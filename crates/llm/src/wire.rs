@@ -1,5 +1,5 @@
-//! A wire format writes a request and parses a stream. Connections, limits, retries, errors and costs are common to all
-//! formats: see `call`, `transport` and `partial_reply`.
+//! A wire format writes a request and parses a stream. Connections, limits, retries, errors and costs are common to
+//! all formats: see `api_backend`, `transport` and `partial_reply`.
 
 use crate::error::{BuildError, CallFailure};
 use crate::partial_reply::{PartialReply, StreamEnd};

@@ -3,9 +3,9 @@
 use althing_protocol::PlanTask;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The longest id of a task, in bytes.
+/// The maximum length of a task's id, in bytes.
 const LONGEST_ID: usize = 64;
-/// The longest text of a task, in bytes.
+/// The maximum length of a task's description and of its verification, in bytes.
 const LONGEST_TEXT: usize = 8 * 1024;
 
 /// A problem in a plan.
@@ -22,7 +22,7 @@ pub enum PlanProblem {
         /// The allowed number of tasks.
         most: usize,
     },
-    /// The id is empty, too long, or contains other characters.
+    /// The id is empty, too long, or contains characters other than ASCII letters, digits, `-`, `_` and `.`.
     #[error("the id of task {number} must be 1 to {LONGEST_ID} letters, digits, `-`, `_` or `.`")]
     BadId {
         /// The position of the task in the plan, counted from 1.
@@ -67,7 +67,7 @@ fn is_id(id: &str) -> bool {
     !id.is_empty() && id.len() <= LONGEST_ID && id.chars().all(fine)
 }
 
-/// All problems of these tasks; at most `most` tasks are allowed.
+/// All problems of these tasks. At most `most` tasks are allowed; if there are more, only that is reported.
 pub fn problems(tasks: &[PlanTask], most: usize) -> Vec<PlanProblem> {
     let mut found = Vec::new();
     if tasks.is_empty() {

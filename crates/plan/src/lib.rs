@@ -13,7 +13,7 @@ pub use parse::{find_plan, plan_from_json, task_from_json};
 use althing_protocol::PlanTask;
 use serde::{Deserialize, Serialize};
 
-/// The most tasks that a plan may have.
+/// The maximum number of tasks in a plan.
 pub const MOST_TASKS: usize = 200;
 
 /// A plan: the tasks to be done.
@@ -24,7 +24,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Returns the plan if it is valid.
+    /// Returns the plan if it is valid, otherwise all of its problems.
     pub fn checked(self) -> Result<Self, PlanError> {
         match self.problems() {
             problems if problems.is_empty() => Ok(self),

@@ -8,7 +8,7 @@ use crate::{Plan, PlanError};
 use althing_protocol::PlanTask;
 use serde_json::Value;
 
-/// The longest answer that is searched for a plan.
+/// The maximum length of an answer that is searched for a plan, in bytes.
 const LONGEST: usize = 4 << 20;
 
 /// Finds and validates the plan in an answer.
@@ -39,8 +39,8 @@ pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
     }
 }
 
-/// Candidates for JSON: the fenced blocks that begin like JSON. Without any: the whole answer if it begins with `[`,
-/// otherwise the text from the first brace to the last.
+/// Candidates for JSON: the fenced blocks that begin like JSON and are marked as `json` or not at all. If there
+/// are none: the whole answer if it begins with `[`, otherwise the text from the first brace to the last.
 fn blocks(answer: &str) -> Vec<&str> {
     let fenced: Vec<&str> = answer
         .split("```")
@@ -79,7 +79,8 @@ pub fn plan_from_json(value: &Value) -> Result<Plan, PlanError> {
     Ok(Plan { tasks })
 }
 
-/// Reads a task as models write it; `number` counts from 1.
+/// Reads a task as models write it; `number` is the task's position in the plan, counted from 1, for error
+/// messages.
 pub fn task_from_json(number: usize, value: &Value) -> Result<PlanTask, PlanError> {
     let wrong = |what: &str| PlanError::NotReadable { why: format!("task {number}: {what}") };
     let Value::Object(fields) = value else { return Err(wrong("must be an object")) };

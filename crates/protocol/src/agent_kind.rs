@@ -1,7 +1,7 @@
 //! The table of agent kinds: one row for each CLI agent that Althing drives.
 //!
-//! Every list of CLI agents is derived from this table. How an agent is started and how its output is read is defined in
-//! its file in `runner/src/adapter/`; a test there fails if the table and those files differ.
+//! Every list of CLI agents is derived from this table. How an agent is started and how its output is read are defined
+//! in the agent's file in `runner/src/adapter/`; a test there fails if the table and those files differ.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,16 +18,16 @@ pub struct AgentKind {
     pub program: &'static str,
     /// A command that installs the agent.
     pub install_hint: &'static str,
-    /// How the agent's model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`; None
-    /// if the agent does not support MCP. Then the agent's final message is its answer or vote.
+    /// How the agent's model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`; None if the
+    /// agent does not support MCP. Without MCP, the agent's final message is its answer or vote.
     pub tool_name_pattern: Option<&'static str>,
     /// The vendor, as a value of OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,
     /// The keys of [`AgentOptions`] that the agent's adapter can pass on. A config that sets any other of
     /// these keys is rejected, except `reasoning_effort`, which only gives a warning.
     pub supports: &'static [&'static str],
-    /// The directories and files in a project from which the agent reads settings that can run code. Agents
-    /// must not write them.
+    /// The directories and files in a project from which the agent reads settings that can run code. Agents must not
+    /// write to them.
     pub project_dirs: &'static [&'static str],
 }
 
@@ -80,7 +80,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
 ];
 
 impl AgentKind {
-    /// The CLI agent with this `backend.type`, if it is one.
+    /// The CLI agent with this `backend.type`; None if the type belongs to no CLI agent.
     pub fn of(kind: &str) -> Option<&'static Self> {
         AGENT_KINDS.iter().find(|row| row.kind == kind)
     }
@@ -105,8 +105,8 @@ impl AgentKind {
     }
 }
 
-/// The config's settings of a CLI agent's own permissions, tools, prompt and reasoning. They can narrow what the agent may
-/// do, never widen it.
+/// The config's settings of a CLI agent's own permissions, tools, prompt and reasoning. They can narrow what the agent
+/// may do, never widen it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOptions {
     /// What the agent may do without asking.
@@ -124,7 +124,7 @@ pub struct AgentOptions {
     /// Text that is appended to the agent's own system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<String>,
-    /// How much the agent's model reasons, as the agent spells it.
+    /// How much the agent's model reasons: one of the values that the agent itself defines.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }
@@ -140,7 +140,7 @@ impl AgentOptions {
         Self::REASONING_EFFORT,
     ];
 
-    /// The only one of these keys that does not restrict the agent.
+    /// The only key that gives just a warning if the agent does not support it; the other keys are then rejected.
     pub const REASONING_EFFORT: &'static str = "reasoning_effort";
 
     /// Whether no option is set.

@@ -22,11 +22,11 @@ pub struct ChatSpec {
 /// The chat agent: the agent that the user talks to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct InteractiveAgent {
-    /// The agent. Its id selects its backend.
+    /// The chat agent as a member; the member's id selects the backend.
     pub member: Member,
     /// Whether a run needs the user's approval.
     pub require_approval: bool,
-    /// The user's text at the end of the system prompt.
+    /// The user's text at the end of the chat agent's system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<String>,
     /// When and how a long conversation is compacted.
@@ -48,7 +48,8 @@ pub struct TeamSpec {
     pub context_paths: Vec<ContextPath>,
 }
 
-/// The modes that the user chose. None: the user made no choice, and the agent may set the mode.
+/// The modes that the user chose. A field that is None means that the user made no choice, and that the chat agent may
+/// set the mode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModeChoice {
@@ -87,7 +88,7 @@ pub struct LaunchRun {
     /// Whether agents only plan and change nothing.
     #[serde(default)]
     pub planning_mode: bool,
-    /// Whether a second run executes the plan.
+    /// Whether a second run executes the plan of this planning run.
     #[serde(default)]
     pub execute_after_planning: bool,
     /// Additional context paths.
@@ -126,20 +127,21 @@ pub enum Permission {
 /// A run that awaits approval, exactly as it would be started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The agent's request, with the user's mode choices applied.
+    /// The chat agent's request, with the user's mode choices applied.
     pub launch: LaunchRun,
     /// The agents that take part.
     pub members: Vec<Member>,
     /// The modes in force.
     pub modes: Modes,
-    /// The modes that the user chose: `agent_mode`, `refinement`, `planning`.
+    /// The names of the modes that the user chose, from `agent_mode`, `refinement` and `planning`.
     pub chosen: Vec<String>,
     /// The context paths that are read-only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_read: Vec<String>,
     /// The context paths that the presenter may write to.
     pub may_write: Vec<String>,
-    /// The digest of the proposal. An approval must contain it, and is valid only for this proposal, once.
+    /// The digest of the proposal. An approval must contain this digest, so that the approval is valid only for this
+    /// proposal, and only once.
     pub digest: String,
 }
 

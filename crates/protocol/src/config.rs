@@ -1,13 +1,14 @@
 //! Resolved settings: a config file after defaults, environment variables and names have been resolved.
 //!
-//! The YAML model with its lines and columns stays in `config`.
+//! The YAML model with its lines and columns stays in the crate `config`.
 
 use crate::{AgentId, AgentOptions, ContextPath, CustomAdapter, Millis, RunRules, VotingSensitivity};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A value that must never reach a log, a file or a screen. It has no `Serialize`, and its `Debug` hides the value.
+/// A value that must never reach a log, a file or a screen. The type has no `Serialize`, and its `Debug` hides the
+/// value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
@@ -17,7 +18,7 @@ impl Secret {
         Self(value.into())
     }
 
-    /// The value itself, for the code that sends it to its service.
+    /// The value itself, for the code that sends it to the service that the secret belongs to.
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -71,7 +72,8 @@ pub struct SkillsConfig {
 pub struct TaskPlanning {
     /// The maximum number of tasks in a list.
     pub max_tasks: u32,
-    /// Whether the list is also written to a file in the agent's workspace, which other members see in its snapshot.
+    /// Whether the list is also written to a file in the agent's workspace, which other members see in the workspace's
+    /// snapshot.
     pub as_files: bool,
 }
 
@@ -114,7 +116,7 @@ impl Default for SubagentsConfig {
 pub struct AgentConfig {
     /// The agent's name in the config.
     pub id: AgentId,
-    /// The user's system message.
+    /// The user's system message for the agent.
     pub system_message: Option<String>,
     /// The agent's own voting sensitivity, which overrides the run's.
     pub voting_sensitivity: Option<VotingSensitivity>,
@@ -168,7 +170,7 @@ pub struct DockerConfig {
     pub network_mode: String,
     /// Docker's memory limit, such as `2g`.
     pub memory_limit: Option<String>,
-    /// The number of CPUs.
+    /// Docker's CPU limit: a number of CPUs, such as `1.5`.
     pub cpu_limit: Option<f64>,
 }
 
@@ -183,7 +185,7 @@ pub struct McpServerConfig {
     pub allowed_tools: Option<Vec<String>>,
     /// Tools of the server that are not offered.
     pub exclude_tools: Vec<String>,
-    /// The time limit of one call; None for the default.
+    /// The time limit of one tool call; None for the default.
     pub call_timeout: Option<Millis>,
 }
 
@@ -208,7 +210,7 @@ pub enum McpTransport {
         /// The working directory.
         cwd: Option<String>,
     },
-    /// Streamable HTTP.
+    /// A server that is reached over streamable HTTP.
     Http {
         /// The server's URL.
         url: String,
@@ -220,7 +222,7 @@ pub enum McpTransport {
 /// The backend of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BackendConfig {
-    /// `backend.type`.
+    /// The config's `backend.type`.
     pub kind: String,
     /// The model; None for the backend's default.
     pub model: Option<String>,
@@ -232,7 +234,7 @@ pub struct BackendConfig {
     pub headers: Vec<(String, Secret)>,
     /// Further keys of the backend section that are sent to the provider unchanged.
     pub params: serde_json::Map<String, serde_json::Value>,
-    /// For CLI agents: their own permissions, tools and prompt.
+    /// For a CLI agent: the config's settings of its own permissions, tools, prompt and reasoning.
     pub options: AgentOptions,
 }
 
@@ -245,7 +247,8 @@ pub struct InteractiveConfig {
     pub require_approval: bool,
     /// The chat agent's backend; None for the first agent's backend.
     pub backend: Option<BackendConfig>,
-    /// The MCP servers and tool lists of the chat agent's backend section. No other tools can be configured for it.
+    /// The MCP servers and tool lists of the chat agent's backend section. No other tools can be configured for the
+    /// chat agent.
     pub tools: ToolsConfig,
     /// The user's text at the end of the chat agent's system prompt.
     pub append_system_prompt: Option<String>,

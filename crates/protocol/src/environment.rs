@@ -1,11 +1,11 @@
-//! Which environment variables child processes inherit. The only list of them.
+//! The environment variables that child processes inherit, listed only here.
 
-/// The variables that every child process inherits, including a model's commands: how to find programs, and
-/// how to write text. A trailing `*` matches any suffix.
+/// The variables that every child process inherits, including a model's commands. They say where programs are, and in
+/// which language, time zone and format to write text. A trailing `*` matches any suffix.
 pub const COMMAND_VARIABLES: [&str; 8] =
     ["PATH", "LANG", "LANGUAGE", "LC_*", "TERM", "TZ", "COLORTERM", "NO_COLOR"];
 
-/// The variables that CLI agents and MCP servers inherit in addition, because they use the user's files and
+/// The variables that CLI agents and MCP servers inherit in addition, because such programs use the user's files and
 /// the network.
 const PROGRAM_VARIABLES: [&str; 24] = [
     "HOME",
@@ -39,7 +39,7 @@ pub fn is_passed_to_programs(name: &str) -> bool {
     COMMAND_VARIABLES.iter().chain(&PROGRAM_VARIABLES).any(|pattern| variable_matches(pattern, name))
 }
 
-/// Whether a pattern matches this variable: by its exact name, or by a prefix followed by `*`.
+/// Whether a pattern matches this variable. A pattern is an exact name, or a prefix followed by `*`.
 pub fn variable_matches(pattern: &str, name: &str) -> bool {
     pattern.strip_suffix('*').map_or(pattern == name, |prefix| name.starts_with(prefix))
 }

@@ -1,7 +1,7 @@
 //! The event model: everything that happens is a numbered fact in one log.
 //!
-//! A line of the log is `{"seq", "at", "task", "cause", "type", "data", "crc"}`. This file defines every field except the
-//! checksum, which belongs to `journal`.
+//! A line of the log is `{"seq", "at", "task", "cause", "type", "data", "crc"}`. This file defines every field except
+//! the checksum, which belongs to `journal`.
 
 use crate::{
     AgentId, AttemptOutcome, Ballot, Decision, FinalAnswerStrategy, Interaction, InteractionId, Item, Op,
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// The version of the log's schema. A log with a newer schema is refused and left unchanged.
 pub const LOG_SCHEMA: u32 = 1;
 
-/// A fact with its position in the log. In JSON it is one object; adjacent tagging yields `type` and `data`.
+/// A fact with its position in the log. In JSON, an event is one object; adjacent tagging yields `type` and `data`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// The event's number.
@@ -24,14 +24,15 @@ pub struct Event {
     pub at: Timestamp,
     /// The task that the event belongs to; None for the session itself.
     pub task: Option<TaskId>,
-    /// The fact that caused this one.
+    /// The number of the fact that caused this one.
     pub cause: Option<Seq>,
     /// The fact itself.
     #[serde(flatten)]
     pub fact: Fact,
 }
 
-/// Everything that can happen in a session. Facts are durable, numbered without gaps, and written before they are published.
+/// Everything that can happen in a session. Facts are durable, numbered without gaps, and written before they are
+/// published.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", content = "data", rename_all = "snake_case")]
 pub enum Fact {
@@ -143,8 +144,8 @@ pub struct SessionOpened {
     /// The directory of the project workspace, if the session uses one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
-    /// What the session was opened to do. Recorded here so that a session can be resumed even if a crash left nothing but
-    /// this fact.
+    /// What the session was opened to do. Recorded here so that a session can be resumed even if a crash left nothing
+    /// but this fact.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub op: Option<Op>,
 }
@@ -246,7 +247,7 @@ pub struct Notice {
 pub enum Progress {
     /// A piece of a streaming reply.
     Delta {
-        /// The newest fact at that moment.
+        /// The newest fact when the piece arrived.
         after: Seq,
         /// The task that the reply belongs to.
         task: TaskId,
@@ -262,7 +263,7 @@ pub enum Progress {
     },
     /// A program wrote output.
     Output {
-        /// The newest fact at that moment.
+        /// The newest fact when the output was read.
         after: Seq,
         /// The task that the program belongs to.
         task: TaskId,
@@ -271,14 +272,15 @@ pub enum Progress {
         /// The output without escape sequences and redraws.
         clean: String,
     },
-    /// A program's screen changed; read the screen to see it.
+    /// A program's screen changed; `Engine::screen` returns the new screen.
     ScreenChanged {
-        /// The newest fact at that moment.
+        /// The newest fact when the screen changed.
         after: Seq,
         /// The task that the program belongs to.
         task: TaskId,
     },
-    /// The journal cannot be written at the moment; nothing is published or started until it can.
+    /// The journal cannot be written at the moment; nothing is published or started until the journal can be written
+    /// again.
     Stalled {
         /// The last durable fact.
         after: Seq,
@@ -293,13 +295,13 @@ pub enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaKind {
-    /// Text.
+    /// More of the reply's text.
     Text,
-    /// Reasoning.
+    /// More of the model's reasoning.
     Reasoning,
     /// The name of a tool that is being called.
     ToolCall,
-    /// The call is retried; everything that streamed so far is void.
+    /// The model call is retried; everything that streamed so far is void.
     Retry,
 }
 

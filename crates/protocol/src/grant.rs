@@ -1,7 +1,7 @@
 //! What one agent may read, write and reach: the single policy from which every sandbox is derived.
 //!
-//! Plain data. The app builds an agent's grant; the file tools (`workspace`) and the sandboxes of commands, containers,
-//! CLI agents and MCP servers (`runner`) enforce it.
+//! Plain data. The app builds an agent's grant; the file tools (`workspace`) and the sandboxes of commands,
+//! containers, CLI agents and MCP servers (`runner`) enforce it.
 
 use crate::{AGENT_KINDS, AgentKind, ContextAccess, ContextPath};
 use std::path::{Path, PathBuf};
@@ -12,14 +12,16 @@ use std::sync::LazyLock;
 pub struct Grant {
     /// The agent's private directory, readable and writable. Nothing in it is protected.
     pub workspace: Option<PathBuf>,
-    /// The directory that relative paths are resolved against, if it is not the workspace. It is one of the roots.
+    /// The directory that relative paths are resolved against, if it is not the workspace. This directory is one of
+    /// the roots.
     pub start: Option<PathBuf>,
     /// The other files and directories that the agent may read or write.
     pub roots: Vec<GrantRoot>,
     /// Whether the agent only plans. A planning agent writes nothing, not even in its workspace.
     pub planning: bool,
-    /// The network access of the agent's commands: none while it plans. A CLI agent always has the host's network, also
-    /// while it plans, because it must reach its model. So do MCP servers, which are not called while their agent plans.
+    /// The network access of the agent's commands; they have none while the agent plans. A CLI agent always has the
+    /// host's network, because it must reach its model. MCP servers have the host's network too, but are not called
+    /// while their agent plans.
     pub network: NetworkGrant,
     /// Althing's state directory: inaccessible, except for the workspace and the roots inside it.
     pub state_dir: Option<PathBuf>,
@@ -36,7 +38,7 @@ pub struct GrantRoot {
     pub kind: RootKind,
     /// Whether the agent may write to the path.
     pub writable: bool,
-    /// Parts that the agent must not write to, absolute or relative to `path`.
+    /// Paths inside `path` that the agent must not write to, absolute or relative to `path`.
     pub protected: Vec<PathBuf>,
 }
 
@@ -45,7 +47,8 @@ pub struct GrantRoot {
 pub enum RootKind {
     /// A read-only view: other members' snapshots, skills, stored outputs.
     View,
-    /// The user's files: a context path or the project. Files in it that run code later are protected.
+    /// The user's files: a context path or the project. Some files in it that run code later are protected; see
+    /// [`RunsCode`].
     Context,
 }
 
@@ -62,14 +65,15 @@ pub enum NetworkGrant {
 }
 
 impl Grant {
-    /// Grants a CLI agent that works alone write access to a directory of the user, except for its protected parts.
+    /// Grants a CLI agent that works alone write access to a directory of the user, except for the directory's
+    /// protected parts.
     pub fn project(path: PathBuf) -> Self {
         let root = GrantRoot { path, kind: RootKind::Context, writable: true, protected: Vec::new() };
         Self { roots: vec![root], ..Self::default() }
     }
 
-    /// Protects more paths. `project` is the canonical path of the directory of [`Grant::project`]; `protected` are
-    /// canonical, too. A directory inside a protected path is not writable at all.
+    /// Protects more paths. `project` is the canonical path of the directory of [`Grant::project`]; the paths in
+    /// `protected` are canonical, too. If `project` is inside one of them, it is not writable at all.
     #[must_use]
     pub fn with_protected(mut self, protected: &[PathBuf], project: &Path) -> Self {
         for root in self.roots.iter_mut().filter(|root| root.kind == RootKind::Context) {
@@ -79,7 +83,7 @@ impl Grant {
         self
     }
 
-    /// Narrows the grant to one call: without write access, or while the agent plans, no root is writable. While the
+    /// Narrows the grant to one call: with `ReadOnly` access, or while the agent plans, no root is writable. While the
     /// agent plans, its commands have no network.
     #[must_use]
     pub fn with_access(mut self, access: ContextAccess) -> Self {
@@ -111,7 +115,7 @@ impl Grant {
 }
 
 impl GrantRoot {
-    /// A read-only root.
+    /// A read-only root of kind `View`.
     pub fn view(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), kind: RootKind::View, writable: false, protected: Vec::new() }
     }
@@ -148,8 +152,8 @@ pub const EXCLUDED_NAMES: &[&str] = &[
     "massgen_logs",
 ];
 
-/// The directory (or, in a worktree, the file) of a git repository. It is protected everywhere in a context path, even if
-/// it is a context path itself.
+/// The directory (or, in a worktree, the file) of a git repository. This path is protected everywhere in a context
+/// path, even if it is a context path itself.
 pub const GIT_DIR: &str = ".git";
 
 /// A kind of file whose code runs later, when a person or a program uses the directory that contains it.
@@ -157,8 +161,9 @@ pub const GIT_DIR: &str = ".git";
 pub struct RunsCode {
     /// Consecutive path components, compared case-insensitively. Everything below a matching directory matches too.
     pub names: &'static [&'static str],
-    /// Whether agents must not write such a file in a context path unless the context path names it. Unprotected files are
-    /// ordinary work and are only reported to the user.
+    /// Whether agents must not write to such a file in a context path. The names must be below the context path: names
+    /// in the context path itself do not count. Writing unprotected files is ordinary work, and is only reported to
+    /// the user.
     pub protected: bool,
     /// When the code in such a file runs; completes the sentence "runs code when …".
     pub when: &'static str,
@@ -172,8 +177,8 @@ const fn reported(names: &'static [&'static str], when: &'static str) -> RunsCod
     RunsCode { names, protected: false, when }
 }
 
-/// The files that run code later: settings of the CLI agents in [`AGENT_KINDS`], and files of other programs. The first
-/// match wins.
+/// The table of files that run code later: settings of the CLI agents in [`AGENT_KINDS`], and files of other programs.
+/// The first matching row applies.
 pub static RUNS_CODE: LazyLock<Vec<RunsCode>> = LazyLock::new(|| rows(AGENT_KINDS));
 
 fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
@@ -185,7 +190,7 @@ fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
     kinds.iter().flat_map(of_kind).chain(OTHERS.iter().copied()).collect()
 }
 
-/// The rows that do not belong to a CLI agent.
+/// The rows of [`RUNS_CODE`] for files of programs other than the CLI agents.
 const OTHERS: &[RunsCode] = &[
     protected(&[GIT_DIR], "git works in this repository"),
     protected(&[".githooks"], "git runs its hooks"),
@@ -212,8 +217,8 @@ const OTHERS: &[RunsCode] = &[
     reported(&["setup.py"], "pip installs"),
 ];
 
-/// The first row of [`RUNS_CODE`] that matches a path, if any. The path must be relative to its context path, so that the
-/// context path's own components do not match.
+/// The first row of [`RUNS_CODE`] that matches a path, if any. The path must be relative to its context path, so that
+/// the context path's own components do not match.
 pub fn runs_code(path: &Path) -> Option<&'static RunsCode> {
     let names: Vec<&std::ffi::OsStr> = path.iter().collect();
     let matches = |row: &&RunsCode| {

@@ -11,7 +11,8 @@ pub struct Interaction {
     /// The question.
     #[serde(flatten)]
     pub kind: InteractionKind,
-    /// How long the question stays open before the default applies. None: until it is answered.
+    /// How long the question stays open before the default applies. None: the question stays open until it is
+    /// answered.
     pub countdown: Option<Millis>,
 }
 
@@ -19,7 +20,7 @@ pub struct Interaction {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum InteractionKind {
-    /// The votes are counted: confirm the winner as presenter, or choose another agent.
+    /// The votes have been counted: confirm the winner as presenter, or choose another agent.
     WinnerOverride {
         /// The winner of the vote, who presents unless overridden.
         winner: AgentId,
@@ -75,30 +76,30 @@ pub enum Decision {
         /// The agent that should present.
         agent: AgentId,
     },
-    /// Approve.
+    /// Approve what was asked: a run, a plan, further spending, or starting a task again.
     Approve {
         /// The digest of the approved proposal; only that proposal runs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
-        /// Changed arguments, which replace those that were shown.
+        /// Changed arguments of the run, which replace the arguments that were shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edited: Option<Box<LaunchRun>>,
-        /// Additional instructions.
+        /// Additional instructions from the person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instructions: Option<String>,
     },
-    /// Reject.
+    /// Reject what was asked.
     Reject {
-        /// The reason.
+        /// Why the person rejected it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Request changes first.
+    /// Request changes to the proposed run or plan instead of approving or rejecting it.
     Change {
         /// What should change.
         text: String,
     },
-    /// Choose one of the offered options.
+    /// Choose one of the options that a program's question offers.
     Choose {
         /// The id of the option.
         option: String,

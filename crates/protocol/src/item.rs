@@ -7,8 +7,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
 
-/// The number of answers that a run had stored at some moment. An agent that "knows revision 3" was shown the newest answer
-/// of every agent among the run's first three answers.
+/// The number of answers that a run had stored at some moment. An agent that "knows revision 3" was shown the newest
+/// answer of every agent among the run's first three answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Revision(pub u32);
@@ -28,7 +28,7 @@ impl fmt::Display for AnswerLabel {
     }
 }
 
-/// The text is not a label such as `agent2.3`.
+/// The error for a text that is not a label such as `agent2.3`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not an answer label such as agent1.1")]
 pub struct LabelParseError(String);
@@ -85,8 +85,8 @@ pub struct Ballot {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Item {
-    /// A complete reply of a model, recorded before anything follows from it. After a resume it is processed, not requested
-    /// again.
+    /// A complete reply of a model, recorded before anything follows from it. After a resume, the recorded reply is
+    /// processed and not requested again.
     Reply(Reply),
     /// The result of a tool call.
     ToolResult {
@@ -111,7 +111,7 @@ pub enum Item {
     },
     /// The agent was warned that its time limit is near.
     TimeWarning,
-    /// A snapshot of the agent's workspace was taken for the answer in its last reply, or could not be taken.
+    /// A snapshot of the agent's workspace was taken for the answer in the agent's last reply, or could not be taken.
     WorkspaceKept {
         /// The error, if the snapshot failed.
         error: Option<String>,

@@ -70,10 +70,10 @@ pub struct CallContext {
     pub work: TaskId,
     /// The attempt that the call belongs to.
     pub attempt: u32,
-    /// The id of the backend's own conversation to resume, from its last reply. That conversation already contains everything
-    /// up to the last assistant message.
+    /// The id of the backend's own conversation to resume, from the backend's last reply. That conversation already
+    /// contains everything up to the last assistant message.
     pub native: Option<String>,
-    /// The working directory of a CLI agent, if the call has one: its workspace, or a directory of the user.
+    /// The working directory of a CLI agent, if the call has one: the agent's workspace, or a directory of the user.
     pub workspace: Option<String>,
     /// What the agent may access during this call.
     pub grant: Grant,
@@ -108,9 +108,9 @@ pub enum Delta<'a> {
     Text(&'a str),
     /// More reasoning.
     Reasoning(&'a str),
-    /// The model begins a tool call: the tool's name.
+    /// The name of a tool that the model begins to call.
     ToolCall(&'a str),
-    /// The call failed and is retried; everything that streamed so far is void.
+    /// The model call failed and is retried; everything that streamed so far is void.
     Retry {
         /// The number of the retry, counted from 1.
         attempt: u32,

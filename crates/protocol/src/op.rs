@@ -22,7 +22,7 @@ pub enum Op {
         /// The resolved spec of the conversation.
         spec: Box<ChatSpec>,
     },
-    /// Send a message to the conversation. It is queued while a turn is in progress.
+    /// Send a message to the conversation. The message is queued while a turn is in progress.
     SendMessage {
         /// The text of the message.
         text: String,
@@ -85,7 +85,8 @@ pub enum Op {
     Shutdown,
 }
 
-/// An idempotency key that a sender gives an op: a second delivery under the same id is ignored. Unique within a session.
+/// An idempotency key that a sender gives an op: a second delivery under the same id is ignored. Unique within a
+/// session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OpId(String);

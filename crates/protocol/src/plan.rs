@@ -38,7 +38,7 @@ pub struct PlanTask {
     pub id: String,
     /// What to do.
     pub description: String,
-    /// The tasks that must be completed before this one.
+    /// The ids of the tasks that must be completed before this one.
     #[serde(default)]
     pub depends_on: Vec<String>,
     /// How to check that the task is done.

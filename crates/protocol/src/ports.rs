@@ -9,7 +9,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// A boxed future, as port methods return it.
+/// A boxed future: the return type of the ports' asynchronous methods.
 pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A callback that receives a reply's pieces as they stream. It is called on the hot path, so it must not
@@ -21,8 +21,8 @@ pub trait Backend: Send + Sync {
     /// The backend's type and model.
     fn info(&self) -> &BackendInfo;
 
-    /// Makes one call: streams into `on_delta`, retries retryable failures, and returns the whole reply or a typed error
-    /// within its time limits. Dropping the future cancels the call.
+    /// Makes one call: streams into `on_delta`, retries retryable failures, and returns the whole reply or a typed
+    /// error within the backend's time limits. Dropping the future cancels the call.
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -49,8 +49,8 @@ pub struct ToolOutcome {
     pub is_error: bool,
 }
 
-/// The tools of one agent: file tools, commands, MCP servers. A host serves a single agent, so that the agent's grant is
-/// fixed when the host is created.
+/// The tools of one agent: file tools, commands, MCP servers. A host serves a single agent, so that the agent's grant
+/// is fixed when the host is created.
 pub trait ToolHost: Send + Sync {
     /// The tools that the host offers under this access.
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec>;
@@ -68,8 +68,8 @@ pub trait AgentEnv: Send + Sync {
     /// The agent's tools.
     fn tool_host(&self) -> &dyn ToolHost;
 
-    /// What the agent may access, for CLI agents, which bring their own tools. The environment's file tools, commands and MCP
-    /// servers are confined by the same grant.
+    /// What the agent may access, for CLI agents, which bring their own tools. The environment's file tools, commands
+    /// and MCP servers are confined by the same grant.
     fn grant(&self, access: ContextAccess) -> Grant {
         let _ = access;
         Grant::default()
@@ -90,8 +90,8 @@ pub trait AgentEnv: Send + Sync {
     /// Copies another directory of the session into the workspace under `name`, replacing what is there.
     fn import_dir<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Records the state of the writable context paths, so that changes can be listed and undone, and makes them writable
-    /// for the agent.
+    /// Records the state of the writable context paths, so that changes can be listed and undone, and makes these
+    /// paths writable for the agent.
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>>;
 
     /// Makes the context paths read-only again and lists what the agent changed.
@@ -109,7 +109,8 @@ pub trait AgentEnvs: Send + Sync {
         member_index: usize,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentEnv>, String>>;
 
-    /// Opens the environment of a conversation's chat agent, whose files are in `dir`; None if it has neither files nor tools.
+    /// Opens the environment of a conversation's chat agent, whose files are in `dir`; None if the chat agent has
+    /// neither files nor tools.
     fn open_chat<'a>(
         &'a self,
         dir: &'a str,
@@ -122,19 +123,19 @@ pub trait AgentEnvs: Send + Sync {
 
 /// Stores plans, which outlive the session that made them. The methods may block.
 pub trait Plans: Send + Sync {
-    /// Stores the plan of a planning run, or returns why the answer contains none. Idempotent per run: after a crash the
-    /// caller cannot know whether the plan was stored, and calls this again.
+    /// Stores the plan of a planning run, or returns why the answer contains none. Idempotent per run: after a crash
+    /// the caller cannot know whether the plan was stored, and calls this again.
     fn store(&self, draft: &PlanDraft) -> Result<PlanRef, String>;
 
-    /// Reads the plan that a run is about to execute as it is stored now, and marks it approved; or returns why it cannot be
-    /// read.
+    /// Reads the stored plan that a run is about to execute and marks the plan approved. The result may differ from
+    /// `plan`, because people may have changed the stored plan. If the plan cannot be read, returns why.
     fn open(&self, plan: &PlanRun) -> Result<PlanRun, String>;
 }
 
 /// The session's log and files, for their single writer.
 pub trait Journal: Send {
-    /// Writes these events and returns once they are durable: either all of them, or none and an error. After an error the
-    /// same events may be appended again.
+    /// Writes these events and returns once they are durable: either all of them, or none and an error. After an error
+    /// the same events may be appended again.
     fn append(&mut self, events: &[Arc<Event>]) -> Result<(), JournalError>;
 
     /// Writes a file of a task for people to read. The log stays the source of truth.
@@ -143,7 +144,7 @@ pub trait Journal: Send {
 
 /// The session's log, for readers.
 pub trait JournalReader: Send + Sync {
-    /// The events after `after`, up to and including `up_to`, in order. Never blocks the thread that polls it.
+    /// The events after `after`, up to and including `up_to`, in order. Never blocks the thread that polls the future.
     fn read(&self, after: Seq, up_to: Seq) -> BoxFuture<'_, Result<Vec<Arc<Event>>, JournalError>>;
 }
 
@@ -185,13 +186,13 @@ impl JournalError {
 
 /// A running session, as front ends see it: they fold its events and submit ops.
 pub trait Engine: Send + Sync {
-    /// Submits an op; its effect shows as events. False if the session has ended.
+    /// Submits an op; its effect shows as events. Returns false if the session has ended.
     fn submit(&self, submission: Submission) -> bool;
 
     /// Streams everything after `from`: first history, then live events, without gaps or repeats.
     fn subscribe(&self, from: Seq, interest: Interest) -> Box<dyn EventStream>;
 
-    /// The screen of a program that runs in a terminal.
+    /// The screen of the task's program; None if the program has no terminal.
     fn screen(&self, task: &TaskId) -> Option<Screen>;
 }
 
@@ -200,11 +201,11 @@ pub trait Engine: Send + Sync {
 pub enum Interest {
     /// Facts, and the progress items that a reader of facts needs: gaps, stalls, retries.
     Facts,
-    /// All progress items too.
+    /// Facts and all progress items.
     Everything,
 }
 
-/// The stream of events that a front end reads.
+/// The feed that a front end reads: a session's events and progress.
 pub trait EventStream: Send {
     /// The next item; None after the session's end.
     fn next(&mut self) -> BoxFuture<'_, Option<Result<FeedItem, JournalError>>>;

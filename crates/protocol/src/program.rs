@@ -23,7 +23,8 @@ pub struct ProgramJob {
 /// What a program reports while it runs.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProgramReport {
-    /// A finished piece of content: the id of its conversation, a message, a tool that it used, a prompt that it was sent.
+    /// A finished piece of content: the id of the program's own conversation, a message, a use of a tool, or a prompt
+    /// that was sent to the program.
     Item(Item),
     /// Output. Either field may be empty.
     Output {
@@ -87,7 +88,8 @@ pub struct ProgramEnd {
     pub exit_code: Option<i32>,
     /// The signal that ended the program.
     pub signal: Option<i32>,
-    /// The final message or the output: at most 64 KiB, followed by the path of the full output if it is longer.
+    /// The final message or the output. If it exceeds 64 KiB, it is truncated and followed by the path of the full
+    /// output.
     pub output: String,
     /// Why the program failed.
     pub error: Option<String>,
@@ -105,16 +107,17 @@ pub trait Programs: Send + Sync {
     /// Runs a program to its end. Dropping the future ends the program and every process that it started.
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd>;
 
-    /// Writes to a running program's terminal. False if it has none.
+    /// Writes to a running program's terminal. Returns false if the program has no terminal.
     fn input(&self, task: &TaskId, bytes: &[u8]) -> bool;
 
     /// Changes the size of a running program's terminal.
     fn resize(&self, task: &TaskId, cols: u16, rows: u16);
 
-    /// Answers a question that a program asked over its structured protocol. False if there is no open question with that id.
+    /// Answers a question that a program asked over its structured protocol. Returns false if the program has no open
+    /// question with that id.
     fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool;
 
-    /// A program's current screen; None if it has no terminal.
+    /// A program's current screen; None if the program has no terminal.
     fn screen(&self, task: &TaskId) -> Option<Screen>;
 }
 
@@ -190,7 +193,7 @@ pub enum ScreenColor {
     Default,
     /// A color of the 256-color palette.
     Indexed(u8),
-    /// Red, green, blue.
+    /// A color given by its red, green and blue components.
     Rgb(u8, u8, u8),
 }
 

@@ -12,7 +12,7 @@ use std::path::Path;
 pub enum RunStatus {
     /// The run produced its final answer.
     Completed,
-    /// A limit ended the run early; its best answer so far is the result.
+    /// A limit ended the run early; the run's best answer so far is the result.
     Partial,
     /// The run was cancelled.
     Cancelled,
@@ -35,7 +35,7 @@ impl RunStatus {
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
-    /// `<session>.<task>`: unique across sessions.
+    /// The id of the run, `<session>.<task>`, which is unique across sessions.
     pub run_id: String,
     /// The run's task.
     pub task: String,
@@ -57,7 +57,7 @@ pub struct RunResult {
     pub follow_up: Option<String>,
     /// Tokens and cost of the run.
     pub usage: Usage,
-    /// The active time of the run.
+    /// The active time of the run, without downtime and without waiting for a person.
     #[serde(rename = "duration_ms")]
     pub duration: Millis,
     /// The directory with the run's files.
@@ -75,7 +75,7 @@ pub struct CoordinationSummary {
     pub presenter: Option<AgentId>,
     /// How the final answer was produced.
     pub strategy: FinalAnswerStrategy,
-    /// Whether a person chose the presenter.
+    /// Whether a person chose another presenter than the winner.
     pub overridden: bool,
     /// The largest number of attempts of any agent before the presentation.
     pub rounds: u32,
@@ -112,9 +112,9 @@ pub struct AgentSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentOutcome {
-    /// The agent answered.
+    /// The agent answered; no vote of the agent was counted.
     Answered,
-    /// The agent voted.
+    /// The agent's vote was counted.
     Voted,
     /// The agent dropped out because of an error.
     Failed,
@@ -137,7 +137,8 @@ pub struct FileWrite {
 }
 
 impl FileWrite {
-    /// A change of a file whose path relative to its context path is `below`, with its note.
+    /// A change of the file at `path`; `below` is the path relative to the context path. The change gets a note if the
+    /// file runs code later and was not deleted.
     pub fn new(path: String, change: FileChange, below: &Path) -> Self {
         let row = runs_code(below).filter(|_| change != FileChange::Deleted);
         Self { path, change, note: row.map(|row| format!("runs code when {}", row.when)) }

@@ -32,8 +32,8 @@ impl Default for Modes {
 }
 
 impl Modes {
-    /// How these modes change a run's rules; defined nowhere else. The function is here and not in `engine`
-    /// because the TUI's mode state needs it too, and both depend only on this crate.
+    /// How these modes change a run's rules; defined nowhere else. The function is here and not in `engine` because
+    /// the TUI, which does not depend on `engine`, needs it too.
     pub fn overrides(self) -> RunOverrides {
         match (self.agent_mode, self.refinement) {
             (_, true) => RunOverrides::default(),
@@ -59,22 +59,22 @@ impl Modes {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RunOverrides {
-    /// See [`RunRules`].
+    /// See [`RunRules::max_new_answers_per_agent`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_new_answers_per_agent: Option<u32>,
-    /// See [`RunRules`].
+    /// See [`RunRules::skip_final_presentation`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_final_presentation: Option<bool>,
-    /// See [`RunRules`].
+    /// See [`RunRules::skip_voting`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub skip_voting: Option<bool>,
-    /// See [`RunRules`].
+    /// See [`RunRules::disable_injection`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disable_injection: Option<bool>,
-    /// See [`RunRules`].
+    /// See [`RunRules::defer_voting_until_all_answered`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_voting_until_all_answered: Option<bool>,
-    /// See [`RunRules`]. This is only a default: a strategy in the config takes precedence.
+    /// See [`RunRules::final_answer_strategy`]. This is only a default: a strategy in the config takes precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_answer_strategy: Option<FinalAnswerStrategy>,
 }
@@ -108,12 +108,12 @@ pub enum VotingSensitivity {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerNovelty {
-    /// Any answer that is not identical.
+    /// Any answer that is not identical to a known answer.
     #[default]
     Lenient,
-    /// At most 70 % of the words may be shared with an earlier answer.
+    /// At most 70 % of the words of the new and a known answer may be common to both.
     Balanced,
-    /// At most 50 % of the words may be shared with an earlier answer.
+    /// At most 50 % of the words of the new and a known answer may be common to both.
     Strict,
 }
 
@@ -126,7 +126,7 @@ pub struct RunLimits {
     pub initial_round: Option<Millis>,
     /// The time after which an agent is asked to finish a later attempt.
     pub subsequent_round: Option<Millis>,
-    /// How long an attempt may continue after it was asked to finish.
+    /// How long an attempt may continue after its agent was asked to finish.
     pub round_grace: Millis,
     /// The maximum cost of the run, in millionths of a US dollar.
     #[serde(default)]
@@ -168,7 +168,7 @@ pub struct RunRules {
     pub first_answer_wait: Millis,
     /// How long a person may override the winner; None if nobody is present.
     pub override_window: Option<Millis>,
-    /// How different a new answer must be from known ones.
+    /// How different a new answer must be from the answers that its author knows.
     #[serde(default)]
     pub answer_novelty: AnswerNovelty,
     /// How many answers an agent may be ahead of the slowest active agent before it has to wait; None: unlimited.
@@ -211,7 +211,7 @@ impl Default for RunRules {
 }
 
 impl RunRules {
-    /// Applies changes to the rules.
+    /// Applies changes to the rules. A final-answer strategy that is already set is kept.
     pub fn with(mut self, changes: &RunOverrides) -> Self {
         self.max_new_answers_per_agent = changes.max_new_answers_per_agent.or(self.max_new_answers_per_agent);
         self.skip_final_presentation =
@@ -224,7 +224,7 @@ impl RunRules {
         self
     }
 
-    /// The effective strategy.
+    /// How the final answer is produced: by the strategy that is set, or else as `skip_final_presentation` says.
     pub fn strategy(&self) -> FinalAnswerStrategy {
         let unset = if self.skip_final_presentation {
             FinalAnswerStrategy::WinnerReuse
@@ -235,7 +235,7 @@ impl RunRules {
     }
 }
 
-/// An agent as a member of a run. It is recorded in the log, so it contains no secrets.
+/// An agent as a member of a run. Members are recorded in the log, so they contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// The agent's name in the config.
@@ -316,7 +316,7 @@ pub struct RunSpec {
     /// For a planning run: the run that executes its plan, started once the plan is stored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<Box<RunSpec>>,
-    /// Seed for breaking ties: the outcome differs between runs and is the same on replay.
+    /// The seed for breaking ties: the outcome of a tie differs between runs and is the same on replay.
     #[serde(rename = "lot")]
     pub tie_break_seed: u64,
 }
@@ -326,7 +326,8 @@ pub struct RunSpec {
 pub struct SubagentOf {
     /// The work of the agent that started the subagent.
     pub work: TaskId,
-    /// The attempt that made the call; the first one, if interruptions split it into several attempts.
+    /// The attempt that made the call. If interruptions split the work into several attempts, this is the first of
+    /// them.
     pub attempt: u32,
     /// The number of turns in that attempt before the call.
     pub step: usize,
@@ -334,7 +335,7 @@ pub struct SubagentOf {
     pub call: String,
     /// The number of the task within the call, counted from 1.
     pub nth: u32,
-    /// Whether the agent continues its work in the meantime.
+    /// Whether the agent continues its work while the subagent works.
     #[serde(default)]
     pub background: bool,
     /// The workspace of the agent that started the subagent, readable by the subagent.
@@ -343,13 +344,15 @@ pub struct SubagentOf {
 }
 
 impl RunSpec {
-    /// Whether the presenter may do something that the other agents may not: write to context paths, or act at all.
+    /// Whether the presenter may do something that the other agents may not: write to context paths or, with
+    /// `plan_first`, act at all. False in planning mode.
     pub fn may_write(&self) -> bool {
         let writes = self.rules.plan_first || self.context_paths.iter().any(|path| path.writable);
         writes && !self.modes.planning
     }
 
-    /// Whether a single agent answers once. It may write while it works, because no other agent works at the same time.
+    /// Whether the run has a single agent that answers once. Such an agent may write while it works, because no other
+    /// agent works at the same time.
     pub fn is_single_and_quick(&self) -> bool {
         self.members.len() == 1 && self.rules.skip_voting
     }
@@ -361,7 +364,7 @@ impl RunSpec {
 pub enum Purpose {
     /// Give a first answer.
     Answer,
-    /// Judge the known answers: vote, or improve where that is allowed.
+    /// Judge the known answers: vote or, if `may_answer` is true, give a better answer.
     Judge {
         /// Whether a new answer is allowed.
         may_answer: bool,

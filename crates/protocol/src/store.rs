@@ -25,8 +25,8 @@ pub trait SessionStore: Send + Sync {
     fn remove(&self, id: &SessionId) -> Result<(), JournalError>;
 }
 
-/// The number of a session's ownership (a fencing token). A later owner gets a larger epoch if anything was written before,
-/// and the store rejects writes of earlier owners.
+/// The number of a session's ownership (a fencing token). A later owner gets a larger epoch if an earlier owner wrote
+/// anything, and the store rejects writes of earlier owners.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub u64);
 
@@ -40,7 +40,7 @@ pub struct OwnedSession {
     pub reader: Arc<dyn JournalReader>,
     /// Everything recorded so far; empty for a new session.
     pub events: Vec<Arc<Event>>,
-    /// Messages to people, about repairs.
+    /// Messages to people about repairs that were made when the session was opened.
     pub notices: Vec<Notice>,
 }
 
@@ -68,6 +68,6 @@ pub struct SessionSummary {
     pub is_owned: bool,
     /// A description of damage, as far as it can be detected without reading the whole log.
     pub damage: Option<String>,
-    /// The best estimate of the last change.
+    /// The best estimate of the time of the last change.
     pub updated_at: Timestamp,
 }

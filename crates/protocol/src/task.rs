@@ -51,7 +51,7 @@ impl TaskStatus {
         matches!(self, Self::Done | Self::Failed | Self::Cancelled)
     }
 
-    /// The table of allowed status changes; defined nowhere else.
+    /// Whether a task may change from this status to `next`. The allowed changes are defined nowhere else.
     pub fn can_become(self, next: Self) -> bool {
         match self {
             Self::Pending | Self::Interrupted => {
@@ -89,7 +89,8 @@ pub enum AttemptOutcome {
         exit_code: Option<i32>,
         /// The signal that ended the program.
         signal: Option<i32>,
-        /// The final message or the output: at most 64 KiB, followed by the path of the full output if it is longer.
+        /// The final message or the output. If it exceeds 64 KiB, it is truncated and followed by the path of the full
+        /// output.
         output: String,
         /// Why the program failed.
         error: Option<String>,
@@ -100,7 +101,7 @@ pub enum AttemptOutcome {
     Said,
     /// The agent did not end its turn as required, despite reminders.
     GaveUp {
-        /// What was wrong last.
+        /// What was wrong with the agent's last reply.
         reason: String,
     },
     /// The agent's backend failed.
@@ -113,9 +114,9 @@ pub enum AttemptOutcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<BackendErrorKind>,
     },
-    /// The time limit passed.
+    /// The attempt's time limit passed.
     TimedOut,
-    /// The attempt was cancelled or no longer needed.
+    /// The attempt was cancelled, or was no longer needed.
     Cancelled,
     /// A crash or a shutdown interrupted the attempt.
     Interrupted,
@@ -136,19 +137,19 @@ pub struct Restart {
 pub enum Timer {
     /// The time limit of the whole run.
     Orchestrator,
-    /// Agents that have answered stop waiting for the others' first answers.
+    /// The time after which agents that have answered stop waiting for the others' first answers.
     FirstAnswers {
-        /// The number of the wait, counted from 1; a new wait may follow each that expired.
+        /// The number of the wait, counted from 1; after one wait has expired, another may begin.
         wait: u32,
     },
-    /// The agent is asked to finish its attempt.
+    /// The time after which the agent is asked to finish its attempt.
     RoundSoft {
         /// The agent.
         agent: AgentId,
         /// The number of the attempt.
         attempt: u32,
     },
-    /// The agent's attempt is ended.
+    /// The time after which the agent's attempt is ended.
     RoundHard {
         /// The agent.
         agent: AgentId,
@@ -194,7 +195,7 @@ pub enum SessionState {
     ProcessingPartial,
     /// The chat agent processes the partial result of a cancelled run.
     ProcessingCancelled,
-    /// Work is in progress, or was when the process died.
+    /// Work is in progress, or was in progress when the process died.
     Running,
     /// Waiting for a person's answer.
     AwaitingInteraction,

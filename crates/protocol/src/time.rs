@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The sequence number of a fact in its session's log, starting at 1 and without gaps. 0 means "before the first fact".
+/// The sequence number of a fact in its session's log, starting at 1 and without gaps. 0 means "before the first
+/// fact".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Seq(pub u64);
@@ -78,7 +79,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The text is not a timestamp as the log writes it.
+/// The error for a text that is not a timestamp in the log's format.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is not a timestamp of the form 2026-01-31T23:59:59.000Z")]
 pub struct TimestampParseError(String);
@@ -111,8 +112,8 @@ fn parse(text: &str) -> Option<Timestamp> {
     ))
 }
 
-/// Days from 1970-01-01 to a Gregorian date (Howard Hinnant's algorithm: years start in March, so that the leap day is the
-/// last day of a year).
+/// Days from 1970-01-01 to a Gregorian date (Howard Hinnant's algorithm: years start in March, so that the leap day is
+/// the last day of a year).
 fn days_from_civil(year: u64, month: u64, day: u64) -> u64 {
     let y = if month <= 2 { year - 1 } else { year };
     let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;

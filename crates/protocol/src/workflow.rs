@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// A workflow.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WorkflowSpec {
-    /// The name in the workflow file.
+    /// The workflow's name in the workflow file.
     pub name: String,
     /// The goal in the user's words; replaces `{{goal}}` in prompts.
     pub goal: String,
@@ -25,7 +25,7 @@ pub struct WorkflowSpec {
 /// A stage: its tasks run in parallel, and all of them end before the next stage begins.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StageSpec {
-    /// The name in the workflow file.
+    /// The stage's name in the workflow file.
     pub name: String,
     /// The stage's tasks.
     pub tasks: Vec<StageTask>,
@@ -93,26 +93,26 @@ pub struct ProgramSpec {
     pub prompt: String,
     /// The absolute path of the working directory.
     pub cwd: String,
-    /// Additional environment variables, as the user wrote them. `${VARIABLE}` is expanded when the program starts; the
-    /// expanded value is never recorded.
+    /// Additional environment variables, as the user wrote them. `${VARIABLE}` is expanded when the program starts;
+    /// the expanded value is never recorded.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The model to use; None for the program's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What happens after an interruption. None: the program's conversation is resumed if it has one, otherwise the program
-    /// is started again.
+    /// What happens after an interruption. None: the program's conversation is resumed if it has one, otherwise the
+    /// program is started again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_interrupt: Option<OnInterrupt>,
-    /// Whether the program runs in a sandbox. None: a CLI agent with its bypass flag does, a command of the
-    /// user does not.
+    /// Whether the program runs in a sandbox. None: a CLI agent that gets its bypass flag runs in a sandbox, and a
+    /// command of the user does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<bool>,
     /// How long the program may produce no output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Millis>,
-    /// Whether the program asks a person for approvals over its structured protocol instead of getting its bypass flag.
-    /// Headless only.
+    /// Whether the program asks a person for approvals over its structured protocol instead of getting its bypass
+    /// flag. Headless only.
     #[serde(default)]
     pub approvals: bool,
     /// The agent of the config that the program works as, if any.
@@ -130,14 +130,14 @@ pub struct CustomAdapter {
     pub name: String,
     /// The executable.
     pub program: String,
-    /// The arguments for a terminal.
+    /// The arguments for interactive mode, in which the CLI agent runs in a terminal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// The arguments for headless mode, where the prompt comes on stdin. None: no headless mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headless_args: Option<Vec<String>>,
-    /// Arguments, appended to the others, that resume a conversation; `{session}` stands for its id. None: conversations
-    /// cannot be resumed.
+    /// Arguments, appended to the others, that resume a conversation; `{session}` stands for the conversation's id.
+    /// None: conversations cannot be resumed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_args: Option<Vec<String>>,
     /// A regex for the CLI agent's output; its first group is the id of the conversation.

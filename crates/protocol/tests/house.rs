@@ -1,5 +1,5 @@
-//! Checks of the whole tree: allowed dependencies between crates, module headers, file sizes, where processes are started,
-//! and links in the documents.
+//! Checks of the whole tree: allowed dependencies between crates, module headers, file sizes, where processes are
+//! started, and links in the documents.
 #![expect(clippy::disallowed_methods, reason = "it reads the source tree and runs cargo metadata")]
 #![allow(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The maximum length of a file outside the tests.
+/// The maximum length of a file outside the tests, in lines.
 const MAX_LINES: usize = 500;
 
 fn root() -> PathBuf {
@@ -113,7 +113,7 @@ fn no_crate_depends_on_a_sibling() {
     }
 }
 
-/// Evaluates an SPDX license expression, starting at its lowest precedence, `OR`: whether the allowed licenses satisfy it.
+/// Whether the allowed licenses satisfy an SPDX license expression. Evaluates `OR`, the operator of lowest precedence.
 fn any_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, allowed: &[&str]) -> bool {
     let mut fine = all_of(words, allowed);
     while words.next_if_eq(&"OR").is_some() {
@@ -223,8 +223,8 @@ fn product() -> BTreeMap<String, String> {
     all.filter(|(name, _)| is_product(name)).collect()
 }
 
-/// The only files of the product that may start a process, and why. All other code starts programs through the guard, so
-/// that no child process outlives Althing.
+/// The only files of the product that may start a process, and why. All other code starts programs through the guard,
+/// so that no child process outlives Althing.
 const MAY_START_PROCESSES: [(&str, &str); 4] = [
     ("runner/src/guarded.rs", "starts the guard"),
     ("runner/src/sandbox_exec.rs", "is the guard, which starts the program"),
@@ -243,8 +243,8 @@ fn processes_are_started_only_through_the_guard() {
     }
 }
 
-/// Calls whose errors must not be discarded: a serialization failure must not become an empty value, and a failure to build
-/// the search for secrets must not disable masking.
+/// Calls whose errors must not be discarded: a serialization failure must not become an empty value, and a failure to
+/// build the search for secrets must not disable masking.
 const NEVER_SILENT: [&str; 3] = ["serde_json::to_", "AhoCorasick::new", "AhoCorasick::builder"];
 
 #[test]
@@ -272,7 +272,7 @@ fn tests_in(text: &str) -> Vec<&str> {
     quoted(text).filter(is_test).collect()
 }
 
-/// The source of all crates, in which tests are searched.
+/// The source of all crates, for looking up the tests that documents mention.
 fn code() -> String {
     let mut files = BTreeSet::new();
     sources(&root().join("crates"), &mut files);

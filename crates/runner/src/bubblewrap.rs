@@ -7,7 +7,8 @@
 use crate::mount_table::{ETC, MountMode, MountTable};
 use std::path::{Path, PathBuf};
 
-/// The private `/tmp` is a tmpfs, so it needs a size limit.
+/// The size limit of the private `/tmp`, in bytes; the directory is a tmpfs and could otherwise fill the
+/// memory.
 const TMP_BYTES: &str = "2147483648";
 
 /// A `bwrap` program on this machine that passed a test run.
@@ -66,7 +67,8 @@ impl Bubblewrap {
         args.0
     }
 
-    /// The `bwrap` arguments that run `argv` with the user's own rights, except for these paths.
+    /// The `bwrap` arguments that run `argv` with the user's own rights, except that these paths are mounted in
+    /// these modes.
     pub(crate) fn protecting_args(paths: &[(PathBuf, MountMode)], cwd: &Path, argv: &[&str]) -> Vec<String> {
         let mut args = Args::default();
         // Without CAP_SYS_ADMIN the command cannot undo the mounts.

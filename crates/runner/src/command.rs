@@ -105,7 +105,8 @@ impl CommandHost {
         }
     }
 
-    /// The protected paths that exist inside the writable context paths. The error is written for the model.
+    /// The protected paths that exist inside the writable context paths; empty if this call may not write
+    /// there, or if the sandbox is neither bubblewrap nor Landlock. The error is written for the model.
     async fn protected(&self, access: ContextAccess) -> Result<&[PathBuf], String> {
         let here = matches!(self.policy.sandbox, Sandbox::Bubblewrap(_) | Sandbox::Landlock);
         if access == ContextAccess::ReadOnly || !here {
@@ -232,9 +233,9 @@ impl Drop for Scratch {
 /// Empty directories that bubblewrap creates as mount points where a protected path does not exist, so that
 /// nobody can create the path.
 ///
-/// Removing a placeholder unprotects the path in every sandbox that mounted it. Placeholders are therefore
-/// removed only when no call is running and the last one ended by itself. A crash may leave an empty `.git`
-/// behind: git ignores it, and later calls protect it like any other.
+/// Removing a placeholder unprotects its path in every sandbox that mounted the placeholder. Placeholders are
+/// therefore removed only when no call is running and the last call ended by itself, or when this value is
+/// dropped. A crash may leave an empty `.git` behind, which git ignores and later calls protect like any other.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders(Mutex<PlaceholderState>);
 

@@ -25,7 +25,7 @@ pub(crate) fn send_fd(socket: impl AsFd, file: Option<BorrowedFd<'_>>) -> io::Re
     Ok(())
 }
 
-/// Receives that byte, and the descriptor if one was attached.
+/// Receives the byte that [`send_fd`] sent, and the descriptor if one was attached.
 pub(crate) fn receive_fd(socket: impl AsFd) -> io::Result<Option<OwnedFd>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);

@@ -1,9 +1,9 @@
 //! The guard: a small process between us and a command that kills everything below itself when we are gone.
 //!
-//! The guard lives exactly as long as its socket (file descriptor 0): when the socket closes, for any reason,
-//! the guard kills. It must never outlive its command and never hold the command's output open. It does not
-//! rely on parent-death signals, which follow threads rather than processes and miss children that left the
-//! process group.
+//! The guard never outlives its socket (file descriptor 0): when the socket closes, for any reason, the guard
+//! kills everything below itself and exits. It must never outlive its command and never hold the command's
+//! output open. It does not rely on parent-death signals, which follow threads rather than processes and miss
+//! children that left the process group.
 
 use crate::guard_protocol::{GuardReport, GuardedCommand, TERMINATE, read_frame};
 use crate::process_tree::{kill_below, reap, signal_below};
@@ -88,7 +88,8 @@ impl io::Write for Control {
     }
 }
 
-/// Errors are ignored: a closed socket is detected by the main loop.
+/// Sends a report to the process that started this guard. Errors are ignored: a closed socket is detected by
+/// the main loop.
 fn send_report(report: &GuardReport) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
@@ -96,7 +97,8 @@ fn send_report(report: &GuardReport) {
     }
 }
 
-/// The output must reach its end when the command's processes exit, so the guard must not keep it open.
+/// Closes the guard's own copies of the command's stdout and stderr, so that readers see the end of the output
+/// when the command's processes exit.
 fn release_output() {
     if let Ok(null) = OpenOptions::new().read(true).write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(&null);

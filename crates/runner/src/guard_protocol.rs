@@ -93,7 +93,7 @@ pub(crate) enum GuardReport {
     },
 }
 
-/// Converts an environment of strings into the form that a launch holds.
+/// Converts an environment of strings into the form of [`GuardedCommand::env`].
 pub(crate) fn environment(pairs: impl IntoIterator<Item = (String, String)>) -> Vec<(OsString, OsString)> {
     pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
 }

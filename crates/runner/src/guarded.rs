@@ -143,7 +143,8 @@ pub(crate) struct CommandEnd {
     pub(crate) timed_out: bool,
 }
 
-/// A guard process that is always waited for, even when it is dropped; otherwise it could stay a zombie.
+/// A guard process that is always waited for, even when this value is dropped; otherwise the process could stay
+/// a zombie.
 struct GuardProcess(Option<tokio::process::Child>);
 
 impl GuardProcess {
@@ -172,7 +173,7 @@ impl Drop for GuardProcess {
     }
 }
 
-/// A guard and the command below it. Dropping it ends both, and everything the command started.
+/// A guard and the command below it. Dropping this value ends both, and everything the command started.
 pub(crate) struct Guarded {
     guard: GuardProcess,
     /// Closing this socket ends everything.
@@ -233,7 +234,8 @@ impl Guarded {
         let _ = rustix::net::shutdown(self.control.as_ref(), rustix::net::Shutdown::Write);
     }
 
-    /// Asks the command and everything below it to end; they are killed after the launch's grace period.
+    /// Asks the command and everything below it to end; what is left after the command's grace period is
+    /// killed.
     pub(crate) async fn terminate(&mut self) -> io::Result<()> {
         self.control.write_all(&[TERMINATE]).await
     }
@@ -246,7 +248,7 @@ impl Guarded {
     }
 }
 
-/// Collects a command's output until its deadline.
+/// Collects a command's output and limits the command's time.
 struct TimeLimit<'a> {
     deadline: Instant,
     output: &'a mut OutputCollector,

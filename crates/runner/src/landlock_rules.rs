@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// A directory with more entries next to a protected path is refused rather than granted in part.
+/// The maximum number of rules. A directory with a protected path inside that needs more is refused rather than
+/// granted in part.
 const MAX_RULES: usize = 10_000;
 
 /// The Landlock rules for a mount table. Fails when a writable directory with a protected path inside has too

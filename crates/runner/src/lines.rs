@@ -1,10 +1,10 @@
 //! Splits a program's output into lines, independent of read boundaries, and buffers at most one line of
 //! bounded length.
 
-/// The maximum length of a line; longer lines are dropped.
+/// The maximum length of a line, in bytes; longer lines are dropped.
 const MAX_LINE: usize = 8 * 1024 * 1024;
-/// The buffer capacity that is kept between lines, so that one huge line does not hold its memory for the whole
-/// run.
+/// The buffer capacity that is kept between lines, in bytes, so that one huge line does not hold its memory for
+/// the whole run.
 const MAX_IDLE_CAPACITY: usize = 64 * 1024;
 
 /// One line without its line break.
@@ -24,7 +24,7 @@ pub(crate) struct LineSplitter {
 }
 
 impl LineSplitter {
-    /// Appends output and passes each completed line to `take`.
+    /// Appends output and passes each completed line that is not blank to `take`.
     pub(crate) fn push(&mut self, bytes: &[u8], take: &mut dyn FnMut(OutputLine<'_>)) {
         let mut rest = bytes;
         while let Some(at) = memchr::memchr(b'\n', rest) {
@@ -36,7 +36,7 @@ impl LineSplitter {
         self.append(rest);
     }
 
-    /// Passes a last line without a line break to `take`.
+    /// Passes the line that has not ended yet to `take`, unless it is blank.
     pub(crate) fn finish(&mut self, take: &mut dyn FnMut(OutputLine<'_>)) {
         if std::mem::take(&mut self.too_long) {
             take(OutputLine::TooLong);

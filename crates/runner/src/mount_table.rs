@@ -84,8 +84,8 @@ impl MountTable {
             let mode =
                 if mount.open(access) && !in_protected { MountMode::Writable } else { MountMode::ReadOnly };
             let known = modes.get(&mount.path).copied().unwrap_or(mode);
-            // A path that is configured twice gets the stricter mode. An entry in `readable` does not restrict
-            // a context path.
+            // A path that is configured twice as a context path gets the stricter mode. An entry in `readable`
+            // does not restrict a context path.
             let twice = sandbox_paths.context.iter().filter(|other| other.path == mount.path).count() > 1;
             modes.insert(mount.path.clone(), if twice { mode.min(known) } else { mode });
         }
@@ -169,7 +169,8 @@ fn make_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
 }
 
 /// Adds a mount for each directory between a writable mount and a `path` inside it. A mount point cannot be
-/// renamed, so neither can the path be moved away from its rule nor a symlink be put in its place.
+/// renamed, so no command can move the path away from its rule by renaming a parent, or put a symlink in the
+/// parent's place.
 fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     let on_the_way: Vec<PathBuf> = path
         .ancestors()

@@ -47,7 +47,7 @@ impl OutputCollector {
         }
     }
 
-    /// Masks these secrets in everything that is collected.
+    /// Masks secrets in everything that is collected; `None` masks nothing.
     pub(crate) fn masked(self, output_masking: Option<&Arc<dyn OutputMasking>>) -> Self {
         Self { mask: output_masking.map(|output_masking| output_masking.stream()), ..self }
     }

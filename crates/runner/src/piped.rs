@@ -43,20 +43,20 @@ impl fmt::Debug for PipedProgram {
 /// A running program and its pipes.
 #[derive(Debug)]
 pub struct PipedChild {
-    /// Writes to the program's stdin. Dropping this value closes it.
+    /// Writes to the program's stdin. Dropping this value closes the stdin.
     pub stdin: pipe::Sender,
     /// Reads the program's stdout.
     pub stdout: pipe::Receiver,
     /// Reads the program's stderr.
     pub stderr: pipe::Receiver,
-    /// The handle of the program, which ends the program when it is dropped.
+    /// The handle of the program. Dropping the handle ends the program.
     pub process: PipedProcess,
 }
 
 /// The exit code, or the signal that ended the program.
 type Exit = (Option<i32>, Option<i32>);
 
-/// A handle to the program and everything it started. Dropping it kills them all.
+/// A handle to the program and everything it started. Dropping the handle kills them all.
 pub struct PipedProcess {
     guarded: Guarded,
     exit: Option<Exit>,

@@ -26,7 +26,7 @@ pub struct CommandPolicy {
     pub lists: CommandLists,
     /// The sandbox in which commands run.
     pub sandbox: Sandbox,
-    /// Masks secrets in the output that is stored.
+    /// Masks secrets in the output, both in the part that the model is shown and in the stored file.
     pub output_masking: Option<Arc<dyn OutputMasking>>,
 }
 

@@ -12,8 +12,8 @@ use tokio::io::AsyncReadExt;
 /// The limit on the output that is read; larger than any version output.
 const MOST_BYTES: u64 = 64 * 1024;
 
-/// The first line that `program --version` prints; `None` if it prints nothing within `limit`. The program and
-/// everything it started are ended in any case.
+/// The first non-blank line that `program --version` prints; `None` if the program prints nothing, cannot be
+/// run, or takes longer than `limit`. The program and everything it started are ended in any case.
 pub(crate) async fn version(launcher: &GuardLauncher, program: &Path, limit: Duration) -> Option<String> {
     let printed = tokio::time::timeout(limit, ask(launcher, program)).await.ok()?;
     let printed = match printed {

@@ -27,8 +27,8 @@ pub(crate) fn signal_below(signal: Signal, exempt: Option<Pid>) {
     }
 }
 
-/// Kills every process below this one and waits until they are gone. `on_reaped` is called for each finished
-/// child.
+/// Kills every process below this one and waits until they are gone, but not longer than [`KILL_TIMEOUT`].
+/// `on_reaped` is called for each finished child.
 pub(crate) fn kill_below(mut on_reaped: impl FnMut(Pid, WaitStatus)) {
     let start = Instant::now();
     for round in 0_u32.. {
@@ -73,8 +73,8 @@ fn kill_tree() {
     }
 }
 
-/// Kills our direct children. Every process below becomes one when its parent dies, and listing direct children
-/// is fast enough to catch a process that changes its pid by forking all the time.
+/// Kills our direct children. Every other process below becomes a direct child when its parent dies, and
+/// listing direct children is fast enough to catch a process that changes its pid by forking all the time.
 fn kill_children() {
     for pid in kernel::children() {
         let _ = kill_process(pid, Signal::KILL);

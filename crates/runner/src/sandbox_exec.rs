@@ -18,8 +18,8 @@ use std::process::{Command, ExitCode, Stdio};
 /// Starts the command, in its sandbox if it has one, and returns once the command really runs. Called by the
 /// guard.
 pub(crate) fn start(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Pid> {
-    // A controlling terminal can only be acquired from within the new session, which is also a step between
-    // fork and exec.
+    // A controlling terminal can only be acquired from within the new session, so acquiring it is also a step
+    // between fork and exec.
     let child = if guarded_command.restrictions.is_some() || guarded_command.input == Input::Terminal {
         start_via_sandbox(guarded_command, input)?
     } else {
@@ -97,7 +97,8 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
         setsid()?;
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
-    // Our parent is the guard's only thread, so the death signal is reliable here; it covers a killed guard.
+    // Our parent is the guard's only thread, so the death signal is reliable here; the signal covers the case
+    // that the guard is killed.
     kernel::die_with_parent()?;
     match &guarded_command.restrictions {
         Some(restrictions) => kernel::confine(restrictions)?,

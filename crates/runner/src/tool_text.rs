@@ -7,7 +7,8 @@ use althing_protocol::{ContextAccess, ToolOutcome, ToolSpec};
 use serde::Deserialize;
 use std::time::Duration;
 
-/// The kernel rejects longer arguments (`MAX_ARG_STRLEN` is 128 KiB).
+/// The maximum length of a command, in bytes. The kernel rejects arguments of 128 KiB or more
+/// (`MAX_ARG_STRLEN`).
 const MAX_COMMAND: usize = 120 * 1024;
 
 /// The arguments of a `run_command` call.

@@ -11,17 +11,18 @@ use crate::sandbox::Sandbox;
 use althing_protocol::{ContextAccess, Grant};
 use std::path::{Path, PathBuf};
 
-/// The paths that a program may not write to.
+/// The paths that a program may not write to, and the paths inside them that it may write to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteProtection {
     bubblewrap: Bubblewrap,
-    /// The paths in order of depth, shallow paths first.
+    /// The paths with their modes in order of depth, shallow paths first.
     paths: Vec<(PathBuf, MountMode)>,
 }
 
 impl WriteProtection {
-    /// The protection that a grant requires with this access; `None` if this confinement is not bubblewrap. It
-    /// applies for the whole life of the program, so the program must be restarted when the access changes.
+    /// The protection that a grant requires with this access; `None` if `sandbox` is not bubblewrap. The
+    /// protection applies for the whole life of the program, so the program must be restarted when the access
+    /// changes.
     pub fn new(sandbox: &Sandbox, grant: &Grant, access: ContextAccess) -> Result<Option<Self>, PolicyError> {
         let Sandbox::Bubblewrap(bubblewrap) = sandbox else { return Ok(None) };
         let sandbox_paths = SandboxPaths::from(grant).checked()?;

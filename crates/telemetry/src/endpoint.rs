@@ -22,7 +22,7 @@ pub enum EndpointError {
     /// The input is not a list such as `name=value,name=value`.
     #[error("`{part}` is not `name=value`")]
     InvalidPair {
-        /// The name of the invalid part; the value may be a secret.
+        /// The name in the invalid part of the list, without the value, which may be a secret.
         part: String,
     },
     /// The name or the value is not valid in an HTTP header.
@@ -92,7 +92,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The part before an `@` may be a password.
+/// The beginning of the input without everything before the last `@`, which may contain a password.
 fn redacted(given: &str) -> String {
     let shown = given.rsplit_once('@').map_or(given, |(_, after)| after);
     shown.chars().take(120).collect()

@@ -1,4 +1,5 @@
-//! Follows the feeds of sessions (their events and progress) on a separate thread and sends the resulting spans in batches.
+//! Follows the feeds of sessions (their events and progress) on a separate thread and sends the resulting spans in
+//! batches.
 //!
 //! A run never waits for the exporter: a feed reader that falls behind catches up from the log. While the
 //! collector is unreachable, spans wait in a bounded queue; a full queue pauses the reading of the feeds. Spans
@@ -17,21 +18,23 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// The maximum number of spans in one request; smaller when spans carry message content, so that the request
-/// does not exceed a collector's size limit.
+/// The maximum number of spans in one request if the spans carry no message content.
 const MAX_SPANS: usize = 512;
+/// The maximum number of spans in one request if the spans carry message content: small, so that the request does not
+/// exceed a collector's size limit.
 const MAX_SPANS_WITH_CONTENT: usize = 64;
-/// The capacity of the queue, in requests.
+/// The capacity of the queue of unsent spans, in full requests.
 const MAX_QUEUED_REQUESTS: usize = 8;
 /// How long spans are collected before a batch is sent.
 const BATCH_WINDOW: Duration = Duration::from_secs(1);
-/// The delay before the first retry, which then doubles, and its maximum.
+/// The delay before the first retry of a request. The delay doubles with every further retry.
 const FIRST_DELAY: Duration = Duration::from_secs(1);
+/// The maximum delay before a retry, even if the collector asks for a longer one.
 const MAX_DELAY: Duration = Duration::from_secs(30);
 
 /// The configuration of an [`Exporter`].
 pub struct ExporterSettings {
-    /// The collector.
+    /// The collector's address.
     pub endpoint: Endpoint,
     /// Headers of every request, such as an API key.
     pub headers: Vec<(String, String)>,
@@ -50,7 +53,7 @@ pub struct ExportReport {
     pub sent: u64,
     /// The number of spans that the collector rejected, or may not have received.
     pub lost: u64,
-    /// Why the last request failed.
+    /// The latest reason why spans were not accepted; `None` if no spans were lost.
     pub why: Option<String>,
 }
 
@@ -89,7 +92,7 @@ impl Exporter {
         Ok(Self { sender: Arc::new(sender), content, counts: Arc::default(), running: OnceLock::new() })
     }
 
-    /// The collector.
+    /// The collector's address.
     pub fn endpoint(&self) -> &Endpoint {
         &self.sender.endpoint
     }
@@ -128,7 +131,7 @@ impl Exporter {
         Ok(Running { sessions, finish, finished: Mutex::new(finished) })
     }
 
-    /// Sends the remaining spans and reads sessions that are ending to their end, within `limit`. `None` if no
+    /// Reads the followed sessions to their end and sends the remaining spans, for at most `limit`. `None` if no
     /// session was followed.
     pub fn finish(&self, limit: Duration) -> Option<ExportReport> {
         let running = self.running.get()?;
@@ -147,7 +150,7 @@ impl Exporter {
     }
 }
 
-/// The task that runs on the exporter's thread.
+/// The work on the exporter's thread: reading the feeds and sending their spans.
 #[derive(Clone)]
 struct Worker {
     sender: Arc<Sender>,
@@ -258,7 +261,7 @@ impl BatchSender {
         }
     }
 
-    /// Waits for spans and collects a batch for a short time. False if the queue is closed and empty.
+    /// Waits for a span, then collects more spans for a short time. Returns false if the queue is closed and empty.
     async fn collect_batch(&mut self) -> bool {
         let max_spans = self.worker.max_spans();
         if self.waiting.recv_many(&mut self.batch, max_spans).await == 0 {

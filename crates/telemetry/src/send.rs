@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// The timeout of one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How much of a response is read.
+/// The number of bytes of a response after which no more is read.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;
 
 /// Sends requests to one collector.
@@ -35,10 +35,11 @@ pub(crate) enum Retry {
     Later(Option<Duration>),
 }
 
-/// A response that accepted the request.
+/// A response with a success status.
 pub(crate) struct Accepted {
-    /// The number of rejected spans, and the reason.
+    /// The number of spans that the collector rejected all the same.
     pub(crate) rejected: u64,
+    /// Why the collector rejected the spans, truncated; only meaningful if it rejected any.
     pub(crate) why: String,
 }
 
@@ -79,7 +80,7 @@ fn connection_error(error: &reqwest::Error) -> SendError {
         cause = next;
     }
     let why = match cause.downcast_ref::<reqwest::Error>() {
-        // The error text contains the URL, which may contain a password.
+        // The text of a `reqwest::Error` is not shown: it contains the URL, which may contain a password.
         Some(_) if error.is_timeout() => "no answer in time".to_owned(),
         Some(_) => "no connection".to_owned(),
         None => cause.to_string(),
@@ -88,7 +89,7 @@ fn connection_error(error: &reqwest::Error) -> SendError {
     SendError { why: format!("{why}{hint}"), retry: Retry::Later(None) }
 }
 
-/// The start of a response; a response that breaks off still counts.
+/// Reads the beginning of a response. If the response breaks off, returns the part that arrived.
 async fn read(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     while let Ok(Some(bytes)) = response.chunk().await {

@@ -94,8 +94,8 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// The seed of a session's trace and span ids. The same log always gives the same ids; two sessions of the same
-/// name on different machines share none.
+/// The seed of a session's trace and span ids. The same log always gives the same ids; two sessions with the same id
+/// on different machines share no trace or span ids.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed([u8; 32]);
 
@@ -172,7 +172,7 @@ pub struct Span {
     pub attributes: Attributes,
     /// The events within the span.
     pub events: Vec<SpanEvent>,
-    /// The number of events beyond the limit.
+    /// The number of events that were dropped because the span already had the maximum number.
     pub dropped_events: u32,
     /// Whether the work failed.
     pub failed: bool,
@@ -204,7 +204,7 @@ impl Span {
         self.set("error.type", class);
     }
 
-    /// Closes the span. A clock that was set back does not make it end before it began.
+    /// Closes the span. A span never ends before it began, even if the clock was set back.
     pub(crate) fn ended(mut self, at: Timestamp) -> Self {
         self.end = at.max(self.start);
         self

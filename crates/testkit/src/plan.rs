@@ -151,8 +151,8 @@ impl Plan {
 
 /// Writes one chunk of a chunked body.
 pub(crate) fn put_chunk(out: &mut BytesMut, bytes: &[u8]) {
-    // The number is formatted by hand, because formatting a number per chunk is slow in a stream of
-    // thousands.
+    // The length is written digit by digit, because the standard formatting is slow in a stream of thousands of
+    // chunks.
     let digits = (usize::BITS - bytes.len().leading_zeros()).div_ceil(4).max(1);
     for place in (0..digits).rev() {
         out.put_u8(b"0123456789abcdef"[(bytes.len() >> (4 * place)) & 0xf]);

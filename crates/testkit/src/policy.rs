@@ -5,15 +5,16 @@ use serde_json::{Value, json};
 use crate::recorded::RecordedRequest;
 use crate::reply::Reply;
 
-/// Plays an agent: it votes if it can vote, answers if it can answer, replies with text otherwise, and follows a
-/// requested JSON schema.
+/// Plays an agent: it follows a requested JSON schema, else votes if it can vote, else answers if it can answer, else
+/// replies with text.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parliament {
     chatter: usize,
 }
 
 impl Parliament {
-    /// Adds `n` chunks of text before the content of each reply, as load for streaming tests and benchmarks.
+    /// Pads the text of each reply without a requested schema to `n` chunks, as load for streaming tests and
+    /// benchmarks.
     pub fn chatter(n: usize) -> Self {
         Self { chatter: n }
     }

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 /// One model reply. Created with the constructors and then refined: `Reply::text("a b c").chunks(3).reasoning("hm")`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reply {
-    /// The reasoning, streamed first, one delta each.
+    /// The reasoning, streamed first: one delta per element.
     pub reasoning: Vec<String>,
-    /// The text, streamed next, one delta each.
+    /// The text, streamed after the reasoning: one delta per element.
     pub text: Vec<String>,
     /// The tool calls, streamed last.
     pub calls: Vec<ToolCall>,

@@ -19,7 +19,7 @@ type Decide = Arc<dyn Fn(&RecordedRequest) -> Action + Send + Sync>;
 /// The response to a request.
 #[derive(Clone)]
 pub enum Action {
-    /// What the script's fallback returns, for example to delay it.
+    /// The response of the script's fallback, for example inside `After` or `Gated`.
     Usual,
     /// This reply.
     Reply(Reply),
@@ -155,8 +155,8 @@ impl Script {
         self
     }
 
-    /// The most specific rule wins: the model's nth request, all of the model's requests, the nth request of all, every
-    /// request; then the latest rule.
+    /// The most specific rule wins: the model's nth request, all of the model's requests, the nth request of all,
+    /// every request; then the latest rule.
     fn find(&self, request: &RecordedRequest) -> Option<&Action> {
         let fits = |rule: &&Rule| {
             let (model_fits, count) = match &rule.model {

@@ -133,7 +133,7 @@ fn draw(svg: &mut String, row: u16, run: &TextRun) {
     );
 }
 
-/// Formats a number given in hundredths.
+/// A length in pixels as text, given in hundredths of a pixel.
 fn number(hundredths: u32) -> String {
     let text = format!("{}.{:02}", hundredths / 100, hundredths % 100);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -15,7 +15,7 @@ struct TerminalState {
     parser: vt100::Parser,
     /// Every received byte, to check for what must not be among them.
     raw: Vec<u8>,
-    /// Whether a synchronized update is in progress; a terminal shows it once it is complete.
+    /// Whether a synchronized update is in progress; a terminal shows such an update only once it is complete.
     drawing: bool,
     ended: bool,
 }

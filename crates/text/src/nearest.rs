@@ -1,6 +1,7 @@
 //! Suggests the known name for a misspelled one.
 
-/// The maximum length of names that are compared, because the cost grows with the length.
+/// The maximum length of a name that is compared with known names, in bytes, because the cost grows with the
+/// length.
 const LONGEST: usize = 60;
 
 /// The number of edits (insert, delete, replace, swap neighbors) between two names. Case and punctuation are
@@ -9,15 +10,16 @@ pub fn edit_distance(one: &str, other: &str) -> usize {
     strsim::osa_distance(&letters(one), &letters(other))
 }
 
-/// The known name closest to `given`, if at most a third of the letters differ.
+/// The known name closest to `given`; `None` if more edits are needed than a third of the letters of `given`,
+/// or than one for a short name.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (name, distance) = closest(given, known)?;
     let allowed = (letters(given).chars().count() / 3).max(1);
     (distance <= allowed).then_some(name)
 }
 
-/// The known word of which `given` is almost certainly a misspelling. Ignoring such a word would not do what
-/// its author wants. At most two letters are wrong, missing, extra or swapped; in a short word, where two
+/// The known word of which `given` is almost certainly a misspelling, so that ignoring `given` would not do
+/// what its author wants. At most two letters are wrong, missing, extra or swapped; in a short word, where two
 /// edits make another word, at most one.
 pub fn misspelled<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let outline = Outline::of(given);
@@ -49,13 +51,14 @@ impl Outline {
         outline
     }
 
-    /// One edit changes the length by at most one, and removes and adds at most one letter.
+    /// Whether the words may be at most two edits apart. One edit changes the length by at most one, and
+    /// removes and adds at most one letter.
     fn may_be_within_two_edits_of(self, other: Self) -> bool {
         self.length.abs_diff(other.length) <= 2 && (self.letters ^ other.letters).count_ones() <= 4
     }
 }
 
-/// The known name with the fewest edits from `given`, and their number.
+/// The known name with the fewest edits from `given`, and the number of edits.
 fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<(&'a str, usize)> {
     if given.len() > LONGEST {
         return None;

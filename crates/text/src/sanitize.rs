@@ -104,7 +104,7 @@ pub fn output(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// Sanitizes the text of one cell: at most one letter with its marks. May return an empty string.
+/// Sanitizes the text of one cell of a screen, usually one letter with its marks. May return an empty string.
 pub fn cell(text: &str) -> Cow<'_, str> {
     if let [b' '..=b'~'] = text.as_bytes() {
         return Cow::Borrowed(text);

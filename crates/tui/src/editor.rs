@@ -4,7 +4,7 @@ use althing_text::sanitize;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
 
-/// Limit on the text, in bytes.
+/// Limit on the length of the text, in bytes.
 const MOST: usize = 4 << 20;
 
 /// Text with a cursor.
@@ -27,7 +27,7 @@ pub struct WrappedText {
 }
 
 impl Editor {
-    /// An editor with a text and the cursor at its end.
+    /// An editor that contains a text, with the cursor at the end of the text.
     pub fn with(text: &str) -> Self {
         let mut editor = Self::default();
         editor.insert(text);
@@ -57,7 +57,7 @@ impl Editor {
         std::mem::take(&mut self.text)
     }
 
-    /// Replaces the text and moves the cursor to its end.
+    /// Replaces the text and moves the cursor to the end of the new text.
     pub fn set(&mut self, text: &str) {
         *self = Self::with(text);
     }
@@ -145,7 +145,7 @@ impl Editor {
         before != (self.cursor, self.text.len())
     }
 
-    /// Moves the cursor up or down by rows at this width. Returns false at the edge.
+    /// Moves the cursor up or down by rows of the text wrapped to `width`. Returns false if there is no such row.
     pub fn vertical(&mut self, rows: isize, width: usize) -> bool {
         let wrapped = self.wrap(width);
         let (row, column) = wrapped.cursor;
@@ -227,9 +227,9 @@ pub enum Motion {
     Delete,
     /// Removes the word before the cursor.
     DeleteWord,
-    /// Removes the line before the cursor.
+    /// Removes the part of the line before the cursor.
     DeleteToStart,
-    /// Removes the line after the cursor.
+    /// Removes the part of the line after the cursor.
     DeleteToEnd,
 }
 

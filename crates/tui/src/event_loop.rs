@@ -22,14 +22,14 @@ use tokio::time::Instant;
 
 /// Minimum time between two frames that respond to keys.
 const KEY_FRAME: Duration = Duration::from_micros(16_667);
-/// Minimum time before a frame that does not respond to a key. It is twice as long, so that the screen can
-/// respond to a key at once while agents stream, with at most 60 frames per second in total.
+/// Minimum time between the last frame and a frame that does not respond to a key. Twice `KEY_FRAME`, so that the
+/// screen can respond to a key at once while agents stream, with at most 60 frames per second in total.
 const UNPROMPTED_FRAME: Duration = Duration::from_micros(33_334);
 
 /// How often clocks on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Limit on items folded between two frames, so that a long history does not delay keys.
+/// Limit on feed items folded between two frames, so that a long history does not delay keys.
 const MOST_AT_ONCE: usize = 4096;
 
 type FeedResult = Result<FeedItem, JournalError>;
@@ -158,8 +158,9 @@ struct EventLoop {
     keys: KeyReader,
     dirty: bool,
     last_frame: Option<Instant>,
-    /// Whether a key was pressed since the last frame that responded to one, and when that frame was drawn.
+    /// Whether a key was pressed since the last frame, while no program was attached.
     pressed: bool,
+    /// When the last frame that responded to a key was drawn.
     last_key_frame: Option<Instant>,
     signals: Signals,
 }
@@ -169,7 +170,7 @@ enum WakeReason {
     Feed(Option<FeedResult>),
     Frame,
     Tick,
-    /// An action of the screen is due.
+    /// A letter that waited in a dialog is due (see `App::due`).
     Due,
     Signal(SignalAction),
 }

@@ -43,8 +43,8 @@ pub trait TuiHost: Send + Sync {
         Vec::new()
     }
 
-    /// The paths that the user grants with `@path` and `@path:w` in a message, and the message with these paths
-    /// expanded.
+    /// A message with its `@path` and `@path:w` mentions expanded, and the access to these paths that the user grants
+    /// with them.
     fn mentions(&self, text: &str) -> (String, Vec<PathGrant>) {
         (text.to_owned(), Vec::new())
     }

@@ -22,7 +22,7 @@ impl Line {
         line
     }
 
-    /// Appends a piece; merges it with the last one if the tone is the same.
+    /// Appends a piece, or extends the last piece if the tone is the same.
     pub fn push(&mut self, tone: Tone, text: &str) {
         if text.is_empty() {
             return;
@@ -128,8 +128,9 @@ struct Wrapper {
     done: Vec<Line>,
     line: Line,
     used: usize,
-    /// The current word: its pieces and width. It may still grow.
+    /// The pieces of the current word, which may still grow.
     word: Vec<(Tone, String)>,
+    /// The width of the current word, in columns.
     word_width: usize,
     /// Spaces before the word; dropped at a line break.
     space: Option<(Tone, usize)>,

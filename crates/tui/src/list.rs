@@ -27,7 +27,7 @@ pub trait ListItems {
     /// The item's lines.
     fn layout(&self, at: usize, width: usize) -> Vec<Line>;
 
-    /// For an item that is Markdown which only grows at its end: the text, and the line above it.
+    /// The Markdown of an item whose text only grows at the end, and the line above that text; None for other items.
     fn grows(&self, _at: usize) -> Option<(&str, Line)> {
         None
     }
@@ -95,7 +95,7 @@ impl CachedLayout {
     /// Lays out the new part of a growing text: only its last block can change.
     fn grow(&mut self, text: &str, head: Line, width: usize) {
         let (done, wrapped) = self.settled;
-        // Start over if nothing is laid out yet, or the width or the text changed.
+        // Start over if nothing is laid out yet, the width changed, or the text became shorter.
         if wrapped == 0 || self.width != width || done > text.len() {
             self.lines = vec![Line::default(), head];
             self.settled = (0, 2);
@@ -123,7 +123,7 @@ impl CachedLayout {
 /// The scroll position and selection of a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scroll {
-    /// The first visible item and its first visible line. None follows the end.
+    /// The first visible item and its first visible line. With None the view follows the end of the list.
     top: Option<(usize, usize)>,
     /// Lines to scroll at the next frame, when heights are known.
     pending: isize,
@@ -236,7 +236,7 @@ impl Viewport<'_> {
         } else {
             self.down(layouts, start, pending.unsigned_abs())
         };
-        // If the whole list fits, there is nothing to scroll.
+        // At the end of the list, or if the whole list fits, the view follows the end.
         if moved >= end {
             scroll.top = None;
             scroll.left_at = 0;
@@ -249,7 +249,7 @@ impl Viewport<'_> {
         moved
     }
 
-    /// The position from which the rest of the list fills the view.
+    /// The position from which the rest of the list fills the view; the beginning if the whole list fits.
     fn end(&self, layouts: &mut Layouts) -> (usize, usize) {
         let mut room = self.height;
         for item in (0..self.items.len()).rev() {

@@ -1,6 +1,6 @@
 //! The modes that the user sets on the mode bar.
 //!
-//! What they change about a run is decided by `Modes::overrides`, for all front ends.
+//! What the modes change about a run is decided by `Modes::overrides`, for all front ends.
 
 use althing_protocol::{
     AgentId, AgentMode, InteractionKind, ModeChoice, Modes, RunOverrides, SessionId, SessionKind, TaskId,

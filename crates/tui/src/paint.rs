@@ -1,6 +1,6 @@
 //! The only access to the screen's cells.
 //!
-//! Every text is sanitized here once more, even if a caller forgot it. No other code may set a cell: the buffer would
+//! Every text is sanitized here, in case a caller forgot to do so. No other code may set a cell: the buffer would
 //! pass a clipboard sequence or a direction override on to the terminal.
 
 use crate::ascii::ascii;

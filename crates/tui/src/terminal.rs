@@ -17,7 +17,7 @@ static BROKEN: AtomicBool = AtomicBool::new(false);
 
 static HOOK: Once = Once::new();
 
-/// Notified by a panic, so that the loop does not wait for a key to notice it.
+/// Notified by a panic, so that the event loop does not wait for a key before it notices the panic.
 static PANICKED: Notify = Notify::const_new();
 
 /// Waits until a panic has restored the terminal.

@@ -15,10 +15,10 @@ pub enum Audience {
     Person,
 }
 
-/// New output. It may span several lines.
+/// A piece of new output, which may span several lines of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversationLine {
-    /// A reply of the chat agent, or the final answer of a run if no agent summarizes it.
+    /// A reply of the chat agent, or the final answer of a run if no chat agent summarizes the run.
     Reply(String),
     /// A notice for the user.
     Notice(String),
@@ -41,7 +41,7 @@ impl ConversationLine {
 #[derive(Debug)]
 pub struct ConversationLines {
     reader: Audience,
-    /// Number of conversation entries already produced.
+    /// The number of conversation entries whose lines were already produced.
     entries: usize,
     asked: BTreeSet<InteractionId>,
     /// The status last reported for each run and program.
@@ -199,8 +199,8 @@ pub fn answer(question: &Question, line: &str) -> Option<Op> {
     let (line, kind) = (line.trim(), &question.interaction.kind);
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     let rest = rest.trim();
-    // A bare word such as `y` is an answer only if it is the whole line and the question has no default. An override
-    // window closes by itself, so it accepts commands only.
+    // A bare word such as `y` is an answer only if it is the whole line. It never answers the question of an override
+    // window, which closes by itself and accepts only commands.
     let overrides = matches!(kind, InteractionKind::WinnerOverride { .. });
     let alone = if overrides { String::new() } else { line.to_lowercase() };
     let decision = match (word, alone.as_str(), kind) {
@@ -232,7 +232,8 @@ pub fn answer(question: &Question, line: &str) -> Option<Op> {
     Some(Op::Answer { interaction: question.interaction.id.clone(), decision })
 }
 
-/// Approves exactly what was shown: the digest ties the approval to the proposal.
+/// The decision that approves exactly what was shown: the digest ties the approval of a run to its proposal, and in an
+/// override window the winner is confirmed.
 pub fn approval(kind: &InteractionKind) -> Decision {
     let digest = match kind {
         InteractionKind::WinnerOverride { .. } => return Decision::Continue,

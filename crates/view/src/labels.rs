@@ -41,7 +41,7 @@ pub fn unfinished_run_status(status: TaskStatus) -> &'static str {
     }
 }
 
-/// The status of a session that no process is running.
+/// The status of a session that no process runs at the moment.
 pub fn session_state(state: SessionState) -> &'static str {
     match state {
         SessionState::Done => "done",
@@ -132,7 +132,7 @@ pub fn notice_level(level: NoticeLevel) -> &'static str {
     }
 }
 
-/// A text followed by its hint.
+/// A text followed by its hint in parentheses, if there is one.
 pub fn with_hint(text: String, hint: Option<&str>) -> String {
     match hint {
         Some(hint) => format!("{text} ({hint})"),
@@ -147,7 +147,7 @@ pub fn run_summary(result: &RunResult) -> String {
     format!("{agents} · {} · {}", count(summary.rounds.into(), "round"), result.duration)
 }
 
-/// A duration. A live duration is rounded to whole seconds, so that it does not flicker.
+/// A duration. A live duration is shown in whole seconds, so that it does not flicker.
 pub fn elapsed(time: Millis, live: bool) -> String {
     if live && time.0 < 60_000 { format!("{}s", time.0 / 1000) } else { time.to_string() }
 }
@@ -167,7 +167,7 @@ pub fn refinement(on: bool) -> &'static str {
     if on { "Refine" } else { "Quick" }
 }
 
-/// Token counts and, if a price is known, the cost.
+/// The total number of tokens and, if a price is known, the cost.
 pub fn tokens(usage: &Usage) -> String {
     let tokens = short_number(usage.input_tokens + usage.output_tokens);
     if usage.cost_usd > 0.0 {
@@ -177,7 +177,7 @@ pub fn tokens(usage: &Usage) -> String {
     }
 }
 
-/// An amount of money with as few digits as are readable.
+/// An amount of money in dollars and cents; `under $0.01` for less than a cent.
 pub fn money(usd: f64) -> String {
     if usd >= 0.01 {
         format!("${usd:.2}")
@@ -188,13 +188,13 @@ pub fn money(usd: f64) -> String {
     }
 }
 
-/// An amount of money given in micro-USD.
+/// An amount of money given in millionths of a US dollar; whole dollars are shown without cents.
 pub fn micro_money(micro: u64) -> String {
     let usd = micro as f64 / 1e6;
     if usd.fract().abs() < f64::EPSILON { format!("${usd:.0}") } else { money(usd) }
 }
 
-/// A changed file, with the kind of change.
+/// A changed file, with the kind of change and the file's warning, if any.
 pub fn file_write(write: &FileWrite) -> String {
     let change = match write.change {
         FileChange::New => "new",

@@ -7,7 +7,7 @@ use althing_protocol::{
 };
 use althing_text::{count, sanitize};
 
-/// Longest reason or error shown in a line, in characters.
+/// The maximum length of what a line says about an item, in characters.
 const LINE_CHARS: usize = 300;
 
 /// Folds a session's events into a view and formats them as lines.
@@ -33,14 +33,15 @@ impl ProgressLines {
         self.session.apply(item);
     }
 
-    /// The item as one aligned line; None if it is not worth a line.
+    /// Folds an item into the view and returns it as one aligned line; None if the item is not worth a line.
     pub fn line(&mut self, item: &FeedItem) -> Option<String> {
         let (who, what) = self.describe(item)?;
         let width = self.session.name_width();
         Some(format!("{who:width$}  {what}"))
     }
 
-    /// Who did what; None if the item is not worth a line. Both texts are sanitized for a terminal.
+    /// Folds an item into the view and returns who did what; None if the item is not worth a line. Both texts are
+    /// sanitized for a terminal.
     pub fn describe(&mut self, item: &FeedItem) -> Option<(String, String)> {
         self.session.apply(item);
         let (who, what) = match item {
@@ -110,7 +111,7 @@ impl ProgressLines {
     }
 }
 
-/// How an attempt ended; None if another line already reports it.
+/// How an attempt ended; None if that needs no line of its own.
 fn ended(outcome: &AttemptOutcome) -> Option<String> {
     match outcome {
         AttemptOutcome::Voted

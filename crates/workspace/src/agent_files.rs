@@ -15,7 +15,7 @@ use tokio::task::JoinError;
 /// How an agent's files are opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentFilesOptions {
-    /// What the agent may access. Its workspace is created if it is missing.
+    /// What the agent may access. A missing workspace is created.
     pub grant: Grant,
     /// Which file tools the agent has.
     pub tools: ToolSet,
@@ -63,12 +63,12 @@ impl AgentFiles {
         })
     }
 
-    /// The path of the workspace, as the agent and the result show it.
+    /// The path of the workspace, as shown to the agent and in the result of the run.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The file tools.
+    /// The agent's file tools.
     pub fn files(&self) -> &FileHost {
         &self.files
     }
@@ -78,7 +78,7 @@ impl AgentFiles {
         self.workspace.view_of(agent).to_string_lossy().into_owned()
     }
 
-    /// The notices for the user since the last call.
+    /// Takes the notices for the user that have been added since the previous call.
     pub fn take_notices(&self) -> Vec<String> {
         std::mem::take(&mut *self.notices.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -89,7 +89,7 @@ impl AgentFiles {
         self.run_exclusively(move || workspace.take_snapshot(label).map(drop)).await
     }
 
-    /// Replaces the agent's view of others' work with the snapshots of these answers.
+    /// Replaces the agent's view of other agents' work with the snapshots of these answers.
     pub async fn show_snapshots(&self, labels: Vec<AnswerLabel>) -> Result<(), String> {
         let workspace = self.workspace.clone();
         self.run_exclusively(move || workspace.show_snapshots(&labels)).await
@@ -122,7 +122,7 @@ impl AgentFiles {
         let preimages = exclusive::claim(&self.tracker.preimages_dir()).await;
         let tracker = Arc::clone(&self.tracker);
         let opened = own.run(move || {
-            // If this call is cancelled, the paths stay locked for as long as this thread reads them.
+            // Even if this call is cancelled, the thread holds the locks until it has read the paths.
             let _preimages = preimages;
             let opened = tracker.open();
             let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
@@ -137,8 +137,8 @@ impl AgentFiles {
         Ok(())
     }
 
-    /// Closes the context paths and returns what changed. Must be called after commands can no longer write
-    /// there.
+    /// Closes the context paths and returns the files that changed. Must be called only when commands can no
+    /// longer write there.
     pub async fn close_context(&self) -> Result<Vec<FileWrite>, String> {
         if self.tracker.is_empty() {
             return Ok(Vec::new());
@@ -156,7 +156,8 @@ impl AgentFiles {
         flatten_error(closed.await)
     }
 
-    /// Runs an operation on this agent's files after every earlier one, including changes by its file tools.
+    /// Runs an operation on this agent's files when all earlier operations have ended, including changes by the
+    /// agent's file tools.
     async fn run_exclusively<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> Result<T, DiskError> + Send + 'static,

@@ -15,7 +15,7 @@ use tokio::task::JoinError;
 /// directory.
 static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>> = LazyLock::new(Mutex::default);
 
-/// Exclusive access to a path, until it is dropped.
+/// Exclusive access to a path. Dropping the claim releases the path.
 pub(crate) struct Claim {
     lock: OwnedMutexGuard<()>,
     #[cfg(test)]
@@ -121,7 +121,7 @@ pub(crate) mod hold {
             self.changed.notify_all();
         }
 
-        /// The number of operations that have begun since the gate was created.
+        /// The number of operations that have reached the gate.
         pub(crate) fn began(&self) -> usize {
             self.state.lock().unwrap().began
         }

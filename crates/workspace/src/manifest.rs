@@ -1,7 +1,7 @@
-//! Lists of files with their metadata, stored on disk: the manifest of a snapshot, the state of context paths
-//! before a run wrote to them.
+//! Lists of files with their metadata, stored on disk: the manifest of a snapshot, and the state of context
+//! paths before a run wrote to them.
 //!
-//! A list with a wrong checksum is treated as missing, and callers work without it.
+//! A list with a wrong checksum is not used: a snapshot treats it as missing, and an undo fails.
 
 use crate::confine::{FileKind, Stamp, TreeNode};
 use althing_text::hex;
@@ -23,7 +23,7 @@ pub(crate) struct ManifestEntry {
     pub fresh: bool,
 }
 
-/// The serialized form: a short JSON array.
+/// The serialized form of a `ManifestEntry`: a JSON array, because it is shorter than an object.
 #[derive(Serialize, Deserialize)]
 struct ManifestRow(String, FileKind, Stamp, u32, bool);
 
@@ -77,7 +77,7 @@ pub(crate) fn seal<T: Serialize>(value: &T) -> serde_json::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads what [`seal`] wrote; `None` if it is damaged.
+/// Parses bytes that [`seal`] returned; `None` if they are damaged.
 pub(crate) fn unseal<T: for<'de> Deserialize<'de>>(bytes: &[u8]) -> Option<T> {
     let at = bytes.len().checked_sub(10)?;
     let (body, sum) = bytes.split_at_checked(at)?;

@@ -1,8 +1,8 @@
 //! Copies and hashes sparse files without reading or writing their holes, and limits how much one copy may
 //! contain.
 //!
-//! An empty file of 4 TiB costs an agent nothing to create, so copying it must not cost disk space, memory or
-//! time.
+//! A file that is a single hole of 4 TiB costs an agent nothing to create, so copying such a file must not cost
+//! disk space, memory or time.
 
 use crate::confine::FileStat;
 use althing_text::hex;
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The limits of one copy of a directory. Normal runs stay far below them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CopyLimits {
-    /// Bytes that have to be read and written.
+    /// The number of bytes that have to be read and written.
     pub data: u64,
     /// The total size of all files, including holes.
     pub size: u64,
@@ -43,7 +43,7 @@ fn limit_error(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, what)
 }
 
-/// A number of bytes for messages.
+/// A number of bytes as text for messages, such as `8 GiB`.
 fn size_text(bytes: u64) -> String {
     let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let (mut bytes, mut unit) = (bytes, 0);
@@ -55,7 +55,7 @@ fn size_text(bytes: u64) -> String {
 }
 
 impl CopyLimits {
-    /// Fails if the number or the total size of files exceeds the limits.
+    /// Fails if there are too many entries, or if their total size is too large.
     pub(crate) fn check(&self, entries: usize, size: u64) -> io::Result<()> {
         if entries > self.entries {
             return Err(limit_error(format!("there are more than {} files and directories", self.entries)));
@@ -135,7 +135,7 @@ impl HoleDetection {
         }
     }
 
-    /// Copies the content of a file of this size into an empty file.
+    /// Copies the content of `from`, a file of `size` bytes, into the empty file `to`.
     pub(crate) fn copy(
         self,
         from: &mut File,
@@ -202,8 +202,9 @@ fn holes_are_free(file: &File) -> io::Result<bool> {
     Ok(u64::try_from(blocks).unwrap_or(u64::MAX).saturating_mul(512) < PROBE)
 }
 
-/// A digest of a file's content. In large files zeros are skipped, so that copies with different holes have the
-/// same digest. A file with more data than the copy limit is identified by size, times and inode only.
+/// A digest of a file's content. In files above 1 GiB, blocks of zeros are skipped, so that copies with
+/// different holes have the same digest. If such a file has more data than the copy limit, it is identified by
+/// size, times and inode only.
 pub(crate) fn digest(file: &mut File) -> io::Result<String> {
     let stat = rustix::fs::fstat(&*file)?;
     let size = stat.st_size.cast_unsigned();

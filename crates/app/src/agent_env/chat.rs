@@ -1,5 +1,5 @@
-//! The environment of a conversation's chat agent: the project's files, MCP servers, and the files of its runs. It
-//! works alone, so it may write to the project, and to nothing else.
+//! The environment of a conversation's chat agent: the project's files, MCP servers, and the files of its runs. The
+//! chat agent works alone, so it may write to the project, and to nothing else.
 
 use super::grant::Grantee;
 use super::{SessionEnvs, guidance, make_dir, run_blocking};
@@ -130,7 +130,7 @@ impl AgentEnv for ChatEnv {
     fn show_snapshots(&self, _labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
             if let Some(project) = self.project.clone() {
-                // If the project workspace is damaged the agent sees the error, so that it can repair the files.
+                // If the project workspace is damaged, the agent sees the error, so that it can repair the files.
                 let look = move || Ok(project.workspace.overview().unwrap_or_else(|error| error.to_string()));
                 let overview = run_blocking(look).await?;
                 *self.overview.lock().unwrap_or_else(PoisonError::into_inner) = Some(overview);

@@ -21,7 +21,7 @@ pub struct Sandboxes {
 }
 
 impl Sandboxes {
-    /// No sandbox, for sessions in which no agent runs commands.
+    /// No sandbox, for sessions in which no agent runs commands or starts MCP servers.
     pub fn none() -> Self {
         let why = "no agent of this session runs commands".to_owned();
         Self { launcher: GuardLauncher::default(), local: Sandbox::Refused { why }, docker: None }
@@ -35,7 +35,7 @@ impl Sandboxes {
     }
 }
 
-/// The socket of the Docker daemon.
+/// The socket of the Docker daemon: the one that `DOCKER_HOST` names, otherwise the default one.
 pub fn docker_socket(docker_host: Option<&str>) -> PathBuf {
     let named = docker_host.and_then(|host| host.strip_prefix("unix://")).map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from("/var/run/docker.sock"))

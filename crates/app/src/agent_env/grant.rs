@@ -35,8 +35,8 @@ impl SessionEnvs {
                 let (project, mut context) = self.project_and_context(context_paths);
                 let start = PathBuf::from(&project.path);
                 context.insert(0, project);
-                // The runs of the conversation are in sibling directories; long results are given to the agent as paths
-                // there.
+                // The runs of the conversation are in sibling directories; the agent is given long results as paths in
+                // them.
                 let runs = dir.parent().unwrap_or(dir).to_owned();
                 (dir.join("workspace"), dir.join("outputs"), Some(start), vec![runs], context)
             }
@@ -70,7 +70,8 @@ impl SessionEnvs {
         let mut project = ContextPath { path, writable: true, protected: Vec::new() };
         project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
         let mut others = Vec::new();
-        // With a project workspace elsewhere, the working directory is what the project is about.
+        // If the project workspace is elsewhere, the agent may read the working directory: it is what the project is
+        // about.
         if project_dir.as_ref().is_some_and(|project_dir| *project_dir != here) {
             let path = here.display().to_string();
             others.push(ContextPath { path, writable: false, protected: Vec::new() });

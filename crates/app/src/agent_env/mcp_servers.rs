@@ -1,5 +1,6 @@
-//! An agent's MCP servers, from its config. Each runs under a guard, so that neither the server nor its children
-//! outlive Althing, and cannot write to paths that its agent may not write to.
+//! An agent's MCP servers, from its config. Each server runs under a guard, so that neither the server nor its
+//! children outlive Althing. Where the sandbox can protect paths, a server cannot write to paths that its agent may
+//! not write to.
 
 use crate::context::Notify;
 use althing_mcp::{
@@ -22,14 +23,14 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct AgentServers {
     pub host: Arc<McpToolHost>,
     spawner: Arc<GuardedSpawner>,
-    /// None if Althing started no server, or if no sandbox can protect paths from the servers.
+    /// What determines the servers' write protection; None if Althing started no server, or if no sandbox can protect
+    /// paths from the servers.
     policy: Option<ProtectionPolicy>,
 }
 
 impl AgentServers {
-    /// Gives the servers this access to context paths. A running process has the mounts it was started with, so this
-    /// stops the servers, and the next call of each server starts it again. Servers whose protection does not change
-    /// keep running.
+    /// Gives the servers this access to context paths. If this changes the write protection, the servers are stopped,
+    /// because a running process keeps the mounts that it was started with; the next call of a server starts it again.
     pub async fn set_access(&self, access: ContextAccess) -> Result<(), String> {
         let Some(policy) = &self.policy else { return Ok(()) };
         let protection = policy.protection(access).await?;
@@ -75,8 +76,8 @@ pub struct ProtectionPolicy {
 }
 
 impl ProtectionPolicy {
-    /// Servers keep settings and caches in the user's home, so a root that contains the home directory stays writable
-    /// for them.
+    /// The policy for an agent with this grant. Servers keep settings and caches in the user's home, so a root that
+    /// contains the home directory stays writable for them.
     pub fn new(mut grant: Grant, sandbox: &Sandbox, home: Option<&Path>) -> Self {
         grant.roots.retain(|root| !home.is_some_and(|home| home.starts_with(&root.path)));
         Self { grant, sandbox: sandbox.clone() }

@@ -457,8 +457,8 @@ impl MemberEnv {
         Ok(())
     }
 
-    /// The mounts of a container or an MCP server cannot be changed, so the container is replaced and the servers are
-    /// restarted.
+    /// Gives commands and servers this access to context paths. Mounts cannot be changed, so the container is replaced
+    /// and the MCP servers are restarted.
     async fn recreate(&self, access: ContextAccess) -> Result<(), String> {
         if let Some(servers) = &self.servers {
             servers.set_access(access).await?;

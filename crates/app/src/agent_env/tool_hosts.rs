@@ -17,7 +17,8 @@ impl ToolHost for FileToolHost {
     }
 }
 
-/// A host that, with plan-first rules, hides the tools that act from every agent except the presenter.
+/// A host for rules under which agents plan first: it hides the tools that act until the agent may write to context
+/// paths.
 pub struct PlanFirstHost {
     host: Arc<dyn ToolHost>,
     /// Whether a tool only reads.

@@ -1,4 +1,4 @@
-//! The hidden modes as a separate executable, for the tests; the product re-executes `althing` itself.
+//! The modes of `reexec_main` as a separate executable, for the tests; the product re-executes `althing` itself.
 
 use std::process::ExitCode;
 

@@ -1,8 +1,8 @@
 //! One list of forbidden acts, tried by every kind of agent in every sandbox.
 //!
-//! The test judges from outside whether an act was refused: by the file, or by the listener that would have been reached.
-//! Each kind must also be able to read, and to write and reach the network where it is allowed to: otherwise a refusal
-//! would prove nothing. [`exempt`] and [`exempt_act`] list the cells of the table that cannot be tried, with reasons.
+//! The test judges from outside whether an act was refused: by the file, or by the listener that would have been
+//! reached. Each kind must also be able to read, and to write and reach the network where it is allowed to: otherwise
+//! a refusal would prove nothing. [`exempt`] and [`exempt_act`] list what cannot be tried, with reasons.
 
 use althing_app::Environment;
 use althing_app::agent_env::{Sandboxes, SessionEnvs, TeamTools};
@@ -78,7 +78,7 @@ const KINDS: [Kind; 8] =
 const SANDBOXES: [SandboxName; 3] = [Bubblewrap, Landlock, Docker];
 const PHASES: [Phase; 4] = [Working, Presenting, Planning, PlanningFirst];
 
-/// Why a cell of the table is not tried; None if it is tried.
+/// Why this kind of agent does not try the acts in this sandbox and phase; None if it does.
 fn exempt(kind: Kind, sandbox_name: SandboxName, phase: Phase) -> Option<&'static str> {
     match (kind, sandbox_name, phase) {
         (McpServer | ChatMcpServer, Landlock, _) => Some(
@@ -121,8 +121,9 @@ fn reaches_network(kind: Kind, phase: Phase) -> Option<bool> {
     }
 }
 
-/// An act: the path that is written to, and the phases in which that is forbidden. `{own}` and `{other}` stand for the
-/// agent's own workspace and another agent's. What is forbidden in [`Planning`] is also forbidden in [`PlanningFirst`].
+/// An act: its description, the path that is written to, and the phases in which the act is forbidden. `{own}` and
+/// `{other}` stand for the agent's own workspace and another agent's. What is forbidden in [`Planning`] is also
+/// forbidden in [`PlanningFirst`].
 type Act = (&'static str, &'static str, &'static [Phase]);
 
 const ACTS: [Act; 13] = [
@@ -481,7 +482,8 @@ impl World {
         std::fs::read_to_string(self.at(kind, path)).is_ok_and(|text| text == "changed")
     }
 
-    /// Tries to send something to a listener of this test. Returns the output of the attempt, and whether it arrived.
+    /// Tries to send something to a listener of this test. Returns the output of the attempt, and whether the attempt
+    /// reached the listener.
     async fn reach_network(&self, kind: Kind) -> (String, bool) {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -497,7 +499,7 @@ impl World {
     }
 }
 
-/// Stops the listener.
+/// What the test sends to stop the listener.
 const OVER: &[u8] = b"over";
 
 /// Accepts connections until one sends [`OVER`], which the test sends after every attempt. Returns whether an attempt

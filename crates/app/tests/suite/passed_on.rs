@@ -93,7 +93,7 @@ fn built(config: &BackendConfig) -> Result<std::sync::Arc<dyn althing_protocol::
     althing_llm::backend(config, &http, &PriceTable::default())
 }
 
-/// The request that a backend sends for the same task; None if the backend cannot be built.
+/// The request that a backend sends for a fixed task; None if the backend cannot be built.
 async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
     let request = ModelRequest {
         system: "Be brief.".into(),

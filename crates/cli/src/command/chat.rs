@@ -1,5 +1,5 @@
-//! `althing chat`: the conversation without a screen. Messages are lines on stdin and replies go to stdout; with `--json`,
-//! ops and events do.
+//! `althing chat`: the conversation without a screen. Messages are lines on stdin, and replies go to stdout. With
+//! `--json`, stdin has ops and stdout has events.
 
 use crate::args::{Approve, Options};
 use crate::exit::Exit;
@@ -52,7 +52,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     for event in &history {
         chat.fold(event);
     }
-    // Skip what was printed in an earlier process.
+    // Skip the lines that an earlier process printed.
     chat.updates.updates(&chat.session);
     chat.failed = false;
     chat.handle_question();
@@ -101,7 +101,7 @@ struct Chat<'a> {
     ids: BTreeSet<OpId>,
     /// The open question that was shown to the user, or answered automatically.
     asked: Option<InteractionId>,
-    /// Whether that question was answered, and its closing event is still to come.
+    /// Whether the question in `asked` was answered; its closing event is still to come.
     answered: bool,
     /// Whether the last turn failed.
     failed: bool,
@@ -109,7 +109,7 @@ struct Chat<'a> {
 }
 
 impl Chat<'_> {
-    /// Runs until the session ends. Returns whether a signal ended it, and whether the last turn failed.
+    /// Runs until the session ends. Returns whether a signal ended the session, and whether the last turn failed.
     async fn run(
         mut self,
         events: &mut dyn EventStream,
@@ -152,7 +152,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Whether stdin has ended and everything that was sent has been answered.
+    /// Whether stdin has ended and every message that was sent has been answered.
     fn is_done(&self) -> bool {
         let delivered = self.sent == 0 && self.session.queued() == 0;
         self.lines.is_none()
@@ -216,7 +216,7 @@ impl Chat<'_> {
         }
     }
 
-    /// The open question that the user has to answer. Override windows close by themselves.
+    /// The open question that the user has to answer. Override windows are left out, because they close by themselves.
     fn question(&self) -> Option<&Question> {
         let mut open = self.session.questions.iter();
         open.find(|one| !matches!(one.interaction.kind, InteractionKind::WinnerOverride { .. }))
@@ -247,7 +247,7 @@ impl Chat<'_> {
             {
                 self.failed = true;
             }
-            // The answer was rejected, so ask again.
+            // The session rejected the answer, so the question is asked again.
             Fact::Notice(_)
                 if event.cause.is_some() && event.cause == self.question().map(|one| one.opened) =>
             {

@@ -102,8 +102,8 @@ pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failur
         options.write(true).create_new(true)
     };
     options.open(file).and_then(|mut file| file.write_all(text.as_bytes())).map_err(failed)?;
-    // The user asked for this file, so it is trusted. If that cannot be remembered now, the user is asked for `--trust`
-    // later.
+    // The user asked for this file, so it is trusted. If the trust cannot be stored now, the user is asked for
+    // `--trust` later.
     let path = file.canonicalize().unwrap_or_else(|_| file.to_owned());
     let _ = Trust { path: &path, digest: &team::digest(&text) }.give(&app.environment);
     let what = match found.len() {

@@ -67,7 +67,7 @@ pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
     })
 }
 
-/// Serves the one client at stdin and stdout. These may be any kind of file, so threads copy them to and from sockets.
+/// Serves the one client at stdin and stdout, which may be any kind of file: threads copy from and to sockets.
 async fn over_stdio(server: &McpServer) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("stdin and stdout cannot be used: {error}");
     let (mut to_server, input) = Blocking::pair().map_err(failed)?;
@@ -77,7 +77,7 @@ async fn over_stdio(server: &McpServer) -> Result<(), String> {
         UnixStream::from_std(blocking)
     };
     std::thread::spawn(move || {
-        // The socket is closed when stdin ends.
+        // The copy ends when stdin ends; then the socket is closed.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut to_server);
     });
     let writer = std::thread::spawn(move || {

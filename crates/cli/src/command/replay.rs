@@ -1,4 +1,4 @@
-//! `althing replay FILE`: shows a recorded log on the same screen as the session, at a chosen speed.
+//! `althing replay FILE`: shows a recorded log at a chosen speed, on the same screen as a running session.
 
 use crate::exit::Exit;
 use crate::host::LocalHost;

@@ -12,7 +12,7 @@ use althing_text::sanitize;
 use althing_view::labels;
 use serde_json::{Value, json};
 
-/// How many characters of a goal a line shows.
+/// The maximum number of characters of a session's goal that its line shows.
 const GOAL_CHARS: usize = 60;
 const DAY_MS: u64 = 86_400_000;
 

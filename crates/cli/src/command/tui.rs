@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::runtime::Runtime;
 
-/// Whether to use the screen: stdin and stdout are terminals, and no option asks for script output.
+/// Whether to use the screen: stdin and stdout are terminals, and no option asks for a run without the screen.
 pub fn is_wanted(options: &Options, app: &AppContext) -> bool {
     let script = options.automation
         || options.json
@@ -57,7 +57,7 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     }
 }
 
-/// Shows a workflow on the screen until the user leaves it, then prints its outcome as without a screen.
+/// Shows a workflow until the user leaves the screen, then prints the workflow's outcome as without a screen.
 pub fn watch(
     sessions: &LocalSessions,
     id: &SessionId,
@@ -113,8 +113,8 @@ impl LaunchedConversation {
     }
 }
 
-/// Shows a session until the user leaves the screen, then shuts it down so that it can be resumed. Returns how it
-/// stopped.
+/// Shows a session until the user leaves the screen, then shuts the session down so that it can be resumed. Returns
+/// how the user left the screen, and how the session ended.
 fn show_screen(
     sessions: &LocalSessions,
     id: &SessionId,
@@ -135,7 +135,7 @@ fn show_screen(
     Ok((left, stopped?))
 }
 
-/// Waits until a new conversation is opened, and returns its spec.
+/// Waits until a new conversation is opened, and returns its spec; None if the session ends before that.
 async fn started_chat(sessions: &LocalSessions, id: &SessionId) -> Result<Option<ChatSpec>, Failure> {
     let mut events = sessions.follow(id, Seq(0), Interest::Facts).await?;
     while let Some(Ok(FeedItem::Event(event))) = events.next().await {
@@ -146,7 +146,7 @@ async fn started_chat(sessions: &LocalSessions, id: &SessionId) -> Result<Option
     Ok(None)
 }
 
-/// The spec of the conversation, if this event opens it.
+/// The conversation's spec, if this event opens the conversation.
 fn chat_spec(event: &Event) -> Option<ChatSpec> {
     match &event.fact {
         Fact::TaskCreated { spec: TaskSpec::Chat(spec), .. } => Some((**spec).clone()),

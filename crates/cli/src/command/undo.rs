@@ -1,4 +1,5 @@
-//! `althing undo RUN`: restores the context-path files that a run changed; with `--diff` it only shows them.
+//! `althing undo RUN`: restores the files that a run changed in context paths, or that the chat agent changed in its
+//! project; with `--diff`, only shows the changes.
 
 use crate::exit::Exit;
 use crate::show::{self, diff};

@@ -1,6 +1,6 @@
 //! Progress as a block of lines that is redrawn in place on a terminal: one line per agent.
 //!
-//! Only cursor-up, clear-to-end and carriage return are used; all other text is sanitized.
+//! The only control codes are cursor-up, clear-to-end and carriage return; text from agents is sanitized.
 
 use super::PlainProgress;
 use althing_protocol::{Fact, FeedItem, Op, Progress, Timestamp, Verdict};
@@ -9,9 +9,9 @@ use althing_view::{SessionView, labels};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// The width if the terminal does not report one.
+/// The width in columns, if the terminal does not report its width.
 const DEFAULT_WIDTH: usize = 80;
-/// Agents shown before the rest is summarized in one line.
+/// The maximum number of agents with a line of their own; one more line says how many others there are.
 const MAX_ROWS: usize = 16;
 
 /// The block of progress lines.
@@ -33,7 +33,7 @@ impl LiveProgress {
             let whole = event.task.as_ref().is_some_and(|task| !task.is_subtask());
             self.over |= whole
                 && match &event.fact {
-                    // A plan that is executed next is not the end.
+                    // If the plan is executed next, the end of the planning run is not the end.
                     Fact::Decided(Verdict::Finished { result, .. }) => result.follow_up.is_none(),
                     Fact::StatusChanged { status, .. } => status.is_final(),
                     _ => false,
@@ -65,7 +65,7 @@ impl LiveProgress {
         self.draw(self.plain.session().at);
     }
 
-    /// Redraws if something changed or an agent is busy.
+    /// Redraws the block if something has changed or an agent is busy, until the run is over.
     pub fn tick(&mut self, now: Timestamp) {
         let busy = self.session().workers().iter().any(|worker| worker.view.since.is_some());
         if !self.over && (self.dirty || busy) {
@@ -74,7 +74,7 @@ impl LiveProgress {
         }
     }
 
-    /// Leaves the last state on the terminal.
+    /// Draws the block a last time, unless the run is over, and leaves it on the terminal.
     pub fn finish(&mut self, now: Timestamp) {
         if !self.over {
             self.erase();

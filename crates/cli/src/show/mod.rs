@@ -19,8 +19,8 @@ use std::sync::{Mutex, PoisonError};
 /// Messages that are held back while the screen is open.
 static HELD_NOTICES: Mutex<Option<String>> = Mutex::new(None);
 
-/// While this value lives, messages are held back because the terminal shows, or is about to show, the screen. Dropping
-/// it prints them.
+/// While this value exists, messages are held back, because the terminal shows the screen or is about to show it.
+/// Dropping the value prints the messages.
 pub struct HeldNotices {
     _private: (),
 }

@@ -16,12 +16,12 @@ impl PlainProgress {
         self.lines.session()
     }
 
-    /// Folds an item into the session's view without printing it.
+    /// Folds an item into the session's view without printing the item.
     pub fn follow(&mut self, item: &FeedItem) {
         self.lines.follow(item);
     }
 
-    /// Folds an item into the session's view and prints its line, if it has one.
+    /// Folds an item into the session's view and prints the item's line, if the item has one.
     pub fn take(&mut self, item: &FeedItem) {
         if let Some(line) = self.lines.line(item) {
             write_notice(&line);

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::support::{LIMIT, bare, run};
 
-/// A directory for the `PATH`.
+/// A directory for the programs of a test, to be used as the `PATH`.
 fn programs(althing: &Althing) -> PathBuf {
     let dir = althing.home_dir().join("bin");
     std::fs::create_dir_all(&dir).unwrap();
@@ -104,7 +104,7 @@ fn unresponsive_servers_do_not_delay_the_listing() {
         .env("DOCKER_HOST", format!("unix://{}", socket.display()));
     let began = Instant::now();
     let rows = rows(&althing);
-    // The command takes 1.5 s on a quiet machine; without its time limits, each of the three servers would
+    // The command takes 1.5 s on an idle machine; without its time limits, each of the three servers would
     // block it for minutes.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let found = backend(&rows, "codex");

@@ -37,7 +37,7 @@ fn chat_agent_requests(server: &FakeModel) -> Vec<RecordedRequest> {
     server.requests().into_iter().filter(|request| request.model() == CHAT_MODEL).collect()
 }
 
-/// Proposes this launch, then reports its result.
+/// A chat agent that proposes this launch, then reports the run's result.
 fn delegates(launch: Value) -> impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static {
     move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -263,8 +263,8 @@ fn long_chat_agent(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// How many messages were accepted. It searches the lines as text, because parsing all of them each time takes too
-/// long.
+/// How many messages were accepted. The log's lines are searched as text, because parsing all of them each time takes
+/// too long.
 fn accepted_messages(althing: &Althing) -> usize {
     let log = newest_session(&althing.state_dir()).expect("there is a session").join("events.jsonl");
     let text = std::fs::read_to_string(log).unwrap();
@@ -312,10 +312,10 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     let mut killed = 1;
     while killed < kills {
         let running = start(session());
-        // Accepted messages are in the log; the others are sent again.
+        // Messages that were accepted are in the log; those that were not are sent again.
         wait::until(LIMIT, || session().is_some());
         let from = accepted_messages_or_zero(&fixture.althing);
-        // The step leaves enough messages for the remaining kills.
+        // The number of messages before the next kill is limited, so that enough are left for the remaining kills.
         let step = 2 * (turns - from) / (kills - killed);
         let upto = (from + random.usize(0..=step)).min(turns - 1);
         let mut lines = String::new();

@@ -191,8 +191,8 @@ fn the_chat_agent_uses_its_own_mcp_servers_or_those_of_the_first_agent() {
     }
 }
 
-/// A stand-in for `claude`: writes a file in its working directory, calls one of our tools the first time, and prints
-/// what it knows.
+/// A stand-in for `claude`: writes a file in its working directory, calls one of Althing's tools the first time, and
+/// prints what it knows.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys, urllib.request
 prompt = sys.stdin.read()

@@ -257,7 +257,7 @@ fn a_dotenv_file_is_read_and_the_environment_wins() {
 
 #[test]
 fn without_a_config_agents_come_from_api_keys_and_are_announced_first() {
-    // Nothing leaves this machine: the proxy for all requests does not exist.
+    // No request leaves this machine: all requests go to a proxy that does not exist.
     let proxy = althing_testkit::refused_base_url();
     let command = bare()
         .env("OPENAI_API_KEY", "sk-nobodys")

@@ -13,12 +13,12 @@ use super::support::{Fixture, LIMIT, ensure, in_parallel, items, of_type, run, t
 
 const SEED: u64 = 20_261_115;
 const AGENTS: usize = 3;
-/// In a plain run every agent answers and votes, and one presents.
+/// The number of replies in a plain run: every agent answers and votes, and one presents.
 const REPLIES: usize = 2 * AGENTS + 1;
 /// The time limit from the start of `resume` to its first output.
 const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 
-/// When to kill: spread over the run by its progress, not by a clock.
+/// When to kill the process: at a moment that is defined by the run's progress, not by a clock.
 #[derive(Debug, Clone, Copy)]
 enum KillMoment {
     /// Kill after this many requests reached the server.
@@ -38,7 +38,8 @@ impl KillMoment {
         }
     }
 
-    /// Waits for the moment, or for the end of a faster run, and kills the process.
+    /// Waits for this moment, or for the end of the process if that comes first, and kills the process. The first
+    /// `made` requests and `log_before` facts do not count.
     fn kill(self, fixture: &Fixture, running: &RunningProcess, made: usize, log_before: usize) {
         let end = Instant::now() + LIMIT;
         let reached = || match self {
@@ -58,7 +59,7 @@ fn facts_on_disk(state: &Path) -> usize {
     log.map_or(0, |bytes| bytes.split(|byte| *byte == b'\n').count() - 1)
 }
 
-/// Agents with different delays, so that the moments differ.
+/// Agents with different delays, so that they are not all in the same step when the process is killed.
 fn script() -> Script {
     Script::from_fn(|request: &RecordedRequest| {
         let delay = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
@@ -141,7 +142,7 @@ fn one_round(round: usize, script: Script, check: LogCheck) -> Result<(), String
     ended_once(&facts).and_then(|()| check(&fixture, &facts, strikes.len())).map_err(complain)
 }
 
-/// What must hold for the log of every session.
+/// Checks what must hold for the log of every session: no gaps, closed once, and finished once with an answer.
 fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(facts.iter().zip(1u64..).all(|(fact, n)| fact["seq"] == n), || "a gap in the log".into())?;
     ensure(of_type(facts, "session_closed").len() == 1, || "not closed exactly once".into())?;
@@ -152,7 +153,7 @@ fn ended_once(facts: &[Value]) -> Result<(), String> {
     ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))
 }
 
-/// How many items of a kind an agent has in the log, and how many requests it made.
+/// How many items of a kind an agent has in the log, and how many requests the agent made.
 fn count(fixture: &Fixture, facts: &[Value], agent: usize, kind: &str) -> (usize, usize) {
     let task = format!("r1.a{}", agent + 1);
     let own: Vec<Value> = facts.iter().filter(|fact| fact["task"] == task.as_str()).cloned().collect();
@@ -160,7 +161,7 @@ fn count(fixture: &Fixture, facts: &[Value], agent: usize, kind: &str) -> (usize
     (items(&own, kind).len(), fixture.server.requests_of(model).len())
 }
 
-/// Every reply is in the log once, and each kill wasted at most one call per agent.
+/// Checks that every reply is in the log once, and that each kill wasted at most one call per agent.
 fn repeats_nothing(fixture: &Fixture, facts: &[Value], kills: usize) -> Result<(), String> {
     for (agent, expected) in [3, 2, 2].into_iter().enumerate() {
         let (replies, made) = count(fixture, facts, agent, "reply");
@@ -172,7 +173,7 @@ fn repeats_nothing(fixture: &Fixture, facts: &[Value], kills: usize) -> Result<(
     Ok(())
 }
 
-/// Like `repeats_nothing`, but newer answers may have made an agent start over.
+/// Like `repeats_nothing`, but an agent may also have started over for each newer answer that it was shown.
 fn repeats_only_what_went_stale(fixture: &Fixture, facts: &[Value], kills: usize) -> Result<(), String> {
     for agent in 0..AGENTS {
         let (replies, made) = count(fixture, facts, agent, "reply");

@@ -1,4 +1,4 @@
-//! `--log`: diagnostics as JSON lines that only their owner can read.
+//! `--log`: diagnostics as JSON lines, in a file that only its owner can read.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, althing, run};
 
-/// The lines of a log, each a complete object with time, level and target.
+/// The lines of a diagnostics file; each must be a complete object with time, level and target.
 fn lines(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
     let line = |line: &str| -> Value {

@@ -25,7 +25,7 @@ fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
-/// The output of the command, which names its container.
+/// The output of the command that this request reports; the output names the container.
 fn command_output(request: &RecordedRequest) -> String {
     let results = request.messages().iter().filter(|message| message["role"] == "tool");
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
@@ -41,7 +41,8 @@ fn in_docker(agents: usize) -> Fixture {
     })
 }
 
-/// Runs a task on a writable project in Docker; returns the project and the output of each command.
+/// Runs a task on a writable project in Docker. Returns the project, and for each command whether the presenter ran it
+/// and its output.
 fn run(fixture: &Fixture, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec<(bool, String)>) {
     let project = fixture.althing.work_dir().canonicalize().unwrap().join("project");
     std::fs::create_dir_all(&project).unwrap();
@@ -54,7 +55,7 @@ fn run(fixture: &Fixture, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec
     (project, results.filter(|(_, command_output)| !command_output.is_empty()).collect())
 }
 
-/// The container that a command's output names.
+/// The id of the container that a command's output names.
 fn container(command_output: &str) -> &str {
     let is_id = |line: &&str| line.len() == 12 && line.chars().all(|c| c.is_ascii_hexdigit());
     command_output.lines().find(is_id).unwrap_or_else(|| panic!("no container: {command_output}"))

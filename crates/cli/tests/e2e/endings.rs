@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 use super::support::{Fixture, LIMIT, althing, ensure, in_parallel, items, of_type, run};
 
 const SEED: u64 = 20_261_116;
-/// How soon all our child processes must be gone after we are.
+/// How soon after the end of Althing all its child processes must be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(2);
 /// How soon a cancelled task must have ended all its processes.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(5);
 
-/// A sleep time that is unique, so that a process can be found by it.
+/// A sleep time that no other process has, so that processes can be found by it.
 fn marker(rng: &mut Rng) -> String {
     format!("{}.{:06}", 1_000 + std::process::id() % 1_000, rng.u32(0..1_000_000))
 }
@@ -36,8 +36,8 @@ pub fn processes_with(words: &str) -> Vec<u32> {
     pids.filter(has).collect()
 }
 
-/// A shell script that records its start and end, and has children meanwhile: a plain one, one in a session of its own,
-/// a grandchild whose parent has exited, and one that ignores SIGTERM.
+/// A task with a shell script that records its start and end. Meanwhile the script has children: a plain one, one in a
+/// session of its own, a grandchild whose parent has exited, and one that ignores SIGTERM.
 fn recording_script(record: &Path, name: &str, marker: &str, work: &str) -> Value {
     let script = format!(
         "echo start {name} >> {record}; sleep {marker} & setsid sleep {marker} & (setsid sh -c 'sleep {marker} & true' &); \
@@ -95,7 +95,7 @@ fn no_process_left(marker: &str, within: Duration) -> Result<(), String> {
     ensure(gone, || format!("left after {within:?}: {:?}", processes_with(marker)))
 }
 
-/// One workflow that is killed at least once and resumed.
+/// Kills a workflow at least once, resumes it, and checks what it did.
 fn killed(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + round as u64);
     let (althing, marker) = (althing(), marker(rng));
@@ -214,7 +214,7 @@ fn no_process_is_left_however_the_program_ends() {
     in_parallel(3, all, |(how, round)| ended(how, round));
 }
 
-/// What must hold for a log after its cancellation.
+/// Checks that nothing starts in a log after the cancellation.
 fn nothing_begins_after_the_cancel(events: &[Value]) -> Result<(), String> {
     let at = events
         .iter()
@@ -276,7 +276,7 @@ fn presents(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| ["new_answer", "vote"].contains(tool))
 }
 
-/// Three agents that first run a command with children, then answer and vote.
+/// Cancels a run of three agents that first run a command with children, then answer and vote.
 fn cancelled_run(round: usize) -> Result<(), String> {
     let rng = &mut Rng::with_seed(SEED + 55_555 + round as u64);
     let marker = marker(rng);
@@ -289,7 +289,7 @@ fn cancelled_run(round: usize) -> Result<(), String> {
         } else {
             Parliament::default().reply(request)
         };
-        // This command never ends by itself.
+        // The presenter's reply would come long after the cancellation, so the run does not end by itself.
         let moment = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
         Action::after(if presents(request) { LIMIT } else { moment }, reply)
     });
@@ -304,7 +304,7 @@ fn cancelled_run(round: usize) -> Result<(), String> {
     running.write_stdin("{\"op\": \"cancel\", \"task\": \"r1\"}\n");
     let output = running.wait(LIMIT);
     let took = asked.elapsed();
-    // A request sent before the end may still be on its way to the server.
+    // A request that was sent before the process ended may still be on its way to the server.
     wait::until(LIMIT, || fixture.server.open_connections() == 0);
     let requests = fixture.server.request_count();
     let complain = |what: String| {

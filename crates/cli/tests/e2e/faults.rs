@@ -12,11 +12,11 @@ use super::support::{Fixture, Team, ensure, in_parallel, items, of_type};
 /// the delays that a server asks for.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 const RETRIES: usize = 2;
-/// How often an agent that does not finish its turn is called.
+/// How often an agent is called that does not finish its turn.
 const ATTEMPTS: usize = 3;
 const THREADS: usize = 4;
 
-/// Only the faulty agent has short timeouts: the others must not fail because the machine is busy.
+/// Gives short timeouts to the faulty agent only: the others must not fail because the machine is busy.
 fn with_short_timeouts(team: Team) -> Team {
     team.backend(0, "connect_timeout_seconds", 5)
         .backend(0, "first_byte_timeout_seconds", 0.6)
@@ -34,7 +34,7 @@ struct FaultRun {
     events: Vec<Value>,
 }
 
-/// The faulty agent has its own server, so that closing the port affects only this agent.
+/// Runs a team whose faulty agent has a server of its own, so that closing the port affects only this agent.
 fn run(script: impl Into<Script>) -> Result<FaultRun, String> {
     let faulty = FakeModel::start_on_thread(script);
     let url = faulty.base_url();
@@ -60,7 +60,7 @@ impl FaultRun {
         self.output.stderr.lines().any(named)
     }
 
-    /// What must hold for every run, with any fault.
+    /// Checks what must hold for every run, with any fault.
     fn check_invariants(&self) -> Result<(), String> {
         let answer = self.result["final_answer"].as_str().unwrap_or_default();
         ensure(answer.starts_with("Final answer of model-"), || format!("the answer is `{answer}`"))?;
@@ -87,7 +87,7 @@ impl FaultRun {
     }
 }
 
-/// A reply that is valid but very long: an answer like any other.
+/// Whether the fault is only a very long reply, which is a valid answer.
 fn is_only_long(case: FaultCase) -> bool {
     case.fault == Fault::BadArguments(BadArguments::Huge)
 }

@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::support::{Fixture, LIMIT, Team, althing, paths_below, run};
 
-/// A program that leaves a trace, as an MCP server and as a hook.
+/// A team whose MCP server is a program that leaves a trace.
 fn team_with_trap(server: &FakeModel) -> Team {
     let program = json!([{"name": "trap", "type": "stdio", "command": "touch", "args": ["trap-went-off"]}]);
     Team::on(&server.base_url(), 1).backend(0, "mcp_servers", program)
@@ -393,7 +393,7 @@ fn a_hostile_config_is_rejected_within_fifty_megabytes() {
     for (what, content) in bombs() {
         let althing = althing();
         althing.file("bomb.yaml", content);
-        // The process gets no more memory than this; exceeding it would end it in another way.
+        // The limit is in kilobytes. A process that needs more memory would not end with the expected exit code.
         let line = format!("ulimit -d 51200; exec {} config check bomb.yaml", env!("CARGO_BIN_EXE_althing"));
         let output = althing.program("/bin/sh").args(["-c", &line]).spawn().wait(LIMIT).expect_code(1);
         assert!(output.stderr.contains("bomb.yaml:"), "{what}: {}", output.stderr);
@@ -585,7 +585,7 @@ fn a_terminal_gets_only_text_and_our_own_sequences() {
     }
 }
 
-/// Removes cursor-up, clear-to-end, and carriage returns, which we write ourselves.
+/// Removes cursor-up, clear-to-end and carriage returns, which Althing writes itself.
 fn without_our_sequences(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut rest = parts.next().unwrap_or_default().to_owned();
@@ -623,7 +623,7 @@ fn the_screen_gets_no_sequence_that_a_model_wrote() {
         }
         terminal.wait_for("begin", LIMIT);
         if !plain {
-            // The run with everything that was said in it.
+            // Open the run, which shows everything that was said in it.
             terminal.keys("\x121\x1b[H");
             terminal.wait_for("1 a ", LIMIT);
         }
@@ -632,7 +632,7 @@ fn the_screen_gets_no_sequence_that_a_model_wrote() {
         let first_terminal_control =
             raw.chars().find(|&c| first_terminal_control(&c.to_string()).is_some() && !ours(c));
         assert_eq!(first_terminal_control, None, "{seed:?}: {raw:?}");
-        // We write only control sequences: no titles, links, clipboard or device strings.
+        // Every escape sequence of Althing begins with `ESC [`: none sets titles, links or the clipboard.
         let foreign = raw.split('\x1b').skip(1).find(|rest| !rest.starts_with('['));
         assert_eq!(foreign, None);
         assert!(!raw.contains("\x1b[31m"), "colors are ours");

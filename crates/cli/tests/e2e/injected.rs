@@ -1,6 +1,6 @@
 //! A model that obeys everything it reads (row S3): instructions hidden in files, file names, tool results, command
-//! output and other agents' answers. What the role may not do is not done, and nothing is revealed that the agent may
-//! not see.
+//! output and other agents' answers. Nothing is done that the agent's role may not do, and nothing is revealed that
+//! the agent may not see.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ const SECRET: &str = "the-canary-that-nobody-may-read";
 /// Tools to call, with their arguments.
 type Instructions = Vec<(&'static str, Value)>;
 
-/// Paths outside and inside of what the agents were given.
+/// Paths inside and outside of the directories that the agents were given.
 struct TestPaths {
     outside: PathBuf,
     context: PathBuf,
@@ -63,12 +63,13 @@ impl TestPaths {
     }
 }
 
-/// The words that carry the instructions, short enough for a file name.
+/// One word for each instruction, short enough for a file name; a model that reads the word obeys the instruction.
 fn instruction_words(count: usize) -> Vec<String> {
     (0..count).map(|n| format!("obey-order-{n:02}-now")).collect()
 }
 
-/// The reply of a model that obeys: the first instruction that it has read and not yet followed, else its normal reply.
+/// The reply of a model that obeys: it follows the first instruction that it has read and not yet followed; if there
+/// is none, it replies as usual.
 fn obedient_reply(
     request: &RecordedRequest,
     instructions: &[(&'static str, Value)],
@@ -181,7 +182,7 @@ fn fixture(
     (fixture, paths)
 }
 
-/// Nothing outside changed, no secret was revealed, and only the first run started.
+/// Checks that nothing outside changed, no secret was revealed, and only the first run started.
 #[track_caller]
 fn assert_unharmed(fixture: &Fixture, before: &[(PathBuf, Vec<u8>)], what: &str) {
     assert_eq!(tree(&fixture.althing.work_dir()), before, "{what}: something was changed");

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::support::{Fixture, LIMIT};
 
-/// How late a limit may be on a busy machine.
+/// How late a time limit may take effect on a busy machine.
 const SLACK: Duration = Duration::from_secs(3);
 
 #[track_caller]
@@ -82,7 +82,7 @@ fn time_that_passed_before_an_interruption_counts() {
     let running = fixture.spawn(&["task"]);
     gate.wait_waiting_blocking(1, LIMIT);
     let before = std::time::Instant::now();
-    // Only active time counts; the interruption comes after half of the limit.
+    // Only active time counts; the interruption comes after more than half of the limit.
     althing_testkit::wait::until(LIMIT, || before.elapsed() > Duration::from_millis(1200));
     running.signal(althing_testkit::process::Signal::TERM);
     running.wait(LIMIT).expect_code(4);

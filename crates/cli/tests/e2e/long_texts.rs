@@ -83,7 +83,7 @@ fn messages_that_do_not_fit_are_omitted_with_a_marker_that_counts_them() {
     assert!(text.contains(&marker), "{marker}\n{}", &text[..1000]);
 }
 
-/// A chat agent that launches a run, and then says that it is done.
+/// A chat agent that launches a run with this answer, and then says that it is done.
 fn chat_agent_launching(answer_of_the_run: &str) -> Fixture {
     let said = answer_of_the_run.to_owned();
     let talker = Action::with(|request: &RecordedRequest| {

@@ -1,4 +1,4 @@
-//! The built binary against a fake model server over real HTTP: what a user, a script or an attacker sees from outside.
+//! The built binary with a fake model server over real HTTP: what a user, a script or an attacker sees from outside.
 //!
 //! Each file covers one behavior. The tests look only at stdout, stderr, exit codes, the requests that the server
 //! received, and the files on disk.

@@ -1,5 +1,5 @@
-//! Terminal behavior of the built binary: the terminal is restored in every case (row S9), every size works (S10), only
-//! the chosen colors and characters are used, and there is a mode without a screen.
+//! Terminal behavior of the built binary: the terminal is restored in every case (row S9), and every size works (S10).
+//! Only the chosen colors and characters are used, and there is a mode without a screen.
 
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,11 @@
-//! `althing mcp`: an MCP client on its stdin and stdout.
+//! `althing mcp` with an MCP client on its stdin and stdout.
 
 use althing_testkit::{Althing, RunningProcess};
 use serde_json::{Value, json};
 
 use super::support::{LIMIT, althing};
 
-/// A client that exchanges lines.
+/// An MCP client that exchanges lines with `althing mcp`.
 pub struct Client {
     pub running: RunningProcess,
     next: u64,

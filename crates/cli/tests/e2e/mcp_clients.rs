@@ -1,8 +1,8 @@
 //! Real MCP clients that launch runs on `althing mcp`: the official Python client, the MCP Inspector, Claude Code,
 //! Codex.
 //!
-//! `ALTHING_MCP_SERVERS` is the directory of the first two, `ALTHING_AGENT_CLIS` that of the CLI agents; without them
-//! nothing is tested.
+//! `ALTHING_MCP_SERVERS` is the directory of the first two, `ALTHING_AGENT_CLIS` that of the CLI agents. A client
+//! whose directory is not set is not tested.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn python(althing: &Althing) -> Option<Althing> {
     Some(althing.program(python).arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/mcp_client.py")))
 }
 
-/// Serves over HTTP; returns the process and its address.
+/// Starts `althing mcp` over HTTP; returns the process and the server's address.
 fn serve(althing: &Althing) -> (RunningProcess, String) {
     let serving = althing
         .new_command()
@@ -129,7 +129,7 @@ fn caller(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// A server for the client's model and for the run, whose first reply is delayed.
+/// A server for the models of the client and of the run; the run's first reply is delayed.
 fn server(delay: Duration) -> FakeModel {
     FakeModel::start_on_thread(Script::from_fn(move |request: &RecordedRequest| {
         if request.model() != "model-a" {

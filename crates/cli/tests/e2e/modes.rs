@@ -118,7 +118,7 @@ fn independent_agents_neither_see_nor_restart_for_other_answers() {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
     let fixture = Fixture::with(3, script, |team| {
-        // Without the wait, an agent that may see other answers would see them immediately.
+        // Without the wait for first answers, an agent that may see other answers would see them immediately.
         team.rule("disable_injection", true).rule("coordination", json!({"first_answer_wait_seconds": 0}))
     });
     let running = fixture.spawn(&["task"]);
@@ -151,7 +151,7 @@ fn with_deferred_voting_nobody_votes_before_everybody_has_answered() {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-c").nth(0, Action::gated(Action::Usual, &gate));
     let fixture = Fixture::with(3, script, |team| {
-        // Without the wait, an agent that need not defer would vote immediately.
+        // Without the wait for first answers, an agent that need not defer its vote would vote immediately.
         team.rule("defer_voting_until_all_answered", true)
             .rule("coordination", json!({"first_answer_wait_seconds": 0}))
     });
@@ -219,7 +219,7 @@ fn with_voting_skipped_no_vote_is_offered_or_required() {
 // spec: modes/refinement-mode-toggle/refinement-off-with-single-agent
 #[test]
 fn refinement_off_with_a_single_agent_goes_straight_from_the_answer_to_the_user() {
-    // An agent that uses the tool has also given its one answer.
+    // An agent that answers with the tool `new_answer` has given its one answer, like one that answers with a text.
     for reply in [Reply::text("The answer."), Reply::new_answer("The answer.")] {
         let fixture = Fixture::new(3, Script::always(reply));
         let output = fixture.run(&["--quick", "--single-agent", "a", "task"]).expect_code(0);

@@ -1,6 +1,6 @@
-//! Adding a CLI agent takes a row in the table of agent kinds and an adapter: this file adds one.
+//! Adding a CLI agent takes a row in the table of agent kinds and an adapter: this file adds such an agent.
 //!
-//! Unlike the other files here it calls the crates below the binary, because the table of the built binary is fixed.
+//! Unlike the other files here, this one calls the crates below the binary, because the table of the binary is fixed.
 //! The binary only guards the processes that are started.
 
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ use althing_runner::{
     ProgramStarter, Sandbox,
 };
 
-/// The row of the new agent.
+/// The new agent's row in the table of agent kinds.
 const TOY: AgentKind = AgentKind {
     kind: "toy_cli",
     adapter: "toy",
@@ -38,7 +38,7 @@ const TOY: AgentKind = AgentKind {
     project_dirs: &[],
 };
 
-/// The table with the new row.
+/// The table of agent kinds with the new row.
 static KINDS: LazyLock<Vec<AgentKind>> = LazyLock::new(|| AGENT_KINDS.iter().copied().chain([TOY]).collect());
 /// The new agent, if it did not support MCP.
 static WITHOUT_MCP: [AgentKind; 1] = [AgentKind { tool_name_pattern: None, ..TOY }];

@@ -46,7 +46,7 @@ fn docs_project() -> Althing {
     althing.file("src/main.rs", "fn main() {}\n");
     std::os::unix::fs::symlink(root().join("examples"), althing.work_dir().join("examples")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-    // The state directory is where the documentation says.
+    // The state directory is not set, so it is where the documentation says.
     let althing = althing.env("PATH", path).env("ALTHING_STATE_DIR", "");
     let git = "git init -q . && git add src && git -c user.name=n -c user.email=e@e commit -qm 'Begin'";
     shell(&althing, git).expect_code(0);

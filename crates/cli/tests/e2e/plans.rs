@@ -47,7 +47,7 @@ fn planning_and_execution_follow_each_other_and_one_answer_is_printed() {
     assert!(output.stderr.contains("plan stored in"), "{}", output.stderr);
     let sessions = std::fs::read_dir(althing.state_dir().join("sessions")).unwrap().count();
     assert_eq!(sessions, 1, "both runs are in one session, so that resuming it continues with the execution");
-    // Each step is a fact, and the next one starts only after it.
+    // Each step is a fact in the log, and comes after the fact of the step before.
     let events = althing.events();
     let at = |what: &str, is: &dyn Fn(&Value) -> bool| {
         events.iter().position(is).unwrap_or_else(|| panic!("{what} is missing"))
@@ -104,7 +104,7 @@ fn store_eight_tasks(fixture: &Fixture) -> std::path::PathBuf {
     dir
 }
 
-/// The plan tasks with this status in a request: in the prompt, and in later results.
+/// The plan tasks with this status in a request: in its texts, and in the calls of `update_plan_task`.
 fn tasks_with_status(request: &RecordedRequest, status: &str) -> Vec<String> {
     let mut tasks: Vec<String> = Vec::new();
     let shown = format!(" ({})", status.replace('_', " "));
@@ -123,7 +123,7 @@ fn tasks_with_status(request: &RecordedRequest, status: &str) -> Vec<String> {
     tasks
 }
 
-/// Starts the first unfinished task and writes its part; after that, completes it.
+/// Starts the first unfinished task of the plan and writes the task's part; after that, completes the task.
 fn worker(request: &RecordedRequest) -> Reply {
     let done = tasks_with_status(request, "completed");
     let Some(n) = (1..=8).find(|n| !done.contains(&format!("t{n}"))) else {

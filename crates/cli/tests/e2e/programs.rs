@@ -1,7 +1,7 @@
 //! The real CLI agents from npm against the fake model server: as tasks of a workflow, and as members of a run.
 //!
-//! `ALTHING_AGENT_CLIS` is the directory where `tests/setup.sh` installed them; without it nothing is tested, except in
-//! CI, where that is a failure.
+//! `ALTHING_AGENT_CLIS` is the directory where `tests/setup.sh` installed them. Without this variable nothing is
+//! tested; in CI, it is a failure if the variable is missing.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -116,7 +116,7 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
     let stages = [stage(1, "FIRST task"), stage(2, "SECOND task after {{claude1.output}}")];
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
-    // All four are in the middle of the second stage.
+    // Wait until all four CLI agents are in the middle of the second stage.
     let wires = ["/messages", "/responses", ":streamGenerateContent", "/chat/completions"];
     wait::until(START_TIMEOUT, || {
         let requests = server.requests();
@@ -154,7 +154,7 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
     }
 }
 
-/// The reply to a CLI agent's internal requests, such as how hard a task is.
+/// The reply to a CLI agent's internal request, such as how hard a task is; None for any other request.
 fn internal_reply(request: &RecordedRequest) -> Option<Reply> {
     request.wanted_schema().map(|_| Parliament::default().reply(request))
 }
@@ -174,7 +174,7 @@ fn member(request: &RecordedRequest) -> Reply {
         return internal_reply;
     }
     let body = request.body().to_string();
-    // Our endpoint returns this text for a recorded call. Only a text after the last prompt counts.
+    // Althing's MCP endpoint returns this text for a recorded call. Only a text after the last prompt counts.
     if body.rfind("End your turn now") > body.rfind("<ORIGINAL MESSAGE>") {
         return Reply::text("My turn is over.");
     }
@@ -262,7 +262,7 @@ fn claude_code_as_chat_agent_works_in_the_project_and_launches_a_run() {
     assert!(!althing.work_dir().join(".git/hooks/x").exists(), "the project's history is not its own");
 }
 
-/// A call to the CLI agent's shell tool, by the tool's name there; None if the CLI agent has no such tool.
+/// A call to the CLI agent's shell tool, whatever the CLI agent calls it; None if the request offers no such tool.
 fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
     let tools = request.tool_names();
     let shells = ["Bash", "bash", "run_shell_command", "exec_command"];
@@ -478,7 +478,7 @@ fn text_reply(request: &RecordedRequest) -> Reply {
     internal_reply(request).unwrap_or_else(|| Reply::text("All of it is done."))
 }
 
-/// Each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
+/// Checks that each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
 #[track_caller]
 fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
     let Some(dir) = programs() else { return };

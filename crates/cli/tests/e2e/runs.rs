@@ -1,4 +1,4 @@
-//! What a run costs, counted at the server: how many calls, which agent is called when, and how large the requests are.
+//! What a run costs, counted at the server: how many calls, which agent is called when, how large the requests are.
 
 use std::time::Duration;
 
@@ -205,7 +205,7 @@ fn waiting_for_a_slow_model_uses_no_processor_time() {
     running.wait(LIMIT).expect_code(0);
 }
 
-/// User and system time of a process, in hundredths of a second.
+/// The processor time of a process (user and system), in ticks of the kernel: hundredths of a second.
 fn processor_ticks(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let after_name = stat.rsplit(')').next().unwrap();

@@ -104,7 +104,7 @@ fn assert_no_canary(what: &str, text: &[u8]) {
     assert!(canaries_in.is_empty(), "{what} holds {canaries_in:?}:\n{}", String::from_utf8_lossy(text));
 }
 
-/// Checks everything that a run wrote or printed.
+/// Checks that nothing that a run wrote or printed contains a canary.
 #[track_caller]
 fn assert_no_canary_anywhere(output: &Output, state: &Path) {
     assert_no_canary("stdout", output.stdout.as_bytes());
@@ -346,7 +346,7 @@ fn a_state_directory_in_a_project_ignores_itself_in_git() {
     assert_eq!(std::fs::read_to_string(althing.work_dir().join(".althing/.gitignore")).unwrap(), "*\n");
 }
 
-/// A program's output is stored, with secrets masked.
+/// Checks that a program's output is stored with its secrets masked.
 fn a_printed_secret_is_kept_nowhere(mode: &str) {
     let althing = ENVIRONMENT[..7].iter().fold(althing(), |althing, (name, value)| althing.env(name, value));
     // The secret is printed whole, in two writes, at every column, and among other output. A program gets a

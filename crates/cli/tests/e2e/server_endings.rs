@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::endings::processes_with;
 use super::support::{Fixture, LIMIT, Team, ensure, in_parallel};
 
-/// How soon every process must be gone after Althing is.
+/// How soon after the end of Althing all its child processes must be gone.
 const GONE_WITHIN: Duration = Duration::from_secs(3);
 
-/// The children that a server starts before it answers: a plain one, one in a session of its own, a grandchild in a
+/// How many children a server starts before it answers: a plain one, one in a session of its own, a grandchild in a
 /// session of its own whose parent has exited, and one that ignores SIGTERM.
 const SLEEPERS: usize = 4;
 
@@ -60,7 +60,7 @@ enum Ending {
     Signal(Signal),
 }
 
-/// Althing with a server for this kind of agent, which has the mark in its command line.
+/// Althing with these MCP servers for an agent of this role.
 fn command(role: AgentRole, fixture: &Fixture, servers: &Value) -> Althing {
     let base = fixture.server.base_url();
     let team = Team::on(&base, 1);

@@ -118,7 +118,7 @@ fn only_old_sessions_are_pruned() {
     assert_eq!(output.stdout, "removed 0 sessions\n");
     assert!(fixture.session().is_dir());
     let id = fixture.session_id();
-    // With zero days, every earlier session is old.
+    // With an age of zero days, every earlier session is old enough to be deleted.
     let output = run(&fixture.althing, &["sessions", "prune", "--older-than", "0"]).expect_code(0);
     assert!(output.stdout.contains("removed 1 session"), "{}", output.stdout);
     assert!(!fixture.althing.state_dir().join("sessions").join(id).exists());

@@ -1,7 +1,7 @@
-//! Long-running processes: an MCP server that does one run after another, a conversation, and a workflow whose programs
-//! never stop. Memory, file descriptors, threads and children must not grow.
+//! Long-running processes: an MCP server that does one run after another, a conversation, and a workflow of endless
+//! programs. Memory use and the numbers of file descriptors, threads and children must not grow.
 //!
-//! By default a few rounds; `scripts/soak` sets `ALTHING_SOAK_MINUTES` to run for that long.
+//! By default the test does a few rounds; `scripts/soak` sets `ALTHING_SOAK_MINUTES` to make it run for that long.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write as _};
@@ -21,14 +21,15 @@ use super::support::{LIMIT, SKY, Team, althing};
 
 const TOKEN: &str = "a-token-of-the-soak-that-is-long-enough";
 const CHAT_MODEL: &str = "talker";
-/// The number of rounds by default: before the baseline, and after it.
+/// The number of rounds before the baseline is measured, by default.
 const WARM_UP: usize = 2;
+/// The number of rounds after the baseline is measured, by default.
 const ROUNDS: usize = 4;
 /// The largest memory growth that passes, in kilobytes per hour. The median of a minute varies by some
 /// hundred kilobytes, which over 24 minutes is one or two thousand an hour; a leak of three kilobytes a run
 /// is detected.
 const MAX_GROWTH: f64 = 4096.0;
-/// What a turn of a conversation may add, in kilobytes: the conversation is in memory, as its log is on disk.
+/// How many kilobytes of memory a turn of a conversation may add: the whole conversation is held in memory.
 const KB_PER_TURN: f64 = 8.0;
 
 /// The resources of a process, as the kernel reports them.
@@ -102,7 +103,7 @@ impl WatchedProcess {
         &self.samples[self.samples.len() / 5..]
     }
 
-    /// The median of each minute: minutes since the start, and kilobytes.
+    /// For each minute: the minutes since the start, and the median of the memory in kilobytes.
     fn minutes(&self) -> Vec<(f64, f64)> {
         let mut minutes: Vec<(f64, f64)> = Vec::new();
         for of_minute in
@@ -127,7 +128,7 @@ impl WatchedProcess {
         slopes.get(slopes.len() / 2).copied().unwrap_or_default()
     }
 
-    /// The maximum of a count in the first and in the last fifth of the settled samples.
+    /// The maximum of a count in the first fifth of the settled samples, and the maximum in the last fifth.
     fn ends(&self, count: impl Fn(&Sample) -> u64) -> (u64, u64) {
         let settled = self.settled();
         let fifth = (settled.len() / 5).max(1);
@@ -185,7 +186,7 @@ impl Client {
         self.ask("tools/call", &json!({"name": name, "arguments": arguments}))["result"].clone()
     }
 
-    /// Does one run to its end.
+    /// Launches a run, waits for its end, and returns its result.
     fn run(&mut self, task: &str) -> Value {
         let mut told = self.tool("launch_run", &json!({"task": task}))["structuredContent"].clone();
         while told["status"] == "running" {
@@ -200,8 +201,8 @@ impl Client {
     }
 }
 
-/// The models: the second agent uses its tools first, a run that will be cancelled hangs, and the chat agent launches a
-/// run now and then.
+/// The models: the second agent uses its tools first, and the chat agent launches a run now and then. A run that will
+/// be cancelled gets no reply.
 fn models() -> Script {
     Script::from_fn(|request: &RecordedRequest| -> Action {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -315,7 +316,7 @@ impl Processes {
         wait::until(LIMIT, || chat.stdout().len() > before);
     }
 
-    /// Does rounds for this many minutes, and samples every process once a second.
+    /// Does rounds for this many minutes, and takes a sample of every process once a second.
     fn run_rounds(&mut self, minutes: f64, start: Instant) {
         let pids = self.watched.each_ref().map(|watched| watched.running.id());
         let (stop, stopped) = std::sync::mpsc::channel::<()>();

@@ -55,7 +55,7 @@ pub struct Team {
 }
 
 impl Team {
-    /// This many agents, all on one server.
+    /// A config with this many agents, all on one server.
     pub fn on(base_url: &str, agents: usize) -> Self {
         let agent = |name: char| {
             let backend = json!({
@@ -98,7 +98,7 @@ impl Team {
         (0..count).fold(self, |team, agent| team.backend(agent, key, value.clone()))
     }
 
-    /// The text of the file.
+    /// The text of the config file.
     pub fn text(&self) -> String {
         format!("{:#}", self.config)
     }
@@ -140,7 +140,7 @@ impl Fixture {
         self.spawn(args).wait(LIMIT)
     }
 
-    /// Runs with `--json`, which must succeed, and returns the result.
+    /// Runs the program with `--json` until it exits, which must succeed, and returns the result.
     #[track_caller]
     pub fn result(&self, args: &[&str]) -> Value {
         let output = self.command(&["--json"]).args(args).spawn().wait(LIMIT).expect_code(0);
@@ -232,7 +232,7 @@ pub fn paths_below(dir: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Does `work` for every item on a few threads, and panics with all errors at once.
+/// Does `work` for every item on a few threads. If some items fail, panics with all errors at once.
 #[track_caller]
 pub fn in_parallel<T: Send>(
     threads: usize,
@@ -258,7 +258,7 @@ pub fn in_parallel<T: Send>(
     assert!(complaints.is_empty(), "{} went wrong:\n{}", complaints.len(), complaints.join("\n---\n"));
 }
 
-/// An error unless a condition holds.
+/// Returns the complaint as an error, unless the condition holds.
 pub fn ensure(holds: bool, complaint: impl FnOnce() -> String) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint()) }
 }

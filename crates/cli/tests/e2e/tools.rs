@@ -1,4 +1,4 @@
-//! Agents with tools: what they may touch and when, how their writes are reported, and how they are undone.
+//! Agents with tools: what agents may touch and when, how their writes are reported, and how the writes are undone.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::support::{Fixture, LIMIT, SKY, files_below, items, paths_below, texts};
 
-/// Calls a tool in the first turn of a role, then behaves like any member.
+/// Calls a tool in the first request of an attempt, then behaves like any member.
 fn call_once(request: &RecordedRequest, tool: &str, arguments: &serde_json::Value) -> Action {
     let tool_results = request.messages().iter().any(|message| message["role"] == "tool");
     if tool_results { member_action(request) } else { Reply::call(tool, arguments).into() }
@@ -24,7 +24,7 @@ fn write(path: &Path, text: &str) -> serde_json::Value {
     json!({ "path": path, "content": text })
 }
 
-/// A project outside of the program's directory.
+/// A project outside of the program's working directory.
 fn project(fixture: &Fixture) -> std::path::PathBuf {
     let project = fixture.althing.work_dir().join("project");
     std::fs::create_dir_all(&project).unwrap();

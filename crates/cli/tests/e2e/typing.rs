@@ -13,7 +13,7 @@ const RIGHT: &str = "\x1b[C";
 const UP: &str = "\x1b[A";
 const DOWN: &str = "\x1b[B";
 
-/// A conversation with the offline model whose chat agent proposes a run.
+/// A conversation with the offline model, at the moment when the chat agent proposes a run.
 fn proposed(althing: &Althing, cols: u16) -> Terminal {
     let mut terminal = althing.new_command().arg("--offline").terminal(cols, 50);
     terminal.wait_for("Type a message...", LIMIT);
@@ -22,7 +22,7 @@ fn proposed(althing: &Althing, cols: u16) -> Terminal {
     terminal
 }
 
-/// The same conversation, with the run approved, voted on and opened.
+/// The conversation of `proposed`, after the run was approved, voted on and opened.
 fn opened(althing: &Althing, cols: u16) -> Terminal {
     let mut terminal = proposed(althing, cols);
     terminal.keys("\r");
@@ -94,7 +94,7 @@ fn a_rejected_answer_reopens_the_dialog_with_the_reason() {
     let screen = terminal.wait_for("`task` is empty", LIMIT);
     assert!(screen.contains("Launch this run?"), "{screen}");
     assert!(runs(&althing).is_empty());
-    // The dialog takes the next answer like the first.
+    // The dialog is still open, and takes another answer.
     terminal.keys("e");
     terminal.wait_for("tab next field", LIMIT);
     terminal.keys("Sort a list\r");

@@ -1,5 +1,5 @@
 //! Sessions that older versions wrote (`tests/golden/<version>`) can be read, shown and resumed by this version. The
-//! files are never changed; each release adds its own.
+//! stored sessions are never changed; each release adds its own.
 
 use std::path::{Path, PathBuf};
 

@@ -49,7 +49,7 @@ fn stages_run_in_order_and_outputs_go_into_later_prompts() {
     assert_eq!(report["stages"][1]["tasks"][0]["output"], "got [three] for Ship 2.0");
     assert_eq!(report["stages"][1]["tasks"][0]["exitCode"], 0);
     assert!(report["session_id"].is_string() && report["log_dir"].is_string());
-    // The checkpoint beside the log has what a restart needs.
+    // The checkpoint beside the log contains what a restart needs.
     let checkpoint = checkpoint(&althing);
     assert_eq!(checkpoint["goal"], "Ship 2.0");
     assert_eq!(checkpoint["kind"], "workflow");
@@ -115,7 +115,7 @@ fn no_task_in_a_sandbox_writes_to_a_protected_path_of_the_config_headless_or_in_
         std::fs::create_dir_all(file(name).parent().unwrap()).unwrap();
         std::fs::write(file(name), "before").unwrap();
     }
-    // A link to where the task works does not lead around the protection.
+    // A link to the directory in which the task works does not bypass the protection.
     std::os::unix::fs::symlink(althing.work_dir().join("project"), althing.work_dir().join("link")).unwrap();
     let team = json!({
         "agents": [{"id": "a", "backend": {"type": "offline"}}],

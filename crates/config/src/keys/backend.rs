@@ -12,7 +12,7 @@ const MULTIMEDIA: &str = "generating images, sound and video is not supported; u
 const PYTHON_TOOLS: &str = "Python tools are not supported; use an MCP server";
 const SUDO: &str =
     "commands in a container run as your user, never as root; put what they need into the image";
-/// A number of processors; the maximum is more than any machine has.
+/// The range of a number of processors; its maximum is more than any machine has.
 const PROCESSORS: Range = Range { min: 0.0, above_min: true, max: 4096.0 };
 
 /// The model or CLI agent that an agent runs on.

@@ -145,7 +145,7 @@ const MAX_COUNT: f64 = 1_000_000.0;
 pub(crate) const COUNT: Range = Range { min: 1.0, above_min: false, max: MAX_COUNT };
 /// A count, or zero.
 pub(crate) const COUNT_OR_ZERO: Range = Range { min: 0.0, above_min: false, max: MAX_COUNT };
-/// The longest time that can be set: a year. It keeps sums of times far from overflow.
+/// The longest time that can be set, in seconds: a year. This limit keeps sums of times far from overflow.
 const YEAR: f64 = 31_536_000.0;
 /// A time in seconds, greater than zero.
 pub(crate) const SECONDS: Range = Range { min: 0.0, above_min: true, max: YEAR };
@@ -225,13 +225,13 @@ impl Key {
         Self { required: true, ..self }
     }
 
-    /// The key takes effect in a found config without trust: it names an agent, a prompt or a mode, and no endpoint,
-    /// variable, tool, path or program.
+    /// Marks a key that takes effect in a found config without trust: the key names an agent, a prompt or a mode, and
+    /// no endpoint, variable, tool, path or program.
     const fn before_trust(self) -> Self {
         Self { before_trust: true, ..self }
     }
 
-    /// Althing does what the key is for by itself, so no value of it gives a warning.
+    /// Marks a key whose purpose Althing fulfills by itself, so that no value of the key gives a warning.
     const fn no_warning(self) -> Self {
         Self { no_warning: true, ..self }
     }
@@ -246,7 +246,7 @@ const fn word(value: &'static str) -> Choice {
     Choice { value, used_instead: None }
 }
 
-/// A word of MassGen's, for which a supported word is used.
+/// A word of MassGen's, instead of which a supported word is used.
 const fn word_instead_of(value: &'static str, used_instead: &'static str) -> Choice {
     Choice { value, used_instead: Some(used_instead) }
 }

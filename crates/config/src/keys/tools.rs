@@ -8,7 +8,7 @@ use super::{Kind, Range, SCALAR, SECONDS, Section, alternative, key, not_yet, wo
 const OWN_RULES: &str = "Althing's own rules apply to every server: it gets only the usual variables and its `env`, \
     and no server of a found config starts before you trust the config";
 
-/// MassGen's image, so that a config without one means the same here.
+/// The default Docker image. It is MassGen's, so that a config without an image means the same here.
 pub(crate) const DEFAULT_IMAGE: &str = "ghcr.io/massgen/mcp-runtime:latest";
 
 /// A list of context paths.

@@ -1,6 +1,6 @@
 //! Reports problems of an agent's tools that involve more than one key.
 //!
-//! It resolves nothing. A key without effect is a warning; a wrong value is an error.
+//! This module resolves nothing. A key without effect is a warning; a wrong value is an error.
 
 use std::collections::HashSet;
 
@@ -22,9 +22,9 @@ const DOCKER: &[&str] = &[
 /// Keys that only matter for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
-/// Keys for tools that the chat agent does not have: it works on the project itself.
+/// Keys for tools that the chat agent does not have: the chat agent works on the project itself.
 const UNAVAILABLE: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
-/// The longest name of a server.
+/// The maximum length of an MCP server's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 /// Checks the tools of every agent.
@@ -42,7 +42,8 @@ pub(crate) fn check(root: &Node, backends: &BackendTypes, sink: &mut Sink<'_>) {
     interactive(root, sink);
 }
 
-/// The chat agent has the project's files and MCP servers; other work is done by runs.
+/// Checks the chat agent's tools, and reports keys for tools that the chat agent does not have: it has the project's
+/// files and MCP servers, and runs do other work.
 fn interactive(root: &Node, sink: &mut Sink<'_>) {
     let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
     let Some(node) = section.and_then(|node| node.get("backend")) else { return };
@@ -69,7 +70,7 @@ fn image(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// Keys that have no effect without another key.
+/// Reports keys that have no effect without another key, or on a CLI agent.
 fn without_effect(
     backend: &AgentNode<'_>,
     backends: &BackendTypes,
@@ -94,7 +95,7 @@ fn without_effect(
                 warn(keys, where_to, "it runs its own commands, in Althing's sandbox; remove the key");
             }
         }
-        // The type itself has no effect yet.
+        // The backend type is not supported yet, which is reported elsewhere.
         Some(_) => {}
         None => {
             let mut without = |keys, needs: &str| {
@@ -184,7 +185,7 @@ fn transport(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// A variable name or value that no environment can hold would make the program fail to start.
+/// Reports variables in `env` that no environment can hold: with such a variable, the program would fail to start.
 pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.contains('\0'));
@@ -199,7 +200,7 @@ pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
     }
 }
 
-/// Reports keys of a server that have no effect, or an unwanted one.
+/// Reports keys of an MCP server that have no effect, and headers that would be sent unencrypted.
 fn check_effects(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
     let others: &[&str] = match server.transport() {
         Transport::Stdio => &["url", "headers"],

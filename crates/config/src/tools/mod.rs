@@ -1,7 +1,8 @@
 //! The tools of agents: files, commands, MCP servers, context paths.
 //!
-//! `check` reports problems, `resolve` and `paths` make settings, and this file has what both need. Nothing here checks
-//! whether a path, program or image exists: that depends on the machine, not on the file.
+//! `check` reports problems, `resolve` makes settings, and `paths` does both for context paths; this file has what
+//! they share. Nothing here checks whether a path, program or image exists: that depends on the machine, not on the
+//! file.
 
 pub(crate) mod check;
 pub(crate) mod paths;
@@ -24,7 +25,7 @@ const FILE_TOOLS: &[&str] = &[
 /// The tool that runs commands.
 const RUN_COMMAND: &str = "run_command";
 
-/// MassGen's names of equivalent tools.
+/// MassGen's tool names, each with the built-in tool that is equivalent.
 const MASSGEN_TOOLS: &[(&str, &str)] = &[
     ("read_text_file", "read_file"),
     ("read_multiple_files", "read_file"),

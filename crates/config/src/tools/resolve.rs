@@ -1,6 +1,6 @@
 //! Resolves an agent's tools from its backend section.
 //!
-//! It reports nothing: problems were reported before.
+//! This module reports nothing: problems were reported before.
 
 use std::collections::HashSet;
 
@@ -16,7 +16,7 @@ use crate::tree::Node;
 /// The file tools that remain with `exclude_file_operation_mcps`.
 const FILE_TOOLS_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
-/// The tools of an agent with this backend. With context paths it always has file tools.
+/// The tools of an agent with this backend. If the team has context paths, the agent always has file tools.
 pub(crate) fn tools(backend: &Node, has_paths: bool, backends: &BackendTypes) -> ToolsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
     let allowed = allowed_tools(backend, backends);
@@ -92,7 +92,7 @@ fn server(server: &ServerNode<'_>, backend: &Node, allowed: Option<&[String]>) -
 }
 
 /// The list of tools that an agent is limited to. The list of a CLI agent is about that agent's own tools, so it does
-/// not limit ours.
+/// not limit Althing's tools.
 fn allowed_tools(backend: &Node, backends: &BackendTypes) -> Option<Vec<String>> {
     let kind = backend.get("type").and_then(Node::as_text).and_then(|name| backends.named(name));
     let is_program = kind.is_some_and(|kind| kind.api == BackendApi::Program);

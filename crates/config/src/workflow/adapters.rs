@@ -1,6 +1,6 @@
 //! Custom adapters for CLI agents: checks and resolves them.
 //!
-//! The section is the same in a workflow and in a config.
+//! The section `adapters` is the same in a workflow and in a config.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::tree::{Entry, Node, Value};
 
 /// The placeholder for a conversation's id in arguments.
 const SESSION: &str = "{session}";
-/// The longest name.
+/// The maximum length of an adapter's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 fn entries(root: &Node) -> impl Iterator<Item = &Entry> {

@@ -1,6 +1,6 @@
 //! Reports problems of a workflow that involve more than one key.
 //!
-//! It resolves nothing. Rules about a single key are in the table and checked by `walk`.
+//! This module resolves nothing. Rules about a single key are in the table of keys and are checked by `key_checker`.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::secrets;
 use crate::tools::{self, texts};
 use crate::tree::{Node, Value};
 
-/// The longest id of a task.
+/// The maximum length of a task's id, in bytes.
 const MAX_ID_LENGTH: usize = 64;
 /// Keys that only apply to programs.
 const PROGRAM_KEYS: &[&str] = &[
@@ -63,7 +63,7 @@ fn empty_lists(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// What templates may name; reports ids that are invalid or duplicate.
+/// What templates may name. Also reports task ids that are invalid or duplicate.
 fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateScope<'a> {
     let mut stages = HashMap::new();
     let mut lines: HashMap<&str, usize> = HashMap::new();
@@ -88,7 +88,8 @@ fn template_scope<'a>(document: &Document<'a>, sink: &mut Sink<'_>) -> TemplateS
     TemplateScope { stages, has_goal, text: document.source.text }
 }
 
-/// A secret in the file itself is masked in everything that Althing stores, so a resumed session would not know it.
+/// Reports secrets that are written in an `env` of the file itself: they are masked in everything that Althing stores,
+/// so a resumed session would not know them.
 fn check_plain_text_secrets(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let is_secret = tools::scalar(&entry.value)
@@ -185,7 +186,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// A headless task needs a prompt, because nobody can be asked what to do.
+    /// Reports a headless task without a prompt: nobody can be asked what to do.
     fn headless_prompt(&mut self, may_be_blank: bool) {
         let path = self.path("prompt");
         let Some(prompt) = self.task.node.get("prompt") else {

@@ -1,8 +1,8 @@
 //! Workflow files: text in, all problems and the stages out.
 //!
-//! The same reader, table of keys and reports as for configs. Whether a program is installed is not checked here: that
-//! depends on the machine, not on the file. `check` reports, `resolve` makes the stages, `adapters` is the part that a
-//! config may also contain.
+//! Workflows have the same reader, table of keys and reports as configs. Whether a program is installed is not checked
+//! here: that depends on the machine, not on the file. `check` reports, `resolve` makes the stages, `adapters` is the
+//! part that a config may also contain.
 
 pub(crate) mod adapters;
 mod check;
@@ -93,7 +93,7 @@ pub struct WorkflowFile {
     pub goal: String,
     /// The stages, in order.
     pub stages: Vec<WorkflowStage>,
-    /// The adapters that the file itself defines. They take precedence over the config's.
+    /// The adapters that the file itself defines. They take precedence over those of the config.
     pub adapters: Vec<CustomAdapter>,
     processes: Vec<TrustRequirement>,
 }
@@ -182,7 +182,7 @@ fn single_agent_run(agent: AgentId, task: String) -> LaunchRun {
     }
 }
 
-/// Reads a workflow and reports all problems. There is a workflow if there is no error.
+/// Reads a workflow and reports all problems. The workflow is returned if there is no error.
 pub fn load_workflow(
     source: Source<'_>,
     surroundings: &WorkflowContext<'_>,
@@ -241,7 +241,8 @@ pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     resolve::file(&Document::new(root, root, source, &surroundings))
 }
 
-/// Substitutes variables only in `env` and `cwd`: a prompt or a command may contain a `${…}` of its own.
+/// Substitutes variables only in `env` and `cwd`, and not inside `run`: a prompt or a command may contain a `${…}` of
+/// its own.
 fn substitute_env_and_cwd(root: &mut Node, env: substitute::Lookup<'_>) -> substitute::Substituted {
     let mut result = substitute::Substituted::default();
     let mut todo = vec![root];

@@ -1,6 +1,6 @@
 //! Turns a workflow without errors into its stages.
 //!
-//! It reports nothing: problems were reported before.
+//! This module reports nothing: problems were reported before.
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! `{{goal}}` and `{{id.output}}` in prompts: finds them, and checks that each can be filled in.
 //!
-//! The engine fills them in; here a person learns of a wrong one before anything is started.
+//! The engine fills the templates in. The check here reports a wrong template before anything is started.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use crate::tree::{Node, Span};
 
 /// What templates may name.
 pub(super) struct TemplateScope<'a> {
-    /// The stage of each task, by id.
+    /// The index of each task's stage, by the task's id.
     pub(super) stages: HashMap<&'a str, usize>,
     /// Whether the workflow has a goal.
     pub(super) has_goal: bool,
-    /// The whole text, to locate a template within a value.
+    /// The text of the whole file, to locate a template within a value.
     pub(super) text: &'a str,
 }
 
 impl TemplateScope<'_> {
-    /// Reports problems of the templates in a text of a task of this stage.
+    /// Reports problems of the templates in a text that belongs to a task of this stage.
     pub(super) fn check(&self, node: &Node, path: &str, stage: usize, sink: &mut Sink<'_>) {
         let Some(text) = node.as_text() else { return };
         let mut cursor = Cursor::new(node, self.text);
@@ -73,11 +73,14 @@ impl TemplateScope<'_> {
     }
 }
 
-/// Finds templates in the source of a value, one after the other: a text may be long and have thousands.
+/// Finds templates in the source text of a value, one after the other, without starting over: a text may be long and
+/// have thousands of templates.
 struct Cursor<'a> {
-    /// The rest of the source, and where it starts.
+    /// The rest of the source text.
     rest: &'a str,
+    /// Where the rest starts.
     at: Span,
+    /// The whole value.
     whole: Span,
 }
 
@@ -87,7 +90,8 @@ impl<'a> Cursor<'a> {
         Self { rest, at: node.span, whole: node.span }
     }
 
-    /// The span of the next template; the whole value if it cannot be found, because it is written with escapes.
+    /// The span of the next template; the whole value if the template cannot be found, because it is written with
+    /// escapes.
     fn next(&mut self, written: &str) -> Span {
         let Some((before, behind)) = self.rest.split_once(written) else {
             self.rest = "";

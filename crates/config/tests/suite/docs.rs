@@ -1,4 +1,4 @@
-//! `docs/config.md` matches the tables.
+//! `docs/config.md` matches the tables of keys and backend types.
 
 use std::path::Path;
 

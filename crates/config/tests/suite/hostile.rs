@@ -7,8 +7,8 @@ use althing_config::{ConfigReport, LoadPurpose, Source, load_config};
 
 use super::support::{backend, checked, env, with};
 
-/// Checks a text that must be rejected: an error with a position and a suggestion, in time. The promised 100 ms hold
-/// for a release build (`cargo test --release`); a debug build only shows that nothing explodes.
+/// Checks that a text is rejected in time, with an error that has a position and a suggestion. The promised 100 ms
+/// hold for a release build (`cargo test --release`); a debug build has a limit of 3 s.
 fn check_rejected(text: &str) -> ConfigReport {
     let report = in_time(|| checked(text));
     assert!(!report.is_valid() && report.config.is_none());
@@ -20,7 +20,7 @@ fn check_rejected(text: &str) -> ConfigReport {
 
 pub(crate) fn in_time(check: impl Fn() -> ConfigReport) -> ConfigReport {
     let limit = Duration::from_millis(if cfg!(debug_assertions) { 3000 } else { 100 });
-    // The minimum of a few tries: other work on the machine must not count.
+    // The shortest time of a few tries counts: other work on the machine must not matter.
     let mut best = Duration::MAX;
     let mut report = None;
     for _ in 0..5 {

@@ -1,4 +1,4 @@
-//! Keys: supported, not supported yet, unknown, replaced; and their values.
+//! Keys that are supported, not supported yet, unknown or replaced; and the values of keys.
 
 use althing_config::LoadPurpose;
 

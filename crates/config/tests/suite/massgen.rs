@@ -1,7 +1,7 @@
 //! MassGen's own configs: every config that it ships must load without an error.
 //!
-//! They are not in this repository; `ALTHING_MASSGEN_CONFIGS` names the directory (`massgen/configs` of its wheel).
-//! Without it nothing is tested.
+//! These configs are not in this repository; `ALTHING_MASSGEN_CONFIGS` names their directory (`massgen/configs` of
+//! MassGen's wheel). Without this variable nothing is tested.
 
 use std::path::{Path, PathBuf};
 

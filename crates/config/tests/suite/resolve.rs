@@ -1,4 +1,4 @@
-//! The resulting settings.
+//! The settings that result from a config.
 
 use althing_protocol::{
     AnswerNovelty, FinalAnswerStrategy, Millis, Price, RunLimits, RunRules, VotingSensitivity,
@@ -107,8 +107,8 @@ fn an_empty_config_has_the_default_rules() {
     assert_eq!(loaded(&with("")).config.rules, RunRules::default());
 }
 
-/// The table's defaults are documentation, those of the types take effect. Writing the defaults out must change
-/// nothing.
+/// The defaults in the table of keys are documentation; those of the settings' types take effect. Writing the table's
+/// defaults into a config must change nothing.
 #[test]
 fn writing_out_the_defaults_of_the_table_changes_nothing() {
     let schema = althing_config::schema();

@@ -49,7 +49,7 @@ agents:
     ] {
         assert!(redacted.contains(kept), "{kept} is gone from:\n{redacted}");
     }
-    // The stored text can be parsed again.
+    // The redacted text can be parsed again.
     assert!(!checked(&redacted).errors.iter().any(|error| error.message.contains("YAML")), "{redacted}");
     assert_eq!(redact(&redacted), redacted, "there is nothing left to redact");
 }

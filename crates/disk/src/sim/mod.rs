@@ -1,7 +1,7 @@
 //! A simulated disk for tests. It tracks which data is synced, and it crashes and fails at chosen operations.
 //!
-//! It is stricter than real file systems: a file's name is durable only after its directory was synced,
-//! unsynced data may be lost, torn or retained in any mixture, and after a failed sync the lost pages count as
+//! The simulated disk is stricter than real file systems: a file's name is durable only after its directory was
+//! synced, unsynced data may be lost, torn or retained in any mixture, and after a failed sync the lost pages count as
 //! clean. It must never be part of the product, so it is behind the feature `sim`.
 
 mod handles;
@@ -43,7 +43,8 @@ impl FaultKind {
 pub enum FaultDuration {
     /// One operation fails.
     Once,
-    /// From then on, every operation that changes something fails, until [`SimDisk::heal`] is called.
+    /// The operation fails, and so does every later operation that changes something, until [`SimDisk::heal`] is
+    /// called.
     UntilHealed,
 }
 
@@ -54,8 +55,9 @@ pub struct SimDisk(Arc<Mutex<Inner>>);
 struct Inner {
     tree: Tree,
     rng: fastrand::Rng,
-    /// The number of operations so far, and of those that changed something.
+    /// The number of operations so far.
     operations: u64,
+    /// The number of changing operations so far, including those that failed.
     changes: u64,
     crash_at: Option<u64>,
     fault: Option<(u64, FaultKind, FaultDuration)>,
@@ -87,7 +89,7 @@ fn power_cut() -> io::Error {
 }
 
 impl SimDisk {
-    /// An empty disk. The seed decides what survives crashes and how faults show.
+    /// An empty disk. The seed decides what survives crashes and how much of a failing operation takes effect.
     pub fn new(seed: u64) -> Self {
         Self(Arc::new(Mutex::new(Inner {
             tree: Tree::new(),

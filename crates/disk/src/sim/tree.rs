@@ -25,7 +25,7 @@ enum Change {
     Cut { len: usize },
 }
 
-/// A rename is one change: it takes effect completely or not at all.
+/// A change of the names in a directory. A rename is one change: it takes effect completely or not at all.
 #[derive(Clone)]
 struct NameChange {
     removed: Option<String>,
@@ -232,7 +232,8 @@ impl Tree {
                 }
                 Node::Dir { visible, durable, pending } => {
                     let all = std::mem::take(pending);
-                    // A journaling file system preserves the order of changes; others do not.
+                    // A journaling file system preserves the order of changes, so a prefix survives; on others, any
+                    // subset may survive.
                     let (whole, upto) = (rng.bool(), rng.usize(..=all.len()));
                     let kept =
                         all.iter().enumerate().filter(|(n, _)| if whole { *n < upto } else { rng.bool() });

@@ -1,5 +1,5 @@
-//! The run that executes the plan of a planning run. The planning run starts it exactly once, and ends only when that run
-//! has ended.
+//! The run that executes the plan of a planning run. The planning run starts this run exactly once, and is over only
+//! when this run has ended.
 
 use super::{Consequence, Coordination};
 use crate::launch;
@@ -28,13 +28,14 @@ impl Execution {
 }
 
 impl Coordination {
-    /// The id of the run that will execute the plan, as in results; None if there is no plan or execution was not requested.
+    /// The id of the run that will execute the plan, as in results; None if no execution was requested or the planning
+    /// run was not completed.
     pub(super) fn follow_up(&self, status: RunStatus) -> Option<String> {
         let asked = self.state.spec.execution.is_some() && status == RunStatus::Completed;
         asked.then(|| format!("{}.{}", self.session, self.task.execution()))
     }
 
-    /// The fact that starts the run that executes the plan, when it is due.
+    /// The fact that starts the run that executes the plan; None unless the start is due.
     pub(super) fn start_execution(&self, planned: &RunResult) -> Option<Consequence> {
         let is_due = planned.follow_up.is_some() && self.state.execution == Execution::Due;
         if !is_due || self.state.cancelled || self.state.halted {
@@ -51,7 +52,7 @@ impl Coordination {
         Some((id.clone(), Fact::TaskCreated { id, parent: self.parent.clone(), spec }))
     }
 
-    /// The status of the planning run together with the run that executes its plan; None while either is running.
+    /// The status of the planning run together with the run that executes its plan; None until both have ended.
     pub(super) fn overall_status(&self, planned: &RunResult) -> Option<RunStatus> {
         match self.state.execution {
             _ if planned.follow_up.is_none() => Some(planned.status),

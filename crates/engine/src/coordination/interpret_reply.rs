@@ -17,7 +17,8 @@ enum ReplyMeaning {
     Answer(String),
     /// The reply votes, and the vote counts.
     Vote(Ballot),
-    /// The reply votes without knowing the newest answers, so the vote does not count. Contains the id of the call.
+    /// The reply votes without knowing the newest answers, so the vote does not count. Also contains the id of the
+    /// `vote` call.
     Stale(Ballot, String),
     /// The reply is the final answer.
     Present(String),
@@ -72,7 +73,7 @@ pub(crate) fn next_step(
         return route_tool_calls(state, index, member, attempt, step);
     }
     if attempt.is_reply_processed() {
-        // Every tool call needs a result before the next model call. A crash may have lost some of the recorded results.
+        // Every tool call needs a result before the next model call. A crash may have lost some results.
         let unanswered = attempt.open_calls().into_iter().map(|call| {
             let content = "Ignored.".to_owned();
             Fact::ItemAdded {
@@ -133,7 +134,8 @@ fn route_tool_calls(
     if facts.is_empty() { NextStep::Tools(to_run) } else { NextStep::Facts(facts) }
 }
 
-/// The tool calls of an interrupted attempt's last reply that have no result; they may have run.
+/// The calls to the agent's own tools in an interrupted attempt's last reply that have no result. These calls may have
+/// run.
 pub(crate) fn interrupted_calls<'a>(
     state: &RunState,
     member: &MemberState,
@@ -149,7 +151,7 @@ pub(crate) fn interrupted_calls<'a>(
     attempt.open_calls().into_iter().filter(|call| !is_run_tool(state, attempt, call)).collect()
 }
 
-/// Whether a reply calls tools of its agent without ending the turn.
+/// Whether a reply calls tools of the agent or of the run, and does not end the turn.
 fn uses_tools(state: &RunState, member: &MemberState, attempt: &MemberAttempt, reply: &Reply) -> bool {
     let evaluating = attempt.purpose == Purpose::Evaluate;
     let coordinates = |call: &ToolCall| match call.name.as_str() {
@@ -269,7 +271,8 @@ fn present(reply: &Reply) -> ReplyMeaning {
     }
 }
 
-/// Interprets an evaluation. A reply without a tool call accepts the answer, so that a run does not start over by mistake.
+/// Interprets an evaluation. A reply without a tool call accepts the answer, so that a run does not start over by
+/// mistake.
 fn evaluate(reply: &Reply) -> ReplyMeaning {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(SUBMIT), last(RESTART)) {

@@ -1,7 +1,7 @@
 //! The decider of a run: it folds facts into a state, and derives from the state what follows.
 //!
-//! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the interpretation of a model's reply in
-//! `interpret_reply.rs`, the vote count in `tally.rs`; this file only folds facts into the state.
+//! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the interpretation of a model's
+//! reply in `interpret_reply.rs`, the vote count in `tally.rs`; this file only folds facts into the state.
 
 mod decide;
 mod execution;
@@ -51,7 +51,7 @@ pub struct Coordination {
 }
 
 impl Coordination {
-    /// A run, from its `TaskCreated`.
+    /// Creates the decider from the data of the run's `TaskCreated`.
     pub fn new(session: SessionId, task: TaskId, spec: RunSpec, log_dir: String) -> Self {
         let plan = spec.plan.as_ref().map(|plan| plan.progress.clone()).unwrap_or_default();
         let member = |agent| MemberState { plan: plan.clone(), ..MemberState::new(agent) };
@@ -121,7 +121,8 @@ impl Coordination {
         }
     }
 
-    /// The newest answer of each agent that a member knows.
+    /// The labels of the answers that a member knows, the newest of each agent; empty if the member has no running
+    /// attempt.
     pub fn known_to(&self, member_index: usize) -> Vec<AnswerLabel> {
         let Some(attempt) = self.state.members.get(member_index).and_then(|member| member.attempt.as_ref())
         else {
@@ -323,7 +324,7 @@ impl Coordination {
         let interrupts_others = !self.state.spec.rules.disable_injection;
         match item {
             Item::Answer(answer) => {
-                // A new answer invalidates the votes, which were cast without knowing it.
+                // A new answer invalidates the votes, which were cast without knowing that answer.
                 for member in self.state.members.iter_mut().filter(|_| interrupts_others) {
                     member.vote = None;
                     if let Some(attempt) = member.attempt.as_mut().filter(|_| member.agent.id != answer.agent)
@@ -375,7 +376,7 @@ impl Coordination {
         }
     }
 
-    /// Whether this run asked the question and it is still open.
+    /// Whether this run asked the question and the question is still open.
     pub fn has_open_question(&self, interaction: &althing_protocol::InteractionId) -> bool {
         self.interaction.as_ref().is_some_and(|open| open.id == *interaction)
     }

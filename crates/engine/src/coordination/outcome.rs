@@ -10,7 +10,8 @@ use althing_protocol::{
 };
 
 impl Coordination {
-    /// The fact that ends the run, with a warning if something went wrong; all other facts about the end follow from it.
+    /// The facts that end the run: the `Finished` verdict, after a warning if something went wrong. All other facts
+    /// about the end follow from the verdict.
     pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
         let mut facts = Vec::new();
         let post_vote = &self.state.post_vote;
@@ -36,7 +37,8 @@ impl Coordination {
         facts
     }
 
-    /// The facts that follow the end of a run: the final statuses of its tasks, and the start of the execution.
+    /// The facts that follow the end of a run: the final statuses of its tasks, and the start of the run that executes
+    /// the plan.
     pub(super) fn close(&self) -> Vec<Consequence> {
         let Some(result) = &self.state.result else { return Vec::new() };
         let mut facts = Vec::new();
@@ -64,7 +66,7 @@ impl Coordination {
         facts
     }
 
-    /// The run's result if it ended like this now.
+    /// The run's result if the run ended now in the way that `end` states.
     pub fn result_as_of_now(&self, end: RunEnd) -> RunResult {
         let state = &self.state;
         let final_answer = self.final_answer();
@@ -92,12 +94,13 @@ impl Coordination {
         }
     }
 
-    /// The id of the run, as in results.
+    /// The id of the run, as it appears in results.
     pub(super) fn run_id(&self) -> String {
         format!("{}.{}", self.session, self.task)
     }
 
-    /// The presented answer, else the winner's answer, else the best answer so far.
+    /// The presented answer; else, after a restart without a new answer, the rejected answer; else the newest answer
+    /// of `answer_author`.
     pub(crate) fn final_answer(&self) -> Option<String> {
         if let Some(Presentation::Text(text)) = &self.state.post_vote.presented {
             return Some(text.clone());
@@ -110,21 +113,21 @@ impl Coordination {
         Some(self.state.answers.get(*member.answers.last()?)?.content.clone())
     }
 
-    /// The author of the final answer if nothing was presented.
+    /// The agent that a person chose to present, else the winner, else the agent that ranks first so far.
     pub(super) fn answer_author(&self) -> Option<AgentId> {
         let post_vote = self.post_vote();
         let chosen = post_vote.presenter.as_ref().or(post_vote.winner.as_ref()).cloned();
         chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
     }
 
-    /// The vote and presentation behind the current answer. After a restart, those of the rejected answer, until there is a new
-    /// answer.
+    /// The vote and presentation behind the current answer. After a restart without a new answer, these are the vote
+    /// and presentation of the rejected answer.
     fn post_vote(&self) -> &PostVoteState {
         let previous = self.state.previous.as_ref().filter(|_| self.state.answered() == 0);
         previous.map_or(&self.state.post_vote, |previous| &previous.post_vote)
     }
 
-    /// The workspace of the final answer's author, if it has one.
+    /// The workspace of the agent that `answer_author` returns, if that agent has tools.
     fn workspace_path(&self) -> Option<String> {
         let (index, member) = self.state.find_member(&self.answer_author()?)?;
         member.agent.has_tools.then(|| workspace_of(&self.state.spec, &self.log_dir, index))

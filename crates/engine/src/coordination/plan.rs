@@ -19,7 +19,7 @@ impl RunState {
         works && self.spec.plan.is_some()
     }
 
-    /// Folds the current version of the plan into the state; None if it could not be read.
+    /// Folds the current version of the plan into the state; `plan` is None if the plan could not be read.
     pub(super) fn open_plan(&mut self, plan: Option<&PlanRun>) {
         self.plan_opened = true;
         let Some(plan) = plan else { return };
@@ -73,14 +73,14 @@ impl Coordination {
         plans && self.state.stored_plan.is_none() && self.final_answer().is_some()
     }
 
-    /// Whether the stored plan must still be read. This is done once, before any agent begins, because
-    /// someone may have changed the plan since the run was requested.
+    /// Whether the stored plan must still be read. The plan is read once, before any agent begins, because someone may
+    /// have changed the plan since the run was requested.
     pub(super) fn must_open_plan(&self) -> bool {
         let begun = self.state.members.iter().any(|member| member.attempts > 0);
         self.state.spec.plan.is_some() && !self.state.plan_opened && !begun
     }
 
-    /// The outcome of a planning run, from which its plan is stored.
+    /// The outcome of a planning run, from which its plan is stored; None if there is no answer.
     pub fn plan_draft(&self) -> Option<PlanDraft> {
         Some(PlanDraft {
             run_id: self.run_id(),

@@ -1,8 +1,8 @@
 //! The evaluation of the final answer, and how a run starts over.
 //!
-//! In a run that may start over, the author of the final answer evaluates it. A rejected answer is kept: the agents are shown
-//! it in the next round, and it stays the result if that round produces nothing. The answer of the last allowed round is
-//! not evaluated, because nothing would follow.
+//! In a run that may start over, the author of the final answer evaluates it. A rejected answer is kept: the agents
+//! are shown the rejected answer in the next round, and it stays the result if that round produces no answer. The
+//! answer of the last allowed round is not evaluated, because nothing would follow.
 
 use super::state::{Evaluation, MemberState, PostVoteState, Presentation};
 use super::{Consequence, Coordination};
@@ -31,14 +31,14 @@ enum Review {
 }
 
 impl Coordination {
-    /// Whether the presentation is over.
+    /// Whether the presentation is over or not needed.
     pub(super) fn is_presented(&self) -> bool {
         let post_vote = &self.state.post_vote;
         let presented = post_vote.presented.is_some() || self.presenter().is_none();
         self.phase == Phase::Presenting && post_vote.winner.is_some() && presented
     }
 
-    /// Whether the final answer will not be evaluated or rejected any more.
+    /// Whether the final answer is there and will be neither evaluated nor rejected any more.
     pub(super) fn is_answer_final(&self) -> bool {
         self.is_presented() && self.review() == Review::Final
     }
@@ -57,7 +57,8 @@ impl Coordination {
         }
     }
 
-    /// The member that evaluates the final answer: its author.
+    /// The member that evaluates the final answer: the presenter, else the answer's author. None if that member
+    /// dropped out.
     fn evaluator(&self) -> Option<usize> {
         let author = || self.state.find_member(&self.answer_author()?);
         let (index, _) = self.presenter().or_else(author).filter(|(_, member)| member.is_live())?;

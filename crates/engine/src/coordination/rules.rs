@@ -1,17 +1,17 @@
 //! The rules of a run: which facts follow from the state.
 //!
 //! 1. Every agent answers once, without seeing the others' answers.
-//! 2. When every active agent has answered, each agent without a valid vote judges the newest answers: it votes, or improves
-//!    an answer where the caps allow it. A slow agent delays the others by at most `first_answer_wait`, unless voting is
-//!    deferred.
-//! 3. A new answer invalidates the votes. A judge whose first call is still running starts over with the new answer; any
-//!    other judge is shown it before its next call. A vote that was cast without knowing the new answer is not counted.
-//! 4. When no agent has anything left to judge, the votes are counted. A person may override the winner. The presenter writes
-//!    the final answer, unless the strategy is to reuse the winner's answer.
-//! 5. If the run may start over, the author of the final answer evaluates it. A rejected answer restarts the run, and the
-//!    agents are told why.
-//! 6. An agent that fails drops out; its answers remain candidates. A limit or a cancellation ends the run with its best
-//!    answer so far.
+//! 2. When every active agent has answered, each agent without a valid vote judges the newest answers: it votes, or
+//!    improves an answer where the caps allow it. A slow agent delays the others by at most `first_answer_wait`,
+//!    unless voting is deferred.
+//! 3. A new answer invalidates the votes. A judge whose first call is still running starts over with the new answer;
+//!    any other judge is shown it before its next call. A vote cast without knowing the new answer is not counted.
+//! 4. When no agent has anything left to judge, the votes are counted. A person may override the winner. The presenter
+//!    writes the final answer, unless the strategy is to reuse the winner's answer.
+//! 5. If the run may start over, the author of the final answer evaluates it. A rejected answer restarts the run, and
+//!    the agents are told why.
+//! 6. An agent that fails drops out; its answers remain candidates. A limit or a cancellation ends the run with its
+//!    best answer so far.
 
 use super::interpret_reply::{NextStep, interrupted_calls};
 use super::state::{ContextState, MemberAttempt, MemberState, RunState};
@@ -47,13 +47,13 @@ impl RunState {
         self.revision().0 - self.discarded.0
     }
 
-    /// The indexes of the members with an answer at this revision.
+    /// The indexes of the members that had an answer at this revision.
     pub(crate) fn candidates(&self, knows: Revision) -> Vec<usize> {
         let known = |member: &MemberState| member.answers.iter().any(|answer| *answer < knows.0 as usize);
         (0..).zip(&self.members).filter(|(_, member)| known(member)).map(|(index, _)| index).collect()
     }
 
-    /// Whether other agents have answered since this attempt was last shown the answers.
+    /// Whether an attempt must be shown other agents' answers that it does not know; never if agents are independent.
     pub(crate) fn is_stale(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         !self.spec.rules.disable_injection && self.has_unseen(member, attempt.knows)
     }
@@ -90,7 +90,7 @@ impl RunState {
         !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(member, progress)
     }
 
-    /// Whether an agent is so many answers ahead of the slowest active agent that it has to wait.
+    /// Whether an agent is so many answers ahead of the slowest active agent that it may not answer again yet.
     fn is_too_far_ahead(&self, member: &MemberState, progress: TeamProgress) -> bool {
         let lead = member.answers.len().saturating_sub(progress.fewest_answers);
         self.spec.rules.fairness_lead_cap.is_some_and(|cap| self.members.len() > 1 && lead >= cap as usize)
@@ -143,7 +143,7 @@ impl RunState {
         !deferred && !self.first_answers_are_in() && self.members.iter().any(waits)
     }
 
-    /// Each agent's newest answer between two revisions, in order of their anonymous numbers, with the reader's own last.
+    /// Each agent's newest answer between two revisions, in order of the anonymous numbers, but the reader's own last.
     pub(crate) fn newest(&self, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
         let shown = |index: usize| {
             let answers = &self.members.get(index)?.answers;
@@ -251,7 +251,7 @@ impl Coordination {
         vec![(self.task.clone(), Fact::StatusChanged { status, why })]
     }
 
-    /// Ends the attempts that an interruption, a limit or a cancellation stopped.
+    /// Ends the attempts that an interruption, a limit, a cap or a cancellation stopped.
     fn end_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
         for (index, member) in self.state.members.iter().enumerate() {
@@ -292,8 +292,8 @@ impl Coordination {
         Vec::new()
     }
 
-    /// Continues interrupted attempts as new attempts with the same conversation. An interrupted tool call may have run; its
-    /// agent is told, and decides whether to repeat it.
+    /// Continues interrupted attempts as new attempts with the same conversation. An interrupted tool call may have
+    /// run; its agent is told so, and decides whether to repeat the call.
     fn resume_attempts(&self) -> Vec<Consequence> {
         let mut facts = Vec::new();
         for (index, member) in self.state.members.iter().enumerate() {
@@ -365,8 +365,8 @@ impl Coordination {
         }
     }
 
-    /// What a working agent is told before its next call. A running call is not interrupted, with one exception: a judge in
-    /// its first call starts over with the newest answers.
+    /// The time warning or update for a working agent before its next call. A running call is not interrupted, with
+    /// one exception: a judge in its first call starts over with the newest answers.
     fn next_notification(attempt: &MemberAttempt, revision: Revision) -> Option<Item> {
         // Tool results come first, because they must directly follow their calls.
         if !attempt.open_calls().is_empty() {
@@ -470,7 +470,7 @@ impl Coordination {
         }
     }
 
-    /// The strategy of the presentation. If the presenter has to write files, reusing the winner's text is not enough.
+    /// The strategy of the presentation. A presenter that has to write files cannot just reuse the winner's text.
     fn presentation(&self) -> FinalAnswerStrategy {
         match self.state.spec.rules.strategy() {
             FinalAnswerStrategy::WinnerReuse => FinalAnswerStrategy::WinnerPresent,

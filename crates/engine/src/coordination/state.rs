@@ -10,7 +10,7 @@ use super::execution::Execution;
 use super::restart::RejectedAnswer;
 use super::subagents::Subagent;
 
-/// The number of times an agent may end its turn incorrectly before it drops out.
+/// The number of incorrect ends of a turn after which an agent drops out.
 pub(crate) const MAX_TRIES: u32 = 3;
 
 /// The state of one member of the run.
@@ -53,7 +53,7 @@ pub(crate) enum ContextState {
     Closed,
     /// Writable.
     Open,
-    /// Opening them for writing failed.
+    /// Opening the paths for writing failed.
     Refused,
 }
 
@@ -116,9 +116,9 @@ pub(crate) enum AttemptTurn {
     },
     /// The agent was shown newer answers.
     Update {
-        /// The revision that it knew before.
+        /// The revision that the agent knew before.
         from: Revision,
-        /// The revision that it knows now.
+        /// The revision that the agent knows now.
         to: Revision,
     },
     /// The agent was warned that its time limit is near.
@@ -261,7 +261,7 @@ impl MemberState {
         !self.answers.is_empty()
     }
 
-    /// The total number of answers, including those before restarts.
+    /// The total number of the member's answers, including those before restarts.
     pub(crate) fn given(&self) -> u32 {
         self.earlier + self.answers.len() as u32
     }
@@ -293,8 +293,8 @@ impl MemberState {
         }
     }
 
-    /// Folds the end of an attempt into the member: an interrupted attempt can be resumed; a failure before the vote makes
-    /// the agent drop out.
+    /// Folds the end of an attempt into the member: an interrupted attempt can be resumed; a failed attempt to answer
+    /// or to judge makes the agent drop out.
     pub(crate) fn end(&mut self, attempt: u32, outcome: &AttemptOutcome) {
         let Some(ended) = self.attempt.take_if(|current| current.number == attempt) else { return };
         let after_the_vote = ended.purpose.is_after_the_vote();
@@ -316,7 +316,7 @@ impl MemberState {
             | AttemptOutcome::Said
             | AttemptOutcome::Cancelled => None,
         };
-        // An agent that fails to present does not drop out: the run falls back to its answer.
+        // An agent that fails to present or to evaluate does not drop out: the run falls back to an existing answer.
         if !after_the_vote && out.is_some() {
             self.out = out;
         }

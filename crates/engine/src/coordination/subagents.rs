@@ -1,8 +1,8 @@
-//! Subagents: a `spawn_subagents` call starts other runs, and their answers are its result.
+//! Subagents: a `spawn_subagents` call starts other runs, and the answers of these runs are the result of the call.
 //!
 //! A subagent is an ordinary run whose facts are in the same log. The run that started it folds three things into its
-//! state: that it exists, what it costs, and how it ended. A subagent belongs to the attempt that started it: it is stopped when that
-//! attempt ends, and both are resumed after an interruption.
+//! state: that the subagent exists, what it costs, and how it ended. A subagent belongs to the attempt that started
+//! it: it is stopped when that attempt ends, and both are resumed after an interruption.
 
 use super::interpret_reply::NextStep;
 use super::state::{MemberAttempt, MemberState, RunState};
@@ -40,7 +40,7 @@ pub(crate) struct SubagentEnd {
     error: Option<String>,
     /// The directory of the subagent's result files.
     log_dir: String,
-    /// The subagent's workspace, until its files were imported.
+    /// The subagent's workspace, until the files there were imported.
     workspace: Option<String>,
     /// The outcome of importing the subagent's files.
     imported: Option<Result<(), String>>,
@@ -168,7 +168,8 @@ impl RunState {
         reports(&started)
     }
 
-    /// Processes a `wait_for_subagents` call: it reports the subagents that earlier calls have not reported.
+    /// Processes a `wait_for_subagents` call: it reports the background subagents that were started since the last
+    /// such call.
     pub(super) fn wait(
         &self,
         (member_index, attempt): (usize, &MemberAttempt),
@@ -227,8 +228,8 @@ impl Coordination {
         facts
     }
 
-    /// The spec of a subagent run: by default a quick run of a copy of the calling agent. It may read the run's context paths,
-    /// writes only to its own workspace, and cannot start subagents.
+    /// The spec of a subagent run: by default a quick run of a copy of the calling agent. The subagent may read the
+    /// run's context paths, writes only to its own workspace, and cannot start subagents.
     fn subagent_spec(&self, caller: &Member, sub_task: &SubTask, of: SubagentOf, n: u64) -> RunSpec {
         let spec = &self.state.spec;
         let settings = spec.rules.subagents.unwrap_or_default();

@@ -11,16 +11,16 @@ pub(crate) struct Tally {
     pub(crate) ranking: Vec<usize>,
     pub(crate) votes: BTreeMap<AgentId, u32>,
     pub(crate) ballots: Vec<Ballot>,
-    /// How a tie for the first place was broken.
+    /// How a tie for the first place was broken, or how the winner was found if nobody voted.
     pub(crate) tie_break: Option<String>,
 }
 
 impl Tally {
     /// Counts the valid votes.
     ///
-    /// The agent with the most votes wins. A tie goes to the agent with more votes from others; a remaining tie is broken by a
-    /// pseudo-random number from the run's seed, which is fair across runs and the same on every replay. If nobody voted, the
-    /// newest answer wins, because its author knew the most.
+    /// The agent with the most votes wins. A tie goes to the agent with more votes from others; a remaining tie is
+    /// broken by a pseudo-random number from the run's seed, which is fair across runs and the same on every replay.
+    /// If nobody voted, the newest answer wins, because its author knew the most.
     pub(crate) fn of(state: &RunState) -> Self {
         let ballots: Vec<Ballot> = state.members.iter().filter_map(|member| member.vote.clone()).collect();
         let mut votes = BTreeMap::new();
@@ -48,7 +48,7 @@ impl Tally {
 struct RankKey {
     votes: usize,
     from_others: usize,
-    /// If nobody voted, the index of its newest answer plus one; otherwise 0.
+    /// If nobody voted, the index of the candidate's newest answer plus one; otherwise 0.
     newest: usize,
     tie_break: u64,
 }

@@ -13,7 +13,7 @@ impl Coordination {
             return wanted;
         }
         let limits = self.state.spec.rules.limits;
-        // The limit counts active time, so it is paused while a person is asked.
+        // The run's time limit counts active time, so its timer is paused while a person is asked.
         if self.interaction.is_none() {
             wanted.timers.push((Timer::Orchestrator, limits.orchestrator.minus(self.active)));
         }
@@ -88,8 +88,8 @@ impl Coordination {
         }
     }
 
-    /// Whether the context paths must be opened for writing: only for an agent that works alone, which is the presenter, or a
-    /// quick single agent from its start.
+    /// Whether the context paths must be opened for writing: only for an agent with tools that works alone, which is
+    /// the presenter or the agent of a quick single-agent run.
     fn must_open_context(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let writes = self.works_alone(attempt);
         writes
@@ -98,7 +98,7 @@ impl Coordination {
             && self.state.spec.may_write()
     }
 
-    /// Whether no other agent works during this attempt, so that it may act.
+    /// Whether no other agent works during this attempt, so that the agent of this attempt may act.
     fn works_alone(&self, attempt: &MemberAttempt) -> bool {
         match attempt.purpose {
             Purpose::Present { .. } => true,
@@ -107,8 +107,8 @@ impl Coordination {
         }
     }
 
-    /// Whether the agent of this attempt only plans and may change nothing: always in a planning run; in a run that plans
-    /// first, until the agent may act. An agent with tools may act once its context paths are open.
+    /// Whether the agent of this attempt only plans and may change nothing: always in a planning run; in a run that
+    /// plans first, until the agent may act. An agent with tools may act once its context paths are open.
     pub(crate) fn only_plans(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let spec = &self.state.spec;
         let acts = if member.agent.has_tools {

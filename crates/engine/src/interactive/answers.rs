@@ -1,7 +1,7 @@
 //! Checks the user's answers to open questions, and which ops are acceptable in the current state.
 //!
-//! An approval is valid only for the proposal that was shown, and only once: it must contain the proposal's digest, and it
-//! closes the question.
+//! An approval is valid only for the proposal that was shown, and only once: it must contain the proposal's digest,
+//! and it closes the question.
 
 use super::InteractiveSession;
 use super::state::ChatStep;
@@ -61,7 +61,7 @@ impl InteractiveSession {
         launch::resolve_launch(&self.team(turn), edited, &choice, Consent::Person, 0).map(|_| ())
     }
 
-    /// The launch that the user approved, with the user's changes; it runs unchanged.
+    /// The launch that the user approved, with the user's changes and additional instructions.
     pub(super) fn approved_launch(&self) -> Option<LaunchRun> {
         let launching = self.launching()?;
         let Some(Decision::Approve { edited, instructions, .. }) = &launching.decision else { return None };

@@ -1,16 +1,18 @@
-//! The session's budget: what the conversation and its runs have cost, and when the user is asked before more is spent.
+//! The session's budget: what the conversation and its runs have cost, and when the user is asked before more is
+//! spent.
 
 use super::InteractiveSession;
 use althing_protocol::{Fact, Interaction, InteractionId, InteractionKind, Usage};
 
-/// The session's costs and budget. Integers are millionths of a US dollar.
+/// The session's costs and budget. Integer amounts are millionths of a US dollar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct SessionBudget {
     /// The cost of the conversation itself.
     pub(super) conversation: Usage,
     runs_usd: f64,
-    /// The cost of the last model call and of the most expensive run, as estimates for the next ones.
+    /// The cost of the last model call that was not free, as an estimate for the next call.
     last_call_usd: f64,
+    /// The cost of the most expensive run so far, as an estimate for the next run.
     max_run_usd: f64,
     budget: Option<u64>,
     /// The amount that may be spent before the user is asked.
@@ -62,7 +64,7 @@ impl SessionBudget {
         self.budget.map(|_| self.limit.saturating_sub(self.spent()))
     }
 
-    /// Whether the next expense is likely to exceed the limit.
+    /// Whether the user must be asked first: the limit is reached, or the next expense is likely to exceed it.
     fn must_ask(&self, expense: Expense) -> bool {
         let expected = match expense {
             Expense::Call => self.last_call_usd,
@@ -78,7 +80,8 @@ fn micro(usd: f64) -> u64 {
 }
 
 impl InteractiveSession {
-    /// The question that must be answered before the expense, if it is likely to exceed the budget.
+    /// The question that must be answered before the expense, if the limit is reached or the expense is likely to
+    /// exceed it.
     pub(super) fn budget_question(&self, expense: Expense) -> Option<Fact> {
         let budget_micro_usd = self.budget.limit;
         self.budget.must_ask(expense).then(|| {

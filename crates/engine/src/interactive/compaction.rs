@@ -1,7 +1,8 @@
-//! Compaction of a long conversation: the model summarizes the older part, and important content is preserved verbatim.
+//! Compaction of a long conversation: the model summarizes the older part, and important content is preserved
+//! verbatim.
 //!
-//! Preserved are the goal (the first message), pinned messages, and markers: decisions, file paths and references to runs.
-//! The newest exchanges stay unchanged. If the summary fails, the conversation continues without compaction.
+//! Preserved are the goal (the first message), pinned messages, and markers: decisions, file paths and references to
+//! runs. The newest exchanges stay unchanged. If the summary fails, the conversation continues without compaction.
 
 use super::state::{ChatStep, ChatTurn, CompactionStep, PastTurn};
 use super::{InteractiveSession, tokens};
@@ -62,7 +63,7 @@ impl InteractiveSession {
         self.spec.agent.as_ref().map_or(u64::MAX, |agent| agent.compaction.threshold_tokens)
     }
 
-    /// Whether the older part must be summarized before this turn's reply.
+    /// Whether the older part of the conversation must be summarized before this turn's reply.
     pub(super) fn must_compact(&self, turn: &ChatTurn) -> bool {
         let enabled = self.spec.agent.as_ref().is_some_and(|agent| agent.compaction.enabled);
         match turn.compaction {
@@ -73,7 +74,8 @@ impl InteractiveSession {
         }
     }
 
-    /// The size of the conversation in tokens: the provider's count, or else an estimate.
+    /// The size of the conversation in tokens: the provider's last count plus an estimate of everything since; without
+    /// a count, an estimate of everything.
     pub fn token_count(&self) -> u64 {
         match self.provider_count {
             Some((counted, since)) => counted + since,
@@ -90,7 +92,7 @@ impl InteractiveSession {
         self.past.get(..self.older_turn_count()).unwrap_or_default()
     }
 
-    /// A note on where the full text can be read.
+    /// A note on where the full text of a shortened message can be read.
     pub(super) fn log_reference(&self) -> String {
         format!("the whole text is in the log of session {}", self.session)
     }

@@ -1,9 +1,10 @@
 //! The decider of a conversation: the chat agent replies to messages, remembers them, and launches runs.
 //!
-//! Pure, like `coordination`: facts are folded into a state, from which the following facts (`rules.rs`), the wanted effects
-//! (`wanted_effects.rs`) and the model requests (`request.rs`) are derived. The states and their transitions are in `transitions.rs`;
-//! this file only folds facts into the state. The change to `CHATTING` takes the next message from the queue, and the
-//! change to `IDLE` closes the turn. The conversation can be resumed after any fact, because a crash may leave any prefix of a batch.
+//! Pure, like `coordination`: facts are folded into a state, from which the following facts (`rules.rs`), the wanted
+//! effects (`wanted_effects.rs`) and the model requests (`request.rs`) are derived. The states and their transitions
+//! are in `transitions.rs`; this file only folds facts into the state. The change to `CHATTING` takes the next message
+//! from the queue, and the change to `IDLE` closes the turn. The conversation can be resumed after any fact, because a
+//! crash may leave any prefix of a batch.
 
 mod answers;
 mod budget;
@@ -70,16 +71,17 @@ pub struct InteractiveSession {
     notice: Option<Notice>,
     /// The id of the backend's own conversation, for backends that keep one.
     native: Option<String>,
-    /// The size of the conversation by the provider's last count, and the estimated size of everything since, in tokens.
+    /// The size of the conversation by the provider's last count, and the estimated size of everything since, in
+    /// tokens.
     provider_count: Option<(u64, u64)>,
-    /// The estimated size of the conversation in tokens, including the summary. Updated incrementally, so that a long history is
-    /// not traversed before every turn.
+    /// The estimated size of the conversation in tokens, including the summary. Updated incrementally, so that a long
+    /// history is not traversed before every turn.
     estimated_tokens: u64,
     halted: bool,
 }
 
 impl InteractiveSession {
-    /// A conversation, from its `TaskCreated`.
+    /// Creates the decider from the data of the conversation's `TaskCreated`.
     pub fn new(session: SessionId, task: TaskId, spec: ChatSpec) -> Self {
         let budget = spec.agent.as_ref().and_then(|agent| agent.budget_micro_usd);
         Self {
@@ -136,7 +138,7 @@ impl InteractiveSession {
         self.queue.iter().map(|message| (message.seq, message.text.as_str()))
     }
 
-    /// The results of its runs, in order.
+    /// The results of the conversation's runs, in order.
     pub fn runs(&self) -> &[RunResult] {
         &self.runs
     }
@@ -161,13 +163,13 @@ impl InteractiveSession {
         open.is_some_and(|open| !matches!(open.kind, InteractionKind::Budget { .. }))
     }
 
-    /// The mode choices for a turn: those of its message, then those of the conversation.
+    /// The mode choices for a turn: those of its message, completed by those of the conversation.
     fn choice(&self, turn: &ChatTurn) -> ModeChoice {
         let of_message = turn.message.as_ref().map(|message| message.modes.clone()).unwrap_or_default();
         merge_choices(of_message, &self.modes)
     }
 
-    /// The team for a turn, with the paths that the user granted in the message. They need no further approval.
+    /// The team for a turn, with the paths that the user granted in the message. These paths need no further approval.
     fn team(&self, turn: &ChatTurn) -> Cow<'_, TeamSpec> {
         let team = &self.spec.team;
         match turn.message.as_ref().map(|message| message.grants.as_slice()) {
@@ -286,8 +288,8 @@ impl InteractiveSession {
         }
     }
 
-    /// Folds a new chat state into the conversation. Leaving `IDLE` starts a turn with the next message; returning to `IDLE`
-    /// closes the turn.
+    /// Folds a new chat state into the conversation. Leaving `IDLE` starts a turn with the next message; returning to
+    /// `IDLE` closes the turn.
     fn enter(&mut self, seq: Seq, state: ChatState) {
         let before = std::mem::replace(&mut self.phase, state);
         if before == ChatState::Idle && state != ChatState::Idle {
@@ -453,7 +455,7 @@ impl InteractiveSession {
         }
     }
 
-    /// The newest message: the agent's last text in the turn, or else the user's message.
+    /// The newest message: the agent's last text in the newest turn, or else the user's message in that turn.
     fn newest_message(&self) -> Option<Seq> {
         let last_text_of = |steps: &[ChatStep]| {
             steps.iter().rev().find_map(|step| match step {

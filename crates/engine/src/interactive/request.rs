@@ -13,10 +13,10 @@ use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// The limit on the history that a run gets, in tokens, if the config sets no compaction threshold. Current models'
-/// contexts are larger.
+/// The limit on the history that a run gets, in tokens, if there is no chat agent with a compaction threshold. Current
+/// models' contexts are larger.
 const MAX_HISTORY: u64 = 100_000;
-/// The smallest limit, which also applies if the config sets a lower threshold.
+/// The minimum of the limit on that history, in tokens. It applies if the config sets a lower compaction threshold.
 const MIN_HISTORY: u64 = 4_000;
 
 /// The part of a request that is the same in every call of a conversation.
@@ -24,7 +24,7 @@ const MIN_HISTORY: u64 = 4_000;
 pub(super) struct BasePrompt {
     system: Arc<str>,
     tools: Vec<ToolSpec>,
-    /// The estimated size.
+    /// The estimated size of this part, in tokens.
     pub(super) tokens: u64,
 }
 
@@ -115,7 +115,8 @@ impl InteractiveSession {
         Message::User(text)
     }
 
-    /// The maximum size of a run's result in the conversation, in bytes: an eighth of the compaction threshold, within bounds.
+    /// The maximum size of a run's result in the conversation, in bytes: about an eighth of the compaction threshold
+    /// (at four bytes per token), within fixed bounds.
     pub(super) fn result_limit(&self) -> usize {
         let threshold = self.spec.agent.as_ref().map_or(100_000, |agent| agent.compaction.threshold_tokens);
         (threshold / 8).clamp(500, 4000) as usize * 4
@@ -131,8 +132,8 @@ impl InteractiveSession {
         }
     }
 
-    /// The conversation so far, as history for a run. If it is too long for a model's context, only the newest exchanges, with
-    /// a note on how much is omitted and where it can be read.
+    /// The conversation so far, as history for a run. A conversation that exceeds the limit is cut to its newest
+    /// exchanges, with a note on how much is omitted and where to read it.
     pub(super) fn history(&self) -> Vec<Exchange> {
         let threshold =
             self.spec.agent.as_ref().map_or(MAX_HISTORY, |agent| agent.compaction.threshold_tokens);
@@ -199,8 +200,8 @@ fn token_count(exchange: &Exchange) -> u64 {
     tokens::estimate_message(&exchange.user) + tokens::estimate_message(&exchange.assistant)
 }
 
-/// Appends the steps of a turn. Every tool call gets a result, because providers reject a conversation with an unanswered
-/// call.
+/// Appends the steps of a turn. Every tool call gets a result, because providers reject a conversation with an
+/// unanswered call.
 fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option<&str>) {
     let mut open: Vec<String> = Vec::new();
     let close = |messages: &mut Vec<Message>, open: &mut Vec<String>| {

@@ -1,13 +1,16 @@
 //! The rules of a conversation: which facts follow from the state.
 //!
-//! 1. Messages are processed one at a time; others are queued. In plan mode, or without a chat agent, a message directly
-//!    starts a run, with the conversation so far as its history. The user approves a plan before it is executed.
-//! 2. The agent's turn continues until it replies without calling a tool. Its tool calls are executed; a `launch_run` call is
-//!    checked, shown for approval if that is required, and becomes a run below the conversation.
-//! 3. A run's result is the result of the call, even if the run failed. If the plan should be executed, a second run does so
-//!    first.
-//! 4. The user can stop a run, which the agent is told, or the whole turn. An approval starts exactly the approved run, once.
-//! 5. Before the conversation grows too long, its older part is summarized. Before it costs too much, the user is asked.
+//! 1. Messages are processed one at a time; others are queued. In plan mode, or without a chat agent, a message
+//!    directly starts a run, with the conversation so far as its history. The user approves a plan before it is
+//!    executed.
+//! 2. The agent's turn continues until the agent replies without calling a tool. Its tool calls are executed; a
+//!    `launch_run` call is checked, shown for approval if that is required, and becomes a run below the conversation.
+//! 3. A run's result is the result of the call, even if the run failed. If the run made a plan that should be
+//!    executed, a second run executes it first.
+//! 4. The user can stop a run or the whole turn; the agent is told about a stopped run. An approval starts exactly the
+//!    approved run, once.
+//! 5. Before the conversation grows too long, its older part is summarized. Before the session exceeds its budget, the
+//!    user is asked.
 
 use super::budget::Expense;
 use super::state::{ChatAttempt, ChatTurn, CompactionStep, LaunchState};
@@ -94,7 +97,8 @@ impl InteractiveSession {
         }
     }
 
-    /// What is wrong with the paths that the user granted in the message. Only the user can fix it, so no model is called.
+    /// What is wrong with the paths that the user granted in the message. Only the user can fix such an error, so no
+    /// model is called.
     fn grant_error(&self, turn: &ChatTurn) -> Option<String> {
         let message = turn.message.as_ref().filter(|message| !message.grants.is_empty())?;
         launch::with_grants(&self.spec.team, &message.grants).err()
@@ -114,7 +118,7 @@ impl InteractiveSession {
         Some(if self.status.can_become(wanted) { wanted } else { TaskStatus::Running })
     }
 
-    /// The state to enter now, if it differs from the current one.
+    /// The next state on the way to the state that the conversation should be in; None if it is in that state.
     fn due_state(&self) -> Option<ChatState> {
         let wanted = match &self.turn {
             None if self.halted => return None,
@@ -202,7 +206,8 @@ impl InteractiveSession {
         vec![self.attempt_ended(attempt, outcome)]
     }
 
-    /// Rule 1, second half: the message starts a run directly. The plan of a planning run is shown to the user for approval.
+    /// Rule 1, second half: the message starts a run directly. The plan of a planning run is shown to the user for
+    /// approval.
     fn run_directly(&self, turn: &ChatTurn) -> Vec<Consequence> {
         let not_launched = LaunchState::default();
         let launching = turn.launching.as_ref().unwrap_or(&not_launched);
@@ -304,7 +309,8 @@ impl InteractiveSession {
         TaskId::run(self.newest_run + 1)
     }
 
-    /// The seed for breaking ties in the next run (FNV-1a of its id): it differs between runs and is the same on replay.
+    /// The seed for breaking ties in the next run (FNV-1a of its id): it differs between runs and is the same on
+    /// replay.
     fn tie_break_seed(&self) -> u64 {
         let name = format!("{}.{}", self.session, self.next_run());
         name.bytes()
@@ -317,8 +323,8 @@ impl InteractiveSession {
         (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
     }
 
-    /// Continues an interrupted attempt as a new one with the same conversation. An interrupted tool call may have run; the
-    /// agent is told, and decides whether to repeat it. An active run resumes by itself.
+    /// Continues an interrupted attempt as a new one with the same conversation. An interrupted tool call may have
+    /// run; the agent is told so, and decides whether to repeat the call. An active run resumes by itself.
     fn resume_attempt(&self, turn: &ChatTurn, old: &ChatAttempt) -> Vec<Consequence> {
         let mut facts = vec![self.attempt_started(old.purpose, Some(old.number))];
         let attempt = self.attempts + 1;
@@ -332,7 +338,8 @@ impl InteractiveSession {
         facts
     }
 
-    /// The turn's first attempt: to summarize a conversation that is too long, or to reply.
+    /// Starts the turn's next attempt, to compact the conversation or to reply. If the budget requires it, the user is
+    /// asked first.
     fn begin(&self, turn: &ChatTurn) -> Vec<Consequence> {
         if self.interaction.is_some() {
             return Vec::new();

@@ -9,7 +9,7 @@ use althing_protocol::{
 /// A message of the user.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UserMessage {
-    /// The fact that accepted the message.
+    /// The number of the fact that accepted the message.
     pub(crate) seq: Seq,
     pub(crate) text: String,
     pub(crate) modes: ModeChoice,
@@ -54,7 +54,7 @@ impl LaunchedRun {
 pub(crate) struct LaunchState {
     /// The proposal that was shown for approval.
     pub(crate) proposal: Option<Box<Proposal>>,
-    /// The user's answer.
+    /// The user's answer to the question whether to approve the launch or the plan.
     pub(crate) decision: Option<Decision>,
     /// The run, once it exists.
     pub(crate) run: Option<LaunchedRun>,
@@ -64,7 +64,7 @@ pub(crate) struct LaunchState {
     pub(crate) execution: Option<LaunchedRun>,
     /// Whether the user was asked about the plan, or told that there is none.
     pub(crate) plan_shown: bool,
-    /// The requested changes, and the result of the planning run that they refer to.
+    /// The changes to the plan that the user requested, and the result of the run that made the plan.
     pub(crate) replan: Option<(String, Box<RunResult>)>,
 }
 
@@ -82,13 +82,13 @@ impl LaunchState {
         run.or_else(|| self.execution.as_mut().filter(|run| run.is_active(false)))
     }
 
-    /// The newest result: that of the executing run, or else of the run.
+    /// The newest result: that of the run that executes the plan, or else that of the launched run.
     pub(crate) fn last_result(&self) -> Option<&RunResult> {
         [&self.execution, &self.run].into_iter().flatten().find_map(|run| run.result.as_ref())
     }
 
-    /// Whether the conversation itself must launch the execution of a plan: in logs of 0.1.0, a planning run does not know that
-    /// its plan should be executed.
+    /// Whether the conversation itself must launch the execution of a plan: in logs of 0.1.0, a planning run does not
+    /// know that its plan should be executed.
     pub(crate) fn execution_is_due(&self) -> bool {
         let planned = self.run.as_ref().and_then(|run| run.result.as_ref());
         self.launched.as_ref().is_some_and(|launch| launch.execute_after_planning)
@@ -97,7 +97,7 @@ impl LaunchState {
                 .is_some_and(|result| result.status == RunStatus::Completed && result.follow_up.is_none())
     }
 
-    /// Whether the launch was approved and its run does not exist yet.
+    /// Whether the launch or its plan was approved and the approved run does not exist yet.
     pub(crate) fn is_approved(&self) -> bool {
         let next = if self.plan_shown { &self.execution } else { &self.run };
         matches!(self.decision, Some(Decision::Approve { .. })) && next.is_none()
@@ -110,7 +110,7 @@ impl LaunchState {
         (ready && !self.plan_shown).then_some(planned)
     }
 
-    /// Whether the conversation is in the state `RUNNING`.
+    /// Whether this launch requires the conversation's state `RUNNING`.
     pub(crate) fn is_running(&self, stopping: bool) -> bool {
         self.active().is_some() || (self.execution_is_due() && !stopping)
     }
@@ -226,12 +226,13 @@ pub(crate) struct PastTurn {
     pub(crate) direct: Option<Box<RunResult>>,
     /// Why the agent gave no final reply, if it gave none.
     pub(crate) cut_short: Option<String>,
-    /// The fact that ended the turn.
+    /// The number of the fact that ended the turn.
     pub(crate) end: Seq,
 }
 
 impl PastTurn {
-    /// The run's answer, or else the agent's last text.
+    /// The answer or the error of the run that the message started directly; otherwise the agent's last text, or why
+    /// there is none.
     pub(crate) fn answer(&self) -> &str {
         if let Some(result) = &self.direct {
             return result.final_answer.as_deref().or(result.error.as_deref()).unwrap_or_default();

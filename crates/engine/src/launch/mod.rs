@@ -1,7 +1,7 @@
 //! Resolves a launch (a `launch_run` call, or a message that directly starts a run) into the exact run to start.
 //!
-//! Pure. The command line, the conversation, MCP clients, workflow tasks and edited approvals all use this module. Its error
-//! messages are written so that a model can correct its call.
+//! Pure. The command line, the conversation, MCP clients, workflow tasks and edited approvals all use this module. Its
+//! error messages are written so that a model can correct its call.
 
 mod arguments;
 mod overrides;
@@ -26,7 +26,7 @@ use althing_text::{hex, nearest};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The maximum size of the task and of the context, in bytes. Longer texts belong in files.
+/// The maximum size of a launch's task, and separately of its context, in bytes. Longer texts belong in files.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Whether a person consents to a run's permissions before it begins.
@@ -127,7 +127,8 @@ pub(crate) fn with_grants(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<C
     paths::resolve(team, grants, Consent::Person)
 }
 
-/// Adds the plan of a planning run to the spec of the run that executes it, which was resolved before the plan existed.
+/// Adds the plan of a planning run to the spec of the run that executes it, which was resolved before the plan
+/// existed.
 pub(crate) fn execution_run(mut execution: RunSpec, planned: &RunResult) -> RunSpec {
     let mut context = execution.context.take().map(|context| context + "\n\n").unwrap_or_default();
     let steps = planned.final_answer.as_deref().unwrap_or_default();

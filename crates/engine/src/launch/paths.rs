@@ -9,7 +9,7 @@ use althing_protocol::{ContextPath, PathGrant, Permission, TeamSpec};
 /// The maximum number of paths that a launch may add.
 const MAX_PATHS: usize = 32;
 
-/// Resolves the run's context paths.
+/// Adds the granted paths to the team's context paths, or returns what is wrong with a grant.
 pub(super) fn resolve(
     team: &TeamSpec,
     grants: &[PathGrant],
@@ -26,7 +26,7 @@ pub(super) fn resolve(
         if wants_write && team.context_paths.iter().any(guarded) {
             return Err(format!("`context_paths`: `{path}` is protected: nobody writes there."));
         }
-        // A path inside an existing root with the same access adds nothing.
+        // A path inside an existing root that allows the requested access adds nothing.
         let covers = |root: &&ContextPath| is_inside(&path, &root.path) && (root.writable || !wants_write);
         if paths.iter().any(|root| covers(&root)) {
             continue;

@@ -1,13 +1,14 @@
-//! A run's result as text for the agent that launched it. Long texts are replaced by excerpts that say how much is omitted
-//! and where the full text is.
+//! A run's result as text for the agent that launched it. Long texts are replaced by excerpts that say how much is
+//! omitted and where the full text is.
 
 use althing_protocol::RunResult;
 use serde_json::{Value, json};
 
-/// The maximum size of a ballot's reason, and of the task, in the text, in bytes.
+/// The maximum size of each ballot's reason, and separately of the task, in bytes.
 const MAX_DETAIL_BYTES: usize = 300;
 
-/// The result of a run, and of the run that executed its plan, as JSON of about `most` bytes at most.
+/// The result of a run, and of the run that executed its plan, as JSON. `most` is the maximum size of the answer, in
+/// bytes; with two runs, each answer gets half of it.
 pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, most: usize) -> String {
     let share = if execution.is_some() { most / 2 } else { most };
     let mut value = shortened(result, share);
@@ -45,8 +46,8 @@ fn shortened(result: &RunResult, most: usize) -> Value {
     value
 }
 
-/// Shortens a text of more than `most` bytes to its beginning and its end, with a note in between: how many bytes are omitted,
-/// which headings they contain, and where the full text is (`whole`).
+/// Shortens a text of more than `most` bytes to its beginning and its end, with a note in between: how many bytes are
+/// omitted, which headings they contain, and where the full text is (`whole`).
 pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -61,7 +62,7 @@ pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     format!("{before}\n{marker}]\n{after}")
 }
 
-/// Appends the headings of a text, as many as fit into `room`.
+/// Appends the headings of a text, as many as fit into `room` bytes.
 fn headings(text: &str, room: usize, into: &mut String) {
     let is_heading = |line: &&str| line.starts_with('#') && line.trim_start_matches('#').starts_with(' ');
     let mut left = room;

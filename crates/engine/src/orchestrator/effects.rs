@@ -39,7 +39,7 @@ pub(super) struct Call {
     pub(super) work: TaskId,
     pub(super) request: ModelRequest,
     pub(super) backend: Option<Arc<dyn Backend>>,
-    /// The agent's environment, if it has tools, and what it may see there.
+    /// The agent's environment, if the agent has tools, and what the agent may see there.
     pub(super) env: Option<(AgentEnvHandle, Visibility)>,
 }
 
@@ -65,8 +65,8 @@ impl Effects {
         self.running.get(owner).is_some_and(|keys| keys.contains_key(key))
     }
 
-    /// Whether the running effects of an owner are exactly these model calls. A fast path: with hundreds of agents this is
-    /// checked after every reply.
+    /// Whether the running effects of an owner are exactly these model calls. A fast path: with hundreds of agents
+    /// this is checked after every reply.
     pub(super) fn match_exactly(&self, owner: &TaskId, wanted: &[EffectKey]) -> bool {
         let all_there =
             wanted.iter().all(|key| matches!(key, EffectKey::Call(_)) && self.is_running_key(owner, key));

@@ -73,8 +73,8 @@ impl AgentEnvHandle {
         }
     }
 
-    /// Adds the environment to a model request: its tools, its briefing, its grant, and the other members' paths as this agent
-    /// sees them.
+    /// Adds the environment to a model request: its tools, its briefing, its grant, and the other members' paths as
+    /// this agent sees them.
     pub(super) async fn add_context(
         &self,
         request: &mut ModelRequest,
@@ -83,14 +83,14 @@ impl AgentEnvHandle {
         let Some(env) = self.env().await? else { return Ok(()) };
         env.show_snapshots(visibility.labels).await?;
         request.system = format!("{}\n\n{}", request.system, env.briefing(visibility.access)).into();
-        // A CLI agent in a run has its own tools for files and commands, so the environment's tools are not offered to it. The
-        // environment of a chat agent that is a CLI agent contains no such tools.
+        // A CLI agent in a run has its own tools for files and commands, so the environment's tools are not offered to
+        // it. The environment of a chat agent that is a CLI agent contains no such tools.
         if !self.belongs_to_cli_agent() || matches!(self.owner, EnvOwner::ChatAgent { .. }) {
             request.tools.extend(env.tool_host().tools(visibility.access));
         }
         if let Some(call_context) = &mut request.call_context {
             call_context.workspace = Some(env.path().to_owned());
-            // The run decides whether the agent plans; the environment decides what it may access.
+            // The run decides whether the agent plans; the environment decides what the agent may access.
             let planning = call_context.grant.planning;
             call_context.grant = env.grant(visibility.access);
             call_context.grant.planning |= planning;

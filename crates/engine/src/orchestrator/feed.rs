@@ -1,7 +1,7 @@
 //! The event feed for front ends: first history, then live events, without gaps or repeats.
 //!
-//! There is no back-pressure: the ring buffer holds only the newest items, and a reader that falls behind gets a `Gap` and
-//! re-reads the missed facts from the log. Missed progress is lost.
+//! There is no back-pressure: the ring buffer holds only the newest items, and a reader that falls behind gets a `Gap`
+//! and re-reads the missed facts from the log. Missed progress is lost.
 
 use althing_protocol::{
     BoxFuture, DeltaKind, Event, EventStream, FeedItem, Interest, JournalError, JournalReader, Progress, Seq,
@@ -49,7 +49,7 @@ pub(crate) struct Ring {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     position: u64,
-    /// The last fact that the reader received.
+    /// The last fact that the reader received or was told to read from the log.
     last: Seq,
 }
 
@@ -59,7 +59,7 @@ pub(crate) enum RingRead {
     Item(FeedItem),
     /// No new item.
     Nothing,
-    /// The reader fell behind: facts after the cursor's `last`, up to this one, must be read from the log.
+    /// The reader fell behind: all facts that it has not received, up to this one, must be read from the log.
     Behind(Seq),
     Closed,
 }
@@ -98,8 +98,8 @@ impl Ring {
         }
     }
 
-    /// A cursor at the end of the buffer that has received everything up to `from`. The first read reports whether facts are
-    /// missing in between.
+    /// A cursor at the end of the buffer that has received everything up to `from`. The first read reports whether
+    /// facts after `from` are missing.
     pub(crate) fn subscribe(&self, from: Seq) -> Cursor {
         Cursor { position: self.start + self.items.len() as u64, last: from }
     }
@@ -138,7 +138,7 @@ impl Ring {
         }
     }
 
-    /// Moves the cursor to the end; the reader must read everything in between from the log.
+    /// Moves the cursor to the end; the reader must read all facts that it missed from the log.
     fn behind(&self, cursor: &mut Cursor) -> RingRead {
         cursor.position = self.start + self.items.len() as u64;
         cursor.last = self.last;
@@ -168,7 +168,7 @@ impl Feed {
         self.shared.watchers.load(Ordering::Relaxed) > 0
     }
 
-    /// Publishes progress; `make` gets the newest fact.
+    /// Publishes progress; `make` gets the number of the newest fact.
     pub(crate) fn publish_progress(&self, make: impl FnOnce(Seq) -> Progress) {
         let mut ring = self.ring();
         let progress = make(ring.last);
@@ -208,7 +208,7 @@ pub struct Subscription {
     delivered: Seq,
     /// Items that were read from the log and not delivered yet.
     backlog: VecDeque<FeedItem>,
-    /// Facts up to this one must be read from the log first. This is a field, because a caller may drop
+    /// Facts up to this one must be read from the log first. This is a field, because a caller may drop the future of
     /// `next` while it reads.
     behind: Option<Seq>,
     /// Whether an item was delivered; reading history before that is not a gap.

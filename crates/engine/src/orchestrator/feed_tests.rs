@@ -21,8 +21,8 @@ impl JournalReader for Memory {
     }
 }
 
-/// A model that is small enough for an exhaustive search: a writer that appends and publishes, and a reader that subscribes
-/// and reads.
+/// A model that is small enough for an exhaustive search: a writer that appends and publishes, and a reader that
+/// subscribes and reads.
 #[derive(Clone)]
 struct Model {
     durable: u64,

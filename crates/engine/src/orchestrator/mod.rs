@@ -1,9 +1,9 @@
 //! The orchestrator: the only impure part of the engine.
 //!
-//! One thread owns a session (`session.rs`). It turns ops and the outcomes of effects into facts, records the facts that the
-//! deciders derive from them, writes everything to the journal in one batch, publishes the batch, and only then starts or
-//! stops effects (`reconcile.rs`). Therefore nothing is shown or started that a crash could undo, and everything that
-//! arrives while the disk is busy goes into the next batch.
+//! One thread owns a session (`session.rs`). It turns ops and the outcomes of effects into facts, records the facts
+//! that the deciders derive from them, writes everything to the journal in one batch, publishes the batch, and only
+//! then starts or stops effects (`reconcile.rs`). Therefore nothing is shown or started that a crash could undo, and
+//! everything that arrives while the disk is busy goes into the next batch.
 
 mod effects;
 mod envs;
@@ -69,7 +69,7 @@ pub struct SessionDeps {
     pub clock: Arc<dyn Clock>,
     /// Masks secrets.
     pub mask: Arc<dyn EventMasker>,
-    /// The directory of a task's files, as its result names it.
+    /// The directory of a task's files, in the form that the task's result contains.
     pub task_dir: Box<dyn Fn(&TaskId) -> String + Send>,
     /// The async runtime on which effects run.
     pub runtime: tokio::runtime::Handle,

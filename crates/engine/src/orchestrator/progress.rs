@@ -12,6 +12,7 @@ pub(super) struct ProgressStream {
     mask: Arc<dyn EventMasker>,
     /// The end of the text so far, held back because it may be the beginning of a secret.
     text: String,
+    /// The end of the reasoning so far, held back for the same reason.
     reasoning: String,
 }
 
@@ -44,7 +45,7 @@ impl ProgressStream {
         }
     }
 
-    /// Ends the stream: what is still held back is not a secret.
+    /// Ends the stream: publishes the text that is still held back, because it did not become a secret.
     pub(super) fn finish(&mut self) {
         let (text, reasoning) = (std::mem::take(&mut self.text), std::mem::take(&mut self.reasoning));
         self.publish(DeltaKind::Text, text);

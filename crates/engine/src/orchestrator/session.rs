@@ -1,4 +1,5 @@
-//! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes them.
+//! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes
+//! them.
 
 use super::effects::{EffectId, EffectOutcome, Effects};
 use super::envs::AgentEnvCache;
@@ -35,7 +36,7 @@ pub(super) struct Session {
     pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
     /// The number of runs.
     runs: u32,
-    /// The tasks whose result files are written.
+    /// The tasks whose result files have been written.
     pub(super) files_written: BTreeSet<TaskId>,
     /// The parent of each task.
     parents: BTreeMap<TaskId, TaskId>,
@@ -51,7 +52,7 @@ pub(super) struct Session {
     /// The id of the op that is being accepted.
     current_id: Option<OpId>,
     opening: Option<SessionOpened>,
-    /// What the session was opened to do.
+    /// The op that the session was opened with.
     opened_for: Option<Op>,
     closed: bool,
     pub(super) halting: bool,
@@ -316,8 +317,8 @@ impl Session {
         self.refuse_because_of(None, why);
     }
 
-    /// Records that an op was rejected because of a fact. A rejected answer names the fact that opened the question, which
-    /// stays open, so that the front end shows it again.
+    /// Records that an op was rejected; `cause` is the fact that the op refers to. For a rejected answer, this is the
+    /// fact that opened the question: the question stays open, and the front end shows it again.
     fn refuse_because_of(&mut self, cause: Option<Seq>, why: &str) {
         let text = format!("rejected: {why}");
         self.record(None, cause, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
@@ -345,7 +346,8 @@ impl Session {
         }
     }
 
-    /// Gives a fact its number and time, and folds it into the state. It becomes durable and is published with the next commit.
+    /// Gives a fact its number and time, and folds it into the state. The fact becomes durable and is published with
+    /// the next commit.
     pub(super) fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
         let (seq, at) = (self.next_seq, self.deps.clock.now());
         let event = Arc::new(self.deps.mask.event(Event { seq, at, task, cause, fact }));
@@ -417,9 +419,9 @@ impl Session {
         }
     }
 
-    /// Makes all recorded facts durable, then publishes them. If the disk is full (ENOSPC), or the journal cannot be written for
-    /// another reason that may pass, this retries until the write succeeds or `journal_retry_timeout` is over; until then
-    /// nothing is published or started, and subscribers get `Progress::Stalled`.
+    /// Makes all recorded facts durable, then publishes them. If the disk is full (ENOSPC), or the journal cannot be
+    /// written for another reason that may pass, this retries until the write succeeds or `journal_retry_timeout` is
+    /// over; until then nothing is published or started, and subscribers get `Progress::Stalled`.
     pub(super) fn commit_or_wait_for_disk(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
         if self.pending.is_empty() {
             return Ok(());

@@ -1,4 +1,5 @@
-//! The running timers by task. A timer starts when a decider first wants it, and is dropped when the decider no longer does.
+//! The running timers by task. A timer starts when a decider first wants it, and is dropped when the decider no longer
+//! does.
 
 use althing_protocol::{Millis, TaskId, Timer, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,5 @@
-//! The briefing of an agent with tools about its environment: what it may write and read, and where other members' work is.
+//! The briefing of an agent with tools about its environment: what it may write and read, and where other members'
+//! work is.
 
 use althing_protocol::{ContextAccess, ContextPath};
 use std::fmt::Write;

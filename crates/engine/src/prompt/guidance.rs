@@ -1,5 +1,5 @@
-//! Guidance for an agent with tools: project instructions, skills, its notes, its task list, and whether it only plans. It is
-//! sent with every call, so each section is short, and omitted if it is empty.
+//! Guidance for an agent with tools: project instructions, skills, its notes, its task list, and whether it only
+//! plans. The guidance is sent with every call, so each section is short, and an empty section is omitted.
 
 use althing_protocol::ContextAccess;
 use std::fmt::Write;
@@ -52,7 +52,8 @@ pub struct AgentNotes {
     pub long_term: Vec<(String, String)>,
 }
 
-/// Whether agents plan before the presenter acts in the same run. (Planning mode of a whole run has its own prompt section.)
+/// Whether agents plan before the presenter acts in the same run. (Planning mode of a whole run has its own prompt
+/// section.)
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Planning {
     /// Agents act.

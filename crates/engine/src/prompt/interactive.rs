@@ -1,7 +1,7 @@
 //! The system prompt of the chat agent: its role, how it works, and when it launches runs.
 //!
-//! The chat agent does not take part in runs, so the prompt mentions neither voting nor the tools inside a run. Its
-//! environment adds the briefing about files, skills, memories and task lists.
+//! The chat agent does not take part in runs, so the prompt mentions neither voting nor the tools inside a run. The
+//! agent's environment adds the briefing about files, skills, memories and task lists.
 
 use super::sections::{family, identity, orchestrator};
 use althing_protocol::{InteractiveAgent, TeamSpec};

@@ -89,7 +89,8 @@ fn task(state: &RunState, attempt: &MemberAttempt) -> String {
     text
 }
 
-/// Writes the plan with its progress when the attempt began, so that completed tasks are not repeated.
+/// Writes the plan with the progress that was recorded when the attempt began, so that completed tasks are not
+/// repeated.
 fn write_plan(text: &mut String, tasks: &[PlanTask], progress: &[PlanProgress]) {
     text.push_str("\n\n<PLAN>\n");
     for task in tasks {

@@ -1,6 +1,6 @@
 //! The model requests of a run's members: system prompt, conversation and tools, derived from the run's state.
 //!
-//! Pure and cheap to rebuild. Prompts are not recorded in the log, because they follow from it.
+//! Pure and cheap to rebuild. Prompts are not recorded in the log, because they follow from the facts there.
 
 mod briefing;
 mod guidance;

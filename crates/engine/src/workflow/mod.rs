@@ -1,5 +1,5 @@
-//! The decider of a workflow: stages run in order, the tasks of a stage run in parallel, and all of them end before the next
-//! stage begins.
+//! The decider of a workflow: stages run in order, the tasks of a stage run in parallel, and all of them end before
+//! the next stage begins.
 //!
 //! Pure: no clock, no I/O, no `async`. This file folds facts into the state; `rules.rs` derives the facts that follow,
 //! `template.rs` expands prompts, `report.rs` builds the report.
@@ -50,10 +50,10 @@ struct StageTaskState {
     suspended: bool,
     /// Whether a person approved starting the task again.
     restart_approved: bool,
-    /// Whether the time limit passed.
+    /// Whether the task's time limit passed.
     expired: bool,
     cancelled: bool,
-    /// The id of the program's own conversation.
+    /// The id of the program's own conversation, if the program keeps one.
     conversation: Option<String>,
     /// How the last attempt ended.
     end: Option<TaskEnd>,
@@ -93,7 +93,7 @@ impl StageTaskState {
 }
 
 impl WorkflowExecutor {
-    /// A workflow, from its `TaskCreated`.
+    /// Creates the decider from the data of the workflow's `TaskCreated`.
     pub fn new(task: TaskId, spec: WorkflowSpec) -> Self {
         Self {
             task,
@@ -179,7 +179,8 @@ impl WorkflowExecutor {
         }
     }
 
-    /// The facts that follow when a program asks a person; none if the question is open already.
+    /// The facts that follow when a program asks a person; none if the question is open already or the program's
+    /// attempt is over.
     pub fn question_asked(&self, key: &ProgramKey, ask: Ask) -> Vec<Consequence> {
         let Some(state) = self.tasks.get(&key.task).filter(|state| state.is_current(key)) else {
             return Vec::new();
@@ -202,8 +203,8 @@ impl WorkflowExecutor {
         state.close(&key.task, Decision::MovedOn)
     }
 
-    /// Checks a person's answer to a task's question. Returns the facts that follow and the answer for the program, or why the
-    /// answer is rejected.
+    /// Checks a person's answer to a task's question. Returns the facts that follow and the answer for the program, or
+    /// why the answer is rejected.
     pub fn answer(
         &self,
         interaction: &InteractionId,

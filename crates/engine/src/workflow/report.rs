@@ -13,10 +13,10 @@ pub struct WorkflowReport {
     pub goal: String,
     /// The stages in order.
     pub stages: Vec<StageReport>,
-    /// The active time.
+    /// The active time, without downtime before a resume.
     #[serde(rename = "duration_ms")]
     pub duration: Millis,
-    /// Why the workflow failed.
+    /// The id of the first failed task, and why that task failed.
     pub error: Option<String>,
 }
 
@@ -37,9 +37,9 @@ pub struct TaskReport {
     pub id: String,
     /// The status of the task.
     pub status: TaskStatus,
-    /// The exit code of the task's program.
+    /// The exit code of the task's program, if the task has one that has exited.
     pub exit_code: Option<i32>,
-    /// The final message or the output.
+    /// The run's final answer, or the program's final message or output; None until the task has ended.
     pub output: Option<String>,
     /// Why the task failed.
     pub error: Option<String>,

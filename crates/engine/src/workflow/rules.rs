@@ -1,10 +1,11 @@
 //! The rules of a workflow: which facts follow from the state.
 //!
-//! 1. Stages run in order. The tasks of a stage are created together, with their templates expanded from earlier stages.
-//! 2. An interrupted task resumes its own conversation, starts again, asks a person, or fails, as configured. A finished task
-//!    is never started again.
-//! 3. A stage ends when all of its tasks have ended. After a failed task without `continue_on_failure`, no further stage
-//!    begins.
+//! 1. Stages run in order. The tasks of a stage are created together, with their templates expanded from earlier
+//!    stages.
+//! 2. An interrupted task resumes its own conversation, starts again, asks a person, or fails, as configured. A
+//!    finished task is never started again.
+//! 3. A stage ends when all of its tasks have ended. After a failed task without `continue_on_failure`, no further
+//!    stage begins.
 //! 4. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.
 
 use super::{StageTaskState, TaskEnd, WorkflowExecutor, template};

@@ -1,6 +1,7 @@
 //! Expands the templates in prompts: `{{goal}}`, and `{{task.output}}` for the output of an earlier task.
 
-/// Expands a text. A placeholder without a value stays unchanged; the check of the workflow file has reported it already.
+/// Expands a text. A placeholder without a value stays unchanged; the check of the workflow file has reported it
+/// already.
 pub(super) fn fill(text: &str, goal: &str, output: &dyn Fn(&str) -> Option<String>) -> String {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! D3: logs that were truncated, overwritten, or have flipped bits, duplicate, swapped or missing lines. No
-//! panic, no session that looks empty, and no damaged byte is thrown away.
+//! D3: logs that were truncated or overwritten, and logs with flipped bits or with duplicate, swapped or
+//! missing lines. No panic, no session that looks empty, and no damaged byte is thrown away.
 
 use super::{batches, event, id, log_path, manager, opened, scale, session, stored};
 use crate::{Damage, DamageKind, SessionError, rebuild_checkpoint};

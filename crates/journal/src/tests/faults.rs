@@ -19,13 +19,14 @@ fn start(disk: &SimDisk) -> Result<SessionWriter, SessionError> {
     SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE))?.create(&id())
 }
 
-/// The parent of the state directory existed long before.
+/// Creates the parent of the state directory durably, as if it had existed long before the session.
 fn create_home(disk: &SimDisk) {
     disk.create_dir(Path::new("/home")).unwrap();
     disk.sync_dir(Path::new("/")).unwrap();
 }
 
-/// Retries until the call succeeds. A lasting fault must fail again, and must be gone after it is healed.
+/// Retries a failed call, which must succeed once the fault is gone. While a lasting fault is not healed, the
+/// call must fail again.
 fn retry<T, E: std::fmt::Display>(
     disk: &SimDisk,
     triggered: &mut bool,

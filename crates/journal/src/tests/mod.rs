@@ -1,6 +1,7 @@
 //! The guarantees of this crate, tested on the simulated disk, on real files and with real processes.
 //!
-//! This file contains what the tests share: a session to store, and the size of the tests.
+//! This file contains what the tests share: a session to store, and the size of the tests. Labels such as `D1`
+//! are rows of the tables in `docs/reliability.md`.
 
 mod checkpoints;
 mod crashes;

@@ -115,7 +115,8 @@ impl Competition {
         }
     }
 
-    /// Until the owner has written and another child was refused, no other child may own the session or write.
+    /// Waits until the owner has written three times and another child was refused. Meanwhile, no other child
+    /// may own the session or write.
     fn watch(&mut self, owner: usize, round: usize) {
         let (mut wrote, mut refused) = (0, 0);
         while wrote < 3 || refused < 1 {

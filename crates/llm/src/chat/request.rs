@@ -1,8 +1,8 @@
 //! Writes the body of a chat-completions request.
 //!
 //! Decides how a request is expressed in this format and which backend parameters are sent. Only listed parameters are
-//! sent, because a provider rejects a whole request for one unknown key, and a config contains many keys that are meant
-//! for Althing. Anything else can be sent through `extra_body`.
+//! sent, because a provider rejects a whole request for one unknown key, and a config contains many keys that are
+//! meant for Althing. Anything else can be sent through `extra_body`.
 
 use crate::history::{arguments_text, marked};
 use crate::providers::{OutputLimit, Provider, Reasoning};

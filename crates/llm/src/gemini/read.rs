@@ -132,7 +132,7 @@ impl StreamReader for GeminiReader {
         Ok(())
     }
 
-    /// This format has no end marker: the stream ends with the body.
+    /// The partial reply, whose `done` is never set: this format has no end marker, the stream ends with the body.
     fn partial_reply(&self) -> &PartialReply {
         &self.partial_reply
     }

@@ -31,7 +31,7 @@ pub(crate) const KNOWN: &[&str] = &[
     "enable_code_execution",
 ];
 
-/// Parameters that are sent unchanged: our name and the API's name.
+/// Parameters whose values are sent unchanged: our name and the API's name.
 const SENT: &[(&str, &str)] = &[
     ("temperature", "temperature"),
     ("top_p", "topP"),
@@ -65,8 +65,8 @@ pub(crate) struct GeminiParams {
     calling: Option<Value>,
     /// Tools that the provider runs.
     hosted: Vec<Value>,
-    /// Gemini 3 or later: signs its thoughts, has thinking levels instead of budgets, and accepts provider tools
-    /// together with ours.
+    /// Whether the model is Gemini 3 or later, which signs its thoughts, has thinking levels instead of budgets, and
+    /// accepts provider tools together with ours.
     is_gen3: bool,
 }
 

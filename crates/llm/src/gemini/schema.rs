@@ -77,7 +77,7 @@ fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
     Value::Object(out)
 }
 
-/// Alternatives. An alternative `null` only makes the value nullable.
+/// Adds the alternatives of a schema. An alternative `null` only makes the value nullable.
 fn any_of(out: &mut Map<String, Value>, choices: &[Value], root: &Value, depth: usize) {
     let is_null = |choice: &&Value| choice.get("type").is_some_and(|kind| kind == "null");
     let real: Vec<Value> =

@@ -181,7 +181,8 @@ fn tool(tool: &ToolSpec) -> Value {
     json!({"name": tool.name, "description": tool.description, "input_schema": schema})
 }
 
-/// The conversation in turns: consecutive messages of one side form one turn, with tool results before the user's text.
+/// The conversation in turns: consecutive messages of one side form one turn, with tool results before the user's
+/// text.
 fn messages(request: &ModelRequest, states: &ProviderStates) -> Vec<Value> {
     let mut turns: Vec<(&str, Vec<Value>)> = Vec::new();
     for message in &request.messages {
@@ -243,7 +244,7 @@ fn fit_id(id: &str) -> Cow<'_, str> {
 }
 
 /// Whether the request answers tool calls whose thoughts are no longer available: with a thinking budget, the API
-/// requires them.
+/// requires those thoughts.
 fn must_open_with_lost_thoughts(request: &ModelRequest, states: &ProviderStates) -> bool {
     let mut answers_calls = false;
     for message in request.messages.iter().rev() {

@@ -223,7 +223,7 @@ pub(super) fn best<'a>(prompt_input: &OfflinePromptInput<'a>) -> Option<ShownAns
     prompt_input.answers.iter().max_by_key(|shown| key(shown)).copied()
 }
 
-/// The first points of each other answer that this one lacks.
+/// The first points of every other agent's answer that `own` lacks.
 fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'a>) -> Vec<&'a str> {
     let others = prompt_input.answers.iter().filter(|shown| shown.agent != own.agent);
     let points = others.flat_map(|shown| {

@@ -1,7 +1,7 @@
 //! The built-in offline model: not an AI, no network, no clock, no randomness.
 //!
-//! It plays every role of a run from the request alone, so that the whole product can be tried and tested anywhere. The
-//! same request always gets the same reply. The first line of every text for people says that it is not an AI.
+//! It plays every role of a run from the request alone, so that the whole product can be tried and tested anywhere.
+//! The same request always gets the same reply. The first line of every text for people says that it is not an AI.
 
 mod compose;
 mod decide;

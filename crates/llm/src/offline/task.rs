@@ -131,7 +131,7 @@ pub(super) fn is_work(text: &str) -> bool {
     order(&words).is_some()
 }
 
-/// The index of the verb, if one starts the text.
+/// The index of the first word that is not in `POLITE`, if it is a verb of `WORK`.
 fn order(words: &[&str]) -> Option<usize> {
     words
         .iter()
@@ -154,7 +154,8 @@ fn strip_any(text: &str, starts: &[&str]) -> String {
     starts.iter().find_map(|start| text.strip_prefix(start)).unwrap_or(text).to_owned()
 }
 
-/// The options in "A, B and C", "A or B", "A vs B", "between A and B". Only short parts are options; a sentence is not.
+/// The options in "A, B and C", "A or B", "A vs B", "between A and B". Only short parts are options; a sentence is
+/// not.
 fn named_options(subject: &str) -> Vec<String> {
     let versus = [" versus ", " vs. ", " vs "].iter().find(|mark| subject.contains(*mark));
     let parts: Vec<&str> = if let Some(mark) = versus {

@@ -54,7 +54,7 @@ pub(crate) struct ResponsesParams {
     with_tools: Map<String, Value>,
     /// Tools that the provider runs.
     hosted: Vec<Value>,
-    /// xAI has no `instructions` field: the system prompt is the first message.
+    /// Whether the system prompt is sent as the first message, because xAI has no `instructions` field.
     system_in_input: bool,
 }
 

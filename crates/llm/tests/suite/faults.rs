@@ -116,8 +116,8 @@ fn kinds(fault: Fault) -> &'static [Kind] {
     }
 }
 
-/// Whether the call is retried, where the fault table leaves it to the client: an endless stream is not (it was read up
-/// to a limit, which is paid for), an empty reply is.
+/// Whether the call is retried, where the fault table leaves it to the client: an endless stream is not (it was read
+/// up to a limit, which is paid for), an empty reply is.
 fn is_retried(case: FaultCase) -> bool {
     match (case.fault, case.expectation()) {
         (Fault::EndlessStream, _) => false,

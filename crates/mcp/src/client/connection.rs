@@ -168,7 +168,7 @@ impl Connection {
         !self.end_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Closes the connection and waits until the server has ended, each step within the grace period.
+    /// Closes the connection within two grace periods, and waits until the server's process, if any, has ended.
     pub(crate) async fn close(&self, grace: Duration) {
         self.refresher.abort();
         if let Some(mut service) = self.service.lock().await.take() {

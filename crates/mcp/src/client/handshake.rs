@@ -1,8 +1,8 @@
 //! Opens a connection: starts the process or takes the URL, then negotiates the protocol revision.
 //!
-//! `initialize` is tried first, although revision 2026-07-28 replaced it: every older server understands it, while some
-//! of them exit or hang when they receive `server/discover` first. A server that answers `initialize` with an error
-//! gets a fresh connection and `server/discover`.
+//! `initialize` is tried first, although revision 2026-07-28 replaced it: every older server understands it, while
+//! some of them exit or hang when they receive `server/discover` first. A server that answers `initialize` with an
+//! error gets a fresh connection and `server/discover`.
 
 use super::bounded_http::BoundedHttp;
 use super::exit_reason::ExitReason;
@@ -134,7 +134,7 @@ async fn open_stdio(
     let (exit_reason, skipped_tools) = (Arc::<ExitReason>::default(), Arc::<SkippedTools>::default());
     let grace = shared.options.grace;
     let process = SupervisedProcess::start(child.process, shutdown.clone(), grace);
-    // Shutdown has three steps of one grace period each; wait one more.
+    // Shutdown has three steps of one grace period each; wait one more grace period for the rest of stderr.
     tokio::spawn(log.clone().drain(child.stderr, shutdown.clone(), grace * 4));
     let notes = (exit_reason.clone(), log.clone(), skipped_tools.clone());
     let transport = StdioTransport::new(child.stdin, child.stdout, shutdown, notes);

@@ -134,7 +134,8 @@ impl McpToolHost {
     }
 
     /// Stops the servers that we started and waits a few seconds at most. The next call of a server's tool starts that
-    /// server again and tells the model about it. For servers whose permissions have changed.
+    /// server again, and the result of that call tells the model about the restart. For servers whose permissions have
+    /// changed.
     pub async fn renew(&self) {
         join_all(self.servers.iter().map(McpServerClient::renew)).await;
     }

@@ -17,7 +17,7 @@ pub(crate) const REFRESH_PAUSE: Duration = Duration::from_millis(250);
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for the exit status of a server whose output has ended.
 pub(crate) const EXIT_STATUS_WAIT: Duration = Duration::from_secs(1);
-/// How often a dead server is restarted.
+/// How many times a dead server is restarted.
 pub(crate) const RESTARTS: u32 = 3;
 /// The wait before the second restart; it doubles with each further restart.
 pub(crate) const RESTART_PAUSE: Duration = Duration::from_millis(500);
@@ -47,18 +47,18 @@ pub(crate) const QUOTE: usize = 300;
 /// The longest server instructions passed on, in characters.
 pub(crate) const INSTRUCTIONS: usize = 4096;
 
-/// Bytes of a result that the model sees.
+/// Limit on the bytes of a result that the model sees.
 pub(crate) const RESULT: usize = 64 * 1024;
 /// How many bytes of `RESULT` are taken from the end of the result.
 pub(crate) const RESULT_TAIL: usize = 16 * 1024;
 
 /// The longest stderr line, in bytes.
 pub(crate) const LOG_LINE: usize = 4 * 1024;
-/// Bytes of one connection's stderr that reach the sink.
+/// Limit on the bytes of one connection's stderr that reach the sink.
 pub(crate) const LOG_TOTAL: usize = 4 * 1024 * 1024;
 /// Number of stderr lines quoted when a server dies.
 pub(crate) const LOG_LAST: usize = 3;
-/// Number of notices stored.
+/// Limit on stored notices.
 pub(crate) const NOTICES: usize = 256;
-/// Messages queued for a server that does not read.
+/// Limit on messages queued for a server that does not read.
 pub(crate) const OUTBOX: usize = 64;

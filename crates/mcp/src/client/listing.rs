@@ -83,7 +83,7 @@ impl Refresher {
         }
     }
 
-    /// Servers of revision 2026-07-28 send change notifications only to subscribers.
+    /// Subscribes to change notifications, which servers of revision 2026-07-28 send only to subscribers.
     async fn subscribe(&self) -> Option<Subscription> {
         let info = self.peer.peer_info()?;
         let tells = info.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true));

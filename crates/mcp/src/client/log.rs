@@ -23,7 +23,7 @@ pub(crate) struct ServerLog {
 
 #[derive(Default)]
 struct LogState {
-    /// Bytes passed to the sink so far.
+    /// Bytes of output so far, including those that no longer reach the sink.
     written: usize,
     /// The last lines, quoted when the server dies.
     last: VecDeque<String>,

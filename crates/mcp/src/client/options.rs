@@ -36,7 +36,7 @@ pub struct ClientOptions {
     pub output_masking: Option<Arc<dyn OutputMasking>>,
     /// Total time that a call may take, however much progress it reports.
     pub progress_cap: Duration,
-    /// How often a dead server is restarted.
+    /// How many times a dead server is restarted.
     pub max_restarts: u32,
     /// The wait before the second restart; it doubles with each further restart.
     pub restart_pause: Duration,

@@ -30,7 +30,8 @@ impl ResultStore {
         Self { dir, output_masking, next: AtomicU64::new(1) }
     }
 
-    /// The text as the model should see it. `tool` becomes part of the file name, so it must be safe for that.
+    /// The text as the model should see it; if it is shortened, the full text is stored. `tool` becomes part of the
+    /// file name, so it must contain only characters that are safe there.
     pub(crate) async fn shorten(&self, text: String, tool: &str) -> String {
         if text.len() <= limits::RESULT {
             return text;

@@ -75,7 +75,7 @@ impl McpServerClient {
         rendered
     }
 
-    /// What the model is told about a call without a response.
+    /// What the model is told about a failed call.
     async fn explain(&self, connection: &Connection, error: ServiceError) -> String {
         let name = quote(&self.spec.name);
         if self.current().is_none() {
@@ -114,7 +114,7 @@ impl McpServerClient {
         }
     }
 
-    /// How the server ended. The notice is issued once.
+    /// How the server ended. The first call for a connection also issues the notice.
     async fn report_end(&self, connection: &Connection) -> String {
         let mut how = connection.ending().await;
         let stderr_tail = connection.stderr_tail();
@@ -186,7 +186,8 @@ impl McpServerClient {
         }
     }
 
-    /// Starts the server again after [`McpServerClient::renew`]. This start does not count as a restart after a failure.
+    /// Starts the server again after [`McpServerClient::renew`]. This start does not count as a restart after a
+    /// failure.
     async fn start_renewed(
         &self,
         restarts: &mut Restarts,
@@ -207,8 +208,8 @@ impl McpServerClient {
         Ok((connection, Some(note)))
     }
 
-    /// Stops the server's process, because the permissions of a process cannot be changed; the next call starts it again.
-    /// A server that we did not start is left alone.
+    /// Stops the server's process, because the permissions of a process cannot be changed; the next call starts it
+    /// again. A server that we did not start is left alone.
     pub(crate) async fn renew(&self) {
         let mut restarts = self.restarts.lock().await;
         if let Some(connection) = self.current().filter(|connection| connection.has_process()) {

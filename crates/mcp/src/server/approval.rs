@@ -29,7 +29,7 @@ pub(super) struct Approvals {
     open: Mutex<HashMap<String, LaunchRun>>,
 }
 
-/// Limit on open questions. A client that exceeds it without answering loses the open ones.
+/// Limit on open questions. A question beyond the limit drops all earlier ones, which then cannot be answered.
 const MOST_OPEN: usize = 256;
 
 const KEY: &str = "approve";

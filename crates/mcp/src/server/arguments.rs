@@ -1,5 +1,5 @@
-//! Checks a call's arguments against the tool's schema, so that the client learns which parameter is wrong and what may
-//! have been meant. Pure.
+//! Checks a call's arguments against the tool's schema, so that the client learns which parameter is wrong and what
+//! may have been meant. Pure.
 //!
 //! Supports the part of JSON Schema that the tools use (`type`, `enum`, `properties`, `required`, `items`,
 //! `additionalProperties`). Other keywords are ignored here; deserialization has the last word.

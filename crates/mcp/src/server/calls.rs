@@ -117,7 +117,7 @@ impl AlthingServer {
         }
     }
 
-    /// Waits for a run and returns its result or status.
+    /// Waits for a run and returns its result, its question, or that it is still running.
     async fn wait(
         &self,
         run: &str,
@@ -214,7 +214,7 @@ fn cancelled() -> ErrorData {
     ErrorData::internal_error("the call was cancelled", None)
 }
 
-/// The result of a run, in the format used everywhere.
+/// The outcome of an ended run as a tool result; an error result if the run failed.
 pub(super) fn ended(outcome: &RunOutcome) -> CallToolResult {
     let value = match serde_json::to_value(outcome) {
         Ok(value) => value,

@@ -45,7 +45,7 @@ impl<'a> ProgressReporter<'a> {
     }
 }
 
-/// Follows a run until it ends, needs an answer, or the time is up.
+/// Follows a run until it ends, asks a question without a countdown, or the time is up.
 pub(super) async fn follow(
     feed: &mut dyn RunFeed,
     at_most: Duration,

@@ -1,7 +1,7 @@
 //! The MCP server: `launch_run` and its companion tools for any MCP client, over stdio and streamable HTTP.
 //!
-//! It starts runs through a `RunService`. It waits for a run no longer than clients tolerate, and then returns that the
-//! run is still running.
+//! It starts runs through a `RunService`. It waits for a run no longer than clients tolerate, and then returns that
+//! the run is still running.
 
 mod approval;
 mod arguments;
@@ -84,7 +84,8 @@ impl McpServer {
         Self(Arc::new(AlthingServer { runs, options, tools, approvals, tasks }))
     }
 
-    /// Serves one client over a pair of pipes until the client closes its end. Dropping the future ends the connection.
+    /// Serves one client over a pair of pipes until the client closes its end. Dropping the future ends the
+    /// connection.
     ///
     /// The pipes and the future are boxed, so that rmcp's generic code is compiled in this crate and not again in each
     /// caller's.
@@ -119,7 +120,8 @@ impl McpServer {
         running.waiting().await.map(drop).map_err(|error| format!("the connection failed: {error}"))
     }
 
-    /// Serves clients that present the token over streamable HTTP on the loopback interface. None generates a token.
+    /// Serves clients that present the token over streamable HTTP on the loopback interface. If `token` is None, one
+    /// is generated.
     pub fn listen(
         &self,
         address: SocketAddr,

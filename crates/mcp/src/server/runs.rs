@@ -48,7 +48,7 @@ pub trait RunService: Send + Sync {
 
 /// The updates of a run.
 pub trait RunFeed: Send {
-    /// The next update; after the run's end, its end again. Cancel-safe.
+    /// The next update; after the run has ended, always `Ended`. Cancel-safe.
     fn next(&mut self) -> BoxFuture<'_, RunUpdate>;
 }
 

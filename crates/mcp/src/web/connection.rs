@@ -67,7 +67,7 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
         let late = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         let _ = stream.write_all(late).await;
     }
-    // Closing the socket while the client still sends could reset the connection before it reads the response.
+    // Closing the socket while the client still sends could reset the connection before the response is read.
     let _ = stream.shutdown().await;
     let _ = timeout(LINGER, async {
         let mut rest = vec![0u8; 16 * 1024];
@@ -76,7 +76,7 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
     .await;
 }
 
-/// Resolves when the connection has to be closed: its head took too long, or it was evicted.
+/// Resolves when the connection has to be closed: the request head took too long, or the connection was evicted.
 async fn too_late(pending: &PendingConnection, limit: Duration) {
     tokio::select! {
         biased;

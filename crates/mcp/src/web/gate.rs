@@ -1,6 +1,6 @@
 //! Access checks of a request head. Pure.
 //!
-//! A web page can send requests to the loopback interface and, through DNS rebinding, make them look local. It can
+//! A web page can send requests to the loopback interface and, through DNS rebinding, make them look local. A page can
 //! neither set the Host header that a direct client sends nor know the token.
 
 use althing_protocol::Secret;
@@ -32,7 +32,7 @@ impl Token {
     }
 }
 
-/// Checks Host, request target and Origin, and returns the token.
+/// Checks Host, request target and Origin, and returns the request's token, which the router checks.
 pub(super) fn check(parts: &Parts, address: SocketAddr) -> Result<Token, StatusCode> {
     let host = only(&parts.headers, &HOST).ok_or(StatusCode::FORBIDDEN)?;
     if !is_ours(host, address) {

@@ -1,5 +1,5 @@
-//! Approvals of runs: valid once, for exactly the run that was asked about, under any race (row S4). If the question or
-//! its answer fails in any way, the run is denied (row S5).
+//! Approvals of runs: valid once, for exactly the run that was asked about, under any race (row S4 of
+//! docs/reliability.md). If the question or its answer fails in any way, the run is denied (row S5).
 
 use super::pipe::{Pipe, patient};
 use super::scripted::Scripted;

@@ -1,5 +1,5 @@
-//! Attack S11: what web pages, unauthenticated processes and broken clients send to a listener on the loopback
-//! interface.
+//! Attack S11 of docs/reliability.md: what web pages, unauthenticated processes and broken clients send to a listener
+//! on the loopback interface.
 
 use super::support::DEADLINE;
 use super::wire::{Raw, call, modern, read};

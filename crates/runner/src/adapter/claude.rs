@@ -61,8 +61,8 @@ impl ClaudeCode {
         }
     }
 
-    /// The names of Claude Code's own tools that the config allows (`Bash(git *)` counts as `Bash`); `None`
-    /// means all.
+    /// The names of Claude Code's own tools that the config allows (`Bash(git *)` counts as `Bash`); `None` if
+    /// all are allowed.
     fn allowed_names(task: &LaunchRequest<'_>) -> Option<Vec<String>> {
         let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
         Some(own_tools(task)?.map(name).collect())
@@ -101,8 +101,8 @@ impl ClaudeCode {
         let all = || READ_ONLY_TOOLS.iter().map(|tool| (*tool).to_owned());
         match (task.permissions, own_tools(task)) {
             (PermissionLevel::Full, Some(tools)) => tools.cloned().collect(),
-            // Claude Code alone reads only in its working directory. Our sandbox hides everything it may not
-            // read, so reading is allowed everywhere.
+            // By default Claude Code reads only in its working directory. Our sandbox hides everything that
+            // Claude Code may not read, so the reading tools are allowed everywhere.
             (PermissionLevel::ReadOnly, Some(tools)) if task.sandboxed => {
                 let tools: Vec<&String> = tools.collect();
                 all().filter(|tool| tools.contains(&tool)).collect()
@@ -155,7 +155,8 @@ impl ClaudeCode {
     }
 }
 
-/// Claude Code's own tools (not ours) that the config allows, if it lists any.
+/// The entries of the config's `allowed_tools` that are Claude Code's own tools, not ours; `None` if the config
+/// has no such list.
 fn own_tools<'a>(task: &LaunchRequest<'a>) -> Option<impl Iterator<Item = &'a String>> {
     let allowed = task.spec.options.allowed_tools.as_ref()?;
     Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))
@@ -241,8 +242,8 @@ impl AgentAdapter for ClaudeCode {
     }
 
     fn own_paths(&self) -> Vec<OwnPath> {
-        // Claude Code also writes a file next to this directory, replaces it by renaming, and hangs forever if
-        // it cannot. With the variable set, that file is inside the directory.
+        // Claude Code also has a file next to this directory, which it replaces by renaming; if the renaming
+        // fails, Claude Code hangs forever. With the variable set, the file is inside the directory.
         vec![OwnPath {
             set_in_sandbox: true,
             ..OwnPath::new(".claude").overridden_by("CLAUDE_CONFIG_DIR", "")
@@ -297,7 +298,7 @@ impl AgentAdapter for ClaudeCode {
 #[derive(Debug, Default)]
 struct ClaudeEvents {
     session: Option<String>,
-    /// Tool calls in progress by id: name and input.
+    /// The tool calls in progress by id, each with the tool's name and input.
     calls: HashMap<String, (String, Value)>,
     /// The id of the last message that was counted as a model call.
     message: String,
@@ -400,7 +401,7 @@ impl ClaudeEvents {
         }
     }
 
-    /// Tokens are reported for this run, the cost for the whole conversation.
+    /// Claude Code reports the tokens of this run alone, but the cost of the whole conversation.
     fn usage(&self, result: &Value) -> ReportedUsage {
         let cached = count(result, "/usage/cache_read_input_tokens");
         let this_run = Usage {

@@ -36,7 +36,7 @@ impl Codex {
 }
 
 impl Codex {
-    /// The system prompts and the reasoning effort from the config.
+    /// Adds the config's system prompts and reasoning effort to the arguments and the generated files.
     fn model_settings(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         if let Some(text) = &options.system_prompt {
@@ -99,7 +99,7 @@ impl AgentAdapter for Codex {
         let permissions: &[&str] = match task.permissions {
             PermissionLevel::Full => &["--dangerously-bypass-approvals-and-sandbox"],
             // Codex works only through commands, and inside our sandbox its own sandbox fails for every
-            // command. Our sandbox already limits where it can write.
+            // command. Our sandbox already limits where Codex can write.
             PermissionLevel::ReadOnly | PermissionLevel::Workspace if task.sandboxed => {
                 &["--dangerously-bypass-approvals-and-sandbox"]
             }

@@ -1,5 +1,5 @@
-//! The adapter `command` for any program of the user: the prompt is its stdin, stdout is the answer, and the
-//! exit code decides about success.
+//! The adapter `command` for any program of the user: the prompt is the program's stdin, stdout is the answer,
+//! and the exit code tells whether the program succeeded.
 
 use super::{
     AgentAdapter, AskPattern, Exit, LaunchConfig, LaunchRequest, OutputEvent, OutputParser, Pattern,
@@ -66,8 +66,8 @@ impl AgentAdapter for CommandAdapter {
     }
 }
 
-/// The parser for programs that write plain text: stdout is the answer, and the exit code decides about
-/// success.
+/// The parser for programs that write plain text: stdout is the answer, and the exit code tells whether the
+/// program succeeded.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PlainTextParser;
 

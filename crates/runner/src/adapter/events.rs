@@ -6,7 +6,7 @@ use althing_protocol::Item;
 use althing_text::truncate_bytes;
 use serde_json::Value;
 
-/// How many bytes of diagnostics are kept.
+/// How many bytes of diagnostics are kept when they are trimmed, which happens at twice this size.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 /// How many bytes of a tool's result are kept.
 const MAX_RESULT: usize = 2 * 1024;
@@ -17,7 +17,8 @@ const MAX_DETAIL: usize = 200;
 pub(super) trait EventHandler: Send {
     fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent));
 
-    /// Determines the outcome of the run; `diagnostics` is everything the agent printed besides its events.
+    /// Determines the outcome of the run; `diagnostics` holds the last part of what the agent printed besides
+    /// its events.
     fn end(
         &mut self,
         exit: Exit,
@@ -107,19 +108,19 @@ impl Diagnostics {
         }
     }
 
-    /// Whether any of these texts was printed.
+    /// Whether the diagnostics contain any of these texts.
     pub(super) fn mentions(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.0.contains(word))
     }
 }
 
-/// A message from the agent.
+/// The event for a message from the agent; `None` if the message is blank.
 pub(super) fn message_item(text: &str) -> Option<OutputEvent> {
     let text = crate::clean(text);
     (!text.trim().is_empty()).then_some(OutputEvent::Item(Item::Said { text }))
 }
 
-/// A tool call of the agent.
+/// The event for a tool call of the agent.
 pub(super) fn tool_item(tool: &str, input: &Value, result: Option<&str>, is_error: bool) -> OutputEvent {
     OutputEvent::Item(Item::Did {
         tool: crate::clean(tool),

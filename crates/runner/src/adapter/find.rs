@@ -16,12 +16,14 @@ pub struct AgentInstallation {
     pub program: String,
     /// The path of the executable; `None` if the program is not installed.
     pub path: Option<PathBuf>,
-    /// The first line that `--version` prints.
+    /// The first non-blank line that `--version` prints; `None` if the program is not installed or did not
+    /// answer in time.
     pub version: Option<String>,
 }
 
-/// Looks up the program of every adapter in the directories of `search` and asks all of them for their versions
-/// in parallel. A program that does not answer within `limit` is ended and reported without a version.
+/// Looks up the program of every adapter in the directories of `search` and asks each program that was found
+/// for its version, all in parallel. A program that does not answer within `limit` is ended and reported
+/// without a version.
 pub async fn find_agents(
     adapters: &Adapters,
     launcher: &GuardLauncher,
@@ -42,7 +44,8 @@ pub async fn find_agents(
     futures_util::future::join_all(looks).await
 }
 
-/// The path of a program: given as a path, or found in one of the directories of `search`.
+/// The path of a program: given as a path, or found in one of the directories of `search`. `None` if there is
+/// no executable file at that path or of that name.
 pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     let is_program = |path: &Path| {
         path.metadata().is_ok_and(|data| data.is_file() && data.permissions().mode() & 0o111 != 0)

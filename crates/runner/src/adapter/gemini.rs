@@ -27,8 +27,8 @@ const READ_ONLY_TOOLS: &[&str] =
     &["glob", "grep_search", "list_directory", "read_file", "read_many_files", "google_web_search"];
 /// Gemini CLI's tools that edit files.
 const EDIT_TOOLS: &[&str] = &["write_file", "replace"];
-/// The project settings file, relative to the working directory (and the user settings file, relative to the
-/// home).
+/// The path of the project settings, relative to the working directory, and of the user settings, relative to
+/// the home directory.
 const SETTINGS: &str = ".gemini/settings.json";
 /// The variable that overrides the directory of the user settings.
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
@@ -56,8 +56,8 @@ impl GeminiCli {
         ["--approval-mode", mode].map(str::to_owned)
     }
 
-    /// Writes the config's tool lists as policy rules with a higher priority than the built-in ones, and the
-    /// config's system prompt.
+    /// Writes the config's tool lists as policy rules with a higher priority than the built-in rules. Our own
+    /// tools are always allowed. Also writes the config's system prompt.
     fn options(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         let mut rules = String::new();
@@ -95,8 +95,9 @@ impl GeminiCli {
         }
     }
 
-    /// Gemini CLI asks how to sign in, or refuses to start, until its settings say so. If the user has no
-    /// settings, it gets generated ones in the task's directory; its conversations are then stored there, too.
+    /// Gemini CLI asks how to sign in, or refuses to start, until its settings name a method. If the
+    /// first-start dialogs can be skipped, Gemini CLI gets generated settings in the task's directory; it then
+    /// stores its conversations there, too.
     fn preset_auth(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.onboarding == Onboarding::LeaveToAgent {
             return;
@@ -108,14 +109,15 @@ impl GeminiCli {
     }
 
     /// Gemini CLI's file tools work only in the working directory and in included directories. Its writing
-    /// tools would work there as well, so this is used only for runs without writing tools.
+    /// tools would work there as well, so directories are included only in runs without writing tools.
     fn include_readable_dirs(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         for dir in task.readable.iter().filter(|path| path.is_dir()) {
             config.args.extend(["--include-directories".to_owned(), dir.to_string_lossy().into_owned()]);
         }
     }
 
-    /// Gemini CLI reads MCP servers only from settings files, here the project's. The file contains no secret.
+    /// Gemini CLI reads MCP servers only from settings files, so our server is added to the project settings.
+    /// The file contains no secret: the token is in a variable.
     fn tools(task: &LaunchRequest<'_>, tools: &ToolEndpoint, config: &mut LaunchConfig) {
         let server = json!({
             "httpUrl": format!("${URL_VARIABLE}"),
@@ -284,10 +286,10 @@ impl AgentAdapter for GeminiCli {
 
 #[derive(Debug, Default)]
 struct GeminiEvents {
-    /// The current message, or the last one if `whole` is true.
+    /// The message that is being received or, if `whole` is true, the last complete message.
     message: String,
     whole: bool,
-    /// Tool calls in progress by id: name and input.
+    /// The tool calls in progress by id, each with the tool's name and input.
     calls: HashMap<String, (String, Value)>,
     turns: u64,
     result: Option<Value>,

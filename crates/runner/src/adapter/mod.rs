@@ -61,7 +61,8 @@ pub struct LaunchRequest<'a> {
 /// Whether to skip a CLI agent's first-start dialogs about themes, trusted folders and accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Onboarding {
-    /// The dialogs were completed, or must be answered by the user, or it is not known.
+    /// The dialogs are not skipped: they were completed, the user must answer them, or their state is not
+    /// known.
     #[default]
     LeaveToAgent,
     /// The dialogs were not completed and can be skipped, because this variable holds a key.
@@ -73,7 +74,8 @@ pub enum Onboarding {
 pub struct OnboardingCheck {
     /// The program's own settings file, in JSON.
     pub settings: OwnPath,
-    /// JSON pointers; one of them has a value once the dialogs were completed.
+    /// JSON pointers into the settings. Once the dialogs were completed, at least one of them points to a value
+    /// other than `null` and `false`.
     pub completed_pointers: &'static [&'static str],
     /// Variables that can hold a key, in order of precedence.
     pub key_variables: &'static [&'static str],
@@ -154,7 +156,7 @@ pub struct OwnPath {
 }
 
 impl OwnPath {
-    /// The location in this environment.
+    /// The location below `home`, or the location that the variable gives; `env` looks up the variable.
     pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
         let named = self.override_variable.as_ref().and_then(|(name, below)| Some(env(name)?.join(below)));
         named.unwrap_or_else(|| home.join(&self.in_home))
@@ -199,7 +201,7 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig>;
 
     /// How to start the program with its structured protocol, over which it asks a person before it acts;
-    /// `None` if it has none.
+    /// `None` if the program has no structured protocol.
     fn structured_protocol(
         &self,
         _task: &LaunchRequest<'_>,
@@ -207,7 +209,7 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         None
     }
 
-    /// How to detect that the user completed the first-start dialogs, if those can be skipped.
+    /// How to detect that the user completed the first-start dialogs; `None` if the dialogs cannot be skipped.
     fn onboarding_check(&self) -> Option<OnboardingCheck> {
         None
     }
@@ -215,7 +217,7 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     /// The parser of the program's headless output.
     fn parser(&self) -> Box<dyn OutputParser>;
 
-    /// Whether the program stores conversations that can be resumed.
+    /// Whether the program stores conversations that can be resumed, and who chooses their ids.
     fn conversations(&self) -> Conversations {
         Conversations::None
     }
@@ -277,7 +279,7 @@ pub trait OutputParser: Send {
     /// Interprets a piece of output and emits what it means.
     fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, emit: &mut dyn FnMut(OutputEvent));
 
-    /// Determines the outcome once the process has ended, from its final event and its exit status.
+    /// Determines the outcome once the process has ended, from the output and the exit status.
     fn end(&mut self, exit: Exit, emit: &mut dyn FnMut(OutputEvent)) -> ProgramOutcome;
 }
 
@@ -318,7 +320,8 @@ pub struct ProgramOutcome {
     pub error: Option<String>,
     /// What the user can do about the problem.
     pub hint: Option<String>,
-    /// The usage that the program reported. For an agent of a run, at least one model call is counted.
+    /// The usage that the program reported. For a member of a run, at least one model call is counted, even if
+    /// the program reports none.
     pub usage: ReportedUsage,
 }
 
@@ -327,7 +330,8 @@ pub struct ProgramOutcome {
 pub struct ReportedUsage {
     /// The usage of this run alone.
     pub this_run: Usage,
-    /// The usage of the whole conversation, for programs that count that way; not included in `this_run`.
+    /// The usage that the program reports only as a total of the whole conversation; not included in
+    /// `this_run`.
     pub conversation_total: Usage,
 }
 

@@ -35,10 +35,11 @@ fn permission(tool: &str) -> &str {
 const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
 
 impl Opencode {
-    /// Permission rules of a headless run. Each permission is named, because a project's own settings override
-    /// the rule `*`.
+    /// Permission rules of a headless run; empty if opencode may do everything. Each permission is named,
+    /// because a project's own settings override the rule `*`.
     fn rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
-        // Our sandbox hides everything that opencode may not read.
+        // Our sandbox hides everything that opencode may not read, so reading outside the working directory is
+        // allowed.
         let looks = task.permissions == PermissionLevel::ReadOnly && task.sandboxed;
         let outside = if looks { "allow" } else { "deny" };
         let edit = match task.permissions {
@@ -58,7 +59,7 @@ impl Opencode {
     }
 
     /// Permission rules of a run in which a person answers: guarded permissions ask, or are denied in plan
-    /// mode.
+    /// mode. Edits are allowed without asking if the permission mode accepts edits.
     fn interactive_rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         let plans = task.spec.options.permission_mode == Some(PermissionMode::Plan);
         let rule = if plans { "deny" } else { "ask" };
@@ -103,8 +104,8 @@ impl Opencode {
         rules
     }
 
-    /// The reasoning effort and the system prompts from the config. The prompts are files: opencode would expand
-    /// variables in a text inside its settings.
+    /// The reasoning effort and the system prompts from the config. The prompts are passed as files, because
+    /// opencode would expand variables in a text inside its settings.
     fn model_settings(
         task: &LaunchRequest<'_>,
         settings: &mut Map<String, Value>,

@@ -9,7 +9,7 @@ mod scan;
 
 use scan::{COPY, Step, copy_colored, plain_length, skip_string};
 
-/// A longer line is returned before it ends.
+/// A line of more than this many bytes is returned before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
 /// A string sequence that does not end within this many bytes is treated as text from there on.
 const LONGEST_STRING: usize = 1024 * 1024;
@@ -49,7 +49,8 @@ enum EscapeState {
 }
 
 impl Cleaner {
-    /// Cleans more output and returns the lines that are complete.
+    /// Cleans more output and returns the lines that are complete, and the current line if it is too long to be
+    /// held back.
     pub fn push<'a>(&'a mut self, bytes: &[u8]) -> &'a str {
         self.forget();
         let mut copy = [0; COPY];
@@ -69,7 +70,7 @@ impl Cleaner {
         self.take_given()
     }
 
-    /// Returns the current line as well: when no output comes for a while, and at the end.
+    /// Returns the line that is held back. Called when no output comes for a while, and at the end.
     pub fn flush(&mut self) -> &str {
         self.forget();
         self.given = self.text.len();
@@ -312,7 +313,7 @@ impl Cleaner {
         self.text.push(char::REPLACEMENT_CHARACTER);
     }
 
-    /// Text that is printed after a carriage return replaces the line.
+    /// Called before text is printed: text after a carriage return replaces the line.
     fn begin_printing(&mut self) {
         if std::mem::take(&mut self.returned) {
             self.erase_line();

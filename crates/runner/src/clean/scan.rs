@@ -1,20 +1,21 @@
 //! Finds special bytes in bulk.
 
-/// Block size for general text; the compiler vectorizes the check of a block.
+/// Block size for general text, in bytes; the compiler vectorizes the check of a block.
 const BLOCK: usize = 32;
-/// Block size for plain ASCII, the most common case.
+/// Block size for plain ASCII, the most common case, in bytes.
 const ASCII_BLOCK: usize = 128;
-/// How much is scanned at once, so that it is still in the cache when it is copied.
+/// How many bytes are scanned at once: few enough that they are still in the cache when they are copied.
 const NEAR: usize = 16 * 1024;
 
-/// How much colored text is copied at once.
+/// The size of the buffer into which colored text is copied, in bytes.
 pub(super) const COPY: usize = 8 * 1024;
-/// Two machine words, which are checked together.
+/// The size of two machine words, which are checked together, in bytes.
 const PAIR: usize = 16;
 /// After this many bytes without a color sequence, `copy_colored` returns and the faster bulk scan takes over.
 const LONG_RUN: usize = 16 * PAIR;
-/// `ESC [` and `\r\n` as the low bytes of a little-endian word.
+/// `ESC [` as the low bytes of a little-endian word.
 const CONTROL_SEQUENCE: u64 = 0x5b1b;
+/// `\r\n` as the low bytes of a little-endian word.
 const LINE_END: u64 = 0x0a0d;
 
 /// How many bytes from the start are text, newlines and tabs. Stops at a byte that may begin a two-byte control
@@ -62,7 +63,7 @@ fn is_special(byte: u8) -> bool {
     control | (byte == 0x7f) | (byte == 0xc2)
 }
 
-/// Neither printable ASCII nor a newline nor a tab.
+/// Whether a byte is neither printable ASCII nor a newline nor a tab.
 #[inline]
 #[expect(clippy::needless_bitwise_bool, reason = "branch-free code can be vectorized")]
 fn is_unusual(byte: u8) -> bool {
@@ -101,8 +102,8 @@ pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize
     (read, copied)
 }
 
-/// The length of a color sequence, or of the `\r` of a `\r\n`. 0 if it is neither or longer than a machine
-/// word.
+/// The length of the color sequence at `at`, or 1 for the `\r` of a `\r\n`. 0 if there is neither, or if the
+/// sequence is longer than a machine word.
 #[inline]
 fn color_length(bytes: &[u8], at: usize) -> usize {
     let Some(word) = chunk(bytes, at).map(|word| u64::from_le_bytes(*word)) else { return 0 };

@@ -86,7 +86,8 @@ impl Container {
         Ok(())
     }
 
-    /// Removes the container.
+    /// Removes the container once no command is running in it. Later commands fail with
+    /// [`DockerError::Closed`].
     pub fn close(&self) -> BoxFuture<'_, Result<(), DockerError>> {
         Box::pin(async move {
             let mut state = self.state.write().await;
@@ -99,7 +100,7 @@ impl Container {
         })
     }
 
-    /// Runs a command in a container with this access.
+    /// Runs a command in the container, which is recreated first if it was created for another access.
     pub(crate) async fn run(
         self: &Arc<Self>,
         command: Exec<'_>,
@@ -149,7 +150,7 @@ impl Container {
 }
 
 impl ContainerState {
-    /// `rmdir` removes only empty directories.
+    /// Removes the placeholders. `rmdir` removes only empty directories, so no user data can be lost.
     fn remove_placeholders(&mut self) {
         for path in self.placeholders.drain(..) {
             let _ = rustix::fs::rmdir(&path);

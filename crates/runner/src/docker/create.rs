@@ -13,7 +13,8 @@ use std::path::Path;
 /// The limit on processes in a container: enough for any build, and low enough to stop a fork bomb.
 const MAX_PROCESSES: i64 = 4096;
 
-/// The container's main command. It keeps the container running and reaps orphans, with nothing but a shell.
+/// The container's main command. It keeps the container running and reaps orphans, with nothing but a shell and
+/// `sleep`.
 const KEEP_ALIVE: &str = "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done";
 
 /// Which network a container has.
@@ -33,7 +34,7 @@ impl From<&str> for NetworkMode {
     }
 }
 
-/// One agent's container.
+/// The description of one agent's container.
 #[derive(Clone, Debug)]
 pub struct ContainerSpec {
     /// The image must exist locally and contain `/bin/sh`.
@@ -55,7 +56,7 @@ pub struct ContainerSpec {
 }
 
 impl ContainerSpec {
-    /// The creation request.
+    /// The body of the request that creates the container.
     pub(super) fn body(&self, mounts: &MountTable, owner: &Owner) -> ContainerCreateBody {
         let labels = [
             ("althing.session", self.session.clone()),

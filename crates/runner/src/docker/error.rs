@@ -17,7 +17,7 @@ pub enum DockerError {
     /// The image does not exist locally. Images are never pulled.
     #[error("the Docker image {image} is not on this machine")]
     NoImage {
-        /// The name from the config.
+        /// The image's name from the config.
         image: String,
     },
     /// The daemon reported an error.

@@ -27,10 +27,11 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The name of the marker variable.
 const MARK: &str = "ALTHING_CALL";
 
-/// Models write bash, but an image need not contain it.
+/// Runs the command with bash, because models write bash, or with sh if the image does not contain bash.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
-/// Signals every process with the marker, using only a shell and grep; without grep, every process.
+/// Sends a signal to every process with the marker, using only a shell and grep; if the image does not contain
+/// grep, to every process.
 const SIGNAL_MARKED: &str = r#"
 command -v grep >/dev/null 2>&1 || { kill -"$1" -1; exit; }
 for round in 1 2 3 4 5; do

@@ -37,8 +37,8 @@ pub struct DockerClient {
 impl DockerClient {
     /// Connects to the daemon at this socket and checks that it answers.
     ///
-    /// The futures of this client are boxed, so that the generic code of hyper and bollard is compiled in this crate and
-    /// not again in each caller's.
+    /// The futures of this client are boxed, so that the generic code of hyper and bollard is compiled in this
+    /// crate and not again in the crate of each caller.
     pub fn connect(socket: &Path) -> BoxFuture<'_, Result<Self, DockerError>> {
         Box::pin(Self::negotiate(socket))
     }

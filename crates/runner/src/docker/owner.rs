@@ -37,7 +37,7 @@ impl Owner {
         format!("{}/{}/{}/{}/{}", self.host, self.boot, self.namespace, self.pid, self.started)
     }
 
-    /// Parses a label; `None` if we did not write it.
+    /// Parses a label; `None` if it does not have the form that [`Self::to_label`] writes.
     pub(super) fn parse(label: &str) -> Option<Self> {
         let mut parts = label.split('/');
         let mut next = || parts.next().map(str::to_owned);
@@ -46,7 +46,7 @@ impl Owner {
         parts.next().is_none().then_some(Self { host, boot, namespace, pid, started })
     }
 
-    /// Whether this process certainly no longer exists, as seen from `us`.
+    /// Whether this owner certainly no longer exists, as seen from our own process `us`.
     pub(super) fn is_gone(&self, us: &Self) -> bool {
         if self.host != us.host {
             return false;
@@ -58,7 +58,8 @@ impl Owner {
     }
 }
 
-/// When the process with this id started; `None` if there is none.
+/// When the process with this id started, in clock ticks since boot; `None` if there is no such process, or
+/// only a zombie.
 fn started(pid: u32) -> Option<u64> {
     let stat = read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();

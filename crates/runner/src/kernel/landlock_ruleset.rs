@@ -13,9 +13,9 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// File access rights, including truncation, moving and device control (Linux 6.10).
+/// The ABI whose file access rights are used; they include truncation, moving and device control (Linux 6.10).
 const FILES: ABI = ABI::V5;
-/// Signals and abstract sockets (Linux 6.12).
+/// The ABI whose scopes are used: signals and abstract sockets (Linux 6.12).
 const SCOPES: ABI = ABI::V6;
 
 /// Drops every access that these rules do not grant. One of the sandbox process's last steps.
@@ -78,8 +78,8 @@ fn allowed(allow: LandlockAccess, is_dir: bool) -> BitFlags<AccessFs> {
     if is_dir { all } else { all & AccessFs::from_file(FILES) }
 }
 
-/// Restricts signals and abstract sockets to the sandbox and nothing else. Returns whether the kernel supports
-/// that.
+/// Restricts signals and abstract sockets to the sandbox, and restricts nothing else. Returns whether the
+/// kernel supports these restrictions.
 ///
 /// File rules are left out on purpose: a process with Landlock file rules may not mount, and bubblewrap must.
 pub(super) fn scope() -> bool {

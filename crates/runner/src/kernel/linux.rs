@@ -36,7 +36,7 @@ pub(crate) fn set_pipe_size(pipe: impl AsFd, bytes: usize) {
     let _ = rustix::pipe::fcntl_setpipe_size(pipe, bytes);
 }
 
-/// Has this process killed when the thread that started it ends.
+/// Makes the kernel kill this process when the thread that started it ends.
 pub(crate) fn die_with_parent() -> io::Result<()> {
     Ok(set_parent_process_death_signal(Some(Signal::KILL))?)
 }
@@ -57,8 +57,8 @@ pub(crate) fn confine(restrictions: &Restrictions) -> io::Result<()> {
     }
 }
 
-/// Landlock restricts files, not privileges: root with capabilities could load a kernel module or set the
-/// clock.
+/// Drops all capabilities. Landlock restricts files, not privileges: root with capabilities could load a kernel
+/// module or set the clock.
 fn drop_capabilities() -> io::Result<()> {
     let none = CapabilitySet::empty();
     // Fails without the necessary privilege; then there is nothing to drop, which the next calls verify.
@@ -80,14 +80,14 @@ pub(crate) fn parents() -> Vec<(i32, i32)> {
     both.collect()
 }
 
-/// The fourth field of `/proc/PID/stat`. The second is a name in parentheses that may itself contain
-/// parentheses and spaces.
+/// The parent's pid, which is the fourth field of `/proc/PID/stat`. The second field is a name in parentheses
+/// that may itself contain parentheses and spaces.
 fn parent_of(stat: &str) -> Option<i32> {
     stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
-/// Our direct children, from the kernel's own list if available, which is a hundred times faster than scanning
-/// every process.
+/// The direct children of this process. They are taken from the kernel's own list if there is one, which is a
+/// hundred times faster than scanning every process.
 pub(crate) fn children() -> Vec<Pid> {
     match std::fs::read_to_string("/proc/thread-self/children") {
         Ok(children) => {

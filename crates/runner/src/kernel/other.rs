@@ -11,7 +11,7 @@ pub(crate) fn own_executable() -> PathBuf {
     std::env::current_exe().unwrap_or_else(|_| PathBuf::from("althing"))
 }
 
-/// Orphans go to init here.
+/// Does nothing: this system has no child subreapers, so orphans become children of init.
 #[expect(clippy::unnecessary_wraps, reason = "it can fail on Linux")]
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())

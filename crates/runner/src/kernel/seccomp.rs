@@ -56,7 +56,7 @@ const METADATA: [c_long; 14] = [
     469,
 ];
 
-/// Old variants of the same calls, which newer architectures do not have.
+/// Old variants of the calls in `METADATA`, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD_METADATA: [c_long; 6] = [
     libc::SYS_chmod,
@@ -86,14 +86,15 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// Bubblewrap hides socket files and, without network, abstract sockets as well. With network, `scoped`
-    /// says whether Landlock blocks abstract sockets; if not, no unix socket is allowed at all.
+    /// The filter for bubblewrap, which hides socket files and, without network, abstract sockets as well. With
+    /// network, `scoped` says whether Landlock blocks abstract sockets; if not, no unix socket is allowed at
+    /// all.
     pub(super) fn beside_bubblewrap(network: bool, scoped: bool) -> Self {
         let sockets = if network && !scoped { Sockets::NoUnix } else { Sockets::Any };
         Self { sockets, own_namespaces: true }
     }
 
-    /// Landlock itself restricts only TCP and abstract sockets.
+    /// The filter for Landlock, which itself restricts only TCP and abstract sockets.
     pub(super) fn beside_landlock(network: bool) -> Self {
         Self { sockets: if network { Sockets::InternetOnly } else { Sockets::None }, own_namespaces: false }
     }
@@ -120,7 +121,7 @@ impl Filter {
         Ok(rules)
     }
 
-    /// When to deny creating a socket; an empty list means always.
+    /// When to deny creating a socket: `None` means never, and an empty list means always.
     fn socket(&self) -> Result<Option<Vec<SeccompRule>>, seccompiler::BackendError> {
         let family = |operator, value: i32| {
             SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value.unsigned_abs().into())

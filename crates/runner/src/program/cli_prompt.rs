@@ -30,8 +30,8 @@ pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) ->
     text
 }
 
-/// How the agent can use the tools that the prompt names. For an agent without MCP the note follows
-/// [`call_from_text`].
+/// How the agent can use the tools that the prompt names. For an agent without MCP, the note describes what
+/// [`call_from_text`] accepts.
 fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
     if kind.tool_name_pattern.is_some() {
         let names: Vec<String> = tools.iter().filter_map(|tool| kind.tool_name(SERVER, &tool.name)).collect();
@@ -81,8 +81,9 @@ fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
     calls.flatten().find(|call| call.id == id).map_or("a tool", |call| &call.name)
 }
 
-/// Converts the final message of a program that never connected to our tools into a call: `new_answer` if that
-/// is offered, otherwise the vote that the message contains as JSON.
+/// Converts the final message of a program that never connected to our tools into a call. If `new_answer` is
+/// offered, the message is an answer, unless it consists only of a vote. Otherwise the call is the vote that
+/// the message contains as JSON.
 pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
     let offered = |name: &str| tools.iter().any(|tool| tool.name == name);
     let call = |name: &str, arguments: Value| ToolCall {

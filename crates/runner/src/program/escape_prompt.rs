@@ -30,15 +30,15 @@ pub(super) fn escape_prompt(prompt: &str) -> Cow<'_, str> {
 }
 
 /// Whether the prompt's last word changes the meaning of the carriage return that submits a typed prompt: after
-/// a backslash it inserts a line break, after `@name`, `$name` or `/name` it picks a completion. A trailing
-/// space prevents both.
+/// a backslash the return inserts a line break; after `@name`, `$name` or `/name` it picks a completion. A
+/// trailing space prevents both.
 fn captures_return(prompt: &str) -> bool {
     let last = prompt.split_whitespace().next_back().unwrap_or_default();
     last.ends_with('\\') || last.contains(['@', '$']) || last.starts_with('/')
 }
 
-/// Whether a CLI agent could read this prompt as a command. Leading whitespace, and control characters, which
-/// are not typed, are ignored.
+/// Whether a CLI agent could read this prompt as a command. Leading whitespace is ignored, and so are control
+/// characters, which are not typed.
 fn is_command(prompt: &str) -> bool {
     let typed: String = prompt.chars().filter(|c| c.is_whitespace() || !c.is_control()).collect();
     let typed = typed.trim();

@@ -1,6 +1,6 @@
 //! A bounded excerpt of a program's output: its beginning and its end.
 
-/// The maximum length of an excerpt. Longer output is available in the raw output file.
+/// The maximum length of an excerpt, in bytes. Longer output is available in the raw output file.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const HALF: usize = MAX_BYTES / 2;
 
@@ -32,7 +32,8 @@ impl OutputExcerpt {
         self.tail.drain(..from);
     }
 
-    /// The excerpt. Where text was left out, a note says where the rest is.
+    /// The excerpt, with a note in place of text that was left out. `whole` is the part of the note that says
+    /// where the whole output is.
     pub(crate) fn finish(mut self, whole: &str) -> String {
         if self.head.len() + self.tail.len() == self.total && self.total <= MAX_BYTES {
             self.head.push_str(&self.tail);

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 /// The maximum size of an existing settings file; larger ones are refused.
 const MOST_BYTES: u64 = 4 << 20;
 
-/// The created files, each with a flag for a file that existed before. An existing file, which may belong to
-/// the user, is renamed and kept next to the new one. If we are killed before restoring it, the next start
-/// restores it.
+/// The created files, each with whether a file existed at its path before. An existing file, which may belong
+/// to the user, is renamed and kept next to the new file. If we are killed before the existing file is
+/// restored, the next start restores it.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedFiles(Vec<(PathBuf, Before)>);
 
@@ -23,7 +23,7 @@ enum Before {
 }
 
 impl GeneratedFiles {
-    /// Creates the files. Our keys are merged into existing JSON settings.
+    /// Creates the files. Our keys are merged into existing JSON settings; any other existing file is replaced.
     pub(crate) fn make(files: &[GeneratedFile]) -> Result<Self, String> {
         let mut made = Self::default();
         for file in files {
@@ -85,12 +85,12 @@ fn aside(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// `create_new` never writes through a symlink.
+/// Creates a file. `create_new` never writes through a symlink.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// The existing settings with our keys merged in.
+/// The existing settings with our keys merged in; only our settings if the existing ones are not JSON.
 fn added(before: &[u8], ours: &str) -> io::Result<String> {
     let Ok(mut settings) = serde_json::from_slice::<Value>(before) else { return Ok(ours.to_owned()) };
     merge(&mut settings, serde_json::from_str(ours)?);

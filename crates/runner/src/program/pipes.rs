@@ -277,8 +277,8 @@ impl<X: PipeExchange> PipeHandler for PipeDriver<'_, X> {
     }
 }
 
-/// Asks the program to end when the future is dropped, and kills it after the grace period, so that it can save
-/// its own conversation first.
+/// Asks the program to end when the run's future is dropped, and has the program killed only after the grace
+/// period, so that it can save its own conversation first.
 struct GracefulStop {
     guarded: Option<Guarded>,
     grace: Duration,

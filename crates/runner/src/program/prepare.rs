@@ -87,7 +87,7 @@ pub(crate) struct PreparedProgram {
     pub(crate) permissions: PermissionLevel,
     /// The prompt to send, which the program cannot read as one of its own commands.
     pub(crate) prompt: String,
-    /// The structured protocol, if the program asks for approvals over its structured protocol.
+    /// The structured protocol over which the program asks for approvals; `None` for any other kind of run.
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
     /// The id of the new conversation, if we chose it.
     pub(crate) chosen_id: Option<String>,

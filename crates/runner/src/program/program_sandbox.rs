@@ -69,7 +69,7 @@ pub(super) struct ProgramPaths<'a> {
     pub(super) state: Option<&'a Path>,
 }
 
-/// A launch, and the placeholders to remove afterwards.
+/// A command for the guard, and the placeholders to remove once the command has ended.
 #[derive(Debug)]
 pub(crate) struct ConfinedCommand {
     pub(crate) guarded_command: GuardedCommand,
@@ -221,7 +221,7 @@ fn own_paths(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: 
     dirs
 }
 
-/// Whether to skip the first-start dialogs. Settings that cannot be read count as completed dialogs.
+/// Whether to skip the first-start dialogs. Settings that exist but cannot be read count as completed dialogs.
 pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String, String>) -> Onboarding {
     let Some(onboarding_check) = adapter.onboarding_check() else { return Onboarding::LeaveToAgent };
     let env = environment(adapter, &[], spec_env);
@@ -278,7 +278,7 @@ fn set(env: &mut Vec<(String, String)>, name: &str, value: &str) {
     env.push((name.to_owned(), value.to_owned()));
 }
 
-/// Resolves a relative path against the working directory.
+/// Resolves a relative path against the working directory; a plain name is returned unchanged.
 fn resolve_program(program: &str, cwd: &Path) -> String {
     if program.contains('/') { cwd.join(program).to_string_lossy().into_owned() } else { program.to_owned() }
 }

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// How many bytes of the beginning are stored.
 const HEAD: u64 = 15 * 1024 * 1024;
-/// How many bytes of the end are stored if the beginning is not everything. Together with the note: below 16
-/// MiB.
+/// How many bytes of the end are stored if the beginning is not everything. With the note in between, the file
+/// stays below 16 MiB.
 const TAIL: usize = 1024 * 1024 - 4096;
 
 #[derive(Debug)]
@@ -30,7 +30,7 @@ pub(crate) struct RawOutputFile {
 }
 
 impl RawOutputFile {
-    /// Removes the file of an earlier attempt.
+    /// Removes the file that an earlier attempt left at `path`; the new file is created on the first write.
     pub(crate) fn new(path: PathBuf, output_masking: Option<&Arc<dyn OutputMasking>>) -> Self {
         let _ = std::fs::remove_file(&path);
         let mask = output_masking.map(|output_masking| output_masking.stream());

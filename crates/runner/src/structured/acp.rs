@@ -27,9 +27,9 @@ pub struct Acp {
     prompted: bool,
     /// Open questions: the request id, and the ids of the options.
     open: BTreeMap<String, (Value, Vec<String>)>,
-    /// Tool calls in progress: kind and title.
+    /// The tool calls in progress by id, each with its kind and title.
     tools: BTreeMap<String, (String, String)>,
-    /// The current message, or the last one if `whole` is true.
+    /// The message that is being received or, if `whole` is true, the last complete message.
     message: String,
     whole: bool,
     usage: Usage,
@@ -37,7 +37,7 @@ pub struct Acp {
 }
 
 impl Acp {
-    /// Sends this prompt in a new conversation, or resumes one.
+    /// Prepares to send this prompt in a new conversation, or in the conversation with the id `resume`.
     pub fn new(program: &str, prompt: &str, cwd: &str, resume: Option<&str>) -> Self {
         Self {
             program: program.to_owned(),

@@ -28,7 +28,7 @@ pub struct AppServer {
 }
 
 impl AppServer {
-    /// Sends this prompt in a new conversation, or resumes one.
+    /// Prepares to send this prompt in a new conversation, or in the conversation with the id `resume`.
     pub fn new(prompt: &str, cwd: &str, model: Option<&str>, resume: Option<&str>) -> Self {
         Self {
             prompt: prompt.to_owned(),

@@ -1,12 +1,12 @@
 //! Distinguishes a program that prints from one that draws, by its escape sequences.
 //!
 //! The emulator stores the result of an escape sequence but not that the sequence occurred. The transcript
-//! needs to know that of a few sequences, which are detected here.
+//! needs to know whether a few sequences occurred; those are detected here.
 
 /// The sequences seen so far.
 #[derive(Debug, Default)]
 pub(super) struct DrawingDetector {
-    /// Whether the cursor was moved up or to a position.
+    /// Whether the cursor was ever moved up or to a given position.
     pub(super) goes_back: bool,
     /// Whether a scroll region is set.
     pub(super) has_region: bool,

@@ -80,7 +80,7 @@ impl Emulator {
         !self.parser.screen().alternate_screen() && !self.drawing.has_region
     }
 
-    /// Whether the program ever moved the cursor back or used the alternate screen.
+    /// Whether the program ever moved the cursor back, or is using the alternate screen.
     pub(crate) fn draws(&self) -> bool {
         self.drawing.goes_back || self.parser.screen().alternate_screen()
     }
@@ -113,7 +113,7 @@ impl Emulator {
         usize::from(self.parser.screen().cursor_position().0)
     }
 
-    /// Every row as text, without trailing blanks.
+    /// Every row of the screen as text, without trailing blanks unless its line continues in the next row.
     pub(crate) fn rows(&self) -> Vec<ScreenRow> {
         let screen = self.parser.screen();
         let clean = |(row, number): (String, u16)| {

@@ -25,7 +25,8 @@ pub(super) const QUESTION_GONE_AFTER: Duration = Duration::from_millis(150);
 pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);
 /// A question that is still on the screen this long after its answer was typed is reported again.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// A program's own status (OSC 7501) is reported after this time even if the screen shows no question.
+/// A program's own status that it waits for a person (OSC 7501) is reported after this time even if the screen
+/// shows no question.
 pub(super) const QUESTION_DRAWN_WITHIN: Duration = Duration::from_millis(400);
 /// Front ends are notified of screen changes at most this often.
 pub(super) const SCREEN_REPORT_INTERVAL: Duration = Duration::from_millis(33);

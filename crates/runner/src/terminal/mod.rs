@@ -203,7 +203,7 @@ struct PendingQuestion {
 }
 
 impl PendingQuestion {
-    /// Whether the question is still on the screen although its answer was typed some time ago.
+    /// Whether the answer was typed some time ago, but the question has not been cleared since.
     fn answer_was_ignored(&self, now: Instant) -> bool {
         self.answered_at.is_some_and(|at| now >= at + ANSWER_TIMEOUT)
     }
@@ -240,7 +240,8 @@ impl Terminal {
         let _ = rustix::io::write(&self.wake, &[0]);
     }
 
-    /// Queues input completely or not at all.
+    /// Queues all of the input, or none of it if the queue would become too long. Returns whether it was
+    /// queued.
     fn queue_input(&self, bytes: &[u8]) -> bool {
         let mut typing = lock(&self.typing);
         let fits = typing.len() + bytes.len() <= MAX_PENDING_INPUT;
@@ -276,7 +277,8 @@ impl Terminal {
         let _ = self.pty.resize(size);
     }
 
-    /// Stores a question and returns its id, unless the same question was already reported.
+    /// Stores a question and returns its id; `None` if the same question was already reported and has not
+    /// ignored its answer.
     fn ask(&self, question: &ProgramQuestion, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
         if pending.question.as_ref() == Some(question) && !pending.answer_was_ignored(now) {
@@ -321,7 +323,7 @@ impl Terminal {
         }
     }
 
-    /// When the next action about an answer is due.
+    /// When the answer must be typed or, once it was typed, when it counts as ignored.
     fn answer_due(&self) -> Option<Instant> {
         let pending = lock(&self.question);
         let typed = pending.answer.as_ref().map(|(due, _)| *due);
@@ -378,7 +380,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The last bytes of a text.
+/// At most the last `most` bytes of a text, in whole characters.
 fn tail(text: &str, most: usize) -> &str {
     let from = text.ceil_char_boundary(text.len().saturating_sub(most));
     text.get(from..).unwrap_or_default()

@@ -1,5 +1,5 @@
 //! User-defined patterns for reading programs' screens. They are data because patterns go stale with every
-//! release of a program. An entry replaces the patterns of the adapter with that name.
+//! release of a program. An entry replaces the patterns of the adapter with the same name.
 
 use crate::adapter::{AgentAdapter, TerminalTraits};
 use serde::Deserialize;

@@ -19,7 +19,8 @@ const SETTLE: Duration = Duration::from_millis(150);
 const PAUSE: Duration = Duration::from_millis(600);
 /// The time from the paste to the carriage return if the paste is never seen on the screen.
 const UNSEEN: Duration = Duration::from_secs(2);
-/// How many characters of the prompt's end are searched for: programs fold, wrap and frame pasted text.
+/// How many characters of the prompt's end are searched for on the screen: few, because programs fold, wrap and
+/// frame pasted text.
 const TELLING: usize = 10;
 
 /// A prompt that is being typed.

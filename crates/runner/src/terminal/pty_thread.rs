@@ -35,27 +35,29 @@ pub(super) struct PtyThread {
     state: ScreenState,
     /// Since when the reported question has not been on the screen.
     question_gone_since: Option<Instant>,
-    /// Since when the program's status says that it waits, without a question on the screen.
+    /// Since when the program's status has said that it waits, without a question on the screen.
     blocked_undrawn_since: Option<Instant>,
     asked: bool,
     times: PtyTimes,
-    /// How many bytes of output may still be reported.
+    /// How many bytes of raw output may still be reported.
     raw_left: usize,
+    /// How many bytes of clean text may still be reported.
     clean_left: usize,
 }
 
 /// Times of events that still need a reaction.
 #[derive(Debug, Default)]
 struct PtyTimes {
-    /// Since when there is output after the last reading of the screen.
+    /// When the first output after the last reading of the screen arrived.
     unread_since: Option<Instant>,
-    /// Since when there is drawn text that is not in the transcript yet.
+    /// Since when there has been drawn text that is not in the transcript yet.
     unsettled_since: Option<Instant>,
     last_output: Option<Instant>,
     screen_reported_at: Option<Instant>,
     screen_unreported: bool,
-    /// The start of the current flood window, and the bytes read since then.
+    /// The start of the current flood window.
     flood_window_start: Option<Instant>,
+    /// The bytes read since the start of the current flood window.
     bytes_in_window: usize,
 }
 

@@ -9,9 +9,10 @@ use super::status::{self, Status, StatusMessage};
 use std::fmt;
 use vt100::Screen;
 
-/// The most bytes of unread replies.
+/// The maximum size of the replies that are not yet written back, in bytes; further replies are dropped.
 const MOST: usize = 16 * 1024;
-/// The maximum length of a title; longer ones are truncated, because a title is one line for a person.
+/// The maximum length of a title, in characters; longer titles are truncated, because a title is one line for a
+/// person.
 const LONGEST_TITLE: usize = 200;
 
 /// Handles what a program sends to its terminal besides drawing.
@@ -35,7 +36,7 @@ impl TerminalCallbacks {
         }
     }
 
-    /// DECRQM: 1 means set, 2 reset, 0 unknown.
+    /// Answers DECRQM, the query for the state of a mode: 1 means set, 2 reset, 0 unknown.
     fn mode(&mut self, screen: &Screen, mode: u16) {
         let set = match mode {
             1 => Some(screen.application_cursor()),

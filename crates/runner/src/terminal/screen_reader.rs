@@ -10,8 +10,8 @@ use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
-/// The maximum length of a question; longer ones are truncated to one line for a person, who can attach for
-/// the rest.
+/// The maximum length of a question, in characters; longer questions are truncated, because a question is one
+/// line for a person, who can attach to see the rest.
 const LONGEST: usize = 500;
 
 /// A program's compiled patterns.

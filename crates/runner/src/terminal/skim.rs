@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-/// Below this size, drawing is faster than splitting.
+/// Below this number of bytes, drawing is faster than splitting.
 const LEAST: usize = 16 * 1024;
 /// Block size; the compiler vectorizes the check of a block.
 const BLOCK: usize = 64;

@@ -2,7 +2,8 @@
 
 use althing_protocol::AskKind;
 
-/// The maximum length of a message; longer ones are truncated, because a message is one line for a person.
+/// The maximum length of a message, in characters; longer messages are truncated, because a message is one line
+/// for a person.
 const LONGEST: usize = 500;
 
 /// The state that a program reports.

@@ -82,7 +82,7 @@ fn questions(program: &str, file: &Path) -> Vec<(AskKind, String)> {
 
 use AskKind::{Auth, Permission, Question as Asked};
 
-/// Every recorded screen that waits for a person; all others do not.
+/// Every recorded screen on which a program waits for a person; on the other recorded screens no program does.
 const WAITING: [(&str, AskKind, &str); 13] = [
     ("claude/screen-01-trust-dialog.txt", Permission, "Accessing workspace:"),
     ("claude/screen-02-after-trust.txt", Auth, "Do you want to use this API key?"),

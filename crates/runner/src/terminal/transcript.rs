@@ -31,8 +31,8 @@ pub(crate) struct Transcript {
 }
 
 impl Transcript {
-    /// Reports the rows that a piece of output completed: those that scrolled off, and those that the cursor
-    /// left.
+    /// Reports what a piece of output completed: lines that scrolled off and, unless the program draws, rows
+    /// that the cursor left.
     pub(crate) fn record(&mut self, left: &[ScreenRow], emulator: &Emulator, clean: &mut String) {
         self.draws |= emulator.draws();
         if self.draws {
@@ -65,7 +65,8 @@ impl Transcript {
         }
     }
 
-    /// Called when the program pauses: reports rows that were not on the screen the last time.
+    /// Called when the program pauses. If the program draws, reports the lines that were not on the screen the
+    /// last time.
     pub(crate) fn at_rest(&mut self, emulator: &Emulator) -> String {
         let mut clean = String::new();
         if self.draws {

@@ -1,5 +1,5 @@
-//! An executable with the hidden modes, because a test's own `main` belongs to the test harness, and a parent
-//! process that tests can kill.
+//! A helper executable for tests. It has the hidden modes, because a test's own `main` belongs to the test
+//! harness, and it serves as a parent process that tests can kill.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

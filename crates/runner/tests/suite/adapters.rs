@@ -346,8 +346,8 @@ fn a_cli_agent_that_may_edit_its_workspace_gets_the_equivalent_permission_mode()
     );
 }
 
-/// How an adapter starts its CLI agent with these options if a person approves its actions: in a terminal, and in a structured
-/// session.
+/// How an adapter starts its CLI agent with these options if a person approves the agent's actions: in a
+/// terminal, and in a structured session.
 fn asking_a_person(name: &str, options: &serde_json::Value) -> [LaunchConfig; 2] {
     let mut spec = spec(name, "");
     spec.options = serde_json::from_value(options.clone()).unwrap();

@@ -1,7 +1,7 @@
 //! Attempts to escape a sandbox. Every attempt runs in each sandbox and is judged only by its effects outside.
 //!
-//! An attempt succeeds if a file outside changes, a canary (a secret, or the word that an attempt prints on success) is
-//! printed, a process outside ends, or a listener outside gets a connection.
+//! An attempt succeeds if a file outside changes, a canary (a secret, or the word that an attempt prints on
+//! success) is printed, a process outside ends, or a listener outside gets a connection.
 
 use super::support::{AgentFixture, SANDBOXES, exists, processes_with, run_as, sandbox, unique_seconds};
 use althing_protocol::ContextAccess;

@@ -18,7 +18,7 @@ const MEBIBYTES: usize = 64;
 /// before the next event; unfairness would show as hundreds of reads.
 const FAIR: usize = 8;
 
-/// The number of reads of the flood, in total and at most while another task was ready.
+/// How often the flood was read: in total (`all`), and at most while another task was ready (`worst`).
 #[derive(Clone, Debug, Default)]
 struct Reads {
     all: Arc<AtomicUsize>,
@@ -39,7 +39,7 @@ impl Reads {
         })
     }
 
-    /// A task on the same thread whose pipe is always readable when it waits.
+    /// A task on the same thread that waits for a pipe that is always readable.
     fn neighbor(&self) -> JoinHandle<()> {
         let reads = self.clone();
         let (from, mut to) = std::io::pipe().unwrap();

@@ -206,7 +206,8 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
 const DIRS: [&str; 7] =
     ["work", "project/.git", "project/src", "project/vendor/locked", "bare/src", "reading/src", "own"];
 
-/// Which of these files the program could write inside this sandbox.
+/// Which of these files the program could write inside this sandbox; `None` if the tests were told to skip the
+/// sandbox.
 async fn written(kind: SandboxKind, shared: bool, planning: bool, files: &[&str]) -> Option<Vec<String>> {
     let sandbox = sandbox(kind).await?;
     let (fixture, endpoints) = (TaskFixture::new(), Arc::new(FakeEndpoints::default()));

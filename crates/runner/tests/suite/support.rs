@@ -22,7 +22,7 @@ pub async fn available() -> AvailableSandboxes {
     detect_sandboxes(&launcher(), scratch.path()).await
 }
 
-/// A confinement of this kind, or `None` if the tests were told to skip it.
+/// A sandbox of this kind, or `None` if the tests were told to skip it.
 pub async fn sandbox(kind: SandboxKind) -> Option<Sandbox> {
     match kind {
         SandboxKind::Bubblewrap if is_excluded("bubblewrap") => None,

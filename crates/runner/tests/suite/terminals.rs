@@ -104,7 +104,7 @@ impl Running {
         prompts.collect()
     }
 
-    /// `waits: question` and `moved on`, in order.
+    /// The reported questions (`waits: …`) and ends of waiting (`moved on`), in order.
     fn interactions(&self) -> Vec<String> {
         let reports = self.reports.lock().unwrap();
         let reported = reports.iter().filter_map(|(_, report)| match report {

@@ -33,13 +33,13 @@ fn set_captured(span: &mut Span, key: &'static str, text: &str, content: Content
     }
 }
 
-/// The attributes of an agent's attempt.
+/// Sets the attributes of an agent's attempt.
 pub(super) fn agent(span: &mut Span, member: Option<&Member>) {
     span.set("gen_ai.operation.name", "invoke_agent");
     model(span, member);
 }
 
-/// The attributes of the model and the agent that uses it.
+/// Sets the attributes of the model and the agent that uses it.
 pub(super) fn model(span: &mut Span, member: Option<&Member>) {
     let Some(member) = member else { return };
     span.set("gen_ai.provider.name", names::provider(&member.backend));
@@ -49,12 +49,12 @@ pub(super) fn model(span: &mut Span, member: Option<&Member>) {
     span.set("gen_ai.agent.id", member.id.as_str());
     span.set("gen_ai.agent.name", member.id.as_str());
     if member.offline {
-        // The attribute marks numbers that do not come from a real model.
+        // This attribute marks token counts and times that do not come from a real model.
         span.set("althing.offline", true);
     }
 }
 
-/// The attributes of a workflow's program.
+/// Sets the attributes of a workflow's program.
 pub(super) fn program(span: &mut Span, id: &TaskId, spec: &ProgramSpec) {
     if let Some(agent) = names::agent(spec) {
         span.set("gen_ai.operation.name", "invoke_agent");
@@ -68,7 +68,7 @@ pub(super) fn program(span: &mut Span, id: &TaskId, spec: &ProgramSpec) {
     span.set("althing.adapter", spec.adapter.as_str());
 }
 
-/// The attributes of a run that begins.
+/// Sets the attributes of a run that begins.
 pub(super) fn run(span: &mut Span, spec: &RunSpec, content: ContentCapture) {
     let mode = match spec.modes.agent_mode {
         AgentMode::Multi => "multi",
@@ -85,7 +85,7 @@ pub(super) fn run(span: &mut Span, spec: &RunSpec, content: ContentCapture) {
     }
 }
 
-/// The attributes of a run that has ended.
+/// Sets the attributes of a run that has ended.
 pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: ContentCapture) {
     span.set("althing.status", result.status.as_str());
     let summary = &result.coordination_summary;
@@ -95,8 +95,8 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
             span.set(key, agent.as_str());
         }
     }
-    // These attributes do not use the conventional names, because a sum over all spans would count every call
-    // twice.
+    // With the conventional names, a sum over all spans would count every model call twice: in the call's own span and
+    // in the run's.
     span.set("althing.calls", result.usage.calls);
     span.set("althing.input_tokens", result.usage.input_tokens);
     span.set("althing.output_tokens", result.usage.output_tokens);
@@ -109,7 +109,7 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
     span.message = result.error.as_ref().and_then(|error| captured_text(error, content));
 }
 
-/// The usage of a model call.
+/// Sets the attributes for the usage of a model call.
 pub(super) fn usage(span: &mut Span, usage: &Usage) {
     span.set("gen_ai.usage.input_tokens", usage.input_tokens);
     span.set("gen_ai.usage.output_tokens", usage.output_tokens);
@@ -123,7 +123,7 @@ pub(super) fn usage(span: &mut Span, usage: &Usage) {
     span.set("althing.calls", usage.calls);
 }
 
-/// The attributes of a model's reply.
+/// Sets the attributes of a model's reply.
 pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
     let finish = match reply {
         Reply { cut: true, .. } => "length",
@@ -149,12 +149,12 @@ pub(super) fn reply(span: &mut Span, reply: &Reply, content: ContentCapture) {
     span.set("gen_ai.output.messages", message.to_string());
 }
 
-/// The arguments of a tool call.
+/// Adds the arguments of a tool call if content is captured.
 pub(super) fn tool_call(span: &mut Span, arguments: &str, content: ContentCapture) {
     set_captured(span, "gen_ai.tool.call.arguments", arguments, content);
 }
 
-/// The result of a tool call.
+/// Adds the result of a tool call if content is captured, and marks the span as failed if the result is an error.
 pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content: ContentCapture) {
     set_captured(span, "gen_ai.tool.call.result", result, content);
     if is_error {
@@ -162,7 +162,7 @@ pub(super) fn tool_result(span: &mut Span, result: &str, is_error: bool, content
     }
 }
 
-/// How an attempt ended.
+/// Sets the attributes that say how an attempt ended.
 pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: ContentCapture) {
     let name = match outcome {
         AttemptOutcome::Answered => "answered",

@@ -50,7 +50,7 @@ struct TaskState {
     span: Option<Span>,
     /// The attempts in progress, by number.
     attempts: BTreeMap<u32, OpenAttempt>,
-    /// For an attempt that continues another one: the first attempt of the chain.
+    /// For each attempt that continues another one: the number of the first attempt in that chain.
     firsts: HashMap<u32, u32>,
 }
 
@@ -299,7 +299,7 @@ impl SpanFold {
         }
     }
 
-    /// The model call that a fact ended. It began when the preceding item was recorded.
+    /// The span of the model call that a fact ended. The call began when the preceding item was recorded.
     fn call(&mut self, id: &TaskId, n: u32, seq: Seq) -> Option<Span> {
         let attempt = self.attempt(id, n)?;
         let (parent_context, since, member) =
@@ -345,13 +345,14 @@ impl SpanFold {
         Some(span.with("gen_ai.conversation.id", session.id.as_str()))
     }
 
-    /// The start of a new trace.
+    /// The context of the root span of a new trace.
     fn new_trace(&self, key: &str) -> Option<ParentContext> {
         let trace = self.session.as_ref()?.seed.trace(&[key]);
         Some(ParentContext { trace, parent: None })
     }
 
-    /// The parent of what a task starts: the task's own span, or the span of its agent's current work.
+    /// The parent of what a task starts: the task's own span, or else the `launch_run` call or the span of the task's
+    /// newest attempt, or else the parent that applies to its parent task.
     fn parent_for(&self, id: &TaskId) -> Option<ParentContext> {
         let task = self.tasks.get(id)?;
         if let Some(span) = &task.span {

@@ -4,8 +4,8 @@ use althing_protocol::{
     AGENT_KINDS, AgentKind, BackendErrorKind, Phase, ProgramSpec, Purpose, TaskId, TaskStatus, Timer,
 };
 
-/// The `gen_ai.provider.name` of a `backend.type`, or of the adapter of a workflow's program; a type without a conventional
-/// name keeps its own.
+/// The `gen_ai.provider.name` of a `backend.type`, or of the adapter of a workflow's program; a type or an adapter
+/// without a conventional name keeps its own name.
 pub(super) fn provider(kind: &str) -> &str {
     if let Some(vendor) = vendor(AGENT_KINDS, kind) {
         return vendor;
@@ -33,7 +33,8 @@ pub(super) fn program(id: &TaskId, spec: &ProgramSpec) -> String {
     }
 }
 
-/// The agent that a program runs; `None` for the user's own command.
+/// The name of the agent that a program runs as: its agent in the config, or else its adapter. `None` for the user's
+/// own command.
 pub(super) fn agent(spec: &ProgramSpec) -> Option<&str> {
     let named = spec.agent.as_ref().map(althing_protocol::AgentId::as_str);
     named.or_else(|| Some(spec.adapter.as_str()).filter(|adapter| *adapter != "command"))
@@ -44,7 +45,8 @@ pub(super) fn task_name(id: &TaskId) -> &str {
     id.as_str().rsplit('.').next().unwrap_or_default()
 }
 
-/// A tool name that is safe to export: a model can put any text there, and text must not leave the machine.
+/// A tool name that is safe to export. A model can write any text as a tool name, so a name that could be other text
+/// becomes `unknown`.
 pub(super) fn tool(name: &str) -> &str {
     let fine = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
     if name.len() <= 64 && name.chars().all(fine) { name } else { "unknown" }
@@ -91,7 +93,8 @@ pub(super) fn failure(kind: BackendErrorKind) -> &'static str {
     }
 }
 
-/// The phase of a run or a workflow. The phases of a conversation are visible as spans.
+/// The name of a phase of a run or a workflow. `None` for the end, and for the phases of a conversation, which are
+/// visible as spans.
 pub(super) fn phase(phase: Phase) -> Option<String> {
     Some(match phase {
         Phase::Answering => "answering".to_owned(),

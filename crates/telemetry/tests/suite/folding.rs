@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::support::{CHAT, RUN, WORKFLOW, collected, named, recorded, spans};
 
-/// How often each name occurs.
+/// How often each span name occurs.
 fn count(collected: &[CollectedSpan]) -> BTreeMap<&str, usize> {
     let mut count = BTreeMap::new();
     for span in collected {

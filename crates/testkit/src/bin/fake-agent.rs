@@ -1,23 +1,23 @@
 //! A scripted CLI agent for tests: it executes its prompt line by line and records every step in a journal.
 //!
 //! The script is read from standard input or, with `--script FILE`, from a file. Every step is appended to the journal
-//! (`FAKE_AGENT_DIARY`) with `O_APPEND` before it is executed, so that a test has independent evidence. `--like claude`
-//! and similar options select the output format of that CLI agent.
+//! (`FAKE_AGENT_DIARY`) with `O_APPEND` before it is executed, so that a test has independent evidence. `--like
+//! claude` and similar options select the output format of that CLI agent.
 //!
 //! | step | effect |
 //! |---|---|
 //! | `say TEXT`, `complain TEXT` | writes a line to standard output or standard error |
 //! | `write TEXT` | writes to standard output without a newline |
 //! | `note TEXT` | only writes the journal |
-//! | `touch FILE`, `wait FILE` | creates a file; waits until it exists |
+//! | `touch FILE`, `wait FILE` | creates a file; waits until a file exists |
 //! | `sleep MS` | is silent for a while |
 //! | `ignore-term` | ignores TERM from now on |
 //! | `close-output` | closes standard output and continues |
-//! | `child SECONDS`, `setsid SECONDS`, `double-fork SECONDS` | starts a `sleep` that outlives it, each harder to find |
-//! | `hold SECONDS` | starts a child that holds our output open |
+//! | `child SECONDS`, `setsid SECONDS`, `double-fork SECONDS` | leaves a `sleep` running, each harder to find |
+//! | `hold SECONDS` | starts a child that holds the agent's output open |
 //! | `flood MIB`, `line MIB`, `escapes COUNT` | much output: lines, one line, escape sequences |
 //! | `env NAME` | prints an environment variable |
-//! | `size` | prints the size of its terminal |
+//! | `size` | prints the size of the agent's terminal |
 //! | `read` | prints the next input line |
 //! | `exit CODE`, `kill SIGNAL` | exits |
 #![allow(

@@ -17,9 +17,10 @@ const PING: &[u8] = b": ping\n\n";
 const PAGE: &str =
     "<!DOCTYPE html>\n<html><head><title>Welcome</title></head><body>Please sign in.</body></html>\n";
 
-/// An endless stream sends 16 KiB of text per millisecond: a client that buffers everything is detected within seconds,
-/// and the machine stays responsive.
+/// Bytes of text per frame of an endless stream. With the pause of [`ENDLESS_PACE`], a client that buffers everything
+/// is detected within seconds, and the machine stays responsive.
 const ENDLESS_TEXT: usize = 16 << 10;
+/// The pause between two frames of an endless stream.
 const ENDLESS_PACE: Duration = Duration::from_millis(1);
 
 /// The plan of a faulty response.

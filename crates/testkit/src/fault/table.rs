@@ -1,5 +1,5 @@
-//! The fault table: all faults, the moments at which each is distinct, and the expected behavior of the client. A table
-//! test iterates [`FaultCase::all`].
+//! The fault table: all faults, the moments at which each is distinct, and the expected behavior of the client. A
+//! table test iterates [`FaultCase::all`].
 
 use std::fmt;
 use std::time::Duration;

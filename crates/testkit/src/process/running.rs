@@ -208,8 +208,8 @@ impl RunningProcess {
 
 impl Drop for RunningProcess {
     fn drop(&mut self) {
-        // The group is killed even if its leader has ended: the group may outlive it, which keeps its id from
-        // being reused.
+        // The group is killed even if its leader has ended: a group may outlive its leader, and the id of a living
+        // group is not reused.
         let _ = kill_process_group(self.pid, Signal::KILL);
         self.close_stdin();
         self.output.wait_for_blocking(Duration::from_secs(5), |output| output.ended);

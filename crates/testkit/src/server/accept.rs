@@ -1,4 +1,5 @@
-//! Accepts connections while the port is open, and owns the tasks that serve them: dropping this future drops them all.
+//! Accepts connections while the port is open, and owns the tasks that serve them: dropping this future drops them
+//! all.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

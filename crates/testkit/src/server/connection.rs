@@ -93,7 +93,7 @@ fn respond(request: Request, connection: usize, state: &ServerState) -> (Plan, O
     (plan, Some(recorded.seq()))
 }
 
-/// Requests that are not model calls: model lists, token counts, availability checks.
+/// The response to a request that is not a model call: a model list, a token count, an availability check.
 fn other_response(request: &Request, models: &[String]) -> Plan {
     let path = bare(&request.path);
     let json = |value: Value| Plan::document(200, "application/json", &[], &value.to_string());

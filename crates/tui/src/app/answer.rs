@@ -37,7 +37,7 @@ impl App {
                     self.modal = None;
                     self.execute(action);
                 }
-                // Neither Enter nor repeating the same key confirms.
+                // Only `y` confirms: neither Enter nor the key that opened the question does.
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char(_) => self.modal = None,
                 _ => {}
             },

@@ -1,5 +1,5 @@
-//! The members of a run in the approval dialog, while the user edits it. The approval contains exactly what the dialog shows,
-//! so that exactly these agents start.
+//! The members of a run in the approval dialog, while the user edits it. The approval contains exactly what the dialog
+//! shows, so that exactly these agents start.
 
 use althing_protocol::{AgentId, AgentMode, LaunchRun, Member, Proposal};
 

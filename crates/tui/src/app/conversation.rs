@@ -13,7 +13,8 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 const MOST_OFFERS: usize = 50;
 
 impl App {
-    /// Enter in the input: accepts a completion, keeps the winner, executes a command, or sends.
+    /// Enter in the input: completes a partial command, then executes a command or sends the message. In an empty
+    /// input it keeps the winner of the vote; after a backslash it inserts a newline.
     pub(crate) fn enter(&mut self) {
         if let Some(completion) = self.completion.take() {
             // Enter completes a partial command; a path stays as typed.
@@ -135,7 +136,7 @@ impl App {
                 instructions.insert(text)
             }
             Some(Modal::PlanApproval { changes, field: super::Field::Changes, .. }) => changes.insert(text),
-            // Text pasted while a box is open goes to the input.
+            // Unless a text field of a box has the focus, pasted text goes to the input.
             _ => {
                 self.type_pending_letter();
                 self.browsing = false;
@@ -233,7 +234,7 @@ impl App {
         }
     }
 
-    /// Selects the agent for single-agent mode.
+    /// Switches to single-agent mode with this agent, unless agents are working.
     pub(crate) fn choose_agent(&mut self, member_index: usize) {
         if self.model.is_busy() {
             self.toast = Some("modes locked while agents work".into());
@@ -251,7 +252,7 @@ impl App {
         }
     }
 
-    /// Shows another tab of the top run; in single-agent mode this also selects the agent.
+    /// Shows another tab of the top run; in single-agent mode this also selects the agent, unless agents are working.
     pub(crate) fn choose_tab(&mut self, tab: usize) {
         if let Some(TuiScreen::Run(screen)) = self.screens.last_mut() {
             screen.tab = tab;

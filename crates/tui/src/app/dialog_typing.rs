@@ -1,10 +1,10 @@
-//! Decides whether a key belongs to an approval dialog or to the input below it. The dialog opens by itself, possibly while
-//! the user is typing.
+//! Decides whether a key belongs to an approval dialog or to the input below it. The dialog opens by itself, possibly
+//! while the user is typing.
 //!
-//! The input keeps what is typed. While it contains text it receives the keys: Enter sends the text, and the dialog waits.
-//! While it is empty the dialog receives Enter, Esc and the arrow keys at once, and a letter shortcut of the dialog acts only
-//! if no other letter follows it within a short time (one second for letters that answer). Otherwise the letter starts
-//! a message. Time is passed in with every key and by `wake`.
+//! The input keeps what is typed. While the input contains text it receives the keys: Enter sends the text, and the
+//! dialog waits. While the input is empty the dialog receives Enter, Esc and the arrow keys at once, and a letter
+//! shortcut of the dialog acts only if no other letter follows it within a short time (one second for letters that
+//! answer). Otherwise the letter starts a message. Time is passed in with every key and by `wake`.
 
 use super::{App, Field, Modal, keys};
 use althing_protocol::{InteractionId, Timestamp};
@@ -64,7 +64,7 @@ impl App {
             && !self.input.is_empty()
     }
 
-    /// A note in the dialog when keys do not act as its buttons say.
+    /// A note for the dialog while keys do not act as the buttons of the dialog say.
     pub(crate) fn box_note(&self) -> Option<&'static str> {
         match &self.pending_letter {
             Some(PendingLetter { letter: 'a', .. }) => Some("approving, or type on"),
@@ -111,8 +111,8 @@ impl App {
         }
     }
 
-    /// How long a letter shortcut waits, and whether it answers; None if the letter is not a shortcut of this
-    /// dialog.
+    /// How long a letter shortcut waits (in ms), and whether the shortcut answers the question; None if the letter is
+    /// not a shortcut of this dialog.
     fn shortcut_delay(&self, letter: char) -> Option<(u64, bool)> {
         match (&self.modal, letter) {
             (Some(Modal::RunApproval { .. } | Modal::Budget { .. }), 'a' | 'c') => Some((ALONE_MS, true)),
@@ -133,8 +133,8 @@ impl App {
             _ => None,
         };
         let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
-        // Without an input below the dialog, letters are shortcuts of the dialog, except right after a key for the screen
-        // below.
+        // Without an input below the dialog, letters are shortcuts of the dialog, except right after a key for the
+        // screen below.
         if !self.input_has_focus() {
             if letter.is_none() || !recently {
                 self.modal_key(key);

@@ -25,7 +25,7 @@ pub(crate) const WELCOME_CHOICES: &[(WelcomeChoice, &str)] = &[
     (WelcomeChoice::Help, "what is this"),
 ];
 
-/// Keys within this many milliseconds count as continuous typing.
+/// Keys that follow each other within this many milliseconds count as continuous typing.
 pub(crate) const TYPING_PAUSE_MS: u64 = 1000;
 
 /// Applies a key to an editor.
@@ -69,7 +69,8 @@ pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize)
 }
 
 impl App {
-    /// Handles a key press. An attached program, then the open dialog, then the focused part of the screen gets it.
+    /// Handles a key press. The key goes to an attached program, else to the open dialog, else to the focused part of
+    /// the screen.
     pub(crate) fn on_key(&mut self, key: KeyEvent) {
         let control = |c: char| key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(c);
         // An attached program receives every key except the detach key.
@@ -118,7 +119,8 @@ impl App {
         }
     }
 
-    /// Ctrl+C: clears the input, then cancels what runs, then leaves.
+    /// Ctrl+C: clears the input. If the input is empty, cancels the live run or the chat agent's turn (but no
+    /// workflow); Ctrl+C again leaves.
     fn interrupt(&mut self) {
         self.type_pending_letter();
         if !self.input.is_empty() && (self.modal.is_none() || self.input_has_focus_under_box()) {
@@ -152,7 +154,8 @@ impl App {
         }
     }
 
-    /// Handles a key on the welcome screen while the input is empty. Letters go to the input.
+    /// Handles a key on the welcome screen while the input is empty. Returns false for keys of the input, such as
+    /// letters.
     fn welcome_key(&mut self, key: KeyEvent) -> bool {
         match key.code {
             KeyCode::Up => self.welcome_choice = self.welcome_choice.saturating_sub(1),
@@ -347,7 +350,8 @@ impl App {
         }
     }
 
-    /// The title and text of the selected timeline entry, or of the final answer.
+    /// The title and text of the selected timeline entry (the newest if none is selected), or of the final answer on
+    /// its tab.
     fn shown_text(&self) -> Option<(String, String)> {
         let Some(TuiScreen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
@@ -371,7 +375,7 @@ impl App {
         }
     }
 
-    /// Selects the next timeline entry that contains the search text.
+    /// Selects the next or previous timeline entry that contains the search text.
     fn find_timeline_entry(&mut self, step: isize) {
         let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(agent) = self.model.runs.get(&screen.id).and_then(|run| run.agents.get(screen.tab)) else {
@@ -404,7 +408,7 @@ impl App {
     }
 }
 
-/// Scrolls to the next part that contains the search text.
+/// Selects the next or previous part that contains the search text.
 fn find(reader: &mut TextReader, step: isize) {
     let wanted = reader.search.clone().unwrap_or_default().to_lowercase();
     let count = reader.parts().len();

@@ -142,13 +142,13 @@ pub struct App {
     pub(crate) leaving: bool,
     /// When a key last went to the input or another screen rather than to a box.
     pub(crate) last_typed: Timestamp,
-    /// A letter that is either a shortcut of the open box or the start of a message.
+    /// A letter of which it is not yet known whether it is a shortcut of the open box or the start of a message.
     pub(crate) pending_letter: Option<dialog_typing::PendingLetter>,
     /// Questions that the user dismissed or answered.
     pub(crate) dismissed: Vec<InteractionId>,
-    /// The box that was answered last, as it was then; a rejected answer opens it again.
+    /// The box that was answered last, as the user left it; a rejected answer opens the box again.
     pub(crate) answered: Option<Modal>,
-    /// Number of waiting tasks when the bell last rang.
+    /// Number of waiting tasks at the last update; the bell rings when the number grows.
     pub(crate) waiting_at_bell: usize,
     /// The attached program's screen.
     pub(crate) attached: Option<althing_protocol::Screen>,
@@ -222,7 +222,7 @@ impl App {
         app
     }
 
-    /// The pending effects.
+    /// Takes the pending effects out.
     pub fn take_effects(&mut self) -> Vec<Effect> {
         std::mem::take(&mut self.effects)
     }
@@ -273,7 +273,7 @@ impl App {
         self.take_effects()
     }
 
-    /// Records the screen's size.
+    /// Records the size of the screen, and resizes the terminal of an attached program.
     pub fn resize(&mut self, width: u16, height: u16) {
         self.size = Rect::new(0, 0, width, height);
         if let Some(TuiScreen::Attached(task)) = self.screens.last() {
@@ -309,7 +309,7 @@ impl App {
             && matches!(self.screens.last(), Some(TuiScreen::Run(_)))
     }
 
-    /// Whether the input receives the keys. It is shown exactly then, so that typed letters are always visible.
+    /// Whether the input receives the keys. The input is shown exactly then, so that typed letters are always visible.
     pub(crate) fn input_has_focus(&self) -> bool {
         match self.screens.last() {
             Some(TuiScreen::Conversation) | None => !self.browsing,

@@ -173,8 +173,8 @@ impl Modal {
     }
 }
 
-/// Whether a question opens a modal by itself. A program's question waits in the tasks panel, the override of a vote in
-/// its own line.
+/// Whether a question opens a modal by itself. Questions about programs wait in the tasks panel; the
+/// override of a vote has its own line above the mode bar.
 fn comes_by_itself(kind: &InteractionKind) -> bool {
     match kind {
         InteractionKind::RunApproval { .. }
@@ -187,7 +187,7 @@ fn comes_by_itself(kind: &InteractionKind) -> bool {
 }
 
 impl App {
-    /// Closes a modal whose question was answered, and opens the next one.
+    /// Closes a modal whose question is no longer open, and opens the next question that opens by itself.
     pub(crate) fn sync_modal(&mut self) {
         if let Some(id) = self.modal.as_ref().and_then(Modal::question)
             && !self.model.questions.iter().any(|question| question.interaction.id == *id)
@@ -267,7 +267,7 @@ impl App {
         }
     }
 
-    /// Opens the question of the shown task, or the first open question.
+    /// Opens the first question of the shown run or program; if none is shown, the first open question.
     pub(crate) fn open_question(&mut self) {
         let shown = match self.screens.last() {
             Some(TuiScreen::Run(screen)) => Some(screen.id.clone()),

@@ -1,4 +1,4 @@
-//! Mouse clicks and the wheel. Each click does what a key does, too.
+//! Mouse clicks and the wheel. Whatever a click does, a key does as well.
 
 use super::{App, Modal, Target, TuiScreen};
 use crate::attach;

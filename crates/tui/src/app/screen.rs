@@ -12,7 +12,7 @@ pub enum TuiScreen {
     Run(RunScreen),
     /// A text.
     TextReader(TextReader),
-    /// The tasks panel, with the selected row.
+    /// The tasks panel, with the index of the selected task.
     Tasks(usize),
     /// The work of a program without a terminal.
     Task(TaskId, Scroll),
@@ -239,8 +239,8 @@ impl App {
     }
 }
 
-/// The difference between an agent's last two answers or, if it has only one, between that answer and another
-/// agent's answer.
+/// The difference between an agent's last two answers or, if it has only one, between that answer and the
+/// newest answer of another agent.
 pub fn diff_answers(run: &RunView, member_index: usize) -> Option<TextReader> {
     let agent = run.agents.get(member_index)?;
     let mut own = agent.answers().rev();

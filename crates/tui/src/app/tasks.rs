@@ -95,7 +95,7 @@ impl App {
         }
     }
 
-    /// Opens a task's question, or attaches to the task if the question has to be answered in the task's
+    /// Opens a task's question. Opens the task itself if it asks nothing, or if its question has to be answered in its
     /// terminal.
     fn answer_task(&mut self, id: &TaskId) {
         let there = |kind: &InteractionKind| match kind {

@@ -181,7 +181,7 @@ pub fn code(language: &str, text: &str) -> Line {
     line
 }
 
-/// The length of the quoted text at the start; only the quote itself if it does not end in this line.
+/// The length of the quoted text at the start, with both quotes; 1 (the opening quote) if the closing one is missing.
 fn quoted(text: &str, quote: char) -> usize {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

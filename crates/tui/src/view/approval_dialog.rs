@@ -1,4 +1,5 @@
-//! Draws the approval dialog of a run or a plan, and the dialogs for choosing the presenter and for questions of programs.
+//! Draws the approval dialog of a run or a plan, and the dialogs for choosing the presenter and for questions of
+//! programs.
 
 use super::modal::{buttons, centered_frame};
 use super::spread;
@@ -14,7 +15,7 @@ use ratatui::layout::Rect;
 /// The width of the labels.
 const LABEL: usize = 10;
 
-/// Draws a large question.
+/// Draws a run approval, a plan approval, or the choice of the presenter; other modals through `draw_small`.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     match modal {
         Modal::RunApproval { proposal, edited, field, editor, problem, .. } => {
@@ -63,7 +64,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     }
 }
 
-/// A labeled value, wrapped to at most this many rows.
+/// A labeled value, wrapped to at most `most` rows.
 fn value(label: &str, text: &str, width: usize, most: usize) -> Vec<Line> {
     let wrapped = line::wrap_text(Tone::Plain, text, width.saturating_sub(LABEL).max(8));
     let more = wrapped.len().saturating_sub(most);
@@ -308,7 +309,7 @@ fn choose(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, text:
     buttons(app, canvas, inside, inside.bottom().saturating_sub(1), choices);
 }
 
-/// Draws a small question.
+/// Draws a modal with a short text and buttons.
 pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     let width = usize::from(area.width.saturating_sub(6).min(92));
     match modal {

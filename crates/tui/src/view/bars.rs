@@ -108,7 +108,8 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     canvas.rule(area, area.y + 1);
 }
 
-/// The team's tabs, which select the agent in single-agent mode. The others are dimmed, and clicking one selects it.
+/// The team's tabs, which select the agent in single-agent mode. The other tabs are dimmed; a click on one selects its
+/// agent.
 pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let locked = app.model.is_busy();
     let chosen = app.modes.selected_agent.clone();

@@ -70,7 +70,7 @@ fn entries(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// The height of the vote, or of a disk error, above the mode bar.
+/// The height of the vote and of a disk error above the mode bar; 0 if there is neither.
 fn note_rows(app: &App, area: Rect) -> u16 {
     let vote = app.model.override_question().is_some();
     let rows = if vote { if area.height >= 20 { 4 } else { 2 } } else { 0 };

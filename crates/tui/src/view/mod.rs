@@ -49,7 +49,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
             let left = if split { split_width(area.width) } else { 0 };
             if split {
                 conversation::draw(app, canvas, Rect { width: left, ..area });
-                // Only the input of the conversation can be clicked.
+                // Beside a run, only the input of the conversation can be clicked.
                 app.targets.retain(|(_, target)| *target == Target::Input);
                 for y in area.top()..area.bottom() {
                     canvas.text(left, y, 1, Tone::Dim, "│");

@@ -142,7 +142,7 @@ fn tabs(
     if beside { 1 } else { 2 }
 }
 
-/// The vote counts, and the agents still to vote.
+/// The vote counts and the agents still to vote; before the first vote, how many agents have answered.
 fn strip(run: &RunView) -> Line {
     let mut strip = Line::default();
     let tally = run.tally();

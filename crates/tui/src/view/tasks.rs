@@ -10,7 +10,7 @@ use althing_protocol::{InteractionKind, NoticeLevel, TaskId, TaskStatus, Timesta
 use althing_view::{ConversationEntry, EntryBody, SessionView, TaskKind, TaskView, labels};
 use ratatui::layout::Rect;
 
-/// What a task waits for, or its outcome, on one line.
+/// The question that a task waits for, else the reason for its status, else its elapsed time, on one line.
 pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String {
     if let Some(question) = model.question_of(&task.id) {
         let text = match &question.interaction.kind {

@@ -5,8 +5,8 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
 
-/// The first escape sequence that the screen may not write. It may write only cursor moves, colors and the
-/// cursor's visibility.
+/// The first escape sequence that the screen may not write. Only cursor moves, colors and the visibility of the
+/// cursor are allowed.
 pub fn foreign(bytes: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(bytes).expect("what is written is UTF-8");
     let mut chars = text.chars().peekable();

@@ -40,14 +40,14 @@ pub enum EntryBody {
     Run(TaskId),
     /// The card of a program task.
     Program(TaskId),
-    /// The final answer of a run, if no chat agent summarizes it.
+    /// The final answer of a run, if no chat agent summarizes the run.
     Final(TaskId),
     /// A notice for the user.
     Notice { level: NoticeLevel, text: String },
     /// A compaction replaced the older messages with a summary.
     Compacted {
         summary: String,
-        /// Token counts before and after.
+        /// The estimated size of the conversation before and after, in tokens.
         tokens: (u64, u64),
     },
 }

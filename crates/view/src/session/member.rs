@@ -1,4 +1,4 @@
-//! One agent's view of a run: its timeline and its current state.
+//! The view of one agent of a run: the agent's timeline and current state.
 
 use super::streaming::StreamingText;
 use crate::labels;
@@ -7,14 +7,14 @@ use althing_protocol::{
     Usage,
 };
 
-/// A timeline entry: something that an agent did or was told.
+/// A timeline entry: something that an agent did, or a message to the agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TimelineEntry {
     pub at: Timestamp,
     pub event: TimelineEvent,
 }
 
-/// What happened in a timeline entry.
+/// What a timeline entry records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TimelineEvent {
     /// The agent began to answer, judge or present.
@@ -31,14 +31,14 @@ pub enum TimelineEvent {
         name: String,
         /// The arguments as JSON.
         arguments: String,
-        /// The result, when it arrived, and whether it is an error; None while the call runs.
+        /// The text of the result, the time of its arrival, and whether it is an error; None while the call runs.
         result: Option<(String, Timestamp, bool)>,
     },
     /// The agent answered.
     Answer { label: AnswerLabel, content: String },
     /// The agent was given newer answers of other agents.
     Update(Vec<AnswerLabel>),
-    /// The agent was given any other notice.
+    /// The agent was sent a reminder or a time warning, or a problem occurred with its files or prompt.
     Note(String),
     /// A task of the plan changed its status.
     Plan(String),
@@ -53,7 +53,7 @@ pub enum TimelineEvent {
     Files(Vec<FileWrite>),
     /// The agent presented the final answer.
     Presented(String),
-    /// The agent's attempt failed or was stopped.
+    /// The agent's attempt ended with an evaluation, a failure, a timeout or an interruption.
     Ended(String),
 }
 
@@ -150,7 +150,8 @@ impl MemberView {
         let Some(words) = labels::outcome(outcome) else { return };
         match outcome {
             AttemptOutcome::Presented { text } => self.add(at, TimelineEvent::Presented(text.clone())),
-            // An attempt cancelled because newer answers arrived needs no timeline entry.
+            // These outcomes need no timeline entry: the timeline already shows what the agent did, or the attempt was
+            // no longer needed.
             AttemptOutcome::Voted
             | AttemptOutcome::Said
             | AttemptOutcome::Exited { ok: true, .. }

@@ -38,7 +38,7 @@ pub struct SessionView {
     pub project: Option<String>,
     /// The budget of the conversation, in micro-USD.
     pub budget_micro_usd: Option<u64>,
-    /// The modes last recorded in the log.
+    /// The user's mode choices, as last recorded in the log.
     pub choice: ModeChoice,
     /// The state of the conversation.
     pub state: ChatState,
@@ -238,7 +238,7 @@ impl SessionView {
         if task.kind == TaskKind::Run {
             task.status = TaskStatus::Running;
         }
-        // A planned task already has a row, with the name from the workflow file. Keep both.
+        // A workflow's task already has a row in the tasks panel. Keep the place, the stage and the name of that row.
         match self.tasks.iter_mut().find(|existing| existing.id == *id) {
             Some(existing) => {
                 (task.stage, task.name) = (existing.stage.take(), std::mem::take(&mut existing.name));
@@ -251,7 +251,7 @@ impl SessionView {
         }
     }
 
-    /// Changes the conversation state. Leaving `Idle` starts the oldest queued message.
+    /// Changes the conversation state. Leaving `Idle` starts the turn of the oldest queued message.
     fn set_chat_state(&mut self, state: ChatState) {
         let before = std::mem::replace(&mut self.state, state);
         if before != ChatState::Idle || state == ChatState::Idle {
@@ -351,7 +351,8 @@ impl SessionView {
                 task.status = status;
                 task.ended = Some(event.at);
             }
-            // The chat agent summarizes the run's result, except for a planning run that the user started directly.
+            // The answer is shown if no chat agent summarizes it: without one, and in a turn that the user started in
+            // plan mode.
             if !is_subagent_run && (self.chat_agent.is_none() || self.turn_is_planning) {
                 self.add_entry(event, EntryBody::Final(id.clone()));
             }
@@ -371,7 +372,7 @@ impl SessionView {
     fn apply_progress(&mut self, progress: &Progress) {
         match progress {
             Progress::Delta { after, task, kind, text } => {
-                // A delta older than the last folded event is already part of that event.
+                // An old delta may belong to a reply that was already folded as a whole.
                 if *after < self.last && self.is_settled(task, *after) {
                     return;
                 }
@@ -405,9 +406,9 @@ impl SessionView {
         }
     }
 
-    /// Whether the chat agent already finished the text that a delta after event `after` belongs to. Each delta carries
-    /// the number of the event before it, and the feed keeps the order, so only a delta that arrives late after a gap
-    /// is older than the folded state.
+    /// Whether the chat agent already finished the text that a delta after event `after` belongs to. Each delta
+    /// carries the number of the event before it, and the feed keeps the order, so only a delta that arrives late
+    /// after a gap is older than the folded state.
     fn is_settled(&self, task: &TaskId, after: Seq) -> bool {
         *task == TaskId::chat()
             && self.streaming.is_empty()

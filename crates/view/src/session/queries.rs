@@ -11,12 +11,12 @@ impl SessionView {
         runs.filter(|run| !run.is_subagent_run)
     }
 
-    /// The live run, the newest if there are several.
+    /// The live run; the newest one if there are several. Subagent runs are excluded.
     pub fn live_run(&self) -> Option<&RunView> {
         self.own_runs().rfind(|run| run.is_live())
     }
 
-    /// The newest run, live or not.
+    /// The newest run, live or not. Subagent runs are excluded.
     pub fn newest_run(&self) -> Option<&RunView> {
         self.own_runs().next_back()
     }
@@ -42,7 +42,7 @@ impl SessionView {
         self.tasks.iter().find(|task| matches!(task.kind, TaskKind::Workflow(_)))
     }
 
-    /// Whether agents are working, so that modes must not change.
+    /// Whether a turn, a run or a program is in progress, so that modes must not change.
     pub fn is_busy(&self) -> bool {
         let chatting = !matches!(self.state, ChatState::Idle);
         chatting || self.live_run().is_some() || self.tasks.iter().any(TaskView::is_running_program)

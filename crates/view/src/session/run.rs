@@ -128,7 +128,7 @@ impl RunView {
             .collect()
     }
 
-    /// The agent that presents or presented.
+    /// The agent that presents the final answer; None before the vote is decided.
     pub fn presenter(&self) -> Option<&AgentId> {
         let summary = self.result.as_ref().map(|result| &result.coordination_summary);
         summary

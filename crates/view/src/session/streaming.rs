@@ -13,11 +13,12 @@ pub struct StreamingText {
     pub retry: Option<String>,
 }
 
-/// Cap on streamed text held in memory. The complete text arrives with the finished reply.
+/// The number of bytes of text, and likewise of reasoning, after which no more is held in memory. The complete text
+/// arrives with the finished reply.
 const MOST: usize = 1 << 20;
 
 impl StreamingText {
-    /// Appends one delta.
+    /// Adds one delta. A retry discards everything that has streamed so far.
     pub fn add(&mut self, kind: DeltaKind, piece: &str) {
         match kind {
             DeltaKind::Text => {
@@ -37,7 +38,7 @@ impl StreamingText {
         }
     }
 
-    /// The current activity in a word or two; None if nothing has streamed.
+    /// The current activity in a few words; None if nothing has streamed.
     pub fn activity(&self) -> Option<String> {
         if let Some(reason) = &self.retry {
             return Some(format!("retrying: {reason}"));

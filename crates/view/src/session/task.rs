@@ -39,7 +39,7 @@ pub struct TaskView {
     pub ended: Option<Timestamp>,
     /// What a program said and did.
     pub work: MemberView,
-    /// The program's newest output, sanitized. The beginning is dropped once the limit is exceeded.
+    /// The program's newest output, sanitized. The beginning is dropped once `MOST_OUTPUT` is exceeded.
     pub output: String,
 }
 
@@ -157,7 +157,8 @@ impl TaskView {
         }
     }
 
-    /// Appends sanitized output and drops the beginning beyond the limit.
+    /// Appends sanitized output. If the output then exceeds `MOST_OUTPUT`, only the last part, at most half of that
+    /// size, is kept.
     pub fn append_output(&mut self, clean: &str) {
         self.output.push_str(clean);
         if self.output.len() > MOST_OUTPUT {

@@ -37,7 +37,7 @@ impl<'a> Worker<'a> {
 }
 
 impl SessionView {
-    /// The agent or program that a task belongs to.
+    /// The agent or program whose work a task is; None for other tasks.
     pub fn worker(&self, task: &TaskId) -> Option<Worker<'_>> {
         if let Some((run, member_index)) = self.work_tasks.get(task) {
             let run = self.runs.get(run)?;
@@ -65,7 +65,7 @@ impl SessionView {
         workers
     }
 
-    /// The width of the name column.
+    /// The width of the name column: that of the longest name of a worker, from 4 to 24 characters.
     pub fn name_width(&self) -> usize {
         let widths = self.workers().into_iter().map(|worker| worker.name.chars().count());
         widths.max().unwrap_or_default().clamp(4, 24)

@@ -1,8 +1,8 @@
 //! What one agent may access: its roots, and the exclusions inside them.
 //!
-//! Deny rules come first, then rules that would require approval (which are denied with their reason, because
-//! no approval is implemented), then allow rules; a check that fails denies access. The README lists the order.
-//! Access is granted only through an open handle, never by name.
+//! The rules apply in the order deny, ask, allow. Approvals are not implemented, so what would require one is
+//! denied with the reason. A check that fails denies access. The README lists the rules. Access is granted only
+//! through an open handle, never by name.
 
 use super::refusal::{ReadOnlyReason, Refusal};
 use crate::confine::ConfinedDir;
@@ -16,9 +16,9 @@ use std::path::{Component, Path, PathBuf};
 pub struct FilePolicy {
     /// The agent's own directory, readable and writable. Relative paths start here unless `start` is set.
     pub workspace: PathBuf,
-    /// Another root at which relative paths start instead.
+    /// The root at which relative paths start, if that is not the workspace.
     pub start: Option<PathBuf>,
-    /// Directories that the agent may read: snapshots of others, temporary files.
+    /// Directories that the agent may read: snapshots of other agents, temporary files.
     pub views: Vec<PathBuf>,
     /// The run's context paths: readable, and writable if the configuration and the access of the call allow
     /// it.
@@ -47,7 +47,7 @@ impl From<&Grant> for FilePolicy {
 pub(crate) enum RootRole {
     Workspace,
     View,
-    /// The index of the context path.
+    /// A context path, with its index among the run's context paths.
     Context(usize),
 }
 
@@ -60,12 +60,12 @@ pub(crate) struct Root {
     /// The path with links resolved.
     pub real: PathBuf,
     pub dir: ConfinedDir,
-    /// If the context path is a single file, its name. `dir` is then its parent directory, in which nothing
-    /// else is accessible.
+    /// The file name, if the root is a context path that is a single file. `dir` is then the parent directory of
+    /// that file, in which nothing else is accessible.
     pub single_file: Option<OsString>,
 }
 
-/// The policy with its roots opened.
+/// A [`FilePolicy`] with its roots opened.
 #[derive(Debug)]
 pub(crate) struct RootSet {
     pub roots: Vec<Root>,
@@ -94,7 +94,7 @@ pub(crate) fn normalize_lexically(path: &Path) -> PathBuf {
     out
 }
 
-/// Both forms of a path: as configured, and with links resolved if it exists.
+/// Both forms of a path: normalized, and with links resolved if the path exists.
 fn both_forms(path: &Path) -> Vec<PathBuf> {
     let mut names = vec![normalize_lexically(path)];
     if let Ok(real) = std::fs::canonicalize(path)
@@ -139,7 +139,7 @@ impl RootSet {
         })
     }
 
-    /// The roots, for a message to the agent.
+    /// A list of the roots, for a message to the agent.
     pub(crate) fn allowed(&self) -> String {
         let name = |root: &Root| match root.role {
             RootRole::Workspace => format!("{} (your workspace, read and write)", root.shown.display()),
@@ -165,7 +165,7 @@ impl RootSet {
         !own && self.state.iter().any(|state| real.starts_with(state))
     }
 
-    /// Whether a path may be written; `real` is its resolved form, `shown` the form for messages.
+    /// Fails if a path may not be written; `real` is the path's resolved form, `shown` the form for messages.
     pub(crate) fn may_write(
         &self,
         root: &Root,

@@ -18,7 +18,7 @@ pub enum Refusal {
     Outside {
         /// The input.
         path: String,
-        /// The roots.
+        /// The agent's roots, as text for the message.
         allowed: String,
     },
     /// The path is in Althing's state directory.
@@ -32,10 +32,10 @@ pub enum Refusal {
     ReadOnly {
         /// The path.
         path: String,
-        /// The rule that applies.
+        /// The rule that makes the path read-only.
         why: ReadOnlyReason,
     },
-    /// The file has several hard links, and one of them may be outside.
+    /// The file has several hard links, and one of them may be outside the agent's roots.
     #[error("{path} has {links} hard links, one of which may be outside; {instead}")]
     HardLinked {
         /// The path.
@@ -66,7 +66,7 @@ pub enum Refusal {
     CheckFailed {
         /// The path.
         path: String,
-        /// The reason.
+        /// Why the check failed.
         why: String,
     },
     /// The file does not exist.
@@ -86,7 +86,7 @@ pub enum Refusal {
     /// A file operation failed.
     #[error("cannot {doing} {path}: {why}")]
     Io {
-        /// The operation.
+        /// The operation that failed, as a verb such as `read`.
         doing: &'static str,
         /// The path.
         path: String,

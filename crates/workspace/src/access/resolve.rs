@@ -29,13 +29,13 @@ pub(crate) enum LastLink {
 pub(crate) struct ResolvedPath<'a> {
     /// The root that decides what is allowed.
     pub root: &'a Root,
-    /// The deepest existing directory above the target.
+    /// The target itself if it is an existing directory, otherwise the deepest existing directory above it.
     pub dir: ConfinedDir,
     /// Directories that are missing between `dir` and `name`.
     pub missing: Vec<OsString>,
     /// The name of the target in its directory; `None` if the target is a root, which is then `dir`.
     pub name: Option<OsString>,
-    /// What exists at the path now.
+    /// The metadata of what exists at the path; `None` if nothing does.
     pub found: Option<FileStat>,
     /// The absolute path with links resolved.
     pub real: PathBuf,
@@ -49,7 +49,7 @@ enum WalkResult<'a> {
     Restart(PathBuf),
 }
 
-/// A string from a model, safe for a message.
+/// A string from a model, truncated and escaped for a message.
 fn quoted(text: &str) -> String {
     let short: String = text.chars().take(200).collect();
     short.escape_debug().to_string()
@@ -93,7 +93,7 @@ impl RootSet {
         bad("too many links")
     }
 
-    /// The root at which the walk starts, and the remaining components.
+    /// The root at which the walk starts, and the components of `path` below it; `None` if `path` is in no root.
     fn find_start(&self, path: &Path) -> Option<(&Root, VecDeque<OsString>)> {
         let by_name = |path: &Path| {
             let under = |root: &'_ Root| {
@@ -208,7 +208,7 @@ impl<'a> PathWalk<'a, '_> {
         }
     }
 
-    /// Continues at the target of a link, according to its text.
+    /// Continues at the target that the text of a link names.
     fn follow(&mut self, step: &OsStr) -> Result<Option<WalkResult<'a>>, Refusal> {
         self.links += 1;
         if self.links > MAX_LINKS {

@@ -92,7 +92,7 @@ impl ConfinedDir {
         self.dir.try_clone().map(|dir| Self { dir })
     }
 
-    /// The metadata of a name, without following links; `None` if it does not exist.
+    /// The metadata of an entry, without following links; `None` if the entry does not exist.
     pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Option<FileStat>> {
         match rustix::fs::statat(&self.dir, plain_name(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FileStat::from_stat(&stat))),
@@ -125,7 +125,7 @@ impl ConfinedDir {
         Ok(names)
     }
 
-    /// Opens a regular file for reading. Never blocks, unlike opening a pipe.
+    /// Opens a regular file for reading. Fails for anything else, so that opening a pipe cannot block.
     pub(crate) fn open_file(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_regular(name, OpenOptions::new().read(true))
     }
@@ -135,7 +135,7 @@ impl ConfinedDir {
         self.open_regular(name, OpenOptions::new().read(true).write(true))
     }
 
-    /// Opens a file that a walk has just listed, without checking its type first.
+    /// Opens a regular file that a walk has just listed. The type is checked only after the open.
     pub(crate) fn open_listed(&self, name: &OsStr) -> io::Result<(File, FileStat)> {
         self.open_checked(name, OpenOptions::new().read(true))
     }
@@ -178,7 +178,7 @@ impl ConfinedDir {
         placed
     }
 
-    /// Writes a temporary file, to be renamed when everything else is ready.
+    /// Writes a temporary file and returns its name. The caller renames the file when everything else is ready.
     pub(crate) fn stage(&self, bytes: &[u8], mode: Option<u32>) -> io::Result<OsString> {
         self.stage_with(mode, |file| file.write_all(bytes))
     }
@@ -249,7 +249,7 @@ impl ConfinedDir {
         Ok(rustix::fs::chmodat(&self.dir, ".", permissions(mode), AtFlags::empty())?)
     }
 
-    /// A handle that can be read and synced.
+    /// A second handle of this directory, which can be read and synced.
     pub(crate) fn reopen_readable(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         Ok(rustix::fs::openat(&self.dir, ".", flags, Mode::empty())?)

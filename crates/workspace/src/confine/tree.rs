@@ -129,7 +129,7 @@ fn interrupted() -> io::Error {
     io::Error::new(io::ErrorKind::Interrupted, "stopped")
 }
 
-/// Whether an error means that the tree was changed concurrently.
+/// Whether an error means that a file or directory has been deleted or replaced.
 pub(crate) fn is_concurrent_change(error: &io::Error) -> bool {
     use rustix::io::Errno;
     let code = error.raw_os_error();

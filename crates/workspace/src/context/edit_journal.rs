@@ -51,7 +51,7 @@ impl EditJournal {
         Self { dir: dir.to_owned(), paths: paths.to_vec(), preimages, records: Mutex::new(None) }
     }
 
-    /// Loads the records of an earlier process; starts over after an undo.
+    /// Loads the records of an earlier process, or starts new ones if there are none or if they were undone.
     fn open(&self) -> Result<EditRecords, DiskError> {
         if self.is_undone()? {
             let above = ConfinedDir::open(&self.dir).map_err(DiskError::io("open", &self.dir))?;

@@ -6,9 +6,9 @@ use althing_protocol::{FileChange, FileWrite};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// The file with the complete list, in the run's directory.
+/// The file with the complete list of written and deleted files, in the run's directory.
 pub const WRITES_FILE: &str = "context_path_writes.txt";
-/// Up to this many files are listed individually.
+/// The footer names up to this many files individually.
 const MAX_LISTED: usize = 5;
 
 fn split_deleted(writes: &[FileWrite]) -> (Vec<&FileWrite>, Vec<&FileWrite>) {
@@ -43,7 +43,8 @@ pub fn footer(writes: &[FileWrite], log_dir: &Path) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join("\n"))
 }
 
-/// Writes the complete list to the file that [`footer`] refers to; `None` if the footer lists all files itself.
+/// Writes the complete list to [`WRITES_FILE`] and returns its path. If [`footer`] names all files itself,
+/// nothing is written and `None` is returned.
 pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
     let (written, deleted) = split_deleted(writes);
     if written.len() <= MAX_LISTED && deleted.len() <= MAX_LISTED {

@@ -1,4 +1,4 @@
-//! The run's context paths: their state before a run, what the run changed, and how to undo it.
+//! The run's context paths: their state before a run, what the run changed, and how to undo the changes.
 
 mod edit_journal;
 mod footer;

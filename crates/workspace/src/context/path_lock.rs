@@ -28,7 +28,7 @@ pub(crate) struct WrittenElsewhere {
     path: PathBuf,
 }
 
-/// The exclusive right to write to some paths, until it is dropped.
+/// The exclusive right to write to some paths. Dropping the lock gives up this right.
 #[derive(Debug)]
 pub(crate) struct PathLock {
     /// The open files that carry the locks.
@@ -37,7 +37,8 @@ pub(crate) struct PathLock {
 }
 
 impl PathLock {
-    /// Waits until all of these paths are locked.
+    /// Locks all of these paths. Waits while another session holds one of them, and fails if the wait takes too
+    /// long.
     pub(crate) async fn acquire(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
         // The paths are resolved and deduplicated; missing paths cannot be written to and need no lock.
         let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();
@@ -62,7 +63,7 @@ impl PathLock {
         let mut lock = Self { locks: Vec::new(), paths: Vec::new() };
         for path in paths {
             lock.lock(path, File::try_lock).map_err(|()| path.clone())?;
-            // The paths of one run may be nested.
+            // If these paths contain one another, the outer one is already locked exclusively.
             for above in path.ancestors().skip(1).filter(|above| !paths.iter().any(|own| own == above)) {
                 lock.lock(above, File::try_lock_shared).map_err(|()| path.clone())?;
             }
@@ -73,8 +74,8 @@ impl PathLock {
         Ok(lock)
     }
 
-    /// A file that cannot be opened or locked (some file systems do not support locks) does not prevent
-    /// writing.
+    /// Locks one file or directory; fails only if somebody else holds it. If it cannot be opened or locked (some
+    /// file systems do not support locks), that does not prevent writing.
     fn lock(&mut self, path: &Path, how: fn(&File) -> Result<(), TryLockError>) -> Result<(), ()> {
         let Ok(file) = open(path) else { return Ok(()) };
         match how(&file) {

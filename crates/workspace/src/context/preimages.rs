@@ -10,7 +10,7 @@
 //!   undo          exists once an undo has begun; `undone` once it is complete
 //! ```
 //!
-//! A pre-image is durable before its file is changed. If it cannot be stored, the file is not changed.
+//! A pre-image is durable before its file is changed. If a pre-image cannot be stored, its file is not changed.
 
 use super::snapshot::ContextSnapshot;
 use crate::confine::{ConfinedDir, FileKind, TreeNode};
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 /// Which changes an undo must cover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UndoCoverage {
-    /// Only Althing's file tools write: each file's pre-image is stored just before it is changed.
+    /// Only Althing's file tools write: each file's pre-image is stored just before the file is changed.
     ToolWrites,
     /// Commands write too: all files are stored in advance, up to the limits.
     Everything,

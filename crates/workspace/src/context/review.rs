@@ -38,7 +38,7 @@ pub enum FileContent {
         /// The size in bytes.
         bytes: u64,
     },
-    /// The file existed, but no pre-image was stored.
+    /// The file existed, but it has no readable pre-image.
     Unknown,
 }
 

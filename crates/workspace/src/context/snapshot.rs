@@ -29,7 +29,7 @@ pub(crate) struct TrackedPath {
     real: String,
     /// The index among the run's context paths.
     pub number: usize,
-    /// The file name, if the context path is a single file; `real` is then its parent directory.
+    /// The file name, if the context path is a single file; `real` is then the parent directory of that file.
     only: Option<String>,
     /// The entries, sorted by the bytes of their paths.
     pub entries: Vec<ManifestEntry>,
@@ -167,7 +167,7 @@ impl ContextSnapshot {
     }
 }
 
-/// Merges both sorted lists. Directories are not reported.
+/// Adds the differences between two sorted lists of entries to `changes`. Directories are not reported.
 fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &mut Vec<PathChange>) {
     let is_file = |entry: &&ManifestEntry| entry.kind != FileKind::Dir;
     let mut old = before.iter().filter(is_file).peekable();

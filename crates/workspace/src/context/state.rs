@@ -1,4 +1,4 @@
-//! The exact state of a path in a context path. Undo compares it to detect changes by somebody else.
+//! The exact state of a file in a context path. An undo compares states to detect changes by somebody else.
 
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
 use crate::manifest::{path_from_text, path_to_text};
@@ -45,7 +45,7 @@ mod as_text {
 }
 
 impl PathState {
-    /// The current state; no link is followed, not even in parent directories.
+    /// The current state of a path below `root`; no link is followed, not even in parent directories.
     pub(crate) fn of(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
         let (above, name) = split_path(path);
         let dir = match root.open_dir_path(above) {

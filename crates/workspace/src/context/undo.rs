@@ -27,11 +27,11 @@ pub struct UndoReport {
     pub removed: Vec<String>,
     /// Files without a pre-image: a command changed them in a context path that was too large to copy.
     pub not_covered: Vec<String>,
-    /// Whether this completed an interrupted undo.
+    /// Whether this undo completed an interrupted one.
     pub resumed: bool,
 }
 
-/// Why nothing was undone.
+/// Why an undo failed. Nothing has been undone, except possibly in part after a disk error.
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The run changed nothing.
@@ -40,7 +40,7 @@ pub enum UndoError {
         /// The run's directory.
         run_dir: PathBuf,
     },
-    /// The run has not ended.
+    /// The run has not closed its context paths.
     #[error("the run in {} has not closed its context paths: wait until it ends, or resume it", run_dir.display())]
     NotClosed {
         /// The run's directory.
@@ -79,7 +79,7 @@ impl UndoStep<'_> {
         move |source| DiskError::Io { doing, path, source }
     }
 
-    /// Whether nothing has to be done, possibly because an interrupted undo already did it.
+    /// Whether the path already is as it was before the run, possibly because of an interrupted undo.
     fn is_done(&self, now: &PathState) -> bool {
         // If the run replaced a directory with a file, the directory is restored together with its content.
         let was_dir = || self.root.entry(&self.after.path).is_some_and(|entry| entry.kind == FileKind::Dir);
@@ -137,7 +137,7 @@ fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
             Ok(dir) => {
                 dir.reopen_readable().and_then(|dir| Ok(rustix::fs::fsync(dir)?)).map_err(step.io("sync"))?
             }
-            // The run created the directory, and it was removed with its last file.
+            // The run had created this directory, and the undo has removed it.
             Err(error) if is_concurrent_change(&error) => {}
             Err(error) => return Err(step.io("access")(error)),
         }
@@ -145,8 +145,8 @@ fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// The task of a session that changed files last; tasks that are not undone take precedence. `None` if no task
-/// changed files.
+/// Of a session's tasks, the one that changed files last; tasks that are not undone take precedence. `None` if
+/// no task changed files.
 pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     let tasks = std::fs::read_dir(session_dir.join(TASKS)).ok()?;
     let changed = tasks.filter_map(Result::ok).filter_map(|task| {
@@ -160,7 +160,8 @@ pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     changed.max().map(|(.., name)| TaskId::from(name.as_str()))
 }
 
-/// The steps of the undo; an error if a file is not as the run left it.
+/// The steps that the undo still has to do; an error if a file is neither as the run left it nor as it was
+/// before the run.
 fn plan<'a>(
     preimages: &Preimages,
     before: &'a ContextSnapshot,
@@ -191,7 +192,7 @@ fn plan<'a>(
     if foreign.is_empty() { Ok(steps) } else { Err(UndoError::Changed { paths: foreign }) }
 }
 
-/// The state that the pre-image represents.
+/// The state that the pre-image of a changed file represents; `None` if the file has no pre-image.
 fn pre_image(
     preimages: &Preimages,
     root: &TrackedPath,

@@ -44,7 +44,8 @@ impl WriteTracker {
         }
     }
 
-    /// Records the current state and allows writing. Returns a notice if an undo will not cover everything.
+    /// Records the state of the context paths, unless an earlier process has recorded it, and allows writing.
+    /// Returns a notice if an undo will not cover everything.
     pub(crate) fn open(&self) -> Result<Option<String>, DiskError> {
         let take = || ContextSnapshot::take(&self.paths, self.state_dir.as_deref());
         let (before, cover) = self.preimages.begin(take, self.coverage, self.limits)?;
@@ -112,7 +113,7 @@ impl ChangeObserver for WriteTracker {
         let (n, root) = found.ok_or_else(not_open)?;
         let failed = |why: String| Refusal::CheckFailed { path: resolved.shown.clone(), why };
         let path = resolved.real.strip_prefix(root.dir()).map_err(|e| failed(e.to_string()))?;
-        // A file that did not exist before needs no pre-image: an undo deletes it.
+        // A file that did not exist before the run needs no pre-image: an undo deletes it.
         if root.entry(path).is_none() || resolved.found.is_none() {
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use granit_parser::{Event, Options, Parser};
 use std::collections::BTreeMap;
 
-/// The maximum nesting depth.
+/// The maximum nesting depth of the YAML.
 const MAX_DEPTH: usize = 16;
 
 /// The top-level keys with string values, and the text after the front matter. `None` if the front matter is

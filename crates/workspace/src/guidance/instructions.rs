@@ -5,14 +5,16 @@ use crate::tools::FileHost;
 use althing_protocol::ContextPath;
 use std::path::Path;
 
-/// The file names, the common one first.
+/// The names of instruction files; the more common one comes first.
 const NAMES: [&str; 2] = ["AGENTS.md", "CLAUDE.md"];
-/// The maximum size of one file, and of all files together.
+/// How many bytes of one file are read.
 const MAX_PER_FILE: usize = 16 * 1024;
+/// How many bytes of all files together are read.
 const MAX_TOTAL: usize = 32 * 1024;
 
 /// The instructions in these context paths, from the deepest directory to the highest, since the closest ones
-/// matter most. They are read through the agent's own file access, so files that it may not read are left out.
+/// matter most. They are read through the agent's own file access, so files that the agent may not read are left
+/// out.
 pub fn project_instructions(files: &FileHost, context: &[ContextPath]) -> Vec<Document> {
     let mut dirs: Vec<&Path> = context.iter().map(|path| Path::new(&path.path)).collect();
     dirs.sort_by_key(|dir| std::cmp::Reverse(dir.components().count()));

@@ -2,7 +2,7 @@
 //!
 //! A workspace belongs to one run; the notes are stored outside of the runs. They are copied into the workspace
 //! when a run begins, and back to the store after each answer and at the end. Only plain files of limited size
-//! are copied, no links and no subdirectories, so that the store cannot lead out of the workspace.
+//! are copied, no links and no subdirectories, so that no copy can lead out of the workspace or the store.
 
 use super::{Document, front_matter, names_in, read_prefix};
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
@@ -16,10 +16,11 @@ use std::sync::{Mutex, PoisonError};
 const MEMORY: &str = "memory";
 const SHORT: &str = "short_term";
 const LONG: &str = "long_term";
-/// The maximum number of files per kind, and the maximum size of one.
+/// The maximum number of short-term notes, and likewise of long-term notes.
 const MAX_FILES: usize = 64;
+/// The maximum size of a note, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
-/// How much of the short-term notes the agent is given in total.
+/// How many bytes of its short-term notes the agent is given in total.
 const MAX_SHORT_TERM: usize = 16 * 1024;
 /// The maximum length of a long-term note's summary.
 const MAX_SUMMARY: usize = 200;
@@ -39,7 +40,7 @@ pub struct Memory {
 pub struct Notes {
     /// The full texts of the short-term notes.
     pub short_term: Vec<Document>,
-    /// Path and summary of each note; the agent reads a note when it needs it.
+    /// The path and the summary of each long-term note; the agent reads the note itself when necessary.
     pub long_term: Vec<(String, String)>,
 }
 
@@ -72,7 +73,7 @@ impl Memory {
         self.workspace.join(MEMORY)
     }
 
-    /// Copies the notes back to the store and deletes stored notes that are gone.
+    /// Copies the notes back to the store and deletes stored notes that are no longer in the workspace.
     pub fn save(&self) -> Result<(), DiskError> {
         let failed = |e| DiskError::io("save the notes in", &self.store)(e);
         let _one = SAVING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -144,7 +145,7 @@ impl Memory {
     }
 }
 
-/// The summary of a note: its `description`, or its first line.
+/// The summary of a note: its `description`, or its first line that is not empty.
 fn summary_of(text: &str) -> String {
     let (fields, rest) = front_matter::parse(text).unwrap_or_default();
     let first = || rest.lines().map(|line| line.trim_start_matches('#').trim()).find(|line| !line.is_empty());
@@ -152,7 +153,7 @@ fn summary_of(text: &str) -> String {
     summary_of.split_whitespace().collect::<Vec<_>>().join(" ").chars().take(MAX_SUMMARY).collect()
 }
 
-/// Copies the regular files of a directory that are small enough; returns their names.
+/// Copies up to `MAX_FILES` regular files that are small enough; returns their names.
 fn copy(from: &ConfinedDir, to: &ConfinedDir) -> io::Result<Vec<String>> {
     let mut copied = Vec::new();
     for name in names_in(from)? {

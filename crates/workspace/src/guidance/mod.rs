@@ -28,7 +28,7 @@ pub struct Document {
     pub whole: bool,
 }
 
-/// Reads the start of a file; `None` if it is not text.
+/// Reads the start of a file. Also returns whether that is the whole file; `None` if it is not text.
 pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String, bool)>> {
     let mut bytes = Vec::new();
     file.take(most as u64 + 1).read_to_end(&mut bytes)?;
@@ -48,7 +48,7 @@ pub(crate) fn read_prefix(file: File, most: usize) -> io::Result<Option<(String,
     Ok(Some((text, whole)))
 }
 
-/// Reads the start of a text file in a directory; `None` if it does not exist.
+/// Like [`read_prefix`], for a file in a directory; also `None` if the file does not exist.
 fn text_in(dir: &ConfinedDir, name: &str, most: usize) -> io::Result<Option<(String, bool)>> {
     match dir.open_file(OsStr::new(name)) {
         Ok((file, _)) => read_prefix(file, most),

@@ -6,13 +6,14 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The maximum number of skills, and the maximum length of a description.
+/// The maximum number of skills that agents are offered.
 const MAX_SKILLS: usize = 100;
+/// The maximum length of a skill's name, and likewise of its description.
 const MAX_DESCRIPTION: usize = 1024;
 /// How much of a `SKILL.md` is read for its front matter.
 const MAX_READ: usize = 64 * 1024;
 
-/// A skill.
+/// A skill: instructions for one kind of task, which an agent reads when it needs them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
     /// The name of the skill.
@@ -28,7 +29,7 @@ pub struct Skill {
 pub struct Skills {
     /// The skills, sorted by name.
     pub found: Vec<Skill>,
-    /// The directories that contain the skills, which an agent must be able to read.
+    /// The directories that were searched; agents must be able to read them.
     pub dirs: Vec<PathBuf>,
     /// Messages for the user about skills that cannot be used.
     pub notices: Vec<String>,

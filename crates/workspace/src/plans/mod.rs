@@ -1,8 +1,8 @@
 //! Plans on disk: tasks with dependencies and verification.
 //!
 //! A plan comes from an agent's answer, is validated, and is stored in `<state>/plans/<id>/`: `plan.json` for
-//! programs, `plan.md` for people, `progress.json` for the status of its tasks. Invalid plans are rejected,
-//! never repaired by guessing.
+//! programs, `plan.md` for people, `progress.json` for the status of the plan's tasks. Invalid plans are
+//! rejected, never repaired by guessing.
 
 mod markdown;
 mod progress;

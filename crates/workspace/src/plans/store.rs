@@ -80,7 +80,8 @@ impl PlanStore {
         };
         let first = hash(run) & 0xffff;
         let mut refused = None;
-        // Another run of the same second may have the same tag.
+        // A plan's id consists of a time and a tag. Another run of the same second may have the same tag; then
+        // the next tag is tried.
         for tag in (0..=0xffff).map(|n| (first + n) & 0xffff) {
             let id = format!("plan-{}", new_session_id(began, tag));
             let dir = self.dir.join(&id);
@@ -106,7 +107,7 @@ impl PlanStore {
         Err(refused.map_or_else(missing, PlanStoreError::from))
     }
 
-    /// Loads a plan by its id, by its directory, or the newest one as `latest`.
+    /// Loads a plan by its id or its directory; `latest` means the newest plan.
     pub fn load(&self, which: &str) -> Result<StoredPlan, PlanStoreError> {
         let missing = || PlanStoreError::NotFound { which: which.to_owned(), dir: self.dir.clone() };
         if which == "latest" {
@@ -181,7 +182,7 @@ impl StoredPlan {
         self.header.approved
     }
 
-    /// The reference that results use.
+    /// The reference to this plan for the results of runs.
     pub fn reference(&self) -> PlanRef {
         PlanRef { id: self.id.clone(), path: self.dir.display().to_string() }
     }

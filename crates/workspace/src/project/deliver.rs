@@ -15,9 +15,11 @@ use std::path::{Path, PathBuf};
 
 /// The record of delivered files: path → SHA-256.
 const RECORD: &str = ".delivered.json";
-/// The maximum that one run may deliver.
+/// The maximum number of files that one run may deliver.
 const MAX_FILES: usize = 10_000;
+/// The maximum total size of the files that one run may deliver.
 const MAX_BYTES: u64 = 4 << 30;
+/// The maximum depth of directories below `deliverables/`.
 const MAX_DEPTH: usize = 32;
 
 /// The result of a delivery.
@@ -25,7 +27,7 @@ const MAX_DEPTH: usize = 32;
 pub struct DeliveryReport {
     /// New and replaced files, relative to `deliverables/`.
     pub copied: Vec<String>,
-    /// Files that somebody had edited, each with the name of the run's version next to it.
+    /// Files that somebody had edited or created, each with the name of the run's version next to it.
     pub beside: Vec<(String, String)>,
     /// Files that could not be copied, with the reason.
     pub left_out: Vec<(String, String)>,

@@ -57,7 +57,7 @@ pub enum ProjectError {
         /// What is wrong with the file.
         why: String,
     },
-    /// The new content is rejected.
+    /// The requested change is rejected, for this reason.
     #[error("{0}")]
     Refused(String),
     /// A disk operation failed.
@@ -109,8 +109,8 @@ impl ProjectWorkspace {
         Ok(Self { dir, root: Arc::new(root) })
     }
 
-    /// Takes the project's lock, which is held until it is dropped. Two sessions on one project would overwrite
-    /// each other's work.
+    /// Takes the project's lock and holds it until the returned value is dropped. Two sessions on one project
+    /// would overwrite each other's work.
     pub fn lock(&self) -> Result<ProjectLock, ProjectError> {
         let path = self.dir.join(LOCK);
         match RealDisk.lock(&path).map_err(DiskError::io("lock", &path))? {
@@ -163,7 +163,8 @@ impl ProjectWorkspace {
         self.write_durably(CONTEXT, ended.as_bytes())
     }
 
-    /// Reads a text file directly in the project; `None` if it does not exist.
+    /// Reads the start of a text file directly in the project. Also returns whether that is the whole file;
+    /// `None` if the file does not exist.
     fn read(&self, name: &str, most: usize) -> Result<Option<(String, bool)>, ProjectError> {
         let path = self.dir.join(name);
         let text = match self.root.open_file(OsStr::new(name)) {

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 
 pub(super) const FILE: &str = "filepaths.json";
-/// The maximum number of paths, and the maximum length of a description.
+/// The maximum number of described paths.
 const MAX_PATHS: usize = 200;
+/// The maximum length of a description.
 const MAX_DESCRIPTION: usize = 1000;
 
 /// A path with a description.
@@ -52,7 +53,7 @@ impl ProjectWorkspace {
             Ok(_) => PathKind::File,
             Err(error) => return refused(format!("{} cannot be described: {error}", at.display())),
         };
-        // A path inside the project is stored relative to it, so that it has only one form.
+        // A path inside the project is stored relative to the project, so that each path has only one form.
         let shown = Path::new(path).strip_prefix(self.dir()).unwrap_or(Path::new(path));
         let shown = if shown.as_os_str().is_empty() { ".".to_owned() } else { shown.display().to_string() };
         let mut paths = self.paths()?;

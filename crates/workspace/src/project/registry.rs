@@ -13,7 +13,7 @@ const LOCK: &str = ".projects.lock";
 /// The maximum number of entries; the least recently used ones are removed.
 const MAX_ENTRIES: usize = 500;
 
-/// The list of projects, in the user's configuration directory.
+/// The list of projects that this user has opened, in the user's state directory.
 #[derive(Clone, Debug)]
 pub struct ProjectRegistry {
     dir: PathBuf,
@@ -81,8 +81,8 @@ impl ProjectRegistry {
     fn change(&self, change: impl FnOnce(&mut Vec<RegisteredProject>)) -> Result<(), ProjectError> {
         create_dirs(&RealDisk, &self.dir, Durability::Synced)?;
         let path = self.dir.join(LOCK);
-        // The lock is held only for an instant. A caller that cannot get it reports an error rather than risk
-        // losing another process's entry.
+        // The lock is held only for an instant. A caller that cannot get the lock reports an error rather than
+        // risk losing another process's entry.
         let lock = RealDisk.lock(&path).map_err(DiskError::io("lock", &path))?;
         let _lock = match lock {
             Lock::Taken(lock) => lock,

@@ -85,7 +85,7 @@ impl ProjectWorkspace {
         let names = self.root.open_dir(OsStr::new(RUNS)).and_then(|dir| dir.names());
         let names = names.map_err(DiskError::io("list", &path))?;
         let mut ids: Vec<String> = names.into_iter().filter_map(|name| name.into_string().ok()).collect();
-        // Ids begin with the time of their session.
+        // Run ids begin with the time at which their session was created.
         ids.sort_by(|a, b| b.cmp(a));
         let text = |value: &Value, name: &str| {
             value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()

@@ -24,10 +24,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The directory and the name of the list.
+/// The directory of the list.
 const DIR: &str = "tasks";
+/// The file name of the list.
 const FILE: &str = "plan.json";
-/// The maximum size of a list.
+/// The maximum size of the list's file, in bytes.
 const CAP: u64 = 1 << 20;
 
 /// The tools for one agent's list.
@@ -39,7 +40,8 @@ struct Inner {
     /// The workspace, or another directory if the list is not shown to other agents.
     root: ConfinedDir,
     most: usize,
-    /// The list's file. Calls run one at a time under its lock, because each one reads and writes the file.
+    /// The list's file. Calls run one at a time under the lock of this path, because each call reads and writes
+    /// the file.
     file: PathBuf,
 }
 

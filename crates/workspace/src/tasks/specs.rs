@@ -10,11 +10,10 @@ pub(super) const UPDATE: &str = "update_task_status";
 pub(super) const EDIT: &str = "edit_task";
 pub(super) const DELETE: &str = "delete_task";
 
-/// One tool.
 pub(super) struct TaskToolSpec {
     name: &'static str,
     description: &'static str,
-    /// The tool's arguments, and whether they are required.
+    /// The tool's arguments, and whether each of them is required.
     takes: &'static [(&'static str, Need)],
 }
 

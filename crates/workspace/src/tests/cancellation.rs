@@ -1,5 +1,5 @@
 //! A file operation continues after its caller was cancelled. The next operation on the same files must wait
-//! for it.
+//! until that operation has ended.
 
 use super::agent_files::{RunFixture, put};
 use super::fixture::{tree, write};

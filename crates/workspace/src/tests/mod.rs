@@ -1,6 +1,6 @@
 //! The guarantees about agents' files, tested on real files.
 //!
-//! This file contains the size of the tests; shared helpers are in `fixture.rs` and `agent_files.rs`.
+//! This file defines the size of the tests; shared helpers are in `fixture.rs` and `agent_files.rs`.
 
 mod agent_files;
 mod cancellation;

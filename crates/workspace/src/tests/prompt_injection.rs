@@ -8,7 +8,7 @@ use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Instructions that texts in files, answers and names have given to models.
+/// The tool calls that injected texts in files, answers and names tell a model to make.
 fn orders(fixture: &Fixture) -> Vec<(&'static str, Value)> {
     let patch = |body: &str| json!({"patch": format!("*** Begin Patch\n{body}\n*** End Patch")});
     let mut orders = vec![

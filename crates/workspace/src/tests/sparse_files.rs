@@ -223,7 +223,7 @@ fn a_digest_depends_on_the_content_and_not_on_where_the_holes_are() {
     ] {
         assert_ne!(plain, other);
     }
-    // Small files keep the digest that they have always had.
+    // Small files have a plain SHA-256 digest.
     let sha = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
     assert_eq!(of("small", 3, &[(0, "abc")]), sha);
 }

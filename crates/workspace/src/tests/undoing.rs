@@ -26,7 +26,7 @@ fn dirs(fixture: &RunFixture) -> Vec<String> {
     names
 }
 
-/// Changes that a command might make without any of our tools.
+/// Changes that a command might make without Althing's tools.
 fn change_by_command(fixture: &RunFixture) {
     let at = |path: &str| fixture.base.join("project").join(path);
     fs::write(at("b.txt"), "b by a command\n").unwrap();
@@ -256,7 +256,7 @@ fn edits_of_the_chat_agent_are_undone_and_edits_of_people_stay() {
     assert_eq!(fs::read_to_string(at("b.txt")).unwrap(), "b before\n");
     assert_eq!(fs::read_to_string(at("by-a-person.txt")).unwrap(), "mine");
     assert!(at("empty").is_dir() && !at("empty/made").exists());
-    // Changes after an undo are undone by the next one, which restores what a person wrote in between.
+    // Changes after an undo are undone by the next undo, which restores what a person wrote in between.
     write_to(&host, "project/b.txt", "by the agent");
     fs::write(at("b.txt"), "by a person").unwrap();
     write_to(&host, "project/b.txt", "by the agent once more");

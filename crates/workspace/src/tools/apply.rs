@@ -20,7 +20,7 @@ struct PlannedChange<'a> {
     resolved: ResolvedPath<'a>,
     /// The new content; `None` deletes the file.
     new: Option<String>,
-    /// The old content.
+    /// The old content; `None` if the file does not exist yet.
     old: Option<String>,
     /// The permissions of the file, or of the file that is moved here.
     mode: Option<u32>,

@@ -11,8 +11,8 @@ fn invalid_argument(argument: &str, why: impl Into<String>) -> Refusal {
 }
 
 impl Args {
-    /// Parses a JSON object. Unknown arguments are an error, because a misspelled one would silently have no
-    /// effect.
+    /// Parses a JSON object. Unknown arguments are an error, because a misspelled argument would otherwise
+    /// silently have no effect.
     pub(crate) fn parse(text: &str, known: &[&str]) -> Result<Self, Refusal> {
         let value: Value =
             serde_json::from_str(text).map_err(|e| invalid_argument("(all)", format!("not JSON: {e}")))?;
@@ -68,7 +68,7 @@ impl Args {
     }
 }
 
-/// The default of a flag.
+/// The value of a flag that the call does not contain.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Flag {
     On,

@@ -77,9 +77,8 @@ pub(crate) fn read_text(resolved: &ResolvedPath<'_>) -> Result<String, Refusal> 
     })
 }
 
-/// Models write `
-/// ` even if the file uses `\r
-/// `.
+/// Converts `old` and `new` to the line ends of the file, because models write `\n` even if the file uses
+/// `\r\n`.
 fn with_line_ends(text: &str, old: &str, new: &str) -> (String, String) {
     if !text.contains(old) && text.contains("\r\n") && !old.contains('\r') {
         return (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"));
@@ -101,7 +100,7 @@ fn write_content(job: &Job<'_>, resolved: &ResolvedPath<'_>, bytes: &[u8]) -> Re
     job.after_change(resolved)
 }
 
-/// Creates the missing parent directories; returns how many.
+/// Creates the missing parent directories. Returns the innermost one, and how many were missing.
 pub(crate) fn create_missing_dirs(resolved: &ResolvedPath<'_>) -> io::Result<(ConfinedDir, usize)> {
     let mut dir = resolved.dir.try_clone()?;
     for name in &resolved.missing {

@@ -22,7 +22,7 @@ pub enum ToolSet {
     ReadOnly,
 }
 
-/// Whether a file tool changes nothing.
+/// Whether this is the name of a file tool that changes nothing.
 pub fn is_read_only_tool(name: &str) -> bool {
     specs::find(name).is_some_and(|spec| !spec.changes)
 }
@@ -36,8 +36,8 @@ pub struct FileHost {
 struct Inner {
     root_set: RootSet,
     observer: Option<Arc<dyn ChangeObserver>>,
-    /// The path of the workspace. Changes of one agent run one at a time under the lock of this path, because
-    /// an edit reads and then writes.
+    /// The path of the workspace. Changes by one agent run one at a time under the lock of this path, because an
+    /// edit reads and then writes.
     workspace: PathBuf,
 }
 

@@ -1,7 +1,7 @@
 //! Applies hunks to a text.
 //!
-//! Each hunk is searched after the previous one: first exactly, then ignoring white space at line ends, then
-//! ignoring it at both ends. Unchanged lines keep the form that they have in the file.
+//! Each hunk is searched for after the previous one: first exactly, then ignoring white space at line ends, then
+//! ignoring white space at both ends of lines. Unchanged lines keep the form that they have in the file.
 
 use super::patch::{Hunk, HunkLine};
 
@@ -9,7 +9,7 @@ use super::patch::{Hunk, HunkLine};
 const LINE_COMPARISONS: &[fn(&str, &str) -> bool] =
     &[|a, b| a == b, |a, b| a.trim_end() == b.trim_end(), |a, b| a.trim() == b.trim()];
 
-/// The text after all hunks, or the number of the hunk that does not match and the reason.
+/// The text with all hunks applied, or the number of the hunk that does not match and the reason.
 pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
     let end = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let closed = text.is_empty() || text.ends_with('\n');
@@ -79,7 +79,7 @@ fn find(lines: &[&str], wanted: &[&str], from: usize, end: End) -> Option<usize>
 }
 
 impl HunkLine {
-    /// The line before the change; `None` for an added line.
+    /// The line as it is before the change; `None` for an added line.
     fn before(&self) -> Option<&str> {
         match self {
             Self::Keep(line) | Self::Remove(line) => Some(line),

@@ -117,7 +117,7 @@ impl<'a> Job<'a> {
         self.observer_for(resolved).map_or(Ok(()), |observer| observer.after_change(resolved))
     }
 
-    /// The observer of changes in context paths.
+    /// The observer of changes in context paths; `None` for a path elsewhere.
     fn observer_for(&self, resolved: &ResolvedPath<'_>) -> Option<&'a dyn ChangeObserver> {
         self.observer.filter(|_| matches!(resolved.root.role, RootRole::Context(_)))
     }
@@ -130,8 +130,8 @@ pub(crate) fn check_size(size: u64, path: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// In a workspace, a file with several hard links may belong to somebody else. In a context path all files are
-/// accessible.
+/// Fails for a file with several hard links in the workspace, because it may belong to somebody else. In context
+/// paths and views such files are readable.
 pub(crate) fn check_readable(role: RootRole, found: FileStat, path: &str) -> Result<(), Refusal> {
     if role == RootRole::Workspace && found.links > 1 {
         let instead = "copy it with a command, if you may";

@@ -13,7 +13,7 @@ pub(crate) enum PatchOp {
 /// One change within a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
-    /// The line after which the hunk is searched.
+    /// The line after which the hunk is searched for.
     pub after: Option<String>,
     pub lines: Vec<HunkLine>,
     /// Whether the hunk is at the end of the file.

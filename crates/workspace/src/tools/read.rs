@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 
 /// The default number of lines.
 const DEFAULT_LINES: u64 = 2000;
-/// The maximum length of a line that is read to its end.
+/// Reading fails at a line that is longer than this number of bytes.
 const LONGEST_LINE: u64 = 1 << 30;
 /// After how many lines cancellation is checked.
 const CHECK_EVERY: u64 = 4096;

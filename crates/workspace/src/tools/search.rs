@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 
 /// The maximum number of context lines around a match.
 const MAX_CONTEXT: u64 = 20;
-/// The searcher's memory limit; a file with longer lines is skipped.
+/// The searcher's memory limit in bytes; a file with a longer line is skipped.
 const HEAP: usize = 16 << 20;
 
 struct Hits {
     page: CappedText,
-    /// The file of the next matches; printed before the first one.
+    /// The name of the file that is searched; printed before the first match in that file.
     heading: Option<String>,
     full: bool,
 }

@@ -3,7 +3,6 @@
 use althing_protocol::ToolSpec;
 use serde_json::{Map, Value, json};
 
-/// One tool.
 pub(crate) struct FileToolSpec {
     pub name: &'static str,
     description: &'static str,

@@ -33,7 +33,7 @@ pub(crate) struct Visit<'v> {
     pub below: &'v Path,
 }
 
-/// A callback for each file and link; breaking ends the walk.
+/// A callback for each file and link; returning `Break` ends the walk.
 pub(crate) type Visitor<'v> = &'v mut dyn FnMut(&Visit<'_>) -> Result<ControlFlow<()>, Refusal>;
 
 pub(crate) struct Walk<'w> {

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// How many files a thread takes at a time.
 const CHUNK: usize = 128;
-/// How often the copy of a file is repeated if the file changes meanwhile.
+/// How often the copy of a file is attempted if the file changes meanwhile.
 const TRIES: u32 = 3;
 
 /// Copies files. Remembers whether the file system supports reflinks, and how much data may still be copied.
@@ -46,7 +46,8 @@ impl Copier {
         Self { no_reflink, holes: HoleDetection::Unsupported, budget: CopyBudget::new(limits) }
     }
 
-    /// Copies a file under the same name, read-only. `None` if it was deleted or is no longer a regular file.
+    /// Copies a file into `to` under the same name; the copy is read-only. `None` if the file was deleted or is
+    /// no longer a regular file.
     pub(crate) fn copy(
         &self,
         from: &ConfinedDir,

@@ -1,4 +1,4 @@
-//! Copies another agent's work into a workspace, so that neither sees the other's later changes.
+//! Copies another agent's work into a workspace, so that neither agent sees the other's later changes.
 
 use super::Workspace;
 use super::copy::{Copier, fill_dir, split_path};

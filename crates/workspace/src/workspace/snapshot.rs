@@ -172,7 +172,8 @@ fn fingerprint_of(nodes: &[TreeNode]) -> String {
     )
 }
 
-/// The label of the directory with the files: the label of an unchanged workspace is a link to an earlier one.
+/// The label of the directory that contains a snapshot's files. For an unchanged workspace, the given label is a
+/// link to an earlier one.
 pub(crate) fn real_label(snapshots: &ConfinedDir, label: AnswerLabel) -> Option<AnswerLabel> {
     let name = OsString::from(label.to_string());
     match snapshots.stat(&name).ok()??.kind {
@@ -211,7 +212,7 @@ pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<Tre
     Ok(nodes)
 }
 
-/// Removes the nodes that cannot be stored.
+/// Removes the nodes that cannot be stored, and adds them to `issues`.
 pub(super) fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
     let mut names: HashMap<(u64, u64), u64> = HashMap::new();
     let has_more_links = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;

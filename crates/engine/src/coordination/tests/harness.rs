@@ -56,7 +56,7 @@ pub(crate) fn text(words: &str) -> Reply {
     Reply { text: words.into(), ..Reply::default() }
 }
 
-/// Folds an event into all deciders, like the session.
+/// Folds an event into all deciders, as a session does.
 fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, Coordination>) {
     if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = &event.fact
         && *id != run.task
@@ -75,7 +75,7 @@ fn fold(event: &Event, run: &mut Coordination, subagents: &mut BTreeMap<TaskId, 
 #[derive(Clone)]
 pub(crate) struct World {
     pub(crate) run: Coordination,
-    /// The subagent runs, and the run that executes its plan.
+    /// The subagent runs, and the run that executes the main run's plan.
     pub(crate) subagents: BTreeMap<TaskId, Coordination>,
     pub(crate) log: Vec<Event>,
     now: u64,
@@ -135,7 +135,7 @@ impl World {
         self.happens("r1".into(), Fact::TimerFired(timer));
     }
 
-    /// A run by its task.
+    /// The run with this task id; the main run if no other run has it.
     pub(crate) fn run_of(&self, task: &TaskId) -> &Coordination {
         self.subagents.get(task).unwrap_or(&self.run)
     }

@@ -1,4 +1,5 @@
-//! Plans: a run that executes a plan records its progress and repeats no completed task; a planning run stores its plan.
+//! Plans: a run that executes a plan records its progress and repeats no completed task; a planning run stores its
+//! plan.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use crate::decider::SideTaskKind;
@@ -27,7 +28,7 @@ fn executing() -> RunSpec {
     RunSpec { plan: Some(plan), modes, ..spec(&["a"], RunRules::default().with(&modes.overrides())) }
 }
 
-/// The same run in progress; rereading its plan failed, so it uses the plan of its spec.
+/// The run of `executing` in progress; rereading its plan failed, so it uses the plan of its spec.
 fn carrying_out() -> World {
     let mut world = World::new(executing());
     assert!(world.asked().is_empty(), "nobody begins before the plan is read");

@@ -19,7 +19,7 @@ fn restart(instructions: &str) -> Reply {
     Reply { tool_calls: vec![call("restart_orchestration", &arguments)], ..Reply::default() }
 }
 
-/// Two agents answer, vote for the second, and it presents.
+/// Two agents answer and vote for the second answer, whose author then presents.
 fn presented(world: &mut World, nth: u32) {
     world.says(0, answer(&format!("first, try {nth}")));
     world.says(1, answer(&format!("second, try {nth}")));

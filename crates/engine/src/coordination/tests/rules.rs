@@ -1,4 +1,5 @@
-//! Tests of each rule, by the calls that agents get, the prompts that they are shown and the tools that they are offered.
+//! Tests of each rule, by the calls that agents get, the prompts that they are shown and the tools that they are
+//! offered.
 
 use super::harness::{World, answer, call, spec, text, vote};
 use althing_protocol::{

@@ -123,7 +123,7 @@ impl World {
         panic!("the consequences never end:\n{}", story.join("\n"));
     }
 
-    /// The facts of the planning runs' deciders that start the runs that execute their plans.
+    /// The facts with which the deciders of planning runs start the runs that execute the plans.
     fn executions(&self) -> Vec<Consequence> {
         let is_there = |run: &TaskId| {
             self.log.iter().any(|event| matches!(&event.fact, Fact::TaskCreated { id, .. } if id == run))

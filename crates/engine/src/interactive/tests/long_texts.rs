@@ -1,5 +1,5 @@
-//! Texts that are too long to be passed on in full: each is shortened with a note on how much is omitted and where the full
-//! text is.
+//! Texts that are too long to be passed on in full: each is shortened with a note on how much is omitted and where the
+//! full text is.
 
 use super::harness::{World, agent, chat, launches, result};
 use althing_protocol::{

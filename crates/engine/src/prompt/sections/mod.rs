@@ -1,5 +1,5 @@
-//! The sections of a system prompt, one file each. A role is a list of sections; each section is omitted if it does not
-//! apply.
+//! The sections of a system prompt, one file each. A role is a list of sections; each section is omitted if it does
+//! not apply.
 
 mod evaluating;
 pub(super) mod family;

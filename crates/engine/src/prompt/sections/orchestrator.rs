@@ -1,5 +1,5 @@
-//! The main section of the chat agent's prompt, generated from the config: the agents, when to launch a run and when to
-//! answer, how to set up a run, and how context and results are passed.
+//! The main section of the chat agent's prompt, generated from the config: the agents, when to launch a run and when
+//! to answer, how to set up a run, and how context and results are passed.
 
 use crate::prompt::interactive::ChatPromptInput;
 use althing_protocol::{Member, TeamSpec};
