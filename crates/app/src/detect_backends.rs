@@ -55,7 +55,7 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
     Some((known, missing))
 }
 
-/// The Ollama of this machine; None if it does not answer or has no models.
+/// The Ollama server at [`ollama_url`]; None if it does not answer or has no models.
 fn ollama(environment: &Environment) -> Option<DetectedOllama> {
     let base_url = ollama_url(environment);
     let (http, asked) = (HttpClient::new(&HttpOptions::default()).ok()?, base_url.clone());
@@ -64,7 +64,7 @@ fn ollama(environment: &Environment) -> Option<DetectedOllama> {
     (!models.is_empty()).then_some(DetectedOllama { base_url, models })
 }
 
-/// The base URL of this machine's Ollama.
+/// The base URL of the Ollama server: the one in `OLLAMA_HOST`, or else the default port on this machine.
 pub fn ollama_url(environment: &Environment) -> String {
     let address =
         environment.variable("OLLAMA_HOST").map_or_else(|| OLLAMA.to_owned(), |host| address(&host));

@@ -167,7 +167,7 @@ impl TuiHost for LocalHost {
         let run = run.cloned().map_or_else(last, Ok)?;
         let report = althing_workspace::undo(&self.run_dir(&run)).map_err(|error| error.to_string())?;
         let files = report.restored.len() + report.removed.len();
-        Ok(format!("{} put back", count(files as u64, "file")))
+        Ok(format!("changes to {} undone", count(files as u64, "file")))
     }
 
     fn diff(&self, run: &TaskId) -> Result<String, String> {

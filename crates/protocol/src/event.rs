@@ -167,7 +167,7 @@ pub enum Verdict {
         /// How the final answer will be produced.
         strategy: FinalAnswerStrategy,
     },
-    /// A person chose another presenter than the winner.
+    /// A person chose a presenter other than the winner.
     Override {
         /// The chosen presenter.
         presenter: AgentId,

@@ -75,7 +75,7 @@ pub struct CoordinationSummary {
     pub presenter: Option<AgentId>,
     /// How the final answer was produced.
     pub strategy: FinalAnswerStrategy,
-    /// Whether a person chose another presenter than the winner.
+    /// Whether a person chose a presenter other than the winner.
     pub overridden: bool,
     /// The largest number of attempts of any agent before the presentation.
     pub rounds: u32,

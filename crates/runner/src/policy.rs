@@ -180,7 +180,7 @@ pub enum PolicyError {
         limit: usize,
     },
     /// The context path has too many protected files to mount each of them.
-    #[error("{path} contains more than {limit} repositories and other paths that must stay protected")]
+    #[error("{path} contains more than {limit} `.git` directories and other paths that must stay protected")]
     TooManyProtected {
         /// The context path.
         path: PathBuf,

@@ -45,7 +45,10 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
     for path in &report.not_covered {
         say(format!("kept     {} (no copy was stored)", sanitize::line(path)));
     }
-    say(format!("{} put back", count((report.restored.len() + report.removed.len()) as u64, "file")));
+    say(format!(
+        "changes to {} undone",
+        count((report.restored.len() + report.removed.len()) as u64, "file")
+    ));
     Ok(Exit::Answered)
 }
 

@@ -87,7 +87,7 @@ fn only_the_chat_agents_changes_are_reviewed_and_undone() {
     let shown = undo(&[&session, "--diff"]).expect_code(0).stdout;
     assert!(shown.contains("-color: red\n+color: blue\n") && shown.contains("+blue it is\n"), "{shown}");
     let undone = undo(&[&format!("{session}.c1")]).expect_code(0).stdout;
-    assert!(undone.contains("2 files put back"), "{undone}");
+    assert!(undone.contains("changes to 2 files undone"), "{undone}");
     assert_eq!(std::fs::read_to_string(&paint).unwrap(), "color: red\n");
     assert!(mine.exists() && !mine.with_file_name("new.md").exists());
     let again = undo(&[&session]).expect_code(1).stderr;

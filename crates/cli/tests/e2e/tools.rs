@@ -165,7 +165,7 @@ fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     terminal.wait_for("Undo what this run wrote?", LIMIT);
     assert_eq!(std::fs::read_to_string(project.join("old.txt")).unwrap(), "changed by the run\n");
     terminal.keys("y");
-    terminal.wait_for("1 file put back", LIMIT);
+    terminal.wait_for("changes to 1 file undone", LIMIT);
     assert_eq!(std::fs::read_to_string(project.join("old.txt")).unwrap(), "old\n");
 }
 

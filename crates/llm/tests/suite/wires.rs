@@ -247,7 +247,7 @@ async fn a_tool_call_and_its_result_go_back_and_forth_on_every_wire() {
         }
         assert_eq!(call(&*backend, &request).await.reply().text, "Done.", "{kind}");
         let sent = server.requests()[1].body().to_string();
-        // Ids that we assigned are sent back, unless the provider assigns its own.
+        // Ids from the provider are sent back. Ids that we assigned, because the provider sent none, are not.
         assert!(
             ids.iter().all(|id| sent.contains(id.as_str()) != id.starts_with("althing-")),
             "{kind}: {sent}"

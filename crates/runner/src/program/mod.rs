@@ -196,7 +196,8 @@ impl ProgramRunner {
         };
         let bound = (start.permissions == PermissionLevel::ReadOnly && !ok).then(|| {
             format!(
-                "{} could only read because no sandbox works here; `--unconfined` lets it run with all your rights",
+                "{} could only read: no sandbox works here (`--unconfined` lets it run with all your rights), or the task sets \
+                 `sandbox: false`, or its `permission_mode` is `plan` or `default`",
                 start.adapter.name()
             )
         });
