@@ -96,7 +96,7 @@ impl RunState {
         self.spec.rules.fairness_lead_cap.is_some_and(|cap| self.members.len() > 1 && lead >= cap as usize)
     }
 
-    /// Whether the run has reached its budget: the maximum cost that `--max-cost` or the config sets.
+    /// Whether the run has reached its budget: the max cost that `--max-cost` or the config sets.
     pub(crate) fn is_over_budget(&self) -> bool {
         let cap = self.spec.rules.limits.cost_micro_usd;
         cap.is_some_and(|cap| self.usage.cost_usd * 1e6 >= cap as f64)

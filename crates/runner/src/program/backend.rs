@@ -99,7 +99,7 @@ impl CliBackend {
         }
     }
 
-    /// Runs the program once. `None` if the conversation to resume does not exist.
+    /// Starts the CLI agent (Claude Code, Codex, …) for one call and waits for its end. `None` if the conversation to resume does not exist.
     async fn run_once(
         &self,
         call: &BackendCall<'_>,

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts programs on this machine.
+/// Starts a CLI agent or another program on this machine.
 #[derive(Debug)]
 pub struct ProgramStarter {
     /// The adapters by name.

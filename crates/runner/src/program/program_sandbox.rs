@@ -32,7 +32,8 @@ pub(super) struct ProgramSandbox<'a> {
     pub(super) permissions: PermissionLevel,
 }
 
-/// Chooses the sandbox and permissions for a task's program, or explains why it may not run.
+/// Decides which sandbox a CLI agent or another program of a task runs in, and with which permissions, or explains why it
+/// may not run.
 pub(super) fn choose_program_sandbox<'a>(
     adapter: &dyn AgentAdapter,
     spec: &ProgramSpec,

@@ -48,6 +48,7 @@ pub(crate) struct Pty {
 }
 
 impl Pty {
+    /// Opens a PTY (pseudo-terminal).
     pub(crate) fn open(size: TerminalSize) -> io::Result<Self> {
         let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY;
         #[cfg(target_os = "linux")]

@@ -1,5 +1,5 @@
-//! Opens the writable context paths for one agent, tracks what the agent changes there, and closes the paths
-//! again.
+//! Tracks writes to context paths: opens the writable ones for one agent, records what the agent changes there,
+//! and closes them again.
 
 use super::footer::write_change_list;
 use super::preimages::{Coverage, Preimages, UndoCoverage, UndoLimits};

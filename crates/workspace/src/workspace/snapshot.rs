@@ -1,4 +1,4 @@
-//! Stores a snapshot of a workspace under the label of an answer.
+//! Takes a workspace snapshot and stores it under the label of an answer.
 //!
 //! Only changed files are copied; unchanged files are hard links to the earlier snapshot, which nobody can
 //! write to. A snapshot of an unchanged workspace costs one `stat` per file. The snapshot is built under a
