@@ -1,9 +1,9 @@
-//! The guard: a small process between us and a command that kills everything below itself when we are gone.
+//! The guard: a small process between us and a command. When we are gone, the guard kills all its descendants.
 //!
 //! The guard never outlives its socket (file descriptor 0): when the socket closes, for any reason, the guard
 //! kills everything below itself and exits. It must never outlive its command and never hold the command's
-//! output open. It does not rely on parent-death signals, which follow threads rather than processes and miss
-//! children that left the process group.
+//! output open. It does not rely on parent-death signals, which follow threads rather than processes and are not
+//! inherited by the command's own children.
 
 use crate::guard_protocol::{GuardReport, GuardedCommand, TERMINATE, read_frame};
 use crate::process_tree::{kill_below, reap, signal_below};

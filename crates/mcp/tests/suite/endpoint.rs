@@ -207,7 +207,7 @@ async fn a_call_ends_with_its_connection_and_with_its_endpoint() {
     assert!(!read(stream).await.text.contains("\"result\""));
 }
 
-// Attack S11, on the listener that all endpoints share.
+// Attack S11 of docs/reliability.md, on the listener that all endpoints share.
 #[tokio::test]
 async fn everything_that_is_not_the_agents_own_program_is_refused_and_runs_no_tool() {
     let endpoints = AgentEndpoints::new(tight());

@@ -61,7 +61,7 @@ async fn no_event_is_empty_since_a_client_ends_the_connection_over_it() {
     }
 }
 
-// Attack S11.
+// Attack S11 of docs/reliability.md: foreign requests on the loopback interface.
 #[tokio::test]
 async fn requests_without_the_token_or_from_another_origin_are_refused_and_start_no_run() {
     let (server, runs) = listening(tight()).await;

@@ -113,7 +113,7 @@ fn read_hunks<'l, I: Iterator<Item = (usize, &'l str)>>(
             Some('-') => HunkLine::Remove(rest()),
             Some('+') => HunkLine::Add(rest()),
             Some(_) => {
-                return Err(invalid_argument(number, "a line of a hunk begins with a space, -, + or @@"));
+                return Err(invalid_argument(number, "a line of a hunk must begin with a space, -, + or @@"));
             }
         });
     }
