@@ -70,7 +70,7 @@ fn a_patch_with_one_failing_part_changes_nothing() {
         ("*** Add File: ok.txt/below.txt\n+y\n", "not a directory"),
         ("*** Rename File: a\n", "expected"),
         ("*** Update File: sub/deep.txt\n@@\n deep\n", "changes nothing"),
-        ("*** Update File: sub/deep.txt\n@@\ndeep\n", "begins with a space"),
+        ("*** Update File: sub/deep.txt\n@@\ndeep\n", "must begin with a space"),
         // The target is a directory.
         ("*** Add File: sub\n+x\n", "a directory"),
     ] {
