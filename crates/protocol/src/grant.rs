@@ -19,7 +19,7 @@ pub struct Grant {
     pub roots: Vec<GrantRoot>,
     /// Whether the agent only plans. A planning agent writes nothing, not even in its workspace.
     pub planning: bool,
-    /// The network access of the agent's commands; they have none while the agent plans. A CLI agent always has the
+    /// The network access that the config gives the agent's commands; see [`Self::command_network`]. A CLI agent always has the
     /// host's network, because it must reach its model. MCP servers have the host's network too, but are not called
     /// while their agent plans.
     pub network: NetworkGrant,
@@ -83,18 +83,19 @@ impl Grant {
         self
     }
 
-    /// Narrows the grant to one call: with `ReadOnly` access, or while the agent plans, no root is writable. While the
-    /// agent plans, its commands have no network.
+    /// Narrows the grant to one call: with `ReadOnly` access, or while the agent plans, no root is writable.
     #[must_use]
     pub fn with_access(mut self, access: ContextAccess) -> Self {
         let closed = self.planning || access == ContextAccess::ReadOnly;
         for root in self.roots.iter_mut().filter(|_| closed) {
             root.writable = false;
         }
-        if self.planning {
-            self.network = NetworkGrant::Closed;
-        }
         self
+    }
+
+    /// The network access of the agent's commands: none while the agent plans.
+    pub fn command_network(&self) -> NetworkGrant {
+        if self.planning { NetworkGrant::Closed } else { self.network }
     }
 
     /// Iterates over the roots of one kind.
@@ -322,9 +323,8 @@ mod tests {
     #[test]
     fn commands_have_no_network_while_the_agent_plans() {
         let grant = Grant { network: NetworkGrant::Open, ..Grant::default() };
-        let network = |grant: &Grant| grant.clone().with_access(ContextAccess::Writable).network;
-        assert_eq!(network(&grant), NetworkGrant::Open);
-        assert_eq!(network(&Grant { planning: true, ..grant }), NetworkGrant::Closed);
+        assert_eq!(grant.command_network(), NetworkGrant::Open);
+        assert_eq!(Grant { planning: true, ..grant }.command_network(), NetworkGrant::Closed);
     }
 
     #[test]

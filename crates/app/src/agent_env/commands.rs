@@ -57,7 +57,7 @@ pub fn command_host(
 ) -> Result<CommandHost, String> {
     let mut policy = CommandPolicy::new(SandboxPaths::from(grant), sandbox);
     policy.output_masking = Some(crate::secrets::output_masking());
-    policy.network = grant.network == NetworkGrant::Open;
+    policy.network = grant.command_network() == NetworkGrant::Open;
     let failed = |error: PolicyError| format!("{error} ({})", error.hint());
     policy.lists = CommandLists::new(&config.allowed, &config.blocked).map_err(failed)?;
     if let Some(limit) = config.timeout {
@@ -77,7 +77,7 @@ pub async fn start_container(
     let memory = config.memory_limit.as_deref().and_then(althing_config::memory_bytes);
     let spec = ContainerSpec {
         image: config.image.clone(),
-        network: match grant.network {
+        network: match grant.command_network() {
             NetworkGrant::Closed => NetworkMode::None,
             NetworkGrant::Open | NetworkGrant::Container => NetworkMode::from(config.network_mode.as_str()),
         },

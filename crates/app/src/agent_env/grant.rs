@@ -42,7 +42,6 @@ impl SessionEnvs {
             }
         };
         views.extend(self.skills.dirs.iter().cloned());
-        let planning = matches!(agent, Grantee::Member { spec, .. } if spec.modes.planning);
         Grant {
             workspace: Some(workspace),
             start,
@@ -51,8 +50,8 @@ impl SessionEnvs {
                 .map(GrantRoot::view)
                 .chain(context.iter().map(GrantRoot::from))
                 .collect(),
-            planning,
-            network: tools.commands.as_ref().filter(|_| !planning).map(network).unwrap_or_default(),
+            planning: matches!(agent, Grantee::Member { spec, .. } if spec.modes.planning),
+            network: tools.commands.as_ref().map(network).unwrap_or_default(),
             state_dir: Some(self.state_dir.clone()),
             output_dir: Some(output_dir),
         }

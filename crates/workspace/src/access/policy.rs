@@ -1,6 +1,6 @@
 //! What one agent may access: its roots, and the exclusions inside them.
 //!
-//! The rules apply in the order deny, ask, allow. Approvals are not implemented, so what would require one is
+//! The rules apply in the order deny, ask, allow. File tools cannot ask a person, so what would need an approval is
 //! denied with the reason. A check that fails denies access. The README lists the rules. Access is granted only
 //! through an open handle, never by name.
 
