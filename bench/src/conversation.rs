@@ -164,7 +164,7 @@ fn open(programs: &Programs, rounds: usize) {
         floor.push(first_request(&[]));
         ours.push(first_request(&["--session", &id]));
     }
-    let what = format!("opening {events} events (a new one: {:.1} ms)", median(floor) * 1e3);
+    let what = format!("opening a session of {events} events (a new session: {:.1} ms)", median(floor) * 1e3);
     below_ms(&what, median(ours), 100.0);
 }
 

@@ -38,7 +38,7 @@ pub fn all(programs: &Programs, rounds: usize) {
         times.push(requests[before].arrived().duration_since(began).as_secs_f64());
     }
     let first = times.remove(0);
-    let what = format!("tool call to first model request (the first: {:.1} ms)", first * 1e3);
+    let what = format!("tool call to first model request (for the first call: {:.1} ms)", first * 1e3);
     below_ms(&what, median(times), 10.0);
     client.close_stdin();
     client.wait(LIMIT).expect_code(0);

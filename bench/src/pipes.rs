@@ -51,7 +51,7 @@ fn delay(programs: &Programs) {
     assert!(end.ok, "{end:?}");
     let delays = delays.lock().unwrap().clone();
     assert_eq!(delays.len(), TICKS);
-    below_ms("another program's output in a flood is heard, p99, after", percentile(delays, 99), 100.0);
+    below_ms("delay of another program's output during a flood, p99", percentile(delays, 99), 100.0);
 }
 
 fn throughput(programs: &Programs, what: &str, colors: bool, rounds: usize) {

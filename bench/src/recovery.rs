@@ -16,7 +16,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     runs(programs, rounds);
     workflows(programs, rounds);
     let times = (0..rounds).map(|_| question(programs)).collect();
-    below_ms("a program asks, to WAITING_FOR_USER", median(times), 1000.0);
+    below_ms("a program's question to WAITING_FOR_USER", median(times), 1000.0);
     flood(programs);
 }
 
@@ -96,9 +96,9 @@ fn workflows(programs: &Programs, rounds: usize) {
         all_gone(&althing);
         ended.push(timed(|| running.wait(LIMIT).expect_code(0)).0);
     }
-    below_ms("kill -9 of us to the end of the last descendant", median(orphans), 2000.0);
+    below_ms("kill -9 of Althing to the end of the last descendant", median(orphans), 2000.0);
     below_ms("a signal to the end of a program that ignores TERM", median(stopped), 5000.0);
-    below_ms("a program's exit to its task's end, its pipe held", median(ended), 1000.0);
+    below_ms("a program's exit to its task's end, with its pipe still open", median(ended), 1000.0);
 }
 
 /// Measures the time from the moment a program in a terminal asks until the event that reports the question.
@@ -143,5 +143,5 @@ fn flood(programs: &Programs) {
     let late = percentile(attached.iter().chain(&left).copied().collect(), 99);
     below_ms("key to frame, p99, while a program floods its terminal", late, 50.0);
     let worst = left.into_iter().fold(0.0, f64::max);
-    below_ms(&format!("leaving a program in a flood, the worst of {VISITS}"), worst, 100.0);
+    below_ms(&format!("leaving a terminal during a flood, the worst of {VISITS}"), worst, 100.0);
 }

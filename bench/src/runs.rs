@@ -21,7 +21,8 @@ pub fn all(programs: &Programs, rounds: usize) {
         // A large run takes so long that fewer rounds are accurate enough.
         let rounds = if agents > PROMISED { rounds.min(11) } else { rounds };
         let (floor, ours) = compare(programs, agents, 8, rounds);
-        let what = format!("{agents} agents, {} calls", 2 * agents + 1);
+        let noun = if agents == 1 { "agent" } else { "agents" };
+        let what = format!("{agents} {noun}, {} calls", 2 * agents + 1);
         if agents == PROMISED {
             times(
                 &format!("{what}: wall, beside a bare client"),

@@ -92,7 +92,8 @@ fn streaming(programs: &Programs) {
     let under_way = server.requests().iter().filter(|request| request.ended().is_none()).count();
     assert_eq!(under_way, AGENTS, "all of them streamed to the end of the measurement");
     below_ms(&format!("key to frame, p99, while {AGENTS} agents stream"), percentile(late, 99), 16.0);
-    report("frames per second meanwhile", format!("{rate:.1}"), "at most 60", rate <= 60.0);
+    let what = format!("frames per second while {AGENTS} agents stream");
+    report(&what, format!("{rate:.1}"), "at most 60", rate <= 60.0);
 }
 
 /// Frames drawn so far: each begins with a synchronized-update sequence.

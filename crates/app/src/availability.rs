@@ -127,7 +127,7 @@ fn why(url: &str, error: &BackendError) -> String {
     let hint = error.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
     match error.kind {
         BackendErrorKind::Connect => format!("nothing answers at {url}{hint}"),
-        _ => format!("the server at {url} is something else ({}){hint}", error.message),
+        _ => format!("the server at {url} did not list its models ({}){hint}", error.message),
     }
 }
 

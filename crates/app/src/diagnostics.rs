@@ -75,7 +75,7 @@ fn redact_argument(arg: String, task: Option<&str>) -> String {
 pub fn finish(status: u8, notify: &dyn Fn(&str)) {
     tracing::info!(status, "ended");
     if let Some(why) = WRITE_ERROR.get() {
-        notify(&format!("warning: the log could not be written: {why}"));
+        notify(&format!("warning: the --log file could not be written: {why}"));
     }
 }
 

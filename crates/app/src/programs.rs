@@ -108,7 +108,9 @@ impl Programs for VariableFiller {
                     Ok(filled) => *value = filled,
                     Err(missing) => {
                         return ProgramEnd {
-                            error: Some(format!("its variable {name} refers to {missing}, which is not set")),
+                            error: Some(format!(
+                                "the task's variable {name} refers to {missing}, which is not set"
+                            )),
                             hint: Some(format!("set {missing} in the environment or in .env")),
                             ..ProgramEnd::default()
                         };

@@ -70,7 +70,7 @@ fn open(dir: &Path, app: &AppContext) -> Result<Arc<Project>, Failure> {
     // Failing to list the project must not stop the session.
     let noted = registry(&app.environment).map(|registry| registry.note(&workspace, SystemClock.now()));
     if let Some(Err(error)) = noted {
-        app.notify(&format!("the project is not listed by `althing projects`: {error}"));
+        app.notify(&format!("the project could not be added to the list of `althing projects`: {error}"));
     }
     Ok(Arc::new(Project { workspace, _lock: Mutex::new(lock) }))
 }

@@ -134,7 +134,9 @@ impl ProjectRecorder {
             (self.notify)(&format!("delivered to {}: {}", dir.display(), delivered.copied.join(", ")));
         }
         for (name, beside) in &delivered.beside {
-            (self.notify)(&format!("{name} was edited by hand and is kept; the run's version is {beside}"));
+            (self.notify)(&format!(
+                "{name} was edited by hand and is kept; the run's version is saved as {beside}"
+            ));
         }
         for (name, why) in &delivered.left_out {
             (self.notify)(&format!("{name} was not delivered: {why}"));

@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure> {
     app.existing_store()?.ok_or_else(|| {
         Failure::usage(format!("there are no sessions in {}", app.state_dir().display()))
-            .hint("--state-dir chooses another directory")
+            .hint("--state-dir chooses another state directory")
     })
 }
 
@@ -29,7 +29,7 @@ pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure
 pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Option<SessionKind>), Failure> {
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", app.state_dir().display()))
-            .hint("`althing sessions` lists the sessions; --state-dir chooses another directory")
+            .hint("`althing sessions` lists the sessions; --state-dir chooses another state directory")
     };
     let sessions = app.existing_store()?.ok_or_else(nothing)?.list().map_err(Failure::stored)?;
     let id = match id {

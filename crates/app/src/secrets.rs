@@ -76,6 +76,9 @@ pub fn guard_panics() {
         let text = panic.to_string();
         tracing::error!(text, "internal error");
         let _ = writeln!(std::io::stderr(), "althing: internal error: {}", mask(&text));
-        let _ = writeln!(std::io::stderr(), "  all recorded events are saved: `althing resume` continues");
+        let _ = writeln!(
+            std::io::stderr(),
+            "  all recorded events are saved; `althing resume` continues the session"
+        );
     }));
 }

@@ -52,7 +52,7 @@ pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
     let Some(file) = environment.variable("SSL_CERT_FILE") else { return Ok(HttpOptions::default()) };
     let pem = std::fs::read(&file).map_err(|error| {
         Failure::usage(format!("{file} (from SSL_CERT_FILE) cannot be read: {error}"))
-            .hint("unset it, or name a PEM file")
+            .hint("unset SSL_CERT_FILE, or set it to a readable PEM file")
     })?;
     Ok(HttpOptions { extra_ca_pem: Some(pem) })
 }
@@ -226,7 +226,7 @@ pub(crate) async fn session_envs(
         }
         Sandbox::Refused { why } if tools.runs_commands() => {
             app.notify(&format!(
-                "commands are refused because there is no working sandbox: {why} (--unconfined allows them without one)"
+                "commands are refused because there is no working sandbox: {why} (--unconfined runs them without a sandbox)"
             ));
         }
         _ => {}

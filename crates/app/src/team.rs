@@ -191,7 +191,7 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
 pub fn read_config(path: &Path) -> Result<String, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => "check the path, or write one with `althing config init`",
+            std::io::ErrorKind::NotFound => "check the path; `althing config init` writes a starter config",
             std::io::ErrorKind::PermissionDenied => "make the file readable",
             _ => "name a readable YAML file",
         };
@@ -199,7 +199,8 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
     })?;
     String::from_utf8(bytes).map_err(|error| {
         let at = error.utf8_error().valid_up_to();
-        Failure::usage(format!("{} is not UTF-8 text (byte {at})", path.display())).hint("save it as UTF-8")
+        Failure::usage(format!("{} is not UTF-8 text: byte {at} is invalid", path.display()))
+            .hint("save the file as UTF-8")
     })
 }
 

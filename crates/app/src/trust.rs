@@ -37,7 +37,8 @@ impl Trust<'_> {
             return Ok(());
         }
         let store = trusted_file(environment).ok_or_else(|| {
-            Failure::usage("there is no home directory to remember the trust in").hint("set HOME")
+            Failure::usage("the trust cannot be remembered, because there is no home directory")
+                .hint("set HOME")
         })?;
         let failed = |error| Failure::usage(format!("{} cannot be written: {error}", store.display()));
         if let Some(dir) = store.parent() {

@@ -50,7 +50,7 @@ pub struct Options {
     #[arg(long, global = true)]
     pub automation: bool,
 
-    /// Every fact of the log as one JSON line on stdout (`all`: streamed progress too)
+    /// Print each event of the session's log as a JSON line on stdout (`all`: streamed progress too)
     #[arg(long, global = true, value_name = "all", num_args = 0..=1, require_equals = true, default_missing_value = "facts")]
     pub stream_events: Option<StreamEvents>,
 
@@ -75,7 +75,7 @@ pub struct Options {
     #[arg(long, global = true)]
     pub quick: bool,
 
-    /// Agents plan and change nothing; the plan is stored
+    /// Only make a plan and store it; agents change nothing else
     #[arg(long, global = true)]
     pub plan: bool,
 
@@ -136,7 +136,7 @@ pub struct Options {
     #[arg(long, global = true, value_name = "LEVEL")]
     pub log_level: Option<LogLevel>,
 
-    /// Trust a config or session that was found in this directory; remembered
+    /// Trust a config, plan or session that was found in this directory, and remember the trust
     #[arg(long, global = true)]
     pub trust: bool,
 }
@@ -160,7 +160,7 @@ fn parse_dollars(text: &str) -> Result<f64, String> {
     if amount.is_finite() && amount > 0.0 && amount <= 1e9 {
         Ok(amount)
     } else {
-        Err("it must be more than 0".to_owned())
+        Err("it must be more than 0 and at most 1000000000".to_owned())
     }
 }
 
@@ -272,8 +272,8 @@ pub enum Command {
     },
     /// Restore the files that a run changed in context paths, or that the chat agent changed in its project
     Undo {
-        /// The run: `<session>.<run>`, `<session>.c1` for the chat agent, or a session for its last task that changed
-        /// files
+        /// The run: `<session>.<run>`, `<session>.c1` for the chat agent, or `<session>` for the last task of that
+        /// session that changed files
         #[arg(value_name = "RUN")]
         run: String,
         /// Show the changes as a diff, and change nothing
@@ -328,7 +328,7 @@ pub enum SessionsAction {
         #[arg(required = true)]
         ids: Vec<String>,
     },
-    /// Truncate a damaged log to its last valid part, so that the session can be resumed; the rest is saved beside it
+    /// Cut a damaged log off before the damage, so that the session can be resumed; the rest is saved next to the log
     Repair {
         /// The session
         id: String,

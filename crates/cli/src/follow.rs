@@ -398,7 +398,7 @@ impl<'a> Follower<'a> {
 
     fn write_failure(&self, target: &str, error: &std::io::Error, stored: &Path) -> Failure {
         Failure::usage(format!("the result could not be written to {target}: {error}")).hint(format!(
-            "it is saved in {} (session {})",
+            "the result is saved in {} (session {})",
             stored.display(),
             self.session
         ))

@@ -35,7 +35,7 @@ pub fn read(line: &str) -> Result<Submission, String> {
         Ok(OpLine {
             op: op @ (Op::StartRun { .. } | Op::StartChat { .. } | Op::StartWorkflow { .. }),
             ..
-        }) => Err(format!("rejected: this session is already open ({op:?})")),
+        }) => Err(format!("rejected: this op starts a session, and the session is already open: {op:?}")),
         Ok(OpLine { id, op }) => Ok(Submission { op, by: Origin::User, id }),
         Err(error) => Err(format!("not an op: {error} (in: {line})")),
     }

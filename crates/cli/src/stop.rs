@@ -52,8 +52,10 @@ impl StopSignals {
             return StopRequest::Stop(name);
         };
         tokio::select! {
-            _ = self.next() => StopRequest::End("asked to stop twice"),
-            () = tokio::time::sleep_until(deadline) => StopRequest::End("stopping took too long"),
+            _ = self.next() => StopRequest::End("stopped at once: a second signal arrived"),
+            () = tokio::time::sleep_until(deadline) => {
+                StopRequest::End("stopped at once: the session did not stop in time")
+            }
         }
     }
 

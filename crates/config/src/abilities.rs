@@ -52,7 +52,7 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
         && (min.is_some_and(|(_, min)| usual < min) || max.is_some_and(|(_, max)| usual > max))
     {
         let problem = Problem::new("`subagent_default_timeout` is not between the minimum and the maximum");
-        let hint = "the nearer limit is used; change one of them";
+        let hint = "the nearer limit is used; change the default or that limit";
         sink.warning(at.span, &path("subagent_default_timeout"), problem.hint(hint));
     }
 }

@@ -287,9 +287,12 @@ impl Requirements<'_, '_> {
             LoadPurpose::Check | LoadPurpose::Offline => Severity::Warning,
         };
         let variable = kind.url_variable.map(|name| format!(": `{name}` is not set")).unwrap_or_default();
-        let problem = Problem::new(format!("no address for {}{variable}", kind.title)).hint(
-            "set it in the environment or in a `.env` file, or add `base_url: https://…` to the backend",
-        );
+        let hint = if kind.url_variable.is_some() {
+            "set it in the environment or in a `.env` file, or add `base_url: https://…` to the backend"
+        } else {
+            "add `base_url: https://…` to the backend"
+        };
+        let problem = Problem::new(format!("no address for {}{variable}", kind.title)).hint(hint);
         self.sink.push(severity, type_node.span, &self.backend.path, problem);
     }
 }
@@ -306,7 +309,7 @@ pub(crate) fn check_headers(node: &Node, section: &str, path: &str, sink: &mut S
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.chars().any(char::is_control));
         if !name_is_right || !value_is_right {
             let problem = Problem::new("HTTP does not allow this header")
-                .hint("a header's name may contain only letters, digits and dashes; its value must be on one line (in quotes, not as a block)");
+                .hint("use only letters, digits and dashes in a header's name, and write its value on one line (in quotes, not as a block)");
             sink.error(entry.key_span, &format!("{path}.{section}"), problem);
         }
     }

@@ -12,18 +12,20 @@ const ABOUT_CONFIGS: &str = "\
 
 <!-- Generated from the table of keys. Update it with: ALTHING_UPDATE_DOCS=1 cargo test -p althing-config docs -->
 
-A config is YAML, and MassGen's configs are accepted as they are. Check one with `althing config check FILE`; every problem is
-reported with its line. `${VARIABLE}` is replaced by the environment variable, `${VARIABLE:-default}` by the variable or a default;
-`$${` is a literal `${`. An unknown key is a warning, and an error if it differs from a known key in at most two letters (one letter for
-keys of four letters or fewer). For editors: `althing config schema`.
+A config is YAML, and MassGen's configs are accepted as they are. Check a config with `althing config check FILE`;
+every problem is reported with its line. `${VARIABLE}` is replaced by the environment variable, `${VARIABLE:-default}`
+by the variable or, if it is unset or empty, by the default; `$${` is a literal `${`. An unknown key causes a warning,
+or an error if it differs from a known key in at most two letters (one letter for keys of four letters or fewer). For
+editors: `althing config schema`.
 ";
 
 const ABOUT_WORKFLOWS: &str = "
 # Workflow reference
 
-A workflow is YAML as well: `althing workflow check FILE`, `althing workflow run FILE`. In prompts, `{{goal}}` is
-the goal and `{{id.output}}` the output of a task of an earlier stage: its final message or its stdout, up to 64 KiB,
-then the path of the full output if it is longer. `${VARIABLE}` is substituted only in `env` and `cwd`. `adapters` are described above. For editors:
+A workflow is YAML as well. Check it with `althing workflow check FILE`, run it with `althing workflow run FILE`. In
+prompts, `{{goal}}` is the goal and `{{id.output}}` the output of a task of an earlier stage: its final message or its
+stdout, at most 64 KiB; if the output is longer, the path of the full output follows. `${VARIABLE}` is substituted only
+in `env` and `cwd`. The keys of `adapters` are described above, under `adapters.*`. For editors:
 `althing config schema --workflow`.
 ";
 

@@ -128,13 +128,13 @@ pub fn starter_config(found: &DetectedBackends) -> String {
            # winner_present: the winner writes the final answer; winner_reuse: the winner's answer is used unchanged;\n  \
            # synthesize: one answer is combined from all answers.\n  \
            # final_answer_strategy: winner_present\n  \
-           # The conversation in front of the runs; without this section every message is a run.\n  \
+           # You talk to a chat agent that launches runs; without this section every message starts a run.\n  \
            interactive_mode:\n    \
              enabled: true\n    \
              # Whether you approve each run before it starts.\n    \
              require_approval: true\n\n\
          timeout_settings:\n  \
-           # Longest time of a whole run; then the best answer so far is given.\n  \
+           # Time limit of a whole run; when it is reached, the best answer so far is given.\n  \
            orchestrator_timeout_seconds: 1800\n",
     );
     out

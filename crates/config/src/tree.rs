@@ -169,9 +169,11 @@ impl Node {
                 "the value of the variable".to_owned()
             }
             Value::Text(text) if secrets::is_key_like(&text.content) => {
-                "a text that looks like a key".to_owned()
+                "a text that looks like an API key".to_owned()
             }
-            Value::Text(text) if text.content.chars().count() > 40 => "a longer text".to_owned(),
+            Value::Text(text) if text.content.chars().count() > 40 => {
+                "a text of more than 40 characters".to_owned()
+            }
             Value::Text(text) => format!("the text \"{}\"", text.content.escape_debug()),
             Value::List(_) => "a list".to_owned(),
             Value::Map(_) => "a section with keys".to_owned(),

@@ -75,7 +75,7 @@ impl DiskError {
                 format!("make {} writable for you, or use another --state-dir", path.display())
             }
             DiskErrorKind::Hardware => {
-                "the disk reports an error; check it (dmesg) and back up your data".to_owned()
+                "the disk reported an error; check the disk (dmesg) and back up your data".to_owned()
             }
             DiskErrorKind::Other => return None,
         })

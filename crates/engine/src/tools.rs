@@ -68,7 +68,7 @@ pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
 pub(crate) fn submit_spec() -> ToolSpec {
     ToolSpec {
         name: SUBMIT.into(),
-        description: "The final answer is good enough: it goes to the user as it is.".into(),
+        description: "Accept the final answer: it goes to the user unchanged.".into(),
         parameters: json!({
             "type": "object",
             "properties": {"confirmed": {"type": "boolean", "description": "true"}},
@@ -82,8 +82,10 @@ pub(crate) fn submit_spec() -> ToolSpec {
 pub(crate) fn restart_spec() -> ToolSpec {
     ToolSpec {
         name: RESTART.into(),
-        description: "The final answer does not do what the original message asks for: all agents start over, with this answer and your instructions."
-            .into(),
+        description:
+            "Reject the final answer because it does not do what the original message asks for: all agents \
+             start over, with this answer and your instructions."
+                .into(),
         parameters: json!({
             "type": "object",
             "properties": {
@@ -108,17 +110,18 @@ pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
 pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     let seconds = |time: Millis| time.0 / 1000;
     let limits = format!(
-        "Its time limit: {} to {}, {} if you say nothing.",
+        "The subagent's time limit, from {} to {}; the default is {}.",
         seconds(settings.min_timeout),
         seconds(settings.max_timeout),
         seconds(settings.default_timeout)
     );
+    let team = "Whether all agents of this run work on the task, not just a copy of you.";
     let task = json!({
         "type": "object",
         "properties": {
             "task": {"type": "string", "description": "What to do, complete in itself: a subagent knows nothing else."},
-            "context": {"type": "string", "description": "Background it needs."},
-            "team": {"type": "boolean", "description": "All agents of this run work on it instead of one like you."},
+            "context": {"type": "string", "description": "Background that the subagent needs."},
+            "team": {"type": "boolean", "description": team},
             "timeout_seconds": {"type": "integer", "description": limits},
         },
         "required": ["task"],
@@ -129,14 +132,15 @@ pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     if settings.background
         && let Some(properties) = properties.as_object_mut()
     {
-        let about = "Go on with your own work meanwhile; `wait_for_subagents` gives the results.";
+        let about = "Whether the call returns at once; `wait_for_subagents` then returns the results.";
         properties.insert("background".into(), json!({"type": "boolean", "description": about}));
     }
     let mut specs = vec![ToolSpec {
         name: SPAWN.into(),
-        description: "Hand independent parts of your work to subagents that work at the same time, each in a workspace of its \
-                      own. Gives their answers; their files are put into your workspace."
-            .into(),
+        description:
+            "Hand independent parts of your work to subagents that work at the same time, each in its own \
+             workspace. Returns their answers; their files are copied into your workspace."
+                .into(),
         parameters: json!({
             "type": "object",
             "properties": properties,
@@ -147,7 +151,7 @@ pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     if settings.background {
         specs.push(ToolSpec {
             name: WAIT.into(),
-            description: "Wait for the subagents that you started in the background; gives their answers."
+            description: "Wait for the subagents that you started in the background and get their answers."
                 .into(),
             parameters: json!({"type": "object", "properties": {}, "additionalProperties": false}),
         });
@@ -182,14 +186,16 @@ pub(crate) fn plan_task_spec(tasks: &[PlanTask]) -> ToolSpec {
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     ToolSpec {
         name: PLAN_TASK.into(),
-        description: "Record how far a task of the plan is: when you begin it, and when it is completed and checked, or failed."
-            .into(),
+        description:
+            "Record the status of a task of the plan when you begin it, and when it is completed and checked \
+             or has failed."
+                .into(),
         parameters: json!({
             "type": "object",
             "properties": {
                 "id": {"type": "string", "enum": ids},
                 "status": {"type": "string", "enum": PlanStatus::NAMES.map(|(word, _)| word)},
-                "note": {"type": "string", "description": "What came of it, in a sentence."},
+                "note": {"type": "string", "description": "The result of the task, in one sentence."},
             },
             "required": ["id", "status"],
             "additionalProperties": false,

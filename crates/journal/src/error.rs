@@ -21,7 +21,7 @@ pub enum SessionError {
         id: String,
     },
     /// The name would lead out of the task's directory.
-    #[error("`{name}` is not a name for a file of a task")]
+    #[error("`{name}` is not a valid name for a file of a task")]
     InvalidName {
         /// The task's id and the invalid name, as `task/name`.
         name: String,
@@ -125,14 +125,15 @@ impl SessionError {
                 None => "wait for the other Althing, or end it".to_owned(),
             },
             Self::Blank { .. } => {
-                "nothing was recorded that could be resumed; `althing sessions remove` deletes it".to_owned()
+                "nothing was recorded that could be resumed; `althing sessions remove` deletes the session".to_owned()
             }
             Self::Damaged { damage, .. } => match damage.kind {
                 DamageKind::NotUnderstood => {
-                    "it may come from a newer Althing: update, then try again".to_owned()
+                    "the log may come from a newer Althing: update, then try again".to_owned()
                 }
                 DamageKind::Tail | DamageKind::Middle => {
-                    "it can be read up to there; `althing sessions repair` keeps that part, so that the session can continue"
+                    "the log can be read up to that line; `althing sessions repair` keeps that part, so that the \
+                     session can continue"
                         .to_owned()
                 }
             },

@@ -112,7 +112,7 @@ impl LogRange {
     }
 
     fn damaged(&self, wanted: Seq, offset: u64) -> SessionError {
-        let what = "it is not what was written there".to_owned();
+        let what = "it is not the event that was written there".to_owned();
         let damage = Damage { kind: DamageKind::Middle, line: wanted.0, offset, what };
         SessionError::Damaged { path: self.path.clone(), damage }
     }

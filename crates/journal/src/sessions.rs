@@ -265,8 +265,9 @@ impl SessionManager {
         Ok(Notice {
             level: NoticeLevel::Warning,
             text: format!(
-                "the session's log was damaged ({damage}): {} bytes were set aside, everything before them is intact",
-                tail.len()
+                "the session's log was damaged ({damage}): the damaged end ({}) was set aside; everything \
+                 before it is intact",
+                althing_text::count(tail.len() as u64, "byte")
             ),
             hint: Some(format!("the damaged bytes are in {}", dir.join(aside).display())),
         })

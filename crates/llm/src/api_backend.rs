@@ -156,7 +156,7 @@ impl<W: Wire> ApiBackend<W> {
         };
         let _permit = timeout_at(deadline, self.throttle.acquire()).await.map_err(|_| {
             let overdue = attempt.overdue();
-            let what = format!("{}: still waiting for the rate limit of its key", overdue.what);
+            let what = format!("{}; it was still waiting for the rate limit of the API key", overdue.what);
             CallFailure { what, ..overdue }
         })?;
         spent.calls += 1;

@@ -49,7 +49,7 @@ impl BuildError {
                 Some("write it in full, for example `http://localhost:8000/v1`".to_owned())
             }
             Self::BadKey { .. } => Some("check it for line breaks and stray characters".to_owned()),
-            Self::BadCa { .. } => Some("it must contain certificates in PEM format".to_owned()),
+            Self::BadCa { .. } => Some("SSL_CERT_FILE must name a file with certificates in PEM format".to_owned()),
             Self::BadHeader { .. } | Self::BadParam { .. } | Self::Client { .. } => None,
         }
     }

@@ -63,11 +63,14 @@ fn classify(status: u16, what: String, message: &str) -> CallFailure {
         400 if message.contains("api key") || message.contains("api_key") => {
             CallFailure::new(Kind::Auth, what)
         }
-        402 => CallFailure::new(Kind::BadRequest, what)
-            .with_hint("the account has no credit left with this provider"),
+        402 => CallFailure::new(Kind::BadRequest, what).with_hint(
+            "the account has no credit left with this provider: add credit, or use another provider",
+        ),
         404 | 405 | 410 => CallFailure::new(Kind::NotFound, what),
         413 => {
-            CallFailure::new(Kind::BadRequest, what).with_hint("the conversation is too long for this model")
+            let hint =
+                "the conversation is too long for this model: use a model with a larger context window";
+            CallFailure::new(Kind::BadRequest, what).with_hint(hint)
         }
         408 => CallFailure::new(Kind::Timeout, what),
         // Waiting does not restore credit.

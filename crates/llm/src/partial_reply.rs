@@ -124,7 +124,7 @@ impl PartialReply {
             return Err(match ended {
                 StreamEnd::Broken(failure) => failure,
                 StreamEnd::Whole => {
-                    CallFailure::new(BackendErrorKind::Cut, "the stream ended before the reply did")
+                    CallFailure::new(BackendErrorKind::Cut, "the stream ended before the reply was complete")
                 }
             });
         }

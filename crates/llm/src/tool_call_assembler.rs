@@ -116,7 +116,10 @@ impl ToolCallAssembler {
         let mut calls = Vec::with_capacity(self.slots.len());
         for (n, slot) in self.slots.into_iter().enumerate() {
             if slot.name.is_empty() {
-                return Err(CallFailure::new(BackendErrorKind::Protocol, "a tool call without a name"));
+                return Err(CallFailure::new(
+                    BackendErrorKind::Protocol,
+                    "the reply has a tool call without a name",
+                ));
             }
             let base = if slot.id.is_empty() { format!("call_{}", n + 1) } else { slot.id };
             let mut id = base.clone();

@@ -258,7 +258,8 @@ pub(crate) fn transport_failure(error: &reqwest::Error, limits: &CallLimits) -> 
         if tls_problem(error) {
             return CallFailure::new(BackendErrorKind::Connect, format!("no secure connection: {reason}"))
                 .with_hint(
-                    "behind a TLS proxy, configure its CA file; for a local server, check http or https",
+                    "behind a TLS proxy, set SSL_CERT_FILE to its CA file; for a local server, check whether \
+                     `base_url` needs http or https",
                 )
                 .permanent();
         }

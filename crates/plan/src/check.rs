@@ -15,7 +15,7 @@ pub enum PlanProblem {
     #[error("it has no tasks")]
     Empty,
     /// The plan has more tasks than allowed.
-    #[error("it has {count} tasks; {most} are allowed")]
+    #[error("it has {count} tasks; at most {most} are allowed")]
     TooMany {
         /// The number of tasks in the plan.
         count: usize,
@@ -41,7 +41,7 @@ pub enum PlanProblem {
         id: String,
     },
     /// The description or verification is too long.
-    #[error("task `{id}` is described in more than {LONGEST_TEXT} bytes")]
+    #[error("the description or verification of task `{id}` is longer than {LONGEST_TEXT} bytes")]
     TooLong {
         /// The id of the task.
         id: String,

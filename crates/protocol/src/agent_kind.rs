@@ -97,10 +97,10 @@ impl AgentKind {
             _ if supports(key) => None,
             "system_prompt" | "append_system_prompt" => Some("use the agent's own `system_message`"),
             "allowed_tools" | "disallowed_tools" if supports("permission_mode") => {
-                Some("limit it with `permission_mode: plan` or `acceptEdits`")
+                Some("limit the agent with `permission_mode: plan` or `acceptEdits`")
             }
-            AgentOptions::REASONING_EFFORT => Some("set it in the CLI agent's own settings"),
-            _ => Some("its sandbox limits it"),
+            AgentOptions::REASONING_EFFORT => Some("set the effort in the CLI agent's own settings"),
+            _ => Some("the sandbox limits the CLI agent"),
         }
     }
 }
@@ -174,11 +174,11 @@ mod tests {
 
     #[test]
     fn an_unsupported_option_has_an_alternative() {
-        let bounded = "limit it with `permission_mode: plan` or `acceptEdits`";
+        let bounded = "limit the agent with `permission_mode: plan` or `acceptEdits`";
         assert_eq!(refused("claude_code"), []);
         assert_eq!(refused("codex"), [("allowed_tools", bounded), ("disallowed_tools", bounded)]);
         let message = "use the agent's own `system_message`";
-        let settings = "set it in the CLI agent's own settings";
+        let settings = "set the effort in the CLI agent's own settings";
         assert_eq!(
             refused("gemini_cli"),
             [("append_system_prompt", message), ("reasoning_effort", settings)]

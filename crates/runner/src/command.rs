@@ -155,7 +155,7 @@ impl CommandHost {
             }
             Sandbox::Unconfined(_) => (Path::new(shell), shell_args(), cwd, None),
             Sandbox::Docker(_) | Sandbox::Refused { .. } => {
-                return Err(io::Error::other("this confinement does not run commands on this machine"));
+                return Err(io::Error::other("this sandbox does not run commands on this machine"));
             }
         };
         let home = self.policy.sandbox_paths.workspace.to_string_lossy();

@@ -59,8 +59,8 @@ impl AvailableSandboxes {
             (None, None, Some(accepted)) => Sandbox::Unconfined(accepted),
             (None, None, None) => Sandbox::Refused {
                 why: format!(
-                    "no sandbox works on this machine (bubblewrap: {}; Landlock: {}), and running commands unconfined \
-                     was not accepted",
+                    "no sandbox works on this machine (bubblewrap: {}; Landlock: {}), and the user did not \
+                     allow commands without a sandbox",
                     self.bubblewrap.note, self.landlock.note
                 ),
             },
@@ -125,7 +125,7 @@ async fn landlock(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<u8> 
         (Some(abi), Ok(())) => SandboxProbe { works: Some(abi), note: format!("ABI {abi} or later") },
         (Some(abi), Err(error)) => SandboxProbe {
             works: None,
-            note: format!("the kernel has ABI {abi}, which is not enough or fails: {error}"),
+            note: format!("the kernel has Landlock ABI {abi}, which is too old or does not work: {error}"),
         },
         (None, _) => SandboxProbe {
             works: None,

@@ -188,7 +188,9 @@ impl Guarded {
         match self.report().await? {
             GuardReport::Started => Ok(()),
             GuardReport::Failed { message, missing } => Err(self.failed(message, missing)),
-            GuardReport::Exited { .. } => Err(io::Error::other("the guard reported an end before a start")),
+            GuardReport::Exited { .. } => {
+                Err(io::Error::other("the guard reported the program's end before its start"))
+            }
         }
     }
 

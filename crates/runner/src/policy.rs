@@ -213,7 +213,7 @@ impl PolicyError {
                 "choose a directory outside the workspaces, for example in the session's directory"
             }
             Self::TooLarge { .. } | Self::TooManyProtected { .. } => {
-                "use only the directories that must be written as context paths, or make this one read-only"
+                "use as context paths only the directories that must be writable, or make this one read-only"
             }
             Self::NotText { .. } => "rename the directory",
             Self::Pattern { .. } => "correct the regular expression in the config",

@@ -62,9 +62,9 @@ pub(crate) fn spec(
     let (default, max) = (limits.default_timeout.as_secs(), limits.max_timeout.as_secs());
     let mut description = format!(
         "Runs a shell command in your workspace and returns its exit code and output (stdout and stderr together). \
-         Standard input is closed. It ends after timeout_seconds (default {default}, at most {max}), and everything it \
-         started ends with it, background processes too. Long output is \
-         shortened to its beginning and end, and the complete output is in a file whose name is returned."
+         Standard input is closed. The command ends after timeout_seconds (default {default}, at most {max}), and \
+         everything it started ends with it, background processes too. Long output is shortened to its beginning and \
+         end, and the complete output is in a file whose name is returned."
     );
     if kind != SandboxKind::Unconfined {
         description.push_str(match access {
@@ -115,7 +115,7 @@ pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str) -> ToolOut
         (false, _, Some(signal)) => format!("ended by signal {signal}{}", name_of(signal.into())),
         // Shells and sandboxes report their child's signal as 128 plus its number.
         (false, Some(code @ 129..=192), None) => {
-            format!("exit code: {code} (as after signal {}{})", code - 128, name_of(code - 128))
+            format!("exit code: {code} (probably ended by signal {}{})", code - 128, name_of(code - 128))
         }
         (false, Some(code), None) => format!("exit code: {code}"),
         (false, None, None) => "ended with an unknown exit code".to_owned(),

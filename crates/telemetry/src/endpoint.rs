@@ -26,7 +26,7 @@ pub enum EndpointError {
         part: String,
     },
     /// The name or the value is not valid in an HTTP header.
-    #[error("`{name}` is not a valid HTTP header, or its value is not")]
+    #[error("the HTTP header `{name}` or its value is not valid")]
     InvalidHeader {
         /// The name of the header.
         name: String,

@@ -61,7 +61,7 @@ impl Sender {
         let after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
         let after = after.and_then(|text| text.trim().parse().ok()).map(Duration::from_secs);
         let hint = match status {
-            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => ": is it an OTLP/HTTP address?",
+            StatusCode::NOT_FOUND | StatusCode::METHOD_NOT_ALLOWED => ": is this an OTLP/HTTP address?",
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => ": are OTEL_EXPORTER_OTLP_HEADERS right?",
             StatusCode::UNSUPPORTED_MEDIA_TYPE => ": it does not take OTLP as JSON",
             _ => "",

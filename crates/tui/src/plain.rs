@@ -6,7 +6,7 @@ use crate::app::{App, Effect, Modal};
 use crate::event_loop::{Signals, follow};
 use crate::host::{TuiExit, TuiHost, TuiOptions};
 use althing_protocol::{Engine, Origin, Submission};
-use althing_text::sanitize;
+use althing_text::{count, sanitize};
 use althing_view::conversation::{Audience, ConversationLines, answer};
 use althing_view::labels;
 use std::io::{self, BufRead, Write};
@@ -38,7 +38,8 @@ pub(crate) async fn run(
         "Althing. Write a message and press Enter. /help lists the commands, /quit leaves."
     })?;
     if let Some(welcome) = app.welcome.take() {
-        print(&format!("Found: {}. Missing: {}.", welcome.found.join(", "), welcome.missing.join(", ")))?;
+        let list = |names: &[String]| if names.is_empty() { "nothing".into() } else { names.join(", ") };
+        print(&format!("Found: {}. Missing: {}.", list(&welcome.found), list(&welcome.missing)))?;
     }
     let mut effects = app.take_effects();
     let mut live = true;
@@ -92,7 +93,7 @@ fn take_line(app: &mut App, line: &str) -> io::Result<Vec<Effect>> {
         }
         Some(Modal::Cost) => {
             let usage = app.model.usage();
-            print(&format!("{} calls, {}", usage.calls, labels::money(usage.cost_usd)))?;
+            print(&format!("{}, {}", count(usage.calls, "call"), labels::money(usage.cost_usd)))?;
         }
         Some(Modal::Agents) => {
             for member in app.team() {

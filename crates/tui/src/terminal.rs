@@ -78,7 +78,7 @@ impl TerminalGuard {
 
 /// The error with which the screen ends after a panic.
 pub fn panic_error() -> io::Error {
-    io::Error::other("a part of Althing failed; the session can be resumed")
+    io::Error::other("an internal error occurred; the session can be resumed")
 }
 
 impl Drop for TerminalGuard {

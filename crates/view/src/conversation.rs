@@ -169,7 +169,7 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
             (format!("{title} Go on?"), yes_or_no.to_owned())
         }
         InteractionKind::Program(ask) if ask.options.is_empty() => {
-            (ask.text.clone(), "Write /type and what to type into its terminal.".to_owned())
+            (ask.text.clone(), "Write /type and the text to type into the program's terminal.".to_owned())
         }
         InteractionKind::Program(ask) => {
             let options = ask.options.iter().enumerate();

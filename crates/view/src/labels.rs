@@ -106,9 +106,9 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
         AttemptOutcome::Exited { error, .. } => {
             format!("failed: {}", error.as_deref().unwrap_or("no reason given"))
         }
-        AttemptOutcome::GaveUp { reason } => format!("out: {reason}"),
+        AttemptOutcome::GaveUp { reason } => format!("dropped out: {reason}"),
         AttemptOutcome::Failed { error, hint, .. } => with_hint(format!("failed: {error}"), hint.as_deref()),
-        AttemptOutcome::TimedOut => "out: its time limit passed".into(),
+        AttemptOutcome::TimedOut => "dropped out: its time limit passed".into(),
         AttemptOutcome::Cancelled => "stopped".into(),
         AttemptOutcome::Interrupted => "interrupted".into(),
     })

@@ -1,5 +1,6 @@
-//! The grant of each agent: the only code that decides what an agent may touch. File tools, commands, containers, CLI
-//! agents and MCP servers derive their confinement from it.
+//! The grant of each agent of a run and of the chat agent: decides what the agent may read and write. The sandbox
+//! policy of commands, containers, CLI agents and MCP servers, and the policy of file tools, are derived from the
+//! grant. (The program of a workflow task gets its grant in `runner/src/program/mod.rs`.)
 
 use super::SessionEnvs;
 use althing_engine::workspace_of;

@@ -303,7 +303,7 @@ impl SessionEnvs {
     }
 
     /// Decides which sandbox an agent's commands run in: a Docker container if the config says so, otherwise the local
-    /// sandbox that works on this machine. The sandbox policy follows from the grant.
+    /// sandbox that works on this machine. The sandbox policy follows from the grant (`grant.rs`).
     async fn choose_command_sandbox(
         &self,
         config: &CommandsConfig,

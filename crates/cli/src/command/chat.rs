@@ -200,7 +200,9 @@ impl Chat<'_> {
                     self.answered = matches!(op, Op::Answer { .. });
                     self.submit(op);
                 }
-                None => show::notice("answer with y, n, or the changed run as JSON"),
+                None => {
+                    show::notice("this line does not answer the open question; answer as the question says")
+                }
             }
             return;
         }

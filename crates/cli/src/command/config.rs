@@ -91,7 +91,7 @@ pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failur
     let text = althing_config::starter_config(&found);
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} already exists", file.display()))
-            .hint("name another file, or replace it with --force"),
+            .hint("name another file, or replace this one with --force"),
         _ => Failure::usage(format!("{} cannot be written: {error}", file.display()))
             .hint("name a file that can be written"),
     };

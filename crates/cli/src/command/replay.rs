@@ -20,7 +20,7 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     let path = app.environment.cwd.join(file);
     let path = if path.is_dir() { path.join("events.jsonl") } else { path };
     let text = std::fs::read_to_string(&path)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
+        .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))?;
     let mut events: Vec<Event> = Vec::new();
     let mut notes = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
@@ -29,7 +29,7 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
             Ok(event) => events.push(event),
             Err(error) if events.is_empty() => {
                 return Err(Failure::usage(format!("{}:{number}: {error}", path.display()))
-                    .hint("a session's log is `<state>/sessions/<id>/events.jsonl`"));
+                    .hint("a session's log is `events.jsonl` in `<state directory>/sessions/<id>`"));
             }
             Err(error) => {
                 notes.push(format!("{}:{number}: {error}; the rest is not shown", path.display()));
@@ -51,7 +51,7 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     let left =
         runtime.block_on(althing_tui::run(Arc::new(Replay::new(events, speed)), options, Arc::new(host)));
     drop(held);
-    match left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))? {
+    match left.map_err(|error| Failure::usage(format!("the screen failed: {error}")))? {
         TuiExit::Stopped => Ok(Exit::Interrupted),
         _ => Ok(Exit::Answered),
     }

@@ -17,7 +17,7 @@ pub fn run(options: &Options, id: Option<&str>, app: &AppContext) -> Result<Exit
         if on_screen {
             return super::tui::run(None, &app);
         }
-        show::notice(&format!("resuming the conversation {id}: messages are lines on stdin"));
+        show::notice(&format!("resuming the conversation {id}: each line on stdin is a message"));
         return super::chat::run(options, Approve::Ask, &app);
     }
     let runtime = session::runtime()?;

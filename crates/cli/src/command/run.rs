@@ -11,8 +11,10 @@ use std::io::Read;
 
 pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
     if options.session.is_some() || options.continue_newest {
-        return Err(Failure::usage("a conversation continues on the screen or with `althing chat`")
-            .hint("`althing chat --session ID` takes the message from stdin"));
+        return Err(Failure::usage(
+            "--session and --continue work only on the screen and with `althing chat`",
+        )
+        .hint("`althing chat --session ID` reads messages from stdin, one per line"));
     }
     // Register signal handlers first, so that an early signal does not kill the process.
     let runtime = session::runtime()?;
@@ -46,7 +48,7 @@ fn read_stdin() -> Result<String, Failure> {
     let stdin = std::io::stdin().lock();
     stdin.take(MAX_TASK_BYTES + 1).read_to_string(&mut text).map_err(|error| {
         Failure::usage(format!("the task could not be read from stdin: {error}"))
-            .hint("give it as UTF-8 text")
+            .hint("give the task as UTF-8 text")
     })?;
     Ok(text)
 }

@@ -25,7 +25,7 @@ pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) 
                 Ok(Exit::Answered)
             }
             Some(_) => Err(Failure::usage(format!("there are no sessions in {}", dir.display()))
-                .hint("--state-dir chooses another directory")),
+                .hint("--state-dir chooses another state directory")),
         };
     };
     match action {

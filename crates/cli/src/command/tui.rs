@@ -131,7 +131,7 @@ fn show_screen(
     drop(engine);
     let stopped = runtime.block_on(sessions.ended(id));
     runtime.block_on(sessions.close());
-    let left = left.map_err(|error| Failure::usage(format!("the terminal cannot be used: {error}")))?;
+    let left = left.map_err(|error| Failure::usage(format!("the screen failed: {error}")))?;
     Ok((left, stopped?))
 }
 

@@ -28,9 +28,8 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
     if only_show {
         return review(&run_dir);
     }
-    let report = althing_workspace::undo(&run_dir).map_err(|error| {
-        Failure::usage(error.to_string()).hint("nothing was changed; `althing sessions` lists the sessions")
-    })?;
+    let report = althing_workspace::undo(&run_dir)
+        .map_err(|error| Failure::usage(error.to_string()).hint("`althing sessions` lists the sessions"))?;
     let mut out = std::io::stdout().lock();
     let mut say = |text: String| {
         // Ignore a closed pipe.
@@ -43,7 +42,7 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
         say(format!("removed  {}", sanitize::line(path)));
     }
     for path in &report.not_covered {
-        say(format!("kept     {} (no copy was stored)", sanitize::line(path)));
+        say(format!("kept     {} (the earlier content was not stored)", sanitize::line(path)));
     }
     say(format!(
         "changes to {} undone",

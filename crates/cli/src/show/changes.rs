@@ -46,7 +46,7 @@ fn describe(content: &FileContent) -> String {
         FileContent::Text(text) => format!("(a text of {} bytes)", text.len()),
         FileContent::Link(to) => format!("(a link to {})", sanitize::line(to)),
         FileContent::Opaque { bytes } => format!("({bytes} bytes: binary, or too large to show)"),
-        FileContent::Unknown => "(no copy was stored)".into(),
+        FileContent::Unknown => "(the earlier content was not stored)".into(),
     }
 }
 
@@ -77,6 +77,6 @@ mod tests {
         assert_eq!(new, "--- /dev/null\n+++ /p/a.txt\n@@ -0,0 +1 @@\n+one\n");
         let binary =
             diff(&reviewed(FileChange::Modified, FileContent::Unknown, FileContent::Opaque { bytes: 7 }));
-        assert!(binary.contains("-(no copy was stored)\n+(7 bytes"), "{binary}");
+        assert!(binary.contains("-(the earlier content was not stored)\n+(7 bytes"), "{binary}");
     }
 }

@@ -335,7 +335,7 @@ fn a_cli_agent_that_does_not_support_a_configured_restriction_is_not_started() {
     let said = |words: &str| assert!(output.stderr.contains(words), "{words}: {}", output.stderr);
     said("agents[0].backend.disallowed_tools");
     said("Codex does not support `disallowed_tools`");
-    said("remove the key; limit it with `permission_mode: plan` or `acceptEdits`");
+    said("remove the key; limit the agent with `permission_mode: plan` or `acceptEdits`");
     assert!(!althing.state_dir().join("sessions").exists(), "nothing was started");
     let checked = run(&althing, &["config", "check", "--json", "team.yaml"]).expect_code(0);
     let report: Value = serde_json::from_str(&checked.stdout).unwrap();

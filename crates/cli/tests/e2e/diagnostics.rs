@@ -122,5 +122,5 @@ fn a_log_that_cannot_be_written_is_an_error_before_anything_starts() {
 fn a_full_disk_for_the_log_is_a_warning_and_stops_no_run() {
     let command = althing().args(["--offline", "--automation", "--log", "/dev/full", "task"]);
     let output = command.spawn().wait(LIMIT).expect_code(0);
-    assert!(output.stderr.contains("warning: the log could not be written"), "{}", output.stderr);
+    assert!(output.stderr.contains("warning: the --log file could not be written"), "{}", output.stderr);
 }

@@ -243,7 +243,7 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
     };
     let end = runner.run(&job, Arc::new(|_| {})).await;
     assert_eq!(end.error.as_deref(), Some("`toy` cannot run in a terminal"));
-    assert_eq!(end.hint.as_deref(), Some("run it headless"));
+    assert_eq!(end.hint.as_deref(), Some("run it as a headless task"));
     for (spec, prompt) in specs.into_iter().zip(["one", "two"]) {
         let dir = format!("{cwd}/task-{prompt}");
         let job = ProgramJob { task: TaskId::from(prompt), attempt: 1, spec, resume: None, dir };

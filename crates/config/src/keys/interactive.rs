@@ -9,7 +9,7 @@ use super::{COUNT_OR_ZERO, Kind, POSITIVE, Section, TOKENS, key};
 #[rustfmt::skip] // a table: one key a line
 pub(super) static INTERACTIVE: Section = Section {
     name: "interactive_mode",
-    about: "The conversation that launches runs. The section turns it on, unless `enabled: false`.",
+    about: "The conversation that launches runs. If this section is present, the conversation is on, unless `enabled` is `false`.",
     keys: &[
         key("enabled", Kind::Bool, "Whether messages go to the chat agent, which launches runs.").default("true"),
         key("require_approval", Kind::Bool, "Whether a person approves each run before it starts.").default("true"),

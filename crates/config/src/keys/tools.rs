@@ -5,8 +5,8 @@
 
 use super::{Kind, Range, SCALAR, SECONDS, Section, alternative, key, not_yet, word, word_instead_of};
 
-const OWN_RULES: &str = "Althing's own rules apply to every server: it gets only the usual variables and its `env`, \
-    and no server of a found config starts before you trust the config";
+const OWN_RULES: &str = "Althing's own rules apply to every server: a server gets only its `env` and common \
+    variables such as `PATH`, and no server of a found config starts before you trust the config";
 
 /// The default Docker image. It is MassGen's, so that a config without an image means the same here.
 pub(crate) const DEFAULT_IMAGE: &str = "ghcr.io/massgen/mcp-runtime:latest";
@@ -31,12 +31,12 @@ pub(super) static MCP_SERVER: Section = Section {
     name: "mcp_server",
     about: "An MCP server: a program to start, or an address to connect to.",
     keys: &[
-        key("name", Kind::Text, "Its name."),
+        key("name", Kind::Text, "The server's name."),
         key("type", Kind::Choice(&[word("stdio"), word("streamable-http"), word_instead_of("sse", "streamable-http"), word("http")]), "The transport; the default depends on whether there is a `command` or a `url`. `http` means `streamable-http`."),
         key("command", Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "The program to start."),
         key("args", Kind::List(&SCALAR), "The program's arguments; `${cwd}` is the agent's workspace."),
         key("env", Kind::Map(&SCALAR), "The program's environment; write secrets as `${VARIABLE}`."),
-        key("cwd", Kind::Text, "Its working directory."),
+        key("cwd", Kind::Text, "The program's working directory."),
         key("url", Kind::Url, "The address to connect to."),
         key("headers", Kind::Map(&Kind::Text), "HTTP headers to send."),
         key("allowed_tools", Kind::List(&Kind::Text), "The only tools that are used; default: `backend.allowed_tools`."),
@@ -57,7 +57,7 @@ pub(super) static HOOKS: Section = Section {
     keys: &[
         key("PreToolUse", HOOK_LIST, "Programs called before a tool call."),
         key("PostToolUse", HOOK_LIST, "Programs called after a tool call."),
-        key("override", Kind::Bool, "Whether these replace the hooks of the whole team."),
+        key("override", Kind::Bool, "Whether these hooks replace the hooks of the whole team."),
     ],
 };
 
@@ -66,10 +66,10 @@ const HOOK_LIST: Kind = Kind::Either(&[Kind::List(&Kind::Section(&HOOK)), Kind::
 #[rustfmt::skip] // a table: one key a line
 static HOOK_GROUP: Section = Section {
     name: "hook_group",
-    about: "Hooks of one kind, with the option to replace the team's.",
+    about: "Hooks of one kind, with the option to replace the hooks of the whole team.",
     keys: &[
         key("hooks", Kind::List(&Kind::Section(&HOOK)), "The hooks."),
-        key("override", Kind::Bool, "Whether these replace the hooks of the whole team."),
+        key("override", Kind::Bool, "Whether these hooks replace the hooks of the whole team."),
     ],
 };
 

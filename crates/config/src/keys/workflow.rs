@@ -26,7 +26,7 @@ static STAGE: Section = Section {
     about: "Tasks that run in parallel; all of them end before the next stage starts.",
     keys: &[
         key("name", Kind::Text, "The name of the stage; default: its number."),
-        key("tasks", Kind::List(&Kind::Section(&TASK)), "Its tasks.").required(),
+        key("tasks", Kind::List(&Kind::Section(&TASK)), "The tasks of the stage.").required(),
     ],
 };
 
@@ -39,11 +39,11 @@ static TASK: Section = Section {
         key("id", Kind::Text, "The task's id, unique in the workflow: letters, digits, `-` and `_`.").required(),
         key("agent", Kind::Text, "The agent for the task: a CLI agent by the name of its adapter (such as `claude`), `command`, one of `adapters`, or an agent of the config."),
         key("run", Kind::Section(&RUN), "A run of agents, instead of `agent`."),
-        key("executionMode", MODES, "`headless`: on pipes, without questions; `interactive`: in a terminal that a person can attach to.").default("headless"),
+        key("executionMode", MODES, "`headless`: on pipes, without a terminal; `interactive`: in a terminal that a person can attach to.").default("headless"),
         key("execution_mode", MODES, "Another spelling of `executionMode`."),
-        key("prompt", Kind::Text, "The prompt. `{{goal}}` is the goal, `{{id.output}}` the output of a task of an earlier stage. A headless task needs a prompt; for `command` it is the input, and may be empty."),
+        key("prompt", Kind::Text, "The prompt. `{{goal}}` is the goal, `{{id.output}}` the output of a task of an earlier stage. A headless task needs a prompt. For `command`, the prompt is written to stdin and may be empty."),
         key("command", Kind::List(&SCALAR), "For `agent: command`: the program and its arguments. They are not passed to a shell."),
-        key("model", Kind::Text, "The model for the CLI agent; default: its own choice."),
+        key("model", Kind::Text, "The model for the CLI agent; default: the CLI agent's own default."),
         key("cwd", Kind::Text, "The working directory. A relative path is resolved against the directory where Althing was started."),
         key("env", Kind::Map(&SCALAR), "Additional environment variables. Write secrets as `${VARIABLE}`, which is filled in when the program starts."),
         key("timeout_seconds", Kind::Number(SECONDS), "Longest time of the task."),
@@ -51,7 +51,7 @@ static TASK: Section = Section {
         key("continue_on_failure", Kind::Bool, "Whether the workflow continues if the task fails.").default("false"),
         key("on_interrupt", Kind::Choice(&[word("restart"), word("ask"), word("fail")]), "What happens if the task was interrupted and the workflow is resumed. Default: the program's own conversation is resumed if it has one; otherwise the task starts over."),
         key("sandbox", Kind::Bool, "Whether the program runs in a sandbox. Default: CLI agents do, your own `command` does not."),
-        key("approvals", Kind::Bool, "Whether a headless agent asks you before it acts, instead of acting freely in its sandbox.").default("false"),
+        key("approvals", Kind::Bool, "Whether a headless CLI agent asks you before it acts, instead of acting freely in its sandbox.").default("false"),
     ],
 };
 
@@ -64,7 +64,7 @@ static RUN: Section = Section {
         key("task", Kind::Text, "What to accomplish; may contain `{{goal}}` and `{{id.output}}`.").required(),
         key("context", Kind::Text, "Background; may contain `{{goal}}` and `{{id.output}}`."),
         key("agent_mode", Kind::Choice(&[word("multi"), word("single")]), "Several agents, or one.").default("multi"),
-        key("agents", Kind::List(&Kind::Text), "Which agents of the config; default: all."),
+        key("agents", Kind::List(&Kind::Text), "Which agents of the config take part; default: all."),
         key("refinement", Kind::Bool, "Whether agents refine and vote; default: several agents do, a single one does not."),
         key("planning_mode", Kind::Bool, "Whether agents plan without acting.").default("false"),
         key("execute_after_planning", Kind::Bool, "Whether a second run executes the plan.").default("false"),
@@ -88,7 +88,7 @@ static RUN_PATH: Section = Section {
 #[rustfmt::skip] // a table: one key a line
 pub(crate) static OVERRIDES: Section = Section {
     name: "coordination_overrides",
-    about: "Changes to the rules of one run, by the keys of `orchestrator`.",
+    about: "Changes to the rules of one run, with the names of the config's keys.",
     keys: &[
         key("voting_sensitivity", Kind::Choice(SENSITIVITY), "How good an answer must be before agents vote for it."),
         key("max_new_answers_per_agent", Kind::Integer(COUNT), "Maximum number of answers of one agent."),
@@ -100,7 +100,7 @@ pub(crate) static OVERRIDES: Section = Section {
         key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer."),
         key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be."),
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "How many answers an agent may be ahead of the slowest one."),
-        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often the run may start over after its final answer was judged."),
+        key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often the run may start over because its final answer was rejected."),
         key("first_answer_wait_seconds", Kind::Number(SECONDS_OR_ZERO), "How long an agent that has answered waits for the others' first answers."),
         key("orchestrator_timeout_seconds", Kind::Number(SECONDS), "Longest time of the run."),
         key("initial_round_timeout_seconds", Kind::Number(SECONDS), "Longest time for an agent's first answer."),
@@ -117,13 +117,13 @@ static ADAPTER: Section = Section {
     name: "adapter",
     about: "A custom CLI agent: how it is started, and how its screen is read. Patterns are regular expressions.",
     keys: &[
-        key("program", Kind::Text, "The program.").required(),
-        key("args", Kind::List(&SCALAR), "The CLI agent's arguments in a terminal."),
-        key("headless_args", Kind::List(&SCALAR), "The CLI agent's arguments on pipes, where the prompt is its input; without this key it cannot run headless."),
+        key("program", Kind::Text, "The program to start.").required(),
+        key("args", Kind::List(&SCALAR), "The CLI agent's arguments if it runs in a terminal."),
+        key("headless_args", Kind::List(&SCALAR), "The CLI agent's arguments if it runs headless; it gets the prompt on stdin. Without this key it cannot run headless."),
         key("resume_args", Kind::List(&SCALAR), "Arguments that are appended to resume the CLI agent's conversation; `{session}` is the conversation's id."),
-        key("session", Kind::Pattern, "Pattern of the CLI agent's output; the first group is the conversation's id."),
-        key("ready", Kind::Pattern, "Pattern of the CLI agent's screen when it is ready for a prompt."),
-        key("interactions", Kind::List(&Kind::Section(&INTERACTION)), "Patterns of the CLI agent's screen while it waits for a person."),
+        key("session", Kind::Pattern, "Pattern that is searched for in the CLI agent's output; its first group is the conversation's id."),
+        key("ready", Kind::Pattern, "Pattern that the CLI agent's screen matches when it is ready for a prompt."),
+        key("interactions", Kind::List(&Kind::Section(&INTERACTION)), "Patterns that the CLI agent's screen matches while it waits for a person."),
         key("env", Kind::Map(&SCALAR), "Additional environment variables. Write secrets as `${VARIABLE}`."),
     ],
 };
@@ -133,7 +133,7 @@ static INTERACTION: Section = Section {
     name: "interaction",
     about: "How to recognize on the screen that the program waits for a person.",
     keys: &[
-        key("pattern", Kind::Pattern, "Pattern of the screen while the program waits.").required(),
+        key("pattern", Kind::Pattern, "Pattern that the screen matches while the program waits.").required(),
         key("about", Kind::Choice(&[word("permission"), word("question"), word("auth"), word("other")]), "What the program waits for.").default("other"),
     ],
 };

@@ -55,7 +55,7 @@ fn interactive(root: &Node, sink: &mut Sink<'_>) {
     for entry in entries.filter(given) {
         let problem = Problem::new(format!("`{}` has no effect for the chat agent", entry.key));
         let path = format!("{}.{}", backend.path, entry.key);
-        let hint = "it works on the files of the project, and launches runs for other work";
+        let hint = "the chat agent works on the files of the project, and launches runs for other work";
         sink.warning(entry.key_span, &path, problem.hint(hint));
     }
 }
@@ -92,7 +92,8 @@ fn without_effect(
         Some(kind) if kind.is_supported() => {
             let where_to = "for a CLI agent";
             for keys in [COMMANDS, DOCKER] {
-                warn(keys, where_to, "it runs its own commands, in Althing's sandbox; remove the key");
+                let hint = "a CLI agent runs its own commands, in Althing's sandbox; remove the key";
+                warn(keys, where_to, hint);
             }
         }
         // The backend type is not supported yet, which is reported elsewhere.
@@ -117,11 +118,12 @@ fn tool_lists(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
         let is_long = |node: &Node| node.as_text().is_some_and(|name| name.len() > limits::MAX_TOOL_NAME);
         if list.items().len() > limits::MAX_LISTED_TOOLS || list.items().iter().any(is_long) {
             let problem = Problem::new(format!(
-                "`{key}` may name at most {} tools, of {} bytes each",
+                "`{key}` may name at most {} tools, of at most {} bytes each",
                 limits::MAX_LISTED_TOOLS,
                 limits::MAX_TOOL_NAME
             ));
-            sink.error(list.span, &format!("{}.{key}", backend.path), problem.hint("name fewer tools"));
+            let problem = problem.hint("name fewer tools, or use shorter names");
+            sink.error(list.span, &format!("{}.{key}", backend.path), problem);
         }
     }
 }
@@ -190,11 +192,12 @@ pub(crate) fn environment(node: &Node, path: &str, sink: &mut Sink<'_>) {
     for entry in node.get("env").map(Node::entries).unwrap_or_default() {
         let value_is_right = entry.value.as_text().is_none_or(|value| !value.contains('\0'));
         if entry.key.is_empty() || entry.key.contains(['=', '\0']) || !value_is_right {
-            let problem = Problem::new("this variable is not valid in an environment");
+            let problem = Problem::new("an environment variable cannot have this name or value");
             sink.error(
                 entry.key_span,
                 &format!("{path}.env"),
-                problem.hint("a name is not empty and has no `=`"),
+                problem
+                    .hint("a name must not be empty or contain `=`; names and values must not contain NUL"),
             );
         }
     }
@@ -213,7 +216,8 @@ fn check_effects(server: &ServerNode<'_>, sink: &mut Sink<'_>) {
             sink.warning(
                 entry.key_span,
                 &path,
-                problem.hint("see its `type`: `stdio` starts a program, `http` connects to an address"),
+                problem
+                    .hint("see the server's `type`: `stdio` starts a program, `http` connects to an address"),
             );
         }
     }

@@ -45,8 +45,10 @@ pub(crate) fn check(root: &Node, built_in: impl Iterator<Item = &'static str>, s
         if let Some(resume) = node.get("resume_args").filter(|resume| names_session(resume))
             && node.get("session").is_none()
         {
-            let problem = Problem::new("`{session}` needs `session`: how the conversation's id is found");
-            let hint = "add `session: …`, a pattern of the output whose first group is the id";
+            let problem = Problem::new(
+                "`{session}` in `resume_args` needs the key `session`, which finds the conversation's id",
+            );
+            let hint = "add `session: …`, a pattern that matches the output; its first group is the id";
             sink.error(resume.span, &format!("{path}.resume_args"), problem.hint(hint));
         }
         tools::check::environment(node, &path, sink);

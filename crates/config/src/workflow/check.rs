@@ -195,13 +195,13 @@ impl Checker<'_, '_> {
             let hint = if may_be_blank {
                 "add `prompt: …`, the command's input, or `prompt: \"\"` for none"
             } else {
-                "add `prompt: …`: nobody can be asked while it runs"
+                "add `prompt: …`: nobody can be asked while the agent runs"
             };
             return self.sink.error(at, &path, problem.hint(hint));
         };
         if !may_be_blank && prompt.as_text().is_some_and(|text| text.trim().is_empty()) {
             let problem = Problem::new("the prompt of a headless agent may not be blank");
-            self.sink.error(prompt.span, &path, problem.hint("say what it should do"));
+            self.sink.error(prompt.span, &path, problem.hint("say what the agent should do"));
         }
     }
 
@@ -227,8 +227,8 @@ impl Checker<'_, '_> {
         }
         let holds = |node: &&Node| node.as_text().is_some_and(|text| !templates(text).is_empty());
         if let Some(node) = command.items().iter().find(holds) {
-            let problem = Problem::new("templates are only filled in in `prompt`");
-            let hint = "pass it to the command as its input: `prompt: \"{{id.output}}\"`";
+            let problem = Problem::new("templates in `command` are not filled in");
+            let hint = "pass the output to the command as its input: `prompt: \"{{id.output}}\"`";
             self.sink.warning(node.span, &path, problem.hint(hint));
         }
     }

@@ -68,7 +68,10 @@ fn thousands_of_paths_tools_and_servers_take_linear_time() {
     assert_eq!((most.mcp_servers.len(), most.mcp_servers[63].exclude_tools.len()), (64, 1000));
     let error = |text: &str| timed(text).errors[0].message.clone();
     assert_eq!(error(&flow(65, 1)), "an agent may have at most 64 MCP servers");
-    assert_eq!(error(&flow(1, 1001)), "`exclude_tools` may name at most 1000 tools, of 256 bytes each");
+    assert_eq!(
+        error(&flow(1, 1001)),
+        "`exclude_tools` may name at most 1000 tools, of at most 256 bytes each"
+    );
     assert!(error(&flow(3000, 3000)).contains("at most"));
 }
 

@@ -116,7 +116,11 @@ fn a_missing_key_of_a_server_is_an_error_with_its_position() {
             "[0].name",
             "an MCP server's name may contain only letters, digits, `-` and `_`, at most 64 characters",
         ),
-        ("{name: a, command: p, env: {'A=B': c}}", "[0].env", "this variable is not valid in an environment"),
+        (
+            "{name: a, command: p, env: {'A=B': c}}",
+            "[0].env",
+            "an environment variable cannot have this name or value",
+        ),
         (
             "{name: a, command: p, args: [[x]]}",
             "[0].args[0]",

@@ -125,7 +125,7 @@ fn a_cli_agent_runs_its_own_commands() {
     assert_eq!(
         told,
         [
-            "Warning 3:28 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` has no effect for a CLI agent | it runs its own commands, in Althing's sandbox; remove the key"
+            "Warning 3:28 agents[0].backend.command_line_execution_mode | `command_line_execution_mode` has no effect for a CLI agent | a CLI agent runs its own commands, in Althing's sandbox; remove the key"
         ]
     );
     assert_eq!(problems("{type: codex, cwd: work}"), Vec::<String>::new());
@@ -188,7 +188,7 @@ fn the_chat_agent_works_on_the_project_and_has_no_workspace_keys() {
     assert_eq!(
         messages(&report),
         [
-            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` has no effect for the chat agent | it works on the files of the project, and launches runs for other work"
+            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` has no effect for the chat agent | the chat agent works on the files of the project, and launches runs for other work"
         ]
     );
 }

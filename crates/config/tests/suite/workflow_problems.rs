@@ -38,7 +38,7 @@ fn of(keys: &str) -> String {
 #[test]
 fn a_headless_task_without_a_prompt_is_an_error_and_a_blank_one_is_only_for_commands() {
     let error = "Error stages[0].tasks[0].prompt | stages[0].tasks[0] is headless and needs `prompt` | ";
-    let hint = "add `prompt: …`: nobody can be asked while it runs";
+    let hint = "add `prompt: …`: nobody can be asked while the agent runs";
     assert_eq!(of("agent: claude, executionMode: headless"), format!("{error}{hint}"));
     assert_eq!(of("agent: claude, executionMode: headless, prompt: null"), format!("{error}{hint}"));
     assert_eq!(of("agent: writer, executionMode: headless"), format!("{error}{hint}"));
@@ -46,7 +46,7 @@ fn a_headless_task_without_a_prompt_is_an_error_and_a_blank_one_is_only_for_comm
     assert_eq!(of("agent: command, command: [ls], execution_mode: headless"), format!("{error}{input}"));
     assert_eq!(
         of("agent: claude, executionMode: headless, prompt: '  '"),
-        "Error stages[0].tasks[0].prompt | the prompt of a headless agent may not be blank | say what it should do"
+        "Error stages[0].tasks[0].prompt | the prompt of a headless agent may not be blank | say what the agent should do"
     );
     for right in [
         "agent: command, command: [ls], executionMode: headless, prompt: ''",
@@ -166,7 +166,7 @@ stages:
             "Error 11:9 stages[2].tasks[0].agent | stages[2].tasks[0] needs `agent` or `run` | add `agent: …` for one agent, or `run: {task: …}` for a run of agents",
             "Error 12:32 stages[2].tasks[1].run | a task has `agent` or `run`, not both | split it into two tasks",
             "Error 13:47 stages[2].tasks[2].executionMode | `writer` is a model: there is no terminal to attach to | use `executionMode: headless`, or a CLI agent such as `claude`",
-            "Error 14:66 stages[2].tasks[3].env | this variable is not valid in an environment | a name is not empty and has no `=`",
+            "Error 14:66 stages[2].tasks[3].env | an environment variable cannot have this name or value | a name must not be empty or contain `=`; names and values must not contain NUL",
             "Error 14:80 stages[2].tasks[3].cwd | `~` is not expanded here | write `${HOME}` instead",
         ]
     );
@@ -199,7 +199,7 @@ fn keys_without_effect_for_a_task_are_warnings() {
     );
     assert_eq!(
         warning("agent: command, command: ['{{goal}}'], prompt: ''"),
-        "command | templates are only filled in in `prompt` | pass it to the command as its input: `prompt: \"{{id.output}}\"`"
+        "command | templates in `command` are not filled in | pass the output to the command as its input: `prompt: \"{{id.output}}\"`"
     );
     assert_eq!(
         warning("agent: claude, prompt: p, env: {MY_TOKEN: canary-1234}"),
@@ -241,7 +241,7 @@ adapters:
             "Error 3:3 adapters.claude | `claude` is a built-in adapter | choose another name",
             "Error 4:19 adapters.tool.program | `program` is blank | name the program to start",
             "Error 4:31 adapters.tool.ready | not a regular expression: unclosed group | escape special characters with a backslash, such as `\\(`",
-            "Error 4:49 adapters.tool.resume_args | `{session}` needs `session`: how the conversation's id is found | add `session: …`, a pattern of the output whose first group is the id",
+            "Error 4:49 adapters.tool.resume_args | `{session}` in `resume_args` needs the key `session`, which finds the conversation's id | add `session: …`, a pattern that matches the output; its first group is the id",
             "Error 4:64 adapters.tool.sesion | unknown key `sesion` | did you mean `session`?",
             "Error 5:28 adapters.big.ready | the pattern is too large | use smaller repetitions than `x{1000}` or `\\w{200}`",
         ]

@@ -64,7 +64,8 @@ impl Decider for Coordination {
                 (self.work(side_task.member_index), text, None)
             }
             Item::PlanStored { error: Some(error), .. } => {
-                let hint = "the run's answer is unchanged; ask again, or write the plan yourself";
+                let hint =
+                    "the run's answer is unchanged; start the planning run again, or write the plan yourself";
                 (self.task.clone(), format!("no plan was stored: {error}"), Some(hint.to_owned()))
             }
             Item::PlanOpened { error: Some(error), .. } => (

@@ -277,7 +277,7 @@ fn evaluate(reply: &Reply) -> ReplyMeaning {
     let last = |name: &str| reply.tool_calls.iter().rev().find(|call| call.name == name);
     match (last(SUBMIT), last(RESTART)) {
         (Some(_), Some(_)) => {
-            refuse_all(reply, "You called both. Call `submit` or `restart_orchestration`, once.")
+            refuse_all(reply, "You called both `submit` and `restart_orchestration`. Call one of them, once.")
         }
         (Some(_), None) => ReplyMeaning::Evaluate(None),
         (None, Some(call)) => match tools::restart(call) {
@@ -353,7 +353,7 @@ fn answer(
     if let Some(same) = known.iter().find(|answer| answer.content.trim() == content.trim()) {
         return refuse_all(
             reply,
-            &format!("Not stored: this is word for word {}. Improve on it{hint}.", same.label),
+            &format!("Not stored: this repeats {} word for word. Improve on that answer{hint}.", same.label),
         );
     }
     let novelty = state.spec.rules.answer_novelty;

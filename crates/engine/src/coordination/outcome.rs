@@ -137,11 +137,11 @@ impl Coordination {
         match end {
             RunEnd::Answered => None,
             RunEnd::Limit if self.state.is_over_budget() => {
-                Some(format!("the cost limit of the run passed (${:.4} spent)", self.state.usage.cost_usd))
+                Some(format!("the run reached its cost limit (${:.4} spent)", self.state.usage.cost_usd))
             }
             RunEnd::Limit => {
                 let limit = self.state.spec.rules.limits.orchestrator;
-                Some(format!("the time limit of the run ({limit}) passed"))
+                Some(format!("the run reached its time limit ({limit})"))
             }
             RunEnd::Cancelled => Some("the run was cancelled".into()),
             RunEnd::NoAnswer => {

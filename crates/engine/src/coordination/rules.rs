@@ -303,7 +303,7 @@ impl Coordination {
                 .push((work.clone(), Fact::AttemptStarted { attempt, purpose, continues: Some(old.number) }));
             facts.extend(interrupted_calls(&self.state, member, old).into_iter().map(|call| {
                 let content =
-                    "Interrupted before its result was known. It may have run: check before you repeat it.";
+                    "This call was interrupted. It may have taken effect: check before you repeat the call.";
                 let item =
                     Item::ToolResult { call: call.id.clone(), content: content.into(), is_error: true };
                 (work.clone(), Fact::ItemAdded { attempt, item })

@@ -149,7 +149,7 @@ impl RunState {
                 let most = settings.max_concurrent;
                 return RunToolAction::Result(
                     format!(
-                        "Nothing was started: at most {most} subagents can work at once, and {running} are working."
+                        "Nothing was started. Subagents that may work at once: {most}. Working now: {running}."
                     ),
                     true,
                 );
@@ -160,7 +160,7 @@ impl RunState {
         if background {
             let names: Vec<&str> = started.iter().map(|subagent| subagent.name()).collect();
             let text = format!(
-                "Started: {}. `{WAIT}` gives their results; those still at work when your turn ends are stopped.",
+                "Started: {}. `{WAIT}` returns their results. Those still at work when your turn ends are stopped.",
                 names.join(", ")
             );
             return RunToolAction::Result(text, false);
@@ -186,7 +186,7 @@ impl RunState {
 
 fn reports(subagents: &[&Subagent]) -> RunToolAction {
     if subagents.is_empty() {
-        return RunToolAction::Result("No subagents are at work.".into(), false);
+        return RunToolAction::Result("There are no subagents to wait for.".into(), false);
     }
     if !subagents.iter().all(|subagent| subagent.is_over()) {
         return RunToolAction::Wait;

@@ -330,7 +330,7 @@ impl InteractiveSession {
         let attempt = self.attempts + 1;
         for call in turn.open_calls().into_iter().filter(|call| call.name != LAUNCH_RUN) {
             let content =
-                "Interrupted before its result was known. It may have run: check before you repeat it."
+                "This call was interrupted. It may have taken effect: check before you repeat the call."
                     .to_owned();
             let item = Item::ToolResult { call: call.id.clone(), content, is_error: true };
             facts.push(self.fact(Fact::ItemAdded { attempt, item }));
@@ -387,7 +387,7 @@ impl InteractiveSession {
             return NextTurnStep::Facts(vec![fact]);
         }
         if turn.replies() >= MAX_REPLIES {
-            let reason = format!("it did not finish within {MAX_REPLIES} model calls");
+            let reason = format!("the chat agent did not finish its turn within {MAX_REPLIES} model calls");
             return NextTurnStep::Facts(vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]);
         }
         self.call()

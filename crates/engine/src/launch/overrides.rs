@@ -136,9 +136,7 @@ fn limit_within(key: &str, value: &Value, most: Option<Millis>) -> Result<Millis
     let limit = seconds(key, value)?;
     match most {
         _ if limit == Millis(0) => Err(format!("`{key}` must be more than 0.")),
-        Some(most) if limit > most => {
-            Err(format!("`{key}` can only be made shorter than the user's limit ({most})."))
-        }
+        Some(most) if limit > most => Err(format!("`{key}` must not exceed the user's limit ({most}).")),
         _ => Ok(limit),
     }
 }

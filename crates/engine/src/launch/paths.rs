@@ -24,7 +24,7 @@ pub(super) fn resolve(
         let wants_write = grant.permission == Permission::Write;
         let guarded = |root: &ContextPath| root.protected.iter().any(|part| is_inside(&path, part));
         if wants_write && team.context_paths.iter().any(guarded) {
-            return Err(format!("`context_paths`: `{path}` is protected: nobody writes there."));
+            return Err(format!("`context_paths`: `{path}` is protected and cannot be made writable."));
         }
         // A path inside an existing root that allows the requested access adds nothing.
         let covers = |root: &&ContextPath| is_inside(&path, &root.path) && (root.writable || !wants_write);
@@ -52,7 +52,7 @@ fn refusal(path: &str, wants_write: bool, team: &TeamSpec) -> String {
     let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
     format!(
         "`context_paths`: `{path}` may not be {what} without the user's approval. Paths that may be {what}: {open}. \
-         Ask the user to add it to the config."
+         Ask the user to add `{path}` to the config."
     )
 }
 

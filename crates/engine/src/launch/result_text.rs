@@ -40,7 +40,7 @@ fn shortened(result: &RunResult, most: usize) -> Value {
         json!({ "run_id": result.run_id, "error": format!("the result cannot be shown: {error}"), "log_dir": log_dir })
     });
     if let (true, Value::Object(fields)) = (writes > listed, &mut value) {
-        let more = format!("{writes} in all; the whole list is in {log_dir}/context_path_writes.txt");
+        let more = format!("{writes} files in all; the whole list is in {log_dir}/context_path_writes.txt");
         fields.insert("context_path_writes_note".into(), json!(more));
     }
     value
@@ -75,7 +75,7 @@ fn headings(text: &str, room: usize, into: &mut String) {
             return;
         };
         left = rest;
-        into.push_str(if n == 0 { "; left out are these headings:\n" } else { "\n" });
+        into.push_str(if n == 0 { "; these headings are left out:\n" } else { "\n" });
         into.push_str(heading);
     }
 }

@@ -29,7 +29,8 @@ pub(super) fn members(
                 _ if by_user && tab.is_some() => tab.unwrap_or(first),
                 Some([_, _, ..]) if !by_user => {
                     return Err(
-                        "`agent_mode: single` takes one agent: name one in `agents`, or leave it out.".into(),
+                        "`agent_mode: single` takes one agent: name only one in `agents`, or leave `agents` out."
+                            .into(),
                     );
                 }
                 Some([named, ..]) => *named,
@@ -40,7 +41,7 @@ pub(super) fn members(
         // A team of one agent always runs in single-agent mode.
         AgentMode::Multi if team.members.len() == 1 => Ok((AgentMode::Single, vec![first.clone()])),
         AgentMode::Multi if named_one => Err(format!(
-            "`agent_mode: multi` needs at least two agents: name more in `agents`, or leave it out for all{}.",
+            "`agent_mode: multi` needs at least two agents: name more in `agents`, or leave `agents` out{}.",
             if choice.agent_mode.is_some() { " (the user chose several agents)" } else { "" }
         )),
         AgentMode::Multi => {
@@ -53,7 +54,7 @@ pub(super) fn members(
 /// The members with these ids, in config order.
 fn named<'a>(team: &'a TeamSpec, ids: &[AgentId]) -> Result<Vec<&'a Member>, String> {
     if ids.is_empty() {
-        return Err("`agents` is empty: name at least one, or leave it out for all.".into());
+        return Err("`agents` is empty: name at least one agent, or leave `agents` out to use all.".into());
     }
     for id in ids {
         find(team, id)?;

@@ -167,7 +167,7 @@ fn every_error_names_its_parameter() {
         (json!({"task": "x", "coordination_overrides": {"max_new_answers_per_agent": 0}}), "at least 1"),
         (
             json!({"task": "x", "coordination_overrides": {"orchestrator_timeout_seconds": 1e6}}),
-            "only be made shorter",
+            "must not exceed",
         ),
         (
             json!({"task": "x", "coordination_overrides": {"override_window_seconds": 0}}),

@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
 /// The error of an effect that panicked.
-const INTERNAL_ERROR: &str = "it ended because of an internal error in Althing";
+const INTERNAL_ERROR: &str = "the operation failed because of an internal error in Althing";
 
 /// Identifies a running effect: the task whose decider wants it, and its key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

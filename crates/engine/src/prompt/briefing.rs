@@ -24,7 +24,7 @@ impl WorkspaceBriefing {
     pub fn text(&self, access: ContextAccess) -> String {
         let mut text = format!(
             "You work with files. Your workspace is {}; write there, and name files by their full paths in your answer. \
-             Work of other agents, once you know their answers, is under {} (read only).",
+             The files of other agents whose answers you have seen are under {} (read only).",
             self.workspace, self.views
         );
         if !self.context.is_empty() {
@@ -44,14 +44,15 @@ impl WorkspaceBriefing {
         if let Some(deliverables) = &self.deliverables {
             let _ = write!(
                 text,
-                "\nThis is part of a project. Put result files into {}/deliverables; the final ones are copied to \
-                 {deliverables}, which contains earlier deliverables.",
+                "\nThis is part of a project. Put result files into {}/deliverables; those of the final answer are \
+                 copied to {deliverables}, which contains earlier deliverables.",
                 self.workspace
             );
         }
         if self.commands {
             text.push_str(
-                "\nYou can run commands. They see only these paths and the system's programs, and end with the call.",
+                "\nYou can run commands. Commands see only these paths and the system's programs; their processes end \
+                 with the call.",
             );
         }
         text.push_str("\nCall several tools at once where they do not depend on each other.");
@@ -107,11 +108,13 @@ impl ProjectBriefing {
         if let Some(known) = known {
             let _ = write!(
                 text,
-                "\nIt is a project workspace that outlives this conversation. Keep it current: when something is decided or \
-                 done, record it in CONTEXT.md (update_project_context), and describe important files and directories \
-                 (describe_path). deliverables/ contains the results; runs deliver there, and you may correct them. For new \
-                 work after a long conversation, a new run with the right context is better than a long history.\n\
-                 <PROJECT>\n{known}\n<END OF PROJECT>"
+                "\n{} is a project workspace that outlives this conversation. Keep it current: when something is \
+                 decided or done, record it in CONTEXT.md (update_project_context), and describe important files and \
+                 directories (describe_path). Runs put their results into deliverables/, and you may correct the \
+                 files there. For new work after a long conversation, a new run with the right context is better than \
+                 a long history.\n\
+                 <PROJECT>\n{known}\n<END OF PROJECT>",
+                self.project
             );
         }
         text

@@ -122,9 +122,10 @@ impl AgentNotes {
         add_section(
             text,
             &format!(
-                "Your notes outlast this run. Keep what you will need again, a file per subject: {dir}/short_term/*.md is \
-                 shown to you in full every time, so keep it short; {dir}/long_term/*.md only by its first line, so read it \
-                 when you need it. Correct or delete what is no longer true."
+                "Your notes outlast this run. Write down what you will need again, in one file per subject. You are \
+                 always shown the full text of {dir}/short_term/*.md, so keep these files short, but only the first \
+                 line of each {dir}/long_term/*.md, so read such a file when you need it. Correct or delete what is \
+                 no longer true."
             ),
         );
         for page in &self.short_term {

@@ -16,8 +16,8 @@ pub(crate) struct ChatPromptInput<'a> {
 }
 
 /// The general instructions of the chat agent.
-const BEHAVIOR: &str = "Do what the user asks rather than describe how it could be done; ask back only where you cannot go on \
-                         without knowing. Call several tools at once where they do not depend on each other. Say what you \
+const BEHAVIOR: &str = "Do what the user asks rather than describe how it could be done; ask the user only if you cannot go on \
+                         without the answer. Call several tools at once where they do not depend on each other. Say what you \
                          did and what you found, briefly and truthfully; if something failed, say so.";
 
 /// The complete system prompt.

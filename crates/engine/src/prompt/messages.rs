@@ -32,7 +32,7 @@ pub(super) fn presentation(state: &RunState, member_index: usize, attempt: &Memb
     write_vote(&mut text, state);
     let own = answers.last().filter(|answer| answer.label.agent as usize == member_index + 1);
     if let Some(own) = own {
-        let _ = write!(text, "\n\nYour own answer is {}, the last one.", own.label);
+        let _ = write!(text, "\n\nYour own answer is {}, the last of these answers.", own.label);
     }
     let mut messages = vec![Message::User(text)];
     messages.extend(attempt.turns.iter().filter_map(|turn| message(state, member_index, turn)));
@@ -114,8 +114,9 @@ fn write_plan(text: &mut String, tasks: &[PlanTask], progress: &[PlanProgress]) 
         text.push('\n');
     }
     text.push_str(
-        "<END OF PLAN>\nCarry out the plan, each task after those it depends on. Do not do again what is completed; look \
-         first at what is in progress. Record every task with `update_plan_task` when you begin and when you end it.",
+        "<END OF PLAN>\nCarry out the plan, each task after those it depends on. Do not repeat completed tasks; \
+         before you continue a task in progress, look at what is already done. Record the status of each task with \
+         `update_plan_task` when you begin the task and when you end it.",
     );
 }
 

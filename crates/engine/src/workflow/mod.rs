@@ -220,9 +220,9 @@ impl WorkflowExecutor {
                 if !ask.options.iter().any(|known| known.id == *option) {
                     let known: Vec<&str> = ask.options.iter().map(|known| known.id.as_str()).collect();
                     let known = if known.is_empty() {
-                        "attach to it and type the answer".to_owned()
+                        "attach to the task and type the answer".to_owned()
                     } else {
-                        format!("it can be answered with: {}", known.join(", "))
+                        format!("possible answers: {}", known.join(", "))
                     };
                     return Err(format!("`{option}` is not an answer to the question of {task}; {known}"));
                 }
@@ -231,11 +231,11 @@ impl WorkflowExecutor {
             }
             (Some(InteractionKind::Program(_)), _) => {
                 return Err(format!(
-                    "{task} must be answered with one of its options, or by typing into its terminal"
+                    "the question of {task} must be answered with one of its options, or in the task's terminal"
                 ));
             }
             (Some(InteractionKind::Interrupted), Decision::Approve { .. } | Decision::Reject { .. }) => None,
-            _ => return Err(format!("this does not answer the question of {task}")),
+            _ => return Err(format!("the question of {task} accepts only approve or reject")),
         };
         Ok((state.close(task, decision.clone()), program_answer))
     }

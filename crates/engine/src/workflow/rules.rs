@@ -1,7 +1,8 @@
 //! The rules of a workflow: which facts follow from the state.
 //!
-//! 1. Stages run in order. The tasks of a stage are created together, with their templates expanded from earlier
-//!    stages.
+//! 1. Stages run in the order of the workflow file; there is no dependency graph, and so no cycle. (The tasks of a
+//!    plan have dependencies; `althing_plan` checks them for cycles.) The tasks of a stage are created together, with
+//!    their templates expanded from earlier stages.
 //! 2. An interrupted task resumes its own conversation, starts again, asks a person, or fails, as configured. A
 //!    finished task is never started again.
 //! 3. A stage ends when all of its tasks have ended. After a failed task without `continue_on_failure`, no further
@@ -30,7 +31,7 @@ impl WorkflowExecutor {
         if !settled.is_empty() {
             return settled;
         }
-        let Some((index, stage)) = self.current() else {
+        let Some((index, stage)) = self.current_stage() else {
             return vec![self.finish()];
         };
         if self.stage != Some(index) {
@@ -68,7 +69,7 @@ impl WorkflowExecutor {
     }
 
     /// The first stage that has not ended; None if all have.
-    fn current(&self) -> Option<(u32, &StageSpec)> {
+    fn current_stage(&self) -> Option<(u32, &StageSpec)> {
         let over = |stage: &StageSpec| {
             let done = |task: &StageTask| {
                 self.tasks.get(&self.task.stage_task(&task.id)).is_some_and(|state| state.status.is_final())

@@ -59,7 +59,7 @@ impl MessagesParams {
         if let (Thinking::Budget(budget), Some(limit)) = (thinking, limit)
             && budget >= limit
         {
-            let expected = "more than the tokens for thinking, which are part of it";
+            let expected = "more than the thinking budget, which counts toward it";
             return Err(BuildError::BadParam { name: "max_tokens", expected });
         }
         let mut always = Map::new();

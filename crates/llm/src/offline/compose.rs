@@ -4,6 +4,7 @@
 use super::LABEL;
 use super::prompt_input::{OfflinePromptInput, ShownAnswer};
 use super::task::Task;
+use althing_text::count;
 use serde_json::json;
 use std::fmt::Write;
 
@@ -130,7 +131,7 @@ pub(super) fn answer(task: &Task<'_>, temperament: Temperament, file: Option<&st
     if let Some(file) = file {
         let shown: String = file.lines().take(3).collect::<Vec<_>>().join("\n").chars().take(300).collect();
         let name = task.file.unwrap_or("the file");
-        let _ = writeln!(text, "From {name}, which has {} lines:\n{shown}\n", file.lines().count());
+        let _ = writeln!(text, "From {name} ({}):\n{shown}\n", count(file.lines().count() as u64, "line"));
     }
     let _ = write!(
         text,
@@ -267,7 +268,7 @@ fn outcome(result: &str) -> String {
         }
         (Some(answer), Some(status), error) => {
             let why = error.map(|error| format!(" ({error})")).unwrap_or_default();
-            format!("The run is {status}{why}. What it had:\n\n{}", unlabeled(answer))
+            format!("The run is {status}{why}. Its answer so far:\n\n{}", unlabeled(answer))
         }
         (None, Some(status), error) => {
             format!("There is no result: {status}. {}", error.unwrap_or("No reason was given."))
@@ -287,7 +288,7 @@ pub(super) fn summary(talk: &str) -> String {
         let _ = writeln!(text, "- {short}");
     }
     if skipped > 0 {
-        let _ = writeln!(text, "- and {skipped} earlier messages");
+        let _ = writeln!(text, "- and {}", count(skipped as u64, "earlier message"));
     }
     text.truncate(text.trim_end().len());
     text

@@ -107,12 +107,12 @@ fn judge(
         .or_else(|| candidates.first().map(|first| (*first).to_owned()))
         .unwrap_or_else(|| "agent1".to_owned());
     let reason = match temperament {
-        Temperament::Planner => "It lays out the most of what was asked.",
+        Temperament::Planner => "It covers the most of what was asked.",
         Temperament::Skeptic => "It leaves the fewest questions open.",
         Temperament::Builder => "It can be started at once.",
     };
     Action::Call {
-        remark: format!("I have read {} answers.", prompt_input.answers.len()),
+        remark: format!("I have read {}.", althing_text::count(prompt_input.answers.len() as u64, "answer")),
         tool: vote.name.clone(),
         arguments: json!({"agent_id": target, "reason": reason}),
     }

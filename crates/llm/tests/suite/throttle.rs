@@ -61,7 +61,7 @@ async fn a_permit_that_is_not_granted_in_time_is_a_timeout_without_a_call() {
     let called = call(&*agent, &request("hi")).await;
     let error = called.error();
     assert_eq!((error.kind, error.usage.calls, server.request_count()), (Kind::Timeout, 0, 1));
-    assert!(error.message.contains("still waiting for the rate limit of its key"), "{error}");
+    assert!(error.message.contains("still waiting for the rate limit of the API key"), "{error}");
     assert!(called.took < LONG / 10);
 }
 

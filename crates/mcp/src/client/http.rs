@@ -83,7 +83,7 @@ pub(crate) fn headers(headers: &[(String, Secret)]) -> Result<HashMap<HeaderName
             let parsed =
                 HeaderName::try_from(name.as_str()).map_err(|_| bad(name, "it is not a header name"))?;
             if RESERVED.contains(&parsed.as_str()) {
-                return Err(bad(name, "it belongs to the protocol"));
+                return Err(bad(name, "Althing sets this header itself"));
             }
             let mut value = HeaderValue::try_from(value.reveal())
                 .map_err(|_| bad(name, "its value contains characters that a header cannot contain"))?;

@@ -64,7 +64,7 @@ impl fmt::Display for ServerNotice {
                 write!(f, "MCP server {server} has too many tools; only the first {kept} are offered")
             }
             NoticeKind::UnknownTool { tool } => {
-                write!(f, "MCP server {server} has no tool {tool} that the configuration names")
+                write!(f, "MCP server {server} has no tool {tool}, which the configuration names")
             }
             NoticeKind::Died { how } => write!(f, "MCP server {server} {how}"),
             NoticeKind::Restarted { restart } => {
@@ -97,7 +97,7 @@ impl ServerNotice {
                 Some("use the server's own tool names, without any prefix".to_owned())
             }
             NoticeKind::Died { .. } | NoticeKind::GivenUp { .. } => {
-                Some("its stderr in the log may say why".to_owned())
+                Some("run the server's command by hand to see why it ended".to_owned())
             }
             NoticeKind::ToolLeftOut { .. }
             | NoticeKind::Restarted { .. }
@@ -149,12 +149,15 @@ impl StartError {
             }
             Self::Spawn { .. } => "check the server's `command` and `cwd`",
             Self::Timeout { .. } => {
-                "a first `npx` or `uvx` run fetches packages: run it once by hand, or raise its time limit"
+                "a first `npx` or `uvx` run fetches packages: run the server's command once by hand, then try again"
             }
             Self::Ended { .. } => {
-                "run its command by hand to see what it lacks; it gets only the variables in `env`"
+                "run the server's command by hand to see what is missing; Althing passes only basic variables such as \
+                 PATH and those in `env`"
             }
-            Self::Handshake { .. } => "check that its command starts an MCP server in stdio mode",
+            Self::Handshake { .. } => {
+                "check that its `command` starts an MCP server in stdio mode, or that its `url` leads to one"
+            }
             Self::Http { .. } => "check its `url`; only streamable HTTP is supported, not the older HTTP+SSE",
             Self::Unauthorized { .. } => "put its key into `headers`, for example `Authorization: Bearer …`",
             Self::ListTools { .. } => return None,

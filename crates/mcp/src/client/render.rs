@@ -17,12 +17,12 @@ pub(crate) fn answer(result: ServerResult) -> Rendered {
         ServerResult::CustomResult(result) => Rendered { text: result.0.to_string(), is_error: false },
         ServerResult::EmptyResult(_) => Rendered { text: NOTHING.to_owned(), is_error: false },
         ServerResult::InputRequiredResult(_) => {
-            failed("the tool asks a question back, which Althing cannot answer; call it with what it needs")
+            failed("the tool asked for more input, which Althing cannot give; call it with all that it needs")
         }
         ServerResult::CreateTaskResult(_) => failed(
             "the server answered with an MCP task instead of a result; Althing does not wait for such tasks",
         ),
-        _ => failed("the server's answer is not that of a tool call"),
+        _ => failed("the server's answer is not the result of a tool call"),
     }
 }
 

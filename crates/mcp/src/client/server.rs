@@ -153,7 +153,7 @@ impl McpServerClient {
                 self.shared.notice(&self.spec.name, NoticeKind::GivenUp { restarts: restarts.used });
             }
             return Err(format!(
-                "MCP server {name} {how}, too often to be started again; do without its tools"
+                "MCP server {name} {how}; it ended too often to be started again. Continue without its tools."
             ));
         }
         let connection = self
@@ -202,8 +202,8 @@ impl McpServerClient {
         self.put(Some(connection.clone()));
         restarts.renewed = false;
         let note = format!(
-            "MCP server {name} was started again before this call, because what it may write has changed; what it \
-             held in memory is gone"
+            "MCP server {name} was started again before this call, because the paths that it may write to have \
+             changed; what it held in memory is gone"
         );
         Ok((connection, Some(note)))
     }

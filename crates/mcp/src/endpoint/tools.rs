@@ -42,7 +42,7 @@ impl Tools {
     async fn outcome(&self, request: CallToolRequestParams) -> ToolOutcome {
         if !self.offered.iter().any(|tool| tool.name == request.name) {
             let names: Vec<&str> = self.offered.iter().map(|tool| &*tool.name).collect();
-            let content = format!("there is no tool `{}`; there are: {}", request.name, names.join(", "));
+            let content = format!("there is no tool `{}`; use one of: {}", request.name, names.join(", "));
             return ToolOutcome { content, is_error: true };
         }
         let id = format!("mcp-{}", self.count.fetch_add(1, Ordering::Relaxed) + 1);

@@ -26,7 +26,7 @@ pub(super) fn parse<T: DeserializeOwned>(schema: &Value, arguments: Option<JsonO
 /// The nearest known name as a question, or all known names.
 pub(super) fn suggestion(name: &str, known: &[&str]) -> String {
     let question = did_you_mean(name, known.iter().copied());
-    question.unwrap_or_else(|| format!("there are: {}", known.join(", ")))
+    question.unwrap_or_else(|| format!("use one of: {}", known.join(", ")))
 }
 
 fn check(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
@@ -169,7 +169,7 @@ mod tests {
             (json!({"task": "t", "rounds": 1.5}), "parameter `rounds` must be an integer, not a number"),
             (
                 json!({"task": "t", "zebra": 1}),
-                "there is no parameter `zebra`: there are: task, agent_mode, agents, paths, prompts, rounds",
+                "there is no parameter `zebra`: use one of: task, agent_mode, agents, paths, prompts, rounds",
             ),
         ];
         for (arguments, wanted) in cases {

@@ -68,7 +68,7 @@ impl ServerHandler for Handler {
         _context: Context,
     ) -> Result<GetPromptResponse, ErrorData> {
         if request.name != PROMPT {
-            let reason = format!("there is no prompt `{}`: there is `{PROMPT}`", request.name);
+            let reason = format!("there is no prompt `{}`; the only prompt is `{PROMPT}`", request.name);
             return Err(ErrorData::invalid_params(reason, None));
         }
         let mut text = self.0.options.guidance.clone();

@@ -41,8 +41,12 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
     };
     vec![
         template("{run_id}/result", "result", "The result of a run.").with_mime_type("application/json"),
-        template("{run_id}/log/{+path}", "log", "A run's log and the files that it keeps."),
-        template("{run_id}/workspace/{+path}", "workspace", "The workspace of a run's presenter."),
+        template("{run_id}/log/{+path}", "log", "A file or directory in a run's log directory."),
+        template(
+            "{run_id}/workspace/{+path}",
+            "workspace",
+            "A file or directory in the workspace of a run's presenter.",
+        ),
     ]
 }
 
@@ -74,7 +78,7 @@ impl AlthingServer {
         let json =
             |value: &Value| ResourceContents::text(value.to_string(), uri).with_mime_type("application/json");
         let contents = match parse_uri(uri) {
-            None => return Err(missing(format!("`{uri}` names nothing here; `{RUNS}` lists the runs"))),
+            None => return Err(missing(format!("there is no resource `{uri}`; `{RUNS}` lists the runs"))),
             Some(ResourceUri::Runs) => {
                 let runs: Vec<Value> = self.runs.list(LISTED).await.iter().map(in_brief).collect();
                 json(&json!({"runs": runs}))

@@ -52,7 +52,10 @@ async fn follow(
         match news {
             RunUpdate::Line(line) => context.set_status_message(line),
             RunUpdate::Question(interaction) => {
-                let asks = format!("the run asks: answer {} with `answer_interaction`", interaction.id);
+                let asks = format!(
+                    "the run asks a question: answer interaction {} with `answer_interaction`",
+                    interaction.id
+                );
                 context.set_status_message(asks);
             }
             RunUpdate::Ended(outcome) if asked_to_stop && outcome.status() == RunStatus::Cancelled => {

@@ -49,7 +49,7 @@ pub(super) fn all(runs: &dyn RunService) -> Vec<ToolDefinition> {
         ToolDefinition {
             spec: spec(
                 ANSWER,
-                "Answers a question that a run has open; `run_status` shows its `interactions` with their ids.",
+                "Answers an open question of a run, which is one of the `interactions` that `run_status` returns.",
                 decision(),
             ),
             reads_only: false,
@@ -90,11 +90,11 @@ fn decision() -> Value {
             "description": "What to answer: go on with the default, name another presenter, approve, reject, ask for a \
                 change, or choose one of the options that were offered.",
         },
-        "agent": text("With `presenter`: who presents."),
-        "digest": text("With `approve`: the proposal that it is for."),
+        "agent": text("With `presenter`: the agent that presents."),
+        "digest": text("With `approve`: the digest of the proposal that is approved."),
         "instructions": text("With `approve`: additional instructions."),
         "reason": text("With `reject`: why."),
-        "text": text("With `change`: how."),
+        "text": text("With `change`: what to change."),
         "option": text("With `choose`: the option's id."),
     });
     with_run(&others, &["interaction_id", "decision"])

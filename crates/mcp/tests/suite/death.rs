@@ -123,7 +123,7 @@ async fn a_server_that_is_renewed_ends_at_once_and_the_next_call_starts_it_again
     assert_eq!(again, good("again"), "the process of the last call is still there");
     host.renew().await;
     let told = call(&host, "echo", json!({"text": "told"})).await;
-    assert!(told.content.contains("what it may write has changed"), "{told:?}");
+    assert!(told.content.contains("the paths that it may write to have changed"), "{told:?}");
     assert_eq!(notices(&host), [], "nothing went wrong");
     host.close().await;
     host.renew().await;

@@ -119,7 +119,7 @@ async fn an_unknown_tool_is_an_error_that_names_the_known_ones() {
     let answer = Raw::post(endpoint.url(), endpoint.token().reveal(), &call("ecco", json!({}))).send().await;
     let result = &answer.message()["result"];
     assert_eq!(result["isError"], true, "{answer:?}");
-    assert_eq!(result["content"][0]["text"], "there is no tool `ecco`; there are: echo, wait, fail");
+    assert_eq!(result["content"][0]["text"], "there is no tool `ecco`; use one of: echo, wait, fail");
     assert_eq!(tools.count(), 0);
 }
 

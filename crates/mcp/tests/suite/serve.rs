@@ -301,7 +301,7 @@ async fn results_logs_and_workspaces_are_resources() {
         ("althing://runs/s1.r2/result", "has not ended"),
         ("althing://runs/s1.r9/result", "there is no run"),
         ("althing://runs/s1.r1/workspace/none", "none"),
-        ("file:///etc/passwd", "names nothing"),
+        ("file:///etc/passwd", "there is no resource"),
     ] {
         let error = read(uri).await;
         assert!(error["error"]["message"].as_str().unwrap_or_default().contains(wanted), "{uri}: {error}");

@@ -338,7 +338,9 @@ impl EventHandler for GeminiEvents {
             let error = diagnostics.explain(&format!("gemini gave no result; {exit}"));
             let hint = match exit.code {
                 Some(41) => Some("run `gemini` once to sign in, or set GEMINI_API_KEY".to_owned()),
-                Some(42) => Some("its conversation can only be resumed in the same directory".to_owned()),
+                Some(42) => {
+                    Some("a conversation can be resumed only in the directory where it began".to_owned())
+                }
                 _ => None,
             };
             return ProgramOutcome {

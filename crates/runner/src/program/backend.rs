@@ -350,7 +350,8 @@ fn failure(done: &FinishedRun, usage: Usage) -> BackendError {
     } else {
         BackendErrorKind::Server
     };
-    let message = if done.idle { "it printed nothing for too long and was ended".to_owned() } else { why };
+    let message =
+        if done.idle { "the CLI agent printed nothing for too long and was ended".to_owned() } else { why };
     BackendError { kind, message, hint: done.outcome.hint.clone(), usage }
 }
 

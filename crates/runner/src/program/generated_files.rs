@@ -45,13 +45,15 @@ impl GeneratedFiles {
             Ok(data) if data.is_file() => {
                 // The agent can write to this file, and a sparse file of terabytes is quickly created.
                 if data.len() > MOST_BYTES {
-                    return Err(io::Error::other(format!("it has more than {MOST_BYTES} bytes")));
+                    return Err(io::Error::other(format!(
+                        "the existing file has more than {MOST_BYTES} bytes"
+                    )));
                 }
                 let text = added(&std::fs::read(&file.path)?, &file.text)?;
                 std::fs::rename(&file.path, &aside)?;
                 (text, Before::Aside)
             }
-            Ok(_) => return Err(io::Error::other("it is not a file")),
+            Ok(_) => return Err(io::Error::other("it exists and is not a regular file")),
             Err(_) => (file.text.clone(), Before::Nothing),
         };
         // The file is recorded before it is written, so that a partly written file is removed, too.
@@ -139,7 +141,7 @@ mod tests {
         std::fs::File::create(&path).unwrap().set_len(1 << 40).unwrap();
         let files = [GeneratedFile { path: path.clone(), text: r#"{"servers":{"y":2}}"#.to_owned() }];
         let refused = GeneratedFiles::make(&files).unwrap_err();
-        assert!(refused.contains("it has more than 4194304 bytes"), "{refused}");
+        assert!(refused.contains("the existing file has more than 4194304 bytes"), "{refused}");
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 1 << 40, "the file is unchanged");
     }
 

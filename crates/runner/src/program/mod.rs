@@ -87,6 +87,7 @@ impl ProgramRunner {
         self.terminals.history(task)
     }
 
+    /// Starts the CLI agent of a workflow task in a terminal, or resumes it, and waits for its end.
     async fn in_terminal(&self, job: &ProgramJob, reports: ReportSink) -> ProgramEnd {
         let grant = self.grant(job);
         let start = match self.starter.prepare(&StartRequest::of(job, &grant, job.resume.as_deref())) {
@@ -119,6 +120,7 @@ impl ProgramRunner {
         }
     }
 
+    /// Starts the CLI agent of a workflow task on pipes (headless) and waits for its end.
     async fn run_headless(
         &self,
         job: &ProgramJob,

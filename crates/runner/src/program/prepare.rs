@@ -181,19 +181,19 @@ fn launch_config(
     let name = adapter.name();
     if task.spec.mode == ExecutionMode::Interactive {
         let config = adapter.launch_config(task).ok_or_else(|| {
-            (format!("`{name}` cannot run in a terminal"), Some("run it headless".to_owned()))
+            (format!("`{name}` cannot run in a terminal"), Some("run it as a headless task".to_owned()))
         })?;
         return Ok((config, None));
     }
     if task.spec.approvals {
         let (config, protocol) = adapter.structured_protocol(task).ok_or_else(|| {
-            let hint = "run it interactive, or without approvals".to_owned();
-            (format!("`{name}` cannot ask for approvals headless"), Some(hint))
+            let hint = "run it as an interactive task, or without `approvals`".to_owned();
+            (format!("`{name}` cannot ask for approvals when it runs headless"), Some(hint))
         })?;
         return Ok((config, Some(protocol)));
     }
     let config = adapter.headless_launch_config(task).ok_or_else(|| {
-        let hint = "give its adapter `headless_args`, or run it interactive".to_owned();
+        let hint = "give its adapter `headless_args`, or run it as an interactive task".to_owned();
         (format!("`{name}` cannot run headless"), Some(hint))
     })?;
     Ok((config, None))

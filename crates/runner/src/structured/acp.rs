@@ -221,7 +221,7 @@ impl StructuredProtocol for Acp {
             None => Some(explain_failure(&failure, diagnostics)),
         };
         let signed_out = error.as_deref().is_some_and(|error| error.contains("uthentic"));
-        let hint = signed_out.then(|| format!("run `{}` once to sign in, or set its key", self.program));
+        let hint = signed_out.then(|| format!("run `{}` once to sign in, or set its API key", self.program));
         ProgramOutcome { ok: error.is_none(), message, error, hint, usage }
     }
 }

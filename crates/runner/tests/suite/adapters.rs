@@ -583,7 +583,7 @@ fn recorded_failures_give_an_error_and_a_hint() {
         ("codex/fail401", "unexpected status 401 Unauthorized", Some("codex login")),
         ("codex/resume-bad", "no rollout found", None),
         ("gemini/fail401", "fake failure", Some("GEMINI_API_KEY")),
-        ("gemini/resume-bad", "Invalid session identifier", Some("same directory")),
+        ("gemini/resume-bad", "Invalid session identifier", Some("in the directory where")),
         ("opencode/fail401", "fake failure", Some("opencode auth login")),
         ("opencode/resume-bad", "Session not found", None),
         // The tool is denied; opencode prints nothing and still exits with 0.

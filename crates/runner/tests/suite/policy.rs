@@ -22,7 +22,7 @@ async fn without_a_sandbox_every_call_is_refused_and_says_why() {
     let outcome = run(&host, "echo ran > proof").await;
     assert!(outcome.is_error);
     assert!(outcome.content.contains("not installed (package `bubblewrap`)"), "{}", outcome.content);
-    assert!(outcome.content.contains("was not accepted"), "{}", outcome.content);
+    assert!(outcome.content.contains("the user did not allow commands"), "{}", outcome.content);
     assert!(host.tools(ContextAccess::Writable).is_empty());
     assert!(!agent_files.path("workspace/proof").exists());
 }

@@ -88,8 +88,9 @@ impl App {
     fn unknown(&mut self, name: &str) {
         let written = format!("/{name}");
         let nearest = nearest(&written, COMMANDS.iter().map(|(name, _)| *name)).unwrap_or("/help");
-        self.toast =
-            Some(format!("{written} is not a command: did you mean {nearest}? // sends it as a message"));
+        self.toast = Some(format!(
+            "{written} is not a command: did you mean {nearest}? /{written} is sent as a message"
+        ));
     }
 
     fn cancel_live(&mut self) {
@@ -111,7 +112,7 @@ impl App {
             self.choose_agent(member_index);
         } else {
             let names: Vec<&str> = team.iter().map(althing_protocol::AgentId::as_str).collect();
-            self.toast = Some(format!("no agent {name}: there are {}", names.join(", ")));
+            self.toast = Some(format!("there is no agent {name}; the agents are: {}", names.join(", ")));
         }
     }
 

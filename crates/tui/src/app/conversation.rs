@@ -228,8 +228,9 @@ impl App {
             ModeToggle::Refine => self.modes.toggle_refinement(),
             ModeToggle::Interactive => {
                 let word = if self.modes.interactive_mode { "on" } else { "off" };
-                self.toast =
-                    Some(format!("interactive mode is {word}: set interactive_mode.enabled in the config"));
+                self.toast = Some(format!(
+                    "interactive mode is {word}: interactive_mode.enabled in the config changes it"
+                ));
             }
         }
     }

@@ -214,7 +214,7 @@ impl App {
             ConfirmedAction::Cancel(task)
                 if self.model.task(&task).is_some_and(|task| task.status.is_final()) =>
             {
-                self.toast = Some("it has already ended".into());
+                self.toast = Some("the task has already ended".into());
             }
             ConfirmedAction::Cancel(task) => self.submit(Op::Cancel { task }),
             ConfirmedAction::Undo(run) => self.effects.push(Effect::Undo(Some(run))),

@@ -118,7 +118,7 @@ impl TextReader {
             }
         }
         if lines.is_empty() {
-            lines.push(" both are the same".into());
+            lines.push(" both answers are the same".into());
         }
         Self::new(title, ReaderText::Diff(lines))
     }
@@ -207,7 +207,7 @@ impl App {
         }
         let Some(task) = self.model.task(id) else { return };
         if task.status == TaskStatus::Pending {
-            self.toast = Some("it has not started yet".into());
+            self.toast = Some("the task has not started yet".into());
         } else if task.has_terminal() && !task.status.is_final() {
             let (cols, rows) = (self.size.width, self.size.height.saturating_sub(1));
             let id = id.clone();

@@ -89,8 +89,8 @@ impl App {
     pub(crate) fn cancel_task(&mut self, task: TaskId) {
         let status = self.model.task(&task).map(|task| task.status);
         match status {
-            Some(TaskStatus::Pending) => self.toast = Some("it has not started yet".into()),
-            Some(status) if status.is_final() => self.toast = Some("it has already ended".into()),
+            Some(TaskStatus::Pending) => self.toast = Some("the task has not started yet".into()),
+            Some(status) if status.is_final() => self.toast = Some("the task has already ended".into()),
             _ => self.confirm(ConfirmedAction::Cancel(task)),
         }
     }

@@ -2,7 +2,7 @@
 //! programs.
 
 use super::modal::{buttons, centered_frame};
-use super::spread;
+use super::{count, spread};
 use crate::app::{App, ConfirmedAction, Field, Modal, Target, approval_members};
 use crate::editor::Editor;
 use crate::line::{self, Line};
@@ -86,7 +86,7 @@ fn value(label: &str, text: &str, width: usize, most: usize) -> Vec<Line> {
     if more > 0
         && let Some(last) = lines.pop()
     {
-        lines.push(spread(&last, &Line::of(Tone::Dim, &format!("+ {more} lines")), width));
+        lines.push(spread(&last, &Line::of(Tone::Dim, &format!("+ {}", count(more, "line"))), width));
     }
     lines
 }
@@ -284,7 +284,7 @@ fn confirmation(app: &App, action: &ConfirmedAction) -> (&'static str, &'static 
     match action {
         ConfirmedAction::Cancel(task) if app.model.runs.contains_key(task) => (
             "Stop this run?",
-            "What its agents have so far is kept.",
+            "The agents' work so far is kept.",
             [("Keep it", "esc", '\x1b'), ("Stop it", "y", 'y')],
         ),
         ConfirmedAction::Cancel(_) => (
@@ -330,7 +330,7 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
             let name = task.as_ref().and_then(|id| app.model.task(id)).map_or("A task", |task| &task.name);
             let text = format!("{name} was interrupted. Restart it, or mark it as failed?");
             let choices = [("Start over", "⏎", '\n'), ("Failed", "f", 'f'), ("Later", "esc", '\x1b')];
-            choose(app, canvas, area, "It was interrupted", &text, &choices);
+            choose(app, canvas, area, "A task was interrupted", &text, &choices);
         }
         Modal::Program { ask, task, chosen, .. } => {
             let name = task

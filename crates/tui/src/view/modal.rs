@@ -19,7 +19,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Alt+Enter, Ctrl+J", "new line"),
     ("Shift+Tab", "plan mode"),
     ("Alt+A · Alt+R", "one agent or several · refine or not"),
-    ("Alt+1 … 9", "the agent that works alone"),
+    ("Alt+1 … 9", "choose the agent that works alone"),
     ("Tab", "go through the conversation, or into the run beside it"),
     ("Tab after @ or /", "complete a path or a command"),
     ("Ctrl+R", "open the newest run"),
@@ -29,7 +29,7 @@ const KEYS: &[(&str, &str)] = &[
     ("↑ ↓", "earlier messages"),
     ("PgUp PgDn", "scroll"),
     ("Del", "take back the newest queued message"),
-    ("Ctrl+C", "clear, then stop the run, twice leave"),
+    ("Ctrl+C", "clear the input, else stop the run; twice: leave"),
     ("Ctrl+D", "leave"),
 ];
 
@@ -130,8 +130,9 @@ fn draw_info(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, li
 fn cost(app: &App) -> Vec<Line> {
     let model = &app.model;
     let row = |name: &str, usage: &althing_protocol::Usage| {
+        let calls = if usage.calls == 1 { "call " } else { "calls" };
         let numbers =
-            format!("{:>7} tokens  {:>4} calls  {:>11}", tokens(usage), usage.calls, money(usage.cost_usd));
+            format!("{:>7} tokens  {:>4} {calls}  {:>11}", tokens(usage), usage.calls, money(usage.cost_usd));
         Line::of(Tone::Plain, &line::pad(name, 30)).with(Tone::Plain, &numbers)
     };
     let mut lines = Vec::new();

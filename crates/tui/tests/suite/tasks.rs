@@ -93,7 +93,7 @@ fn a_program_without_a_terminal_shows_text_tools_and_output() {
         assert!(screen.shows(text), "{text} in\n{}", screen.text());
     }
     screen.press(KeyCode::Char('x'));
-    assert!(screen.shows("it has already ended") && screen.ops.is_empty());
+    assert!(screen.shows("the task has already ended") && screen.ops.is_empty());
     screen.press(KeyCode::Esc);
     screen.press(KeyCode::Down);
     screen.write("xy");
@@ -123,7 +123,7 @@ fn a_workflow_shows_every_stage_and_task_from_the_beginning() {
     }
     screen.press(KeyCode::End);
     screen.press(KeyCode::Enter);
-    assert!(screen.shows("it has not started yet"), "{}", screen.text());
+    assert!(screen.shows("the task has not started yet"), "{}", screen.text());
     screen.press(KeyCode::Char('x'));
     assert!(screen.ops.is_empty(), "what has not begun is not cancelled alone");
 }

@@ -139,7 +139,8 @@ impl MemberView {
                 self.waiting_for = waits.then(|| why.clone().unwrap_or_else(|| "attach to it".into()));
                 if *status == TaskStatus::Failed {
                     self.dropped_out = true;
-                    self.activity = why.as_ref().map_or("dropped out".into(), |why| format!("out: {why}"));
+                    let dropped = "dropped out";
+                    self.activity = why.as_ref().map_or(dropped.into(), |why| format!("{dropped}: {why}"));
                 }
             }
             _ => {}

@@ -36,7 +36,7 @@ pub enum Refusal {
         why: ReadOnlyReason,
     },
     /// The file has several hard links, and one of them may be outside the agent's roots.
-    #[error("{path} has {links} hard links, one of which may be outside; {instead}")]
+    #[error("{path} has {links} hard links, one of which may be outside the paths you may use; {instead}")]
     HardLinked {
         /// The path.
         path: String,

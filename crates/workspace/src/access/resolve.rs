@@ -90,7 +90,7 @@ impl RootSet {
                 }
             }
         }
-        bad("too many links")
+        bad("it leads through too many symbolic links")
     }
 
     /// The root at which the walk starts, and the components of `path` below it; `None` if `path` is in no root.
@@ -212,7 +212,10 @@ impl<'a> PathWalk<'a, '_> {
     fn follow(&mut self, step: &OsStr) -> Result<Option<WalkResult<'a>>, Refusal> {
         self.links += 1;
         if self.links > MAX_LINKS {
-            return Err(Refusal::BadPath { path: quoted(self.input), why: "too many links" });
+            return Err(Refusal::BadPath {
+                path: quoted(self.input),
+                why: "it leads through too many symbolic links",
+            });
         }
         let text = PathBuf::from(self.current_dir().read_link(step).map_err(|e| self.failed(&e))?);
         if text.is_absolute() {
@@ -265,7 +268,7 @@ fn resolve_missing<'a>(
             Some("..") => {
                 return Err(Refusal::BadPath {
                     path: quoted(input),
-                    why: "it goes up from a directory that is not there",
+                    why: "it has `..` after a directory that does not exist",
                 });
             }
             Some(_) | None => missing.push(step.clone()),

@@ -41,7 +41,7 @@ pub enum UndoError {
         run_dir: PathBuf,
     },
     /// The run has not closed its context paths.
-    #[error("the run in {} has not closed its context paths: wait until it ends, or resume it", run_dir.display())]
+    #[error("the run in {} has not finished with its context paths: let it end, or resume it", run_dir.display())]
     NotClosed {
         /// The run's directory.
         run_dir: PathBuf,

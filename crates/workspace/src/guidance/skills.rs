@@ -68,7 +68,11 @@ fn scan_dir(path: &Path, skills: &mut Skills) -> io::Result<()> {
         let at = path.join(&folder).join("SKILL.md");
         match skill(&text, &folder, &at) {
             Ok(skill) if skills.found.iter().any(|known| known.name == skill.name) => {
-                skills.notices.push(format!("{}: there is another skill `{}`", at.display(), skill.name));
+                skills.notices.push(format!(
+                    "{}: there is already a skill `{}`; this one is left out",
+                    at.display(),
+                    skill.name
+                ));
             }
             Ok(skill) => skills.found.push(skill),
             Err(why) => skills.notices.push(format!("{}: {why}; it is left out", at.display())),

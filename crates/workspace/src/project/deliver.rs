@@ -76,7 +76,7 @@ impl Delivery<'_> {
             let path = at.join(&name);
             let Some(found) = from.stat(&name)? else { continue };
             let why = match found.kind {
-                FileKind::Dir if depth >= MAX_DEPTH => "it is too deep",
+                FileKind::Dir if depth >= MAX_DEPTH => "it is nested too deeply",
                 FileKind::Dir => match to.make_dir(&name, 0o777) {
                     Ok(below) => {
                         self.directory(&from.open_dir(&name)?, &below, &path, depth + 1)?;
@@ -85,7 +85,7 @@ impl Delivery<'_> {
                     Err(_) => "the project has something else under this name",
                 },
                 FileKind::File if self.files >= MAX_FILES || self.bytes + found.stamp.size > MAX_BYTES => {
-                    "the limit is reached"
+                    "the number or size limit of a delivery is reached"
                 }
                 FileKind::File => {
                     self.file(from, to, &name, &path)?;

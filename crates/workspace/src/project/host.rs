@@ -54,7 +54,7 @@ fn run(project: &ProjectWorkspace, call: &ToolCall) -> Result<String, String> {
                 let gone = project.forget(path).map_err(failed)?;
                 return Ok(format!(
                     "{path} {}",
-                    if gone { "is no longer described." } else { "was not described." }
+                    if gone { "is no longer described." } else { "had no description." }
                 ));
             }
             let described = project.describe(path, description).map_err(failed)?;
@@ -94,7 +94,8 @@ impl ProjectWorkspace {
             let _ = write!(text, "{head}\n- {} ({}): {task}", run.id, run.status);
         }
         if runs.len() > MAX_LISTED_RUNS {
-            let _ = write!(text, "\n- and {} earlier ones", runs.len() - MAX_LISTED_RUNS);
+            let more = althing_text::count((runs.len() - MAX_LISTED_RUNS) as u64, "earlier run");
+            let _ = write!(text, "\n- and {more}");
         }
         Ok(text)
     }
@@ -154,7 +155,9 @@ impl ToolHost for ProjectHost {
             match exclusive::run_exclusively(&dir, move || run(&project, &call)).await {
                 Ok(Ok(content)) => ToolOutcome { content, is_error: false },
                 Ok(Err(content)) => ToolOutcome { content, is_error: true },
-                Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },
+                Err(e) => {
+                    ToolOutcome { content: format!("the tool failed unexpectedly: {e}"), is_error: true }
+                }
             }
         })
     }

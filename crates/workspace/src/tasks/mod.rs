@@ -182,7 +182,7 @@ fn position(list: &TaskList, argument: &str, id: &str) -> Result<usize, Refusal>
         let known: Vec<&str> = list.tasks.iter().map(|entry| entry.task.id.as_str()).collect();
         invalid_argument(
             argument,
-            format!("there is no task `{}`; there are: {}", id.escape_debug(), known.join(", ")),
+            format!("there is no task `{}`; the tasks are: {}", id.escape_debug(), known.join(", ")),
         )
     })
 }
@@ -253,7 +253,9 @@ impl ToolHost for TaskHost {
             match exclusive::run_exclusively(&file, move || inner.run(&call)).await {
                 Ok(Ok(content)) => ToolOutcome { content, is_error: false },
                 Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },
-                Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },
+                Err(e) => {
+                    ToolOutcome { content: format!("the tool failed unexpectedly: {e}"), is_error: true }
+                }
             }
         })
     }

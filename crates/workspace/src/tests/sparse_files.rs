@@ -138,7 +138,10 @@ fn deliverables_keep_their_holes_and_are_left_out_beyond_the_limit() {
     sparse(&run.path().join("deliverables/too-large"), 4 * TIB, &[]);
     let delivered = quickly(|| project.deliver(run.path(), "s.r1").unwrap());
     assert_eq!(delivered.copied, ["image"]);
-    assert_eq!(delivered.left_out, [("too-large".to_owned(), "the limit is reached".to_owned())]);
+    assert_eq!(
+        delivered.left_out,
+        [("too-large".to_owned(), "the number or size limit of a delivery is reached".to_owned())]
+    );
     is_copy(&project.deliverables_dir().join("image"), size, &[(1 << 30, "data")]);
     let again = quickly(|| project.deliver(run.path(), "s.r2").unwrap());
     assert_eq!((again.copied.len(), again.beside.len()), (0, 0), "it was already delivered");

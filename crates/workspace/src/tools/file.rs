@@ -147,7 +147,9 @@ impl ToolHost for FileHost {
             match done {
                 Ok(Ok(content)) => ToolOutcome { content, is_error: false },
                 Ok(Err(refusal)) => ToolOutcome { content: refusal.to_string(), is_error: true },
-                Err(e) => ToolOutcome { content: format!("the tool broke: {e}"), is_error: true },
+                Err(e) => {
+                    ToolOutcome { content: format!("the tool failed unexpectedly: {e}"), is_error: true }
+                }
             }
         })
     }

@@ -21,9 +21,9 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
         let mut from = at;
         if let Some(after) = &hunk.after {
             let found = find(&old, &[after.as_str()], at, End::Anywhere);
-            from = found
-                .map(|found| found + 1)
-                .ok_or_else(|| failed(&format!("no line `{after}` from line {}", at + 1)))?;
+            from = found.map(|found| found + 1).ok_or_else(|| {
+                failed(&format!("the line `{after}` does not occur from line {} on", at + 1))
+            })?;
         }
         let wanted: Vec<&str> = hunk.lines.iter().filter_map(HunkLine::before).collect();
         let start_line = if wanted.is_empty() {
@@ -34,8 +34,9 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
         let first = wanted.first().copied().unwrap_or_default();
         let start_line = start_line.ok_or_else(|| {
             failed(&format!(
-                "its {} unchanged and removed lines, from `{first}`, are not in the file",
-                wanted.len()
+                "its unchanged and removed lines ({} in all, first `{first}`) are not in the file from line {} on",
+                wanted.len(),
+                from + 1
             ))
         })?;
         new.extend(old.get(at..start_line).unwrap_or_default().iter().map(|line| (*line).to_owned()));

@@ -134,7 +134,7 @@ pub(crate) fn check_size(size: u64, path: &str) -> Result<(), Refusal> {
 /// paths and views such files are readable.
 pub(crate) fn check_readable(role: RootRole, found: FileStat, path: &str) -> Result<(), Refusal> {
     if role == RootRole::Workspace && found.links > 1 {
-        let instead = "copy it with a command, if you may";
+        let instead = "copy it with a command, if you can run commands";
         return Err(Refusal::HardLinked { path: path.to_owned(), links: found.links, instead });
     }
     Ok(())

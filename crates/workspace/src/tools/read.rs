@@ -51,7 +51,7 @@ pub(crate) fn read_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
         }
     }
     if page.is_empty() {
-        let why = format!("{} has {number} lines", resolved.shown);
+        let why = format!("{} has only {}", resolved.shown, althing_text::count(number, "line"));
         return Err(Refusal::Argument { argument: "offset".to_owned(), why });
     }
     Ok(page.end(&with_encoding("", lossy)))

@@ -194,7 +194,7 @@ fn an_exact_duplicate_of_a_known_answer_is_not_stored() {
     everyone_answers(&mut world);
     world.says(0, answer("  answer of member 1\n"));
     assert_eq!(world.run.answers().len(), 2);
-    assert!(world.shown_to(0).contains("word for word agent2.1"));
+    assert!(world.shown_to(0).contains("repeats agent2.1 word for word"));
     world.says(0, answer("answer of member 0"));
     assert_eq!(world.run.answers().len(), 2, "its own neither");
 }

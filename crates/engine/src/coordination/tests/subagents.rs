@@ -110,7 +110,7 @@ fn background_subagents_are_waited_for_on_request() {
     assert!(world.shown_to(0).contains("second half done"));
     world.says(0, wait());
     assert_eq!(world.shown_to(0).matches("second half done").count(), 1, "nothing is told twice");
-    assert!(world.shown_to(0).contains("No subagents are at work."));
+    assert!(world.shown_to(0).contains("There are no subagents to wait for."));
 }
 
 #[test]

@@ -566,7 +566,7 @@ fn an_interrupted_turn_is_resumed_and_an_interrupted_tool_is_not_repeated() {
     world.crashes(left);
     assert!(world.chat.wanted().side_tasks.is_empty());
     let (content, is_error) = world.last_result();
-    assert!(is_error && content.contains("may have run"), "{content}");
+    assert!(is_error && content.contains("may have taken effect"), "{content}");
     assert_eq!(
         world.request().call_context.unwrap().native.as_deref(),
         Some("n1"),

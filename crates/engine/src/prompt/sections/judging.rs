@@ -1,4 +1,4 @@
-//! Instructions for judging the answers: when to vote, and when to improve.
+//! The part of a judging agent's prompt that says how to judge the answers: when to vote, and when to improve one.
 
 use crate::prompt::{PromptInput, TurnKind};
 use althing_protocol::VotingSensitivity;

@@ -11,8 +11,8 @@ const MAX_MESSAGE_CHARS: usize = 200;
 pub(in crate::prompt) fn section(input: &ChatPromptInput<'_>) -> String {
     let mut text = launch_guidance(input.team);
     text.push_str(if input.agent.require_approval {
-        "\nThe user sees each run before it starts and may approve, change or cancel it. A run that comes back as cancelled did \
-         not start: take the reason seriously, and do not propose the same again."
+        "\nThe user sees each run before it starts and may approve, change or cancel it. A run that the user does not \
+         approve comes back as cancelled: take the reason seriously, and do not propose the same run again."
     } else {
         "\nRuns start as soon as you launch them: the user is not asked first, so launch only what was asked for."
     });
@@ -57,7 +57,7 @@ pub fn launch_guidance(team: &TeamSpec) -> String {
         ]
     } else {
         &[
-            ("refinement: false (the default)", "the agent works on it once, directly."),
+            ("refinement: false (the default)", "the agent works on the task once, directly."),
             ("refinement: true", "the agent reviews its own work until it is satisfied."),
         ]
     };
@@ -65,13 +65,14 @@ pub fn launch_guidance(team: &TeamSpec) -> String {
         let _ = writeln!(text, "- {setting}: {meaning}");
     }
     text.push_str(
-        "- planning_mode: true: they only plan, and change nothing. For large or risky work: see the plan first.\n\
+        "- planning_mode: true: the agents only plan, and change nothing. For large or risky work: see the plan \
+         first.\n\
          - planning_mode: true, execute_after_planning: true: the winning plan is executed in a second run at once.\n",
     );
     if several {
         text.push_str(
-            "`agents` chooses among them; `agent_system_prompts` tells one of them something special. Leave out what you have no \
-             reason to set. The user's own mode settings override yours.\n",
+            "`agents` chooses which agents take part; `agent_system_prompts` gives one of them special instructions. \
+             Leave out what you have no reason to set. The user's own mode settings override yours.\n",
         );
     } else {
         text.push_str(
@@ -89,14 +90,19 @@ pub fn launch_guidance(team: &TeamSpec) -> String {
     } else {
         text.push_str("Every run can use:\n");
         for path in &team.context_paths {
-            let right = if path.writable { "its final answer may change files there" } else { "read only" };
+            let right = if path.writable {
+                "the agent that gives the final answer may change files there"
+            } else {
+                "read only"
+            };
             let _ = writeln!(text, "- {} ({right})", path.path);
         }
     }
     text.push_str(
         "One run at a time: `launch_run` waits for the run's end and gives you its result: status, final_answer, workspace_path \
          (the files it made), coordination_summary (who took part, who was chosen and why), usage and log_dir. A status of \
-         partial, cancelled or failed may still come with a usable answer. A long answer is cut, with the path of the whole. \
+         partial, cancelled or failed may still come with a usable answer. A long answer is shortened and names the \
+         file with the whole text. \
          Tell the user the outcome in your own words: what matters, where it is, and a possible next step; do not \
          repeat it all. If a call is refused, correct it as the error says.",
     );

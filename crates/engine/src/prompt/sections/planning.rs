@@ -9,7 +9,7 @@ pub(super) fn section(input: &PromptInput<'_>) -> Option<String> {
          done. An answer must contain the plan once, as a JSON block of this form, next to any explanation:\n\
          ```json\n{\"tasks\": [{\"id\": \"short-name\", \"description\": \"what to do\", \"depends_on\": [\"other-id\"], \
          \"verification\": \"how to see that it is done\"}]}\n```\n\
-         Each task is one step that can be done and checked by itself; dependencies never go in a circle."
+         Each task is one step that can be done and checked by itself; dependencies must not form a cycle."
             .to_owned()
     })
 }
