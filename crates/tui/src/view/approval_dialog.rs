@@ -22,7 +22,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
             draw_run_approval(app, canvas, area, (proposal, edited), *field, editor, problem.as_deref());
         }
         Modal::PlanApproval { preview, field, instructions, changes, top, plan, .. } => {
-            let title = format!("Plan: {} · {}", plan.id, super::count(preview.len(), "task"));
+            let title = format!("Plan: {} · {}", plan.id, count(preview.len(), "task"));
             let editor = if *field == Field::Changes { changes } else { instructions };
             draw_plan_approval(app, canvas, area, &title, (preview, *top), *field, editor);
         }

@@ -19,6 +19,26 @@ pub(in crate::prompt) fn section(input: &ChatPromptInput<'_>) -> String {
     text
 }
 
+/// The settings of a run of several agents, and what they mean.
+const TEAM_SETTINGS: &[(&str, &str)] = &[
+    ("agent_mode: single", "one agent, directly. For clear, contained work; quick and cheap."),
+    ("agent_mode: single, refinement: true", "one agent that reviews its own work until it is satisfied."),
+    (
+        "agent_mode: multi, refinement: false",
+        "several agents, each once and independently; their answers are combined into one.",
+    ),
+    (
+        "agent_mode: multi (the default)",
+        "several agents who see, judge and improve on each other's work until they agree. For hard or important work.",
+    ),
+];
+
+/// The settings of a run if the team has a single agent.
+const SINGLE_AGENT_SETTINGS: &[(&str, &str)] = &[
+    ("refinement: false (the default)", "the agent works on the task once, directly."),
+    ("refinement: true", "the agent reviews its own work until it is satisfied."),
+];
+
 /// How to use `launch_run`, for the chat agent and for MCP clients.
 pub fn launch_guidance(team: &TeamSpec) -> String {
     let mut text = String::from(
@@ -39,29 +59,7 @@ pub fn launch_guidance(team: &TeamSpec) -> String {
          that deserve more than one opinion, anything where a mistake is costly. If in doubt and the work is small, answer.\n\n\
          # How to set up a run\n",
     );
-    let rows: &[(&str, &str)] = if several {
-        &[
-            ("agent_mode: single", "one agent, directly. For clear, contained work; quick and cheap."),
-            (
-                "agent_mode: single, refinement: true",
-                "one agent that reviews its own work until it is satisfied.",
-            ),
-            (
-                "agent_mode: multi, refinement: false",
-                "several agents, each once and independently; their answers are combined into one.",
-            ),
-            (
-                "agent_mode: multi (the default)",
-                "several agents who see, judge and improve on each other's work until they agree. For hard or important work.",
-            ),
-        ]
-    } else {
-        &[
-            ("refinement: false (the default)", "the agent works on the task once, directly."),
-            ("refinement: true", "the agent reviews its own work until it is satisfied."),
-        ]
-    };
-    for (setting, meaning) in rows {
+    for (setting, meaning) in if several { TEAM_SETTINGS } else { SINGLE_AGENT_SETTINGS } {
         let _ = writeln!(text, "- {setting}: {meaning}");
     }
     text.push_str(
