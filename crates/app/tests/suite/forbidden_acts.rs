@@ -668,7 +668,7 @@ impl TestSandbox {
     }
 }
 
-/// The sandboxes that this machine can test.
+/// The sandboxes to test: all except those that `ALTHING_TEST_WITHOUT` excludes.
 fn sandboxes() -> impl Iterator<Item = SandboxName> {
     SANDBOXES.into_iter().filter(|sandbox_name| !is_excluded(&format!("{sandbox_name:?}").to_lowercase()))
 }

@@ -3,7 +3,7 @@
 //! 1. Every agent answers once, without seeing the others' answers.
 //! 2. When every active agent has answered, each agent without a valid vote judges the newest answers: it votes, or
 //!    improves an answer where the caps allow it. A slow agent delays the others by at most `first_answer_wait`,
-//!    unless voting is deferred.
+//!    except with `defer_voting_until_all_answered`, `disable_injection` or `skip_voting`.
 //! 3. A new answer invalidates the votes. A judge whose first call is still running starts over with the new answer;
 //!    any other judge is shown it before its next call. A vote cast without knowing the new answer is not counted.
 //! 4. When no agent has anything left to judge, the votes are counted. A person may override the winner. The presenter

@@ -1,6 +1,6 @@
 //! Streamable HTTP with size limits: `rmcp` reads JSON bodies of any size.
 //!
-//! Only POST requests are implemented here; session streams and their end are left to `rmcp`.
+//! Only POST requests are implemented here. Session streams (GET) and ending a session (DELETE) are left to `rmcp`.
 
 use super::exit_reason::ExitReason;
 use super::limits;
