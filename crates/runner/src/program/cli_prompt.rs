@@ -9,13 +9,17 @@ use std::fmt::Write;
 const NEW_ANSWER: &str = "new_answer";
 const VOTE: &str = "vote";
 
-/// The prompt of one call: the complete request or, for a resumed conversation, only the messages since the
-/// agent's last reply.
+/// The prompt of one call: the complete request or, if the agent replied earlier in this request and resumes that
+/// conversation, only the messages since its last reply.
+///
+/// A request without a reply of the agent is the first of an attempt, for example to vote or to present. Its system prompt
+/// has the instructions for that attempt, so it is sent although the agent resumes the conversation of earlier attempts.
 pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) -> String {
     let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
-    let known = request.messages.iter().rposition(is_own).filter(|_| resumes).map_or(0, |last| last + 1);
+    let last_reply = request.messages.iter().rposition(is_own).filter(|_| resumes);
+    let known = last_reply.map_or(0, |last| last + 1);
     let mut text = String::new();
-    if !resumes {
+    if last_reply.is_none() {
         text.push_str(request.system.trim_end());
     }
     for (at, message) in request.messages.iter().enumerate().skip(known) {
@@ -146,6 +150,14 @@ mod tests {
             all.starts_with("Be good.\n\nthe task\n\n[Your earlier message]\nhm\n[You called vote with {}]"),
             "{all}"
         );
+    }
+
+    #[test]
+    fn a_new_attempt_in_a_resumed_conversation_brings_its_instructions() {
+        let kind = AgentKind::of("claude_code").unwrap();
+        let messages = vec![Message::User("the answers".to_owned())];
+        let request = ModelRequest { system: "Vote.".into(), messages, ..ModelRequest::default() };
+        assert_eq!(render(&request, true, kind), "Vote.\n\nthe answers");
     }
 
     #[test]
