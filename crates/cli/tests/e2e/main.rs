@@ -36,6 +36,7 @@ mod manners;
 mod mcp;
 mod mcp_clients;
 mod mentions;
+mod mode_scenarios;
 mod modes;
 mod new_agent;
 mod options;

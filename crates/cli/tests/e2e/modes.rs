@@ -57,6 +57,36 @@ fn winner_reuse_returns_the_winners_text_without_another_call() {
     assert!(!purposes(&fixture).contains(&"present".to_owned()));
 }
 
+// spec: modes/final-answer-strategy/winner-reuse-strategy
+#[test]
+fn winner_reuse_makes_a_presentation_only_if_the_winner_still_has_to_write_files() {
+    // Several agents may write only in the presentation, so it cannot be skipped.
+    for quick in [&["--quick"][..], &[]] {
+        let fixture = Fixture::with(3, second_wins(), strategy("winner_reuse"));
+        fixture.althing.file("project/old.txt", "old\n");
+        let result = fixture.result(&[quick, &["--context-path", "project:rw", "task"]].concat());
+        assert_eq!(result["final_answer"], "Presentation by model-b", "{quick:?}");
+        assert_eq!(purposes(&fixture).iter().filter(|purpose| *purpose == "present").count(), 1);
+        let last = fixture.server.requests().pop().unwrap();
+        assert_eq!(last.model(), "model-b");
+        assert!(last.tool_names().contains(&"write_file"), "{:?}", last.tool_names());
+    }
+    // The paths are only read, or a single agent has already written: the winner's answer is final.
+    let cases: [(&str, &[&str], &str); 3] = [
+        ("project", &[], "Answer of model-b"),
+        ("project", &["--quick"], "Answer of model-b"),
+        ("project:rw", &["--quick", "--single-agent", "b"], "Presentation by model-b"),
+    ];
+    for (access, modes, answer) in cases {
+        let fixture = Fixture::with(3, second_wins(), strategy("winner_reuse"));
+        fixture.althing.file("project/old.txt", "old\n");
+        let result = fixture.result(&[modes, &["--context-path", access, "task"]].concat());
+        assert_eq!(result["final_answer"], answer, "{access}, {modes:?}");
+        assert!(!purposes(&fixture).contains(&"present".to_owned()), "{access}, {modes:?}");
+        assert_eq!(fixture.calls()["model-b"], if access == "project" { 2 } else { 1 });
+    }
+}
+
 // spec: modes/final-answer-strategy/winner-present-strategy
 #[test]
 fn winner_present_lets_the_winner_write_the_final_answer() {
@@ -82,11 +112,23 @@ fn synthesize_shows_the_presenter_every_answer_and_asks_for_one_from_all() {
     for answer in ["Answer of model-a", "Answer of model-b", "Answer of model-c"] {
         assert!(texts(&shown).contains(answer), "{answer} is missing: {}", texts(&shown));
     }
-    // The prompt asks the presenter to combine the answers; under the other strategy the instructions differ.
+    let combine = "Combine the strongest relevant parts of all the answers below into one";
+    assert!(shown.system_text().contains(combine), "{}", shown.system_text());
     let presentation = Fixture::with(3, second_wins(), strategy("winner_present"));
     presentation.run(&["task"]).expect_code(0);
     let other = presentation.server.requests().pop().unwrap();
-    assert_ne!(shown.system_text(), other.system_text());
+    assert!(!other.system_text().contains(combine), "{}", other.system_text());
+    // Writable context paths change nothing.
+    let writable = Fixture::with(3, second_wins(), strategy("synthesize"));
+    writable.althing.file("project/old.txt", "old\n");
+    let result = writable.result(&["--context-path", "project:rw", "task"]);
+    assert_eq!(result["coordination_summary"]["strategy"], "synthesize");
+    assert_eq!(result["final_answer"], "Presentation by model-b");
+    let shown = writable.server.requests().pop().unwrap();
+    for answer in ["Answer of model-a", "Answer of model-b", "Answer of model-c"] {
+        assert!(texts(&shown).contains(answer), "{answer} is missing: {}", texts(&shown));
+    }
+    assert!(shown.system_text().contains(combine), "{}", shown.system_text());
 }
 
 // spec: modes/final-answer-strategy/multi-agent-quick-mode-defaults-to-synthesis
