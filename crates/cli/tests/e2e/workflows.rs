@@ -1,12 +1,16 @@
 //! Workflows of headless tasks: stages, templates, runs as tasks, failures, and what survives a `kill -9`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use althing_testkit::process::{Signal, newest_session, wait_for_event};
-use althing_testkit::{Althing, Script, wait};
+use althing_testkit::{Action, Althing, Gate, Script, wait};
 use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, althing, run};
+
+/// How long nothing may happen before the test concludes that nothing will.
+const QUIET_TIME: Duration = Duration::from_millis(700);
 
 /// A task that runs a shell script.
 fn script(id: &str, script: &str) -> Value {
@@ -57,6 +61,7 @@ fn stages_run_in_order_and_outputs_go_into_later_prompts() {
 }
 
 // spec: core/session-persistence/checkpoint-saving
+// spec: core/configurable-stage-based-pipeline/parallel-task-execution
 #[test]
 fn the_checkpoint_follows_every_change_of_a_task() {
     let althing = althing();
@@ -89,6 +94,62 @@ fn the_checkpoint_follows_every_change_of_a_task() {
     std::fs::write(go, "").unwrap();
     running.wait(LIMIT).expect_code(2);
     assert_eq!(checkpoint(&althing)["state"], "FAILED");
+}
+
+// spec: core/configurable-stage-based-pipeline/parallel-task-execution
+#[test]
+fn the_programs_of_a_stage_run_at_the_same_time_and_the_next_stage_begins_after_the_last_has_ended() {
+    let althing = althing();
+    let file = |name: &str| althing.work_dir().join(name).display().to_string();
+    let wait_for = |name: &str| {
+        let limit = "n=$((n+1)); [ $n -lt 1000 ] || exit 9";
+        format!("n=0; while [ ! -e {} ]; do sleep 0.02; {limit}; done", file(name))
+    };
+    // Each task ends only after the other has begun. The slow one goes on for a while after the fast one has ended, unless
+    // the next stage begins.
+    let go_on =
+        format!("n=0; while [ ! -e {} ] && [ $n -lt 35 ]; do sleep 0.02; n=$((n+1)); done", file("next"));
+    let end = |name: &str| format!("echo {name} >> {}; touch {}", file("ends"), file(&format!("{name}-end")));
+    let slow = [format!("touch {}", file("slow")), wait_for("fast-end"), go_on, end("slow")].join("; ");
+    let mut slow = script("slow", &slow);
+    slow["executionMode"] = "interactive".into();
+    let fast = [format!("touch {}", file("fast")), wait_for("slow"), end("fast")].join("; ");
+    let next = format!("touch {}; echo next >> {1}; cat {1}", file("next"), file("ends"));
+    let (fast, next) = (script("fast", &fast), script("next", &next));
+    workflow(&althing, &[vec![slow, fast], vec![next]]);
+    let report = report(&althing, 0);
+    assert_eq!(report["stages"][1]["tasks"][0]["output"], "fast\nslow\nnext\n", "{report}");
+}
+
+// spec: core/configurable-stage-based-pipeline/parallel-task-execution
+#[test]
+fn the_runs_of_a_stage_work_at_the_same_time_and_the_next_stage_waits_for_all_of_them() {
+    let gates = [Gate::before_headers(), Gate::before_headers()];
+    let held = |gate: &Gate| Action::gated(Action::Usual, gate);
+    let script_of_models =
+        Script::parliament().on("model-a").nth(0, held(&gates[0])).on("model-b").nth(0, held(&gates[1]));
+    let fixture = Fixture::new(2, script_of_models);
+    let run = |id: &str, agent: &str| {
+        let run = json!({"task": format!("Task of {agent}"), "agent_mode": "single", "agents": [agent], "refinement": false});
+        json!({"id": id, "run": run})
+    };
+    let mut next = script("next", "cat");
+    next["prompt"] = "<{{one.output}}> <{{two.output}}>".into();
+    workflow(&fixture.althing, &[vec![run("one", "a"), run("two", "b")], vec![next]]);
+    let running = fixture.spawn(&["workflow", "run", "flow.yaml", "--json"]);
+    for gate in &gates {
+        gate.wait_waiting_blocking(1, LIMIT);
+    }
+    gates[0].release_all();
+    let state_dir = fixture.althing.state_dir();
+    wait_for_event(&state_dir, LIMIT, |event| event["task"] == "w1.one" && event["data"]["status"] == "DONE");
+    let begun = || fixture.althing.events().iter().any(|event| event["task"] == "w1.next");
+    assert!(!wait::holds_within(QUIET_TIME, begun), "the next stage began before the second run had ended");
+    gates[1].release_all();
+    let output = running.wait(LIMIT).expect_code(0);
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    let output = &report["stages"][1]["tasks"][0]["output"];
+    assert_eq!(output, "<Final answer of model-a> <Final answer of model-b>", "{report}");
 }
 
 #[test]
@@ -165,17 +226,27 @@ fn a_run_that_plans_and_executes_gives_the_executions_answer_to_the_next_stage()
 fn nothing_that_a_task_prints_reaches_our_own_output_and_all_of_it_is_in_the_events() {
     let althing = althing();
     let noisy = r"printf 'one\033[31mRED\033[0m\n'; echo canary-err >&2; sleep 0.05";
-    workflow(&althing, &[vec![script("noisy", noisy)], vec![script("quiet", "true")]]);
+    let mut in_terminal =
+        script("terminal", r"printf 'two\033[32mGREEN\033[0m\n'; echo canary-tty > /dev/tty");
+    in_terminal["executionMode"] = "interactive".into();
+    workflow(&althing, &[vec![script("noisy", noisy), in_terminal], vec![script("quiet", "true")]]);
     let output = run(&althing, &["workflow", "run", "flow.yaml", "--offline"]).expect_code(0);
-    assert!(!output.stdout.contains("RED") && !output.stderr.contains("RED"), "{output:?}");
-    assert!(!output.stderr.contains("canary-err"), "{output:?}");
+    for text in ["RED", "canary-err", "GREEN", "canary-tty"] {
+        assert!(!output.stdout.contains(text) && !output.stderr.contains(text), "{text}: {output:?}");
+    }
     let streamed =
         run(&althing, &["workflow", "run", "flow.yaml", "--offline", "--stream-events=all"]).expect_code(0);
     let lines: Vec<Value> = streamed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let outputs: Vec<&Value> = lines.iter().filter(|line| line["type"] == "output").collect();
-    let joined = |field: &str| -> String { outputs.iter().filter_map(|line| line[field].as_str()).collect() };
-    assert!(joined("raw").contains("\u{1b}[31mRED"), "{outputs:?}");
-    assert!(joined("clean").contains("oneRED") && joined("clean").contains("canary-err"), "{outputs:?}");
+    let joined = |task: &str, field: &str| -> String {
+        let outputs = lines.iter().filter(|line| line["type"] == "output" && line["task"] == task);
+        outputs.filter_map(|line| line[field].as_str()).collect()
+    };
+    assert!(joined("w1.noisy", "raw").contains("\u{1b}[31mRED"), "{lines:?}");
+    let clean = joined("w1.noisy", "clean");
+    assert!(clean.contains("oneRED") && clean.contains("canary-err"), "{clean}");
+    assert!(joined("w1.terminal", "raw").contains("\u{1b}[32mGREEN"), "{lines:?}");
+    let clean = joined("w1.terminal", "clean");
+    assert!(clean.contains("twoGREEN") && clean.contains("canary-tty"), "{clean}");
 }
 
 #[test]
@@ -240,7 +311,7 @@ fn after_kill_9_in_stage_two_nothing_is_left_running_and_resume_finishes_without
         let all = std::fs::read_to_string(&pids).unwrap_or_default();
         all.lines().filter(|pid| is_alive(pid)).map(str::to_owned).collect::<Vec<_>>()
     };
-    wait::until(std::time::Duration::from_secs(2), || alive().is_empty());
+    wait::until(Duration::from_secs(2), || alive().is_empty());
     std::fs::write(&go, "").unwrap();
     let resumed = run(&althing, &["resume", "--json"]).expect_code(0);
     let report: Value = serde_json::from_str(&resumed.stdout).unwrap();
@@ -274,7 +345,7 @@ fn a_signal_stops_the_tasks_and_the_workflow_can_be_resumed() {
     let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
     wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "attempt_started");
     running.signal(Signal::TERM);
-    let stopped = running.wait(std::time::Duration::from_secs(8)).expect_code(4);
+    let stopped = running.wait(Duration::from_secs(8)).expect_code(4);
     assert!(stopped.stderr.contains("althing resume"), "{}", stopped.stderr);
     std::fs::write(&go, "").unwrap();
     run(&althing, &["resume"]).expect_code(0);

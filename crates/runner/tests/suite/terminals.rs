@@ -170,6 +170,7 @@ async fn a_program_has_a_terminal_of_its_own_until_it_ends() {
     assert!(!program.runner.input(&program.task, b"x"));
 }
 
+// spec: core/pty-process-management/lifecycle-management
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dropping_a_run_ends_the_program_and_everything_it_started() {
     let mark = unique_seconds();
