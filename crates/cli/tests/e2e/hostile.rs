@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use althing_testkit::process::Signal;
 use althing_testkit::{
-    Althing, FakeModel, Output, RecordedRequest, Reply, Script, config_bombs, scale, wait,
+    Althing, FakeModel, Output, RecordedRequest, Reply, Script, config_bombs, scale, skip_unless_ci, wait,
 };
 use fastrand::Rng;
 use serde_json::json;
@@ -568,7 +568,7 @@ fn the_list_of_sessions_contains_no_terminal_sequences() {
 #[test]
 fn a_terminal_gets_only_text_and_our_own_sequences() {
     if !std::path::Path::new("/usr/bin/script").exists() {
-        eprintln!("skipped: `script` is not installed, so there is no terminal to run under");
+        skip_unless_ci("`script` is not installed, so there is no terminal to run under");
         return;
     }
     for seed in seeds() {

@@ -79,3 +79,27 @@ fn no_test_file_is_forgotten() {
         assert!(declared || name == "main", "{} is not part of the suite", path.display());
     }
 }
+
+/// In CI, a test that lacks a program it needs must not count as passed.
+#[test]
+fn tests_without_the_programs_that_they_need_fail_in_ci_and_are_skipped_elsewhere() {
+    let tests = [
+        "programs::claude_code_as_chat_agent_works_in_the_project_and_launches_a_run",
+        "mcp_clients::the_official_python_client_gets_a_result_over_stdio",
+        "disk::a_run_on_a_full_disk_waits_with_a_notice_and_continues_when_there_is_space",
+        "docker::the_container_of_a_quick_single_agent_can_write_to_the_context_path_from_the_start",
+    ];
+    for test in tests {
+        for ci in ["true", "false"] {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command.args(["--exact", test, "--nocapture"]).env("CI", ci).env("PATH", "/nowhere");
+            command.env("ALTHING_TEST_WITHOUT", "docker");
+            command.env_remove("ALTHING_AGENT_CLIS").env_remove("ALTHING_MCP_SERVERS");
+            let output = command.output().unwrap();
+            let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+            assert!(text.contains("running 1 test"), "{test}: {text}");
+            assert_eq!(output.status.success(), ci == "false", "{test}, CI={ci}: {text}");
+            assert!(ci == "false" || text.contains("no test may be skipped"), "{test}: {text}");
+        }
+    }
+}

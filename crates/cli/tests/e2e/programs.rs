@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use althing_testkit::process::Signal;
 use althing_testkit::{
-    Action, Althing, FakeModel, Gate, Parliament, RecordedRequest, Reply, RunningProcess, Script, wait,
+    Action, Althing, FakeModel, Gate, Parliament, RecordedRequest, Reply, RunningProcess, Script,
+    skip_unless_ci, wait,
 };
 use serde_json::{Value, json};
 
@@ -22,9 +23,7 @@ pub fn programs() -> Option<PathBuf> {
     let dir = std::env::var_os("ALTHING_AGENT_CLIS").map(PathBuf::from);
     let found = dir.map(|dir| dir.join("node_modules/.bin")).filter(|dir| dir.join("claude").exists());
     if found.is_none() {
-        let why = "the agents' programs are not installed: see tests/setup.sh";
-        assert!(std::env::var("CI").as_deref() != Ok("true"), "{why}");
-        eprintln!("{why}; nothing to try");
+        skip_unless_ci("the agents' programs are not installed: see tests/setup.sh");
     }
     found
 }
@@ -659,6 +658,7 @@ fn a_real_cli_agent_writes_to_a_context_path_but_not_to_its_git_directory_and_pr
     let server = FakeModel::start_on_thread(script);
     let althing = with_programs(&dir, &server);
     if !has_sandbox(&althing) {
+        skip_unless_ci("no sandbox works here");
         return;
     }
     let context = json!([{"path": project, "permission": "write", "protected_paths": ["locked"]}]);
