@@ -39,7 +39,6 @@ impl Client {
     }
 }
 
-// spec: design/launch-run/shared-run-machinery
 #[test]
 fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
     let althing = althing();
@@ -74,7 +73,6 @@ fn a_client_launches_a_run_and_gets_the_same_result_object_as_everyone() {
 }
 
 // spec: interactive/launch-run-tool/planning-then-execution
-// spec: design/launch-run/shared-run-machinery
 #[test]
 fn a_client_that_asks_for_a_plan_and_its_execution_gets_the_results_of_both_runs() {
     let althing = althing();

@@ -98,6 +98,13 @@ impl Team {
         (0..count).fold(self, |team, agent| team.backend(agent, key, value.clone()))
     }
 
+    /// Adds an agent with this backend.
+    pub fn agent(mut self, id: &str, backend: &Value) -> Self {
+        let agents = self.config["agents"].as_array_mut().expect("a list of agents");
+        agents.push(json!({ "id": id, "backend": backend }));
+        self
+    }
+
     /// The text of the config file.
     pub fn text(&self) -> String {
         format!("{:#}", self.config)

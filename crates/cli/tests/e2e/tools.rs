@@ -4,10 +4,11 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
-use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script};
+use althing_testkit::{Action, FakeModel, Gate, Parliament, RecordedRequest, Reply, Script};
 use serde_json::json;
 
-use super::support::{Fixture, LIMIT, SKY, files_below, items, paths_below, texts};
+use super::scripted_claude;
+use super::support::{Fixture, LIMIT, SKY, Team, files_below, items, paths_below, texts};
 
 /// Calls a tool in the first request of an attempt, then behaves like any member.
 fn call_once(request: &RecordedRequest, tool: &str, arguments: &serde_json::Value) -> Action {
@@ -66,7 +67,6 @@ fn project_of(request: &RecordedRequest) -> std::path::PathBuf {
     Path::new(line.split(" (").next().unwrap()).to_owned()
 }
 
-// spec: modes/context-path-write-access-in-quick-mode/multi-agent-with-refinement-off-and-write-context-paths
 // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
 #[test]
 fn only_the_presenter_can_write_to_a_writable_context_path_and_what_it_wrote_is_listed() {
@@ -92,6 +92,136 @@ fn only_the_presenter_can_write_to_a_writable_context_path_and_what_it_wrote_is_
         refused.iter().any(|text| text.contains("read-only") || text.contains("read only")),
         "{refused:?}"
     );
+}
+
+// spec: modes/context-path-write-access-in-quick-mode/multi-agent-with-refinement-off-and-write-context-paths
+#[test]
+fn with_each_strategy_a_quick_run_of_several_agents_writes_to_context_paths_only_in_its_presentation() {
+    for (strategy, winner) in [
+        ("winner_present", "agent1"),
+        ("winner_present", "agent2"),
+        ("synthesize", "agent1"),
+        ("synthesize", "agent2"),
+    ] {
+        // The model tries to write in each of its attempts, and so does the CLI agent.
+        let script = Script::from_fn(move |request: &RecordedRequest| {
+            let phases = ["vote", "new_answer"];
+            let phase =
+                phases.into_iter().find(|tool| request.tool_names().contains(tool)).unwrap_or("present");
+            if tool_results(request).is_empty() {
+                let file = project_of(request).join(format!("model-{phase}.txt"));
+                return Reply::call("write_file", &write(&file, "by the model\n")).into();
+            }
+            if phase == "vote" { Reply::vote(winner, "clear").into() } else { member_action(request) }
+        });
+        let server = FakeModel::start_on_thread(script);
+        let team = Team::on(&server.base_url(), 1)
+            .agent("b", &json!({"type": "claude_code"}))
+            .rule("final_answer_strategy", strategy);
+        let fixture = Fixture { server, althing: scripted_claude::on_pipes(&super::support::althing()) };
+        fixture.althing.file("team.yaml", team.text());
+        std::fs::write(scripted_claude::own_dir(&fixture.althing).join("vote"), winner).unwrap();
+        let project = project(&fixture);
+        let path = format!("{}:rw", project.display());
+        let result = fixture.result(&["--quick", "--context-path", &path, "task"]);
+        let (presenter, file, answer) = match winner {
+            "agent1" => ("a", "model-present.txt", "Final answer of model-a"),
+            _ => ("b", "claude-present.txt", "Text of claude"),
+        };
+        let summary = &result["coordination_summary"];
+        assert_eq!((&summary["strategy"], &summary["presenter"]), (&json!(strategy), &json!(presenter)));
+        assert_eq!(result["final_answer"], answer, "the presentation is the final answer");
+        let mut names: Vec<String> = std::fs::read_dir(&project)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        assert_eq!(names, [file, "old.txt"], "{strategy}, {winner}");
+        let written: Vec<&serde_json::Value> =
+            result["context_path_writes"].as_array().unwrap().iter().map(|write| &write["path"]).collect();
+        assert_eq!(written, [&json!(project.join(file))], "{strategy}, {winner}");
+        // Both tried to write in every attempt.
+        let calls = scripted_claude::calls(&fixture.althing);
+        assert!(calls.iter().all(|call| call["paths"] == json!([project])), "{calls:?}");
+        let refused = fixture
+            .server
+            .requests()
+            .iter()
+            .map(tool_results)
+            .filter(|text| text.contains("read-only"))
+            .count();
+        assert!(refused >= 2, "{strategy}, {winner}: an answer and a vote");
+    }
+}
+
+/// The names of the files that a run reports as written to its context path.
+fn reported_writes(output: &str) -> Vec<String> {
+    let result: serde_json::Value = serde_json::from_str(output).unwrap();
+    let writes = result["context_path_writes"].as_array().unwrap().iter();
+    let name = |write: &serde_json::Value| {
+        let path = write["path"].as_str().unwrap();
+        path.rsplit('/').next().unwrap().to_owned()
+    };
+    let mut names: Vec<String> = writes.map(name).collect();
+    names.sort();
+    names
+}
+
+// spec: modes/context-path-write-tracking/snapshot-context-paths-before-writes-are-enabled
+#[test]
+fn what_a_person_changes_before_the_presentation_is_not_reported_as_written_by_the_run() {
+    for modes in [&["--quick"][..], &[], &["--single-agent", "a"]] {
+        let gate = Gate::before_headers();
+        let held = gate.clone();
+        let script = Script::from_fn(move |request: &RecordedRequest| {
+            if is_presenter(request) {
+                return call_once(
+                    request,
+                    "write_file",
+                    &write(&project_of(request).join("by-presenter.txt"), "new\n"),
+                );
+            }
+            let votes = request.tool_names().contains(&"vote");
+            if votes { Action::gated(member_action(request), &held) } else { member_action(request) }
+        });
+        let fixture = Fixture::new(2, script);
+        let project = project(&fixture);
+        std::fs::write(project.join("untouched.txt"), "content-canary\n").unwrap();
+        let path = format!("{}:rw", project.display());
+        let running = fixture.command(&["--json", "--context-path", &path]).args(modes).arg("task").spawn();
+        gate.wait_waiting_blocking(1, LIMIT);
+        // The first answers are in; no agent can write yet.
+        std::fs::write(project.join("old.txt"), "changed by a person\n").unwrap();
+        std::fs::write(project.join("new-by-a-person.txt"), "new\n").unwrap();
+        gate.release_all();
+        let output = running.wait(LIMIT).expect_code(0);
+        assert_eq!(reported_writes(&output.stdout), ["by-presenter.txt"], "{modes:?}");
+        let state = fixture.althing.state_dir();
+        let contains = |content: &[u8]| content.windows(14).any(|piece| piece == b"content-canary");
+        let copied = files_below(&state).into_iter().find(|(_, content)| contains(content));
+        assert!(copied.is_none(), "{modes:?}: the snapshot has content: {copied:?}");
+    }
+}
+
+// spec: modes/context-path-write-tracking/snapshot-context-paths-before-writes-are-enabled
+#[test]
+fn the_snapshot_of_a_quick_single_run_is_taken_before_its_first_call() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request: &RecordedRequest| {
+        let file = project_of(request).join("direct.txt");
+        Action::gated(call_once(request, "write_file", &write(&file, "now\n")), &held)
+    });
+    let fixture = Fixture::new(1, script);
+    let project = project(&fixture);
+    let path = format!("{}:rw", project.display());
+    let running = fixture.spawn(&["--json", "--quick", "--context-path", &path, "task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    // The paths are open from the start, so any change from now on counts.
+    std::fs::write(project.join("old.txt"), "changed meanwhile\n").unwrap();
+    gate.release_all();
+    let output = running.wait(LIMIT).expect_code(0);
+    assert_eq!(reported_writes(&output.stdout), ["direct.txt", "old.txt"]);
 }
 
 // spec: modes/context-path-write-access-in-quick-mode/single-agent-with-refinement-off-and-write-context-paths

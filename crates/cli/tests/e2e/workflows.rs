@@ -39,7 +39,6 @@ fn checkpoint(althing: &Althing) -> Value {
 }
 
 // spec: core/session-context/goal-persistence
-// spec: core/centralized-workflow-management/component-separation
 #[test]
 fn stages_run_in_order_and_outputs_go_into_later_prompts() {
     let althing = althing();
@@ -378,7 +377,6 @@ fn a_headless_task_without_a_prompt_is_an_error_with_its_position_and_nothing_st
     assert_eq!(report["errors"][0]["line"], 6);
 }
 
-// spec: core/centralized-workflow-management/state-tracking
 // spec: core/event-driven-ui-interface/ui-notification
 #[test]
 fn running_and_every_change_of_a_tasks_status_are_events() {

@@ -187,7 +187,6 @@ fn every_error_names_its_parameter() {
     assert!(read_text("[]").unwrap_err().contains("JSON object"));
 }
 
-// spec: design/launch-run/agent-system-prompts
 #[test]
 fn an_additional_system_prompt_applies_to_its_agent_only() {
     let mut team = team(&["gem", "gpt"]);
@@ -220,7 +219,6 @@ fn overrides_change_the_rules_within_the_users_limits_and_mode_choices() {
     assert!(!launch.proposal.launch.coordination_overrides.contains_key("max_new_answers_per_agent"));
 }
 
-// spec: design/launch-run/context-paths
 #[test]
 fn context_paths_are_added_to_the_inherited_ones_and_need_consent() {
     let path = |path: &str, writable, protected: &[&str]| ContextPath {

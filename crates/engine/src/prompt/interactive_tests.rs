@@ -25,7 +25,6 @@ fn a_team_with_tools_and_paths_and_approval() {
     insta::assert_snapshot!(prompt(&agent(), &team, None));
 }
 
-// spec: interactive/interactive-agent-system-prompt/reused-system-prompt-sections
 #[test]
 fn everything_that_can_be_configured() {
     let mut agent = agent();
