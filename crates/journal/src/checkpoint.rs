@@ -206,18 +206,20 @@ impl CheckpointFold {
     }
 
     fn state(&self) -> SessionState {
+        let waits = self.tasks.iter().any(|task| task.status == TaskStatus::WaitingForUser);
         if self.head.as_ref().is_some_and(|(head, _)| head.kind == SessionKind::Chat) {
             return match self.chat.unwrap_or_default() {
                 ChatState::Idle => SessionState::Idle,
                 ChatState::Chatting => SessionState::Chatting,
                 ChatState::AwaitingApproval => SessionState::AwaitingApproval,
+                // A run of the conversation may wait for a person, for example to override its winner.
+                ChatState::Running if waits => SessionState::AwaitingInteraction,
                 ChatState::Running => SessionState::Running,
                 ChatState::ProcessingResults => SessionState::ProcessingResults,
                 ChatState::ProcessingPartial => SessionState::ProcessingPartial,
                 ChatState::ProcessingCancelled => SessionState::ProcessingCancelled,
             };
         }
-        let waits = self.tasks.iter().any(|task| task.status == TaskStatus::WaitingForUser);
         let run = self
             .head_task
             .as_ref()

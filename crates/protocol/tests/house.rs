@@ -1,5 +1,5 @@
 //! Checks of the whole tree: allowed dependencies between crates, module headers, file sizes, where processes are
-//! started, and links in the documents.
+//! started, the tests that documents name, and links in the documents.
 #![expect(clippy::disallowed_methods, reason = "it reads the source tree and runs cargo metadata")]
 #![allow(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
@@ -310,6 +310,50 @@ fn every_danger_has_its_row_and_names_tests_that_exist() {
         assert!(!tests.is_empty() || danger == "D9", "nothing tries {danger}");
         all_exist(page, &tests, &code);
     }
+}
+
+/// The tests that name a scenario of the specification with `// spec: ID`, as pairs of scenario and test.
+fn tagged_tests() -> BTreeSet<(String, String)> {
+    let mut files = BTreeSet::new();
+    sources(&root().join("crates"), &mut files);
+    let mut tagged = BTreeSet::new();
+    for file in files {
+        let mut waiting: Vec<String> = Vec::new();
+        for line in std::fs::read_to_string(&file).unwrap().lines().map(str::trim_start) {
+            if let Some(id) = line.strip_prefix("// spec: ") {
+                waiting.push(id.trim().to_owned());
+            } else if let Some((_, rest)) = line.split_once("fn ").filter(|_| !line.starts_with("//")) {
+                let name = rest.split(['(', '<']).next().unwrap_or_default();
+                tagged.extend(waiting.drain(..).map(|id| (id, name.to_owned())));
+            }
+        }
+        assert!(waiting.is_empty(), "{}: no test follows the tags {waiting:?}", file.display());
+    }
+    tagged
+}
+
+#[test]
+fn the_table_of_the_specification_lists_every_tagged_test_and_what_it_asserts() {
+    let page = "docs/spec.md";
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let mut listed = BTreeSet::new();
+    let mut scenario = String::new();
+    for row in text.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
+        let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
+        let &[id, test, clause] = &cells[..] else { panic!("{page}: a row needs three cells: {row}") };
+        // Further tests of a scenario leave the first cell empty.
+        if !id.is_empty() {
+            scenario = id.trim_matches('`').to_owned();
+        }
+        assert!(clause.len() > 15, "{page} does not say what `{test}` asserts");
+        let is_new = listed.insert((scenario.clone(), test.trim_matches('`').to_owned()));
+        assert!(is_new, "{page} lists {test} twice for {scenario}");
+    }
+    let tagged = tagged_tests();
+    let missing: Vec<_> = tagged.difference(&listed).collect();
+    let untagged: Vec<_> = listed.difference(&tagged).collect();
+    assert!(missing.is_empty(), "{page} does not list these tagged tests: {missing:#?}");
+    assert!(untagged.is_empty(), "{page} lists tests without that tag: {untagged:#?}");
 }
 
 /// All Markdown files of the tree, except generated and fetched ones.

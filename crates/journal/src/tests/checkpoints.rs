@@ -5,8 +5,8 @@ use crate::{SessionError, rebuild_checkpoint};
 use althing_disk::Disk;
 use althing_disk::sim::{FaultDuration, FaultKind, SimDisk};
 use althing_protocol::{
-    AgentId, AttemptOutcome, Event, Fact, Interaction, InteractionKind, Journal, Purpose, SessionId,
-    SessionOpened, SessionState, TaskSpec, TaskStatus, Timestamp, Usage,
+    AgentId, AttemptOutcome, ChatState, Event, Fact, Interaction, InteractionKind, Journal, Phase, Purpose,
+    SessionId, SessionKind, SessionOpened, SessionState, TaskSpec, TaskStatus, Timestamp, Usage,
 };
 use std::sync::Arc;
 
@@ -59,6 +59,25 @@ fn the_checkpoint_is_derived_from_facts_alone() {
         .collect();
     let expected = [("r1", TaskStatus::Done, 0, None), ("r1.a1", TaskStatus::Failed, 2, Some("500"))];
     assert_eq!(tasks, expected);
+}
+
+#[test]
+fn a_conversation_whose_run_waits_for_a_person_awaits_interaction() {
+    let Fact::SessionOpened(mut head) = opened() else { panic!("not the first fact of a session") };
+    head.kind = SessionKind::Chat;
+    let status = |status| Fact::StatusChanged { status, why: None };
+    let facts = [
+        (None, Fact::SessionOpened(head)),
+        (None, Fact::PhaseChanged { phase: Phase::Chat(ChatState::Running) }),
+        (None, Fact::TaskCreated { id: "r1".into(), parent: None, spec: run_spec("compare") }),
+        (Some("r1"), status(TaskStatus::Running)),
+        (Some("r1"), status(TaskStatus::WaitingForUser)),
+        (Some("r1"), status(TaskStatus::Running)),
+    ];
+    let events: Vec<_> = (1..).zip(facts).map(|(n, (task, fact))| event(n, task, fact)).collect();
+    let states: Vec<_> = (1..=6).map(|n| rebuild_checkpoint(&events[..n]).unwrap().state).collect();
+    let (idle, running) = (SessionState::Idle, SessionState::Running);
+    assert_eq!(states, [idle, running, running, running, SessionState::AwaitingInteraction, running]);
 }
 
 #[test]
