@@ -41,6 +41,7 @@ impl Modes {
                 max_new_answers_per_agent: Some(1),
                 skip_final_presentation: Some(true),
                 skip_voting: Some(true),
+                final_answer_strategy: Some(FinalAnswerStrategy::WinnerReuse),
                 ..RunOverrides::default()
             },
             (AgentMode::Multi, false) => RunOverrides {
@@ -74,9 +75,17 @@ pub struct RunOverrides {
     /// See [`RunRules::defer_voting_until_all_answered`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub defer_voting_until_all_answered: Option<bool>,
-    /// See [`RunRules::final_answer_strategy`]. This is only a default: a strategy in the config takes precedence.
+    /// See [`RunRules::final_answer_strategy`]. This is only a default: a strategy in the config takes precedence,
+    /// except in a quick run of a single agent, which has nothing to present.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub final_answer_strategy: Option<FinalAnswerStrategy>,
+}
+
+impl RunOverrides {
+    /// Whether these are the changes of a quick run of a single agent, which is exactly one model call.
+    pub fn is_one_call(&self) -> bool {
+        self.skip_voting == Some(true)
+    }
 }
 
 /// How the final answer is produced once the agents are done.
@@ -211,8 +220,13 @@ impl Default for RunRules {
 }
 
 impl RunRules {
-    /// Applies changes to the rules. A final-answer strategy that is already set is kept.
+    /// Applies changes to the rules. A final-answer strategy that is already set is kept, with one exception: a quick
+    /// run of a single agent is one model call, so its answer is neither presented nor evaluated, whatever is set.
     pub fn with(mut self, changes: &RunOverrides) -> Self {
+        if changes.is_one_call() {
+            self.final_answer_strategy = None;
+            self.max_restarts = 0;
+        }
         self.max_new_answers_per_agent = changes.max_new_answers_per_agent.or(self.max_new_answers_per_agent);
         self.skip_final_presentation =
             changes.skip_final_presentation.unwrap_or(self.skip_final_presentation);
@@ -435,6 +449,19 @@ mod tests {
         assert!(rules.skip_voting && !rules.disable_injection);
         assert_eq!(rules.max_new_answers_per_agent, Some(1));
         assert_eq!(rules.strategy(), FinalAnswerStrategy::WinnerReuse);
+    }
+
+    #[test]
+    fn a_quick_single_run_neither_presents_nor_evaluates_whatever_the_config_names() {
+        use FinalAnswerStrategy::{Synthesize, WinnerPresent, WinnerReuse};
+        for strategy in [None, Some(WinnerPresent), Some(Synthesize), Some(WinnerReuse)] {
+            let configured =
+                RunRules { final_answer_strategy: strategy, max_restarts: 2, ..RunRules::default() };
+            let rules = configured.clone().with(&modes(AgentMode::Single, false).overrides());
+            assert_eq!((rules.strategy(), rules.max_restarts), (WinnerReuse, 0), "{strategy:?}");
+            let refining = configured.clone().with(&modes(AgentMode::Single, true).overrides());
+            assert_eq!(refining, configured, "with refinement the config decides");
+        }
     }
 
     #[test]

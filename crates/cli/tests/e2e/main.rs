@@ -40,6 +40,7 @@ mod mentions;
 mod mode_scenarios;
 mod modes;
 mod new_agent;
+mod one_call;
 mod options;
 mod output;
 mod papers;

@@ -233,7 +233,8 @@ impl Coordination {
     fn subagent_spec(&self, caller: &Member, sub_task: &SubTask, of: SubagentOf, n: u64) -> RunSpec {
         let spec = &self.state.spec;
         let settings = spec.rules.subagents.unwrap_or_default();
-        let agent_mode = if sub_task.team { AgentMode::Multi } else { AgentMode::Single };
+        let members = if sub_task.team { spec.members.clone() } else { vec![caller.clone()] };
+        let agent_mode = if members.len() > 1 { AgentMode::Multi } else { AgentMode::Single };
         // While the agents of the run only plan, their subagents only plan too.
         let planning = spec.modes.planning || spec.rules.plan_first;
         let modes = Modes { agent_mode, refinement: false, planning };
@@ -258,7 +259,7 @@ impl Coordination {
             task: sub_task.task.clone(),
             context: Some(context.trim().to_owned()).filter(|context| !context.is_empty()),
             history: Vec::new(),
-            members: if sub_task.team { spec.members.clone() } else { vec![caller.clone()] },
+            members,
             context_paths: spec.context_paths.iter().map(read_only).collect(),
             modes,
             rules: rules.with(&modes.overrides()),

@@ -71,7 +71,7 @@ pub fn resolve_launch(
     resolved.refinement = Some(refinement);
     resolved.planning_mode = planning;
     resolved.execute_after_planning &= planning;
-    if choice.refinement.is_some() {
+    if choice.refinement.is_some() || modes.overrides().is_one_call() {
         overrides::drop_overridden(modes, &mut resolved.coordination_overrides)?;
     }
     let mut rules = team.rules.clone().with(&modes.overrides());

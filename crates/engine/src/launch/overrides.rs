@@ -93,13 +93,18 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
     Ok(())
 }
 
-/// Removes the changes that contradict the modes that the user chose.
+/// Removes the changes that contradict the modes: those that the user chose, and always those that would add model
+/// calls to a quick run of a single agent.
 pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) -> Result<(), String> {
     let decided = serde_json::to_value(modes.overrides()).map_err(|error| error.to_string())?;
     let mut fixed: Vec<&str> =
         decided.as_object().into_iter().flat_map(Map::keys).map(String::as_str).collect();
-    // The strategy is only a default of the mode, so the agent may change it.
-    fixed.retain(|key| *key != "final_answer_strategy");
+    if modes.overrides().is_one_call() {
+        fixed.push("max_orchestration_restarts");
+    } else {
+        // The strategy is only a default of the mode, so the agent may change it.
+        fixed.retain(|key| *key != "final_answer_strategy");
+    }
     // These keys would disable the refinement that the user chose.
     if modes.refinement {
         fixed.extend(["skip_voting", "max_new_answers_per_agent", "max_new_answers_global"]);

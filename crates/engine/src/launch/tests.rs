@@ -103,7 +103,26 @@ fn all_rows_of_the_mode_matrix_set_up_their_run() {
     assert_eq!((plan.plan.id.as_str(), plan.tasks[0].id.as_str()), ("p1", "dig"));
 }
 
-// spec: interactive/launch-run-tool/single-agent-run
+#[test]
+fn a_quick_single_run_drops_settings_that_would_add_calls_and_shows_so_in_the_proposal() {
+    for strategy in ["winner_present", "synthesize", "winner_reuse"] {
+        let mut configured = team(&["gem"]);
+        configured.rules.final_answer_strategy = Some(FinalAnswerStrategy::Synthesize);
+        configured.rules.max_restarts = 3;
+        let overrides = json!({"final_answer_strategy": strategy, "max_orchestration_restarts": 2,
+            "skip_voting": false, "voting_sensitivity": "strict"});
+        let call = json!({"task": "x", "refinement": false, "coordination_overrides": overrides});
+        let launch = read_text(&call.to_string()).unwrap();
+        let launch =
+            resolve_launch(&configured, &launch, &ModeChoice::default(), Consent::Person, 7).unwrap();
+        let rules = &launch.spec.rules;
+        assert_eq!((rules.strategy(), rules.max_restarts), (FinalAnswerStrategy::WinnerReuse, 0));
+        assert!(rules.skip_voting && launch.spec.is_single_and_quick());
+        let shown = &launch.proposal.launch.coordination_overrides;
+        assert_eq!(Value::Object(shown.clone()), json!({"voting_sensitivity": "strict"}));
+    }
+}
+
 #[test]
 fn a_single_agent_is_the_named_one_the_tab_in_front_or_the_first() {
     let tab = ModeChoice { agent: Some("gpt".into()), ..ModeChoice::default() };
