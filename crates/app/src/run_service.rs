@@ -8,7 +8,7 @@ use crate::service::{self, LocalSessions, SessionService};
 use crate::session;
 use crate::session_launch::{RunRequest, SessionRequest};
 use crate::team::Team;
-use althing_engine::{Consent, launch_run_spec};
+use althing_engine::{Consent, launch_run_spec, result_for_client};
 use althing_mcp::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
 use althing_protocol::{
     BoxFuture, Decision, Event, EventStream, Fact, FeedItem, InteractionId, Interest, LaunchRun, Op, Origin,
@@ -185,6 +185,14 @@ impl RunService for LocalRunService {
             let events = self.events(run).await?;
             outcome(fold(&events).0.session(), &TaskId::from(split_run_id(run)?.1))
         })
+    }
+
+    fn for_tool_result(&self, outcome: &RunOutcome) -> RunOutcome {
+        let execution = outcome.execution.as_ref();
+        RunOutcome {
+            result: result_for_client(&outcome.result),
+            execution: execution.map(|result| Box::new(result_for_client(result))),
+        }
     }
 
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>> {

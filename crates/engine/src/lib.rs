@@ -10,6 +10,7 @@ mod interactive;
 mod launch;
 mod orchestrator;
 mod prompt;
+mod summary;
 mod tool_router;
 mod tools;
 mod workflow;
@@ -18,7 +19,9 @@ mod workspaces;
 pub use coordination::Coordination;
 pub use decider::{CallKey, Consequence, ProgramAnswer, ProgramKey, SideTask, SideTaskKind, WantedEffects};
 pub use interactive::InteractiveSession;
-pub use launch::{Consent, LAUNCH_RUN, ResolvedRun, launch_run_spec, read_launch, resolve_launch};
+pub use launch::{
+    Consent, LAUNCH_RUN, ResolvedRun, launch_run_spec, read_launch, resolve_launch, result_for_client,
+};
 pub use orchestrator::{
     Backends, EngineHandle, EventMasker, Feed, Observer, Orchestrator, SessionDeps, SessionEnd, SubmitError,
     Submitter, Subscription,

@@ -264,6 +264,7 @@ fn failure(outcome: &AttemptOutcome) -> Option<String> {
         AttemptOutcome::Answered
         | AttemptOutcome::Voted
         | AttemptOutcome::Said
+        | AttemptOutcome::Paused
         | AttemptOutcome::Presented { .. }
         | AttemptOutcome::Evaluated { .. }
         | AttemptOutcome::Cancelled

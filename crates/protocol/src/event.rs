@@ -194,6 +194,13 @@ pub enum Verdict {
         markers: Vec<String>,
         /// The estimated size of the conversation before and after, in tokens.
         tokens: (u64, u64),
+        /// The number of messages that were replaced together with their answers; 0 in logs of 0.1.
+        #[serde(default)]
+        exchanges: u32,
+        /// The number of the agent's steps for the current message (a reply and the results of its tool calls) that
+        /// were replaced.
+        #[serde(default)]
+        steps: u32,
     },
     /// The run ended.
     Finished {

@@ -99,6 +99,8 @@ pub enum AttemptOutcome {
     },
     /// The chat agent finished its reply.
     Said,
+    /// The chat agent's reply waits until the conversation is compacted; another attempt continues it.
+    Paused,
     /// The agent did not end its turn as required, despite reminders.
     GaveUp {
         /// What was wrong with the agent's last reply.

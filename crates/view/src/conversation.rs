@@ -101,8 +101,8 @@ impl ConversationLines {
                 let line = format!("{}: {text}", labels::notice_level(*level));
                 ConversationLine::Notice(if script { line } else { capitalized(&line) })
             }
-            EntryBody::Compacted { .. } if !script => {
-                ConversationLine::Progress("Note: the older conversation was summarized.".into())
+            EntryBody::Compacted { what, .. } => {
+                ConversationLine::Progress(if script { what.clone() } else { format!("Note: {what}") })
             }
             EntryBody::User { text, .. } if !script => ConversationLine::Progress(format!("You: {text}")),
             EntryBody::Tool { name, .. } if !script => {

@@ -110,8 +110,19 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
         AttemptOutcome::Failed { error, hint, .. } => with_hint(format!("failed: {error}"), hint.as_deref()),
         AttemptOutcome::TimedOut => "dropped out: its time limit passed".into(),
         AttemptOutcome::Cancelled => "stopped".into(),
+        AttemptOutcome::Paused => "paused for a compaction".into(),
         AttemptOutcome::Interrupted => "interrupted".into(),
     })
+}
+
+/// What a compaction replaced, and the size of the conversation before and after, in tokens. Logs of 0.1 do not say
+/// what was replaced.
+pub fn compaction(exchanges: u32, steps: u32, (before, after): (u64, u64)) -> String {
+    let parts = [count(exchanges.into(), "exchange"), count(steps.into(), "step")];
+    let replaced = [exchanges, steps].into_iter().zip(parts).filter(|(number, _)| *number > 0);
+    let replaced: Vec<String> = replaced.map(|(_, part)| part).collect();
+    let what = if replaced.is_empty() { "the older part".to_owned() } else { replaced.join(" and ") };
+    format!("the conversation was compacted from {before} to {after} tokens: a summary replaces {what}")
 }
 
 /// The status of a task of a plan.

@@ -117,6 +117,7 @@ fn ended(outcome: &AttemptOutcome) -> Option<String> {
         AttemptOutcome::Voted
         | AttemptOutcome::Evaluated { restart: Some(_) }
         | AttemptOutcome::Said
+        | AttemptOutcome::Paused
         | AttemptOutcome::Cancelled
         | AttemptOutcome::Interrupted => None,
         outcome => labels::outcome(outcome),
@@ -136,8 +137,8 @@ fn decided(verdict: &Verdict) -> String {
         }
         Verdict::Override { presenter } => format!("overridden: {presenter} presents"),
         Verdict::Restarted { reason, .. } => format!("restarts: {reason}"),
-        Verdict::Compacted { tokens: (before, after), .. } => {
-            format!("the conversation was shortened from {before} to {after} tokens")
+        Verdict::Compacted { tokens, exchanges, steps, .. } => {
+            labels::compaction(*exchanges, *steps, *tokens)
         }
         Verdict::Finished { result, .. } => {
             let rounds = count(result.coordination_summary.rounds.into(), "round");

@@ -19,6 +19,7 @@
 mod agents;
 mod chat;
 mod chat_agent;
+mod compaction;
 mod config_commands;
 mod crash;
 mod diagnostics;

@@ -298,6 +298,7 @@ impl Coordination {
             | AttemptOutcome::Evaluated { .. }
             | AttemptOutcome::Exited { .. }
             | AttemptOutcome::Said
+            | AttemptOutcome::Paused
             | AttemptOutcome::Cancelled
             | AttemptOutcome::Interrupted => None,
         };

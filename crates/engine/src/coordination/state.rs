@@ -314,6 +314,7 @@ impl MemberState {
             | AttemptOutcome::Evaluated { .. }
             | AttemptOutcome::Exited { .. }
             | AttemptOutcome::Said
+            | AttemptOutcome::Paused
             | AttemptOutcome::Cancelled => None,
         };
         // An agent that fails to present or to evaluate does not drop out: the run falls back to an existing answer.

@@ -7,7 +7,7 @@
 use super::interpret_reply::NextStep;
 use super::state::{MemberAttempt, MemberState, RunState};
 use super::{Consequence, Coordination, SideTask, SideTaskKind};
-use crate::launch::excerpt;
+use crate::summary::structural_summary;
 use crate::tools::{self, PLAN_TASK, SPAWN, SubTask, WAIT};
 use crate::workspaces::workspace_of;
 use althing_protocol::{
@@ -74,7 +74,7 @@ impl Subagent {
         match (&end.answer, &end.error) {
             (Some(answer), _) => {
                 let whole = format!("the whole text is in {}/final_answer.md", end.log_dir);
-                let _ = writeln!(text, "{}", excerpt(answer, MAX_ANSWER_BYTES, &whole));
+                let _ = writeln!(text, "{}", structural_summary(answer, MAX_ANSWER_BYTES, &whole));
             }
             (None, error) => {
                 let _ = writeln!(text, "{}", error.as_deref().unwrap_or("no answer"));

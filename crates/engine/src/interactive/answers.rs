@@ -108,13 +108,28 @@ impl InteractiveSession {
             Op::Compact if self.spec.agent.is_none() => {
                 "the conversation cannot be compacted: interactive mode is off".to_owned()
             }
-            Op::Compact if self.older_turn_count() == 0 => "there is nothing to compact yet".to_owned(),
+            Op::Compact if self.cut().turns == 0 => "there is nothing to compact yet".to_owned(),
             Op::Cancel { task } if *task == self.task && self.turn.is_none() => {
                 "nothing is running".to_owned()
             }
             _ => return None,
         };
         Some(reason)
+    }
+
+    /// The newest message: the agent's last text in the newest turn, or else the user's message in that turn.
+    pub(super) fn newest_message(&self) -> Option<Seq> {
+        let last_text_of = |steps: &[ChatStep]| {
+            steps.iter().rev().find_map(|step| match step {
+                ChatStep::Reply { seq, reply } if !reply.text.trim().is_empty() => Some(*seq),
+                _ => None,
+            })
+        };
+        let of_turn = self.turn.as_ref().and_then(|turn| {
+            last_text_of(&turn.steps).or_else(|| turn.message.as_ref().map(|message| message.seq))
+        });
+        let of_past = || self.past.last().map(|past| last_text_of(&past.steps).unwrap_or(past.message.seq));
+        of_turn.or_else(of_past)
     }
 
     fn knows(&self, message: Seq) -> bool {

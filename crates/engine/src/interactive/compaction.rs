@@ -2,11 +2,12 @@
 //! verbatim.
 //!
 //! Preserved are the goal (the first message), pinned messages, and markers: decisions, file paths and references to
-//! runs. The newest exchanges stay unchanged. If the summary fails, the conversation continues without compaction.
+//! runs. The newest exchanges stay unchanged (`cut.rs`). If the summary fails, the conversation continues without
+//! compaction.
 
-use super::state::{ChatStep, ChatTurn, CompactionStep, PastTurn};
+use super::state::{ChatStep, PastTurn};
 use super::{InteractiveSession, tokens};
-use crate::launch::excerpt;
+use crate::summary::excerpt;
 use althing_protocol::{Message, ModelRequest, Reply, RunResult, Seq, Verdict};
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -53,27 +54,6 @@ pub(super) fn summary_in(reply: &Reply) -> Option<&str> {
 }
 
 impl InteractiveSession {
-    /// The number of past turns that a compaction would replace.
-    pub(super) fn older_turn_count(&self) -> usize {
-        let recent = self.spec.agent.as_ref().map_or(0, |agent| agent.compaction.preserve_recent as usize);
-        self.past.len().saturating_sub(recent)
-    }
-
-    fn threshold(&self) -> u64 {
-        self.spec.agent.as_ref().map_or(u64::MAX, |agent| agent.compaction.threshold_tokens)
-    }
-
-    /// Whether the older part of the conversation must be summarized before this turn's reply.
-    pub(super) fn must_compact(&self, turn: &ChatTurn) -> bool {
-        let enabled = self.spec.agent.as_ref().is_some_and(|agent| agent.compaction.enabled);
-        match turn.compaction {
-            _ if self.older_turn_count() == 0 => false,
-            CompactionStep::NotChecked => enabled && self.token_count() > self.threshold(),
-            CompactionStep::Requested => true,
-            CompactionStep::Summarized(_) | CompactionStep::Finished => false,
-        }
-    }
-
     /// The size of the conversation in tokens: the provider's last count plus an estimate of everything since; without
     /// a count, an estimate of everything.
     pub fn token_count(&self) -> u64 {
@@ -88,8 +68,12 @@ impl InteractiveSession {
         self.earlier.as_ref().is_some_and(|earlier| earlier.preserved.iter().any(|kept| kept.seq == message))
     }
 
-    fn older_turns(&self) -> &[PastTurn] {
-        self.past.get(..self.older_turn_count()).unwrap_or_default()
+    /// The past turns and the steps of the current turn that a compaction replaces.
+    fn older_part(&self) -> (&[PastTurn], &[ChatStep]) {
+        let cut = self.cut();
+        let turns = self.past.get(..cut.turns).unwrap_or_default();
+        let steps = self.turn.as_ref().and_then(|turn| turn.steps.get(..cut.steps)).unwrap_or_default();
+        (turns, steps)
     }
 
     /// A note on where the full text of a shortened message can be read.
@@ -100,34 +84,28 @@ impl InteractiveSession {
     /// The request for the summary.
     pub(super) fn summary_request(&self) -> ModelRequest {
         let whole = self.log_reference();
+        let (turns, steps) = self.older_part();
+        // The request must not be larger than the conversation may be, at about three bytes per token.
+        let texts = turns.len() * 2 + steps.len() + 1;
+        let room = usize::try_from(self.threshold()).unwrap_or(usize::MAX).saturating_mul(3);
+        let most = (room / texts).max(MAX_RESULT_BYTES);
         let mut text = String::new();
         if let Some(earlier) = &self.earlier {
             let _ = write!(text, "<SUMMARY OF WHAT CAME BEFORE>\n{}\n<END OF SUMMARY>\n\n", earlier.summary);
         }
         text.push_str("<CONVERSATION>\n");
-        for past in self.older_turns() {
-            let _ = writeln!(text, "User: {}", past.message.text);
-            for step in &past.steps {
-                let _ = match step {
-                    ChatStep::Reply { reply, .. } => {
-                        let calls: Vec<&str> =
-                            reply.tool_calls.iter().map(|call| call.name.as_str()).collect();
-                        let calls = if calls.is_empty() {
-                            String::new()
-                        } else {
-                            format!(" [called {}]", calls.join(", "))
-                        };
-                        writeln!(text, "Assistant: {}{calls}", reply.text)
-                    }
-                    ChatStep::Result { content, .. } => {
-                        writeln!(text, "Result: {}", excerpt(content, MAX_RESULT_BYTES, &whole))
-                    }
-                    ChatStep::Reminder(_) => Ok(()),
-                };
-            }
+        for past in turns {
+            let _ = writeln!(text, "User: {}", excerpt(&past.message.text, most, &whole));
+            write_steps(&mut text, &past.steps, most, &whole);
             if past.direct.is_some() || past.cut_short.is_some() {
                 let _ = writeln!(text, "Assistant: {}", excerpt(past.answer(), MAX_RESULT_BYTES, &whole));
             }
+        }
+        let message = self.turn.as_ref().and_then(|turn| turn.message.as_ref());
+        if let (Some(message), [_, ..]) = (message, steps) {
+            let message = excerpt(&message.text, MAX_RESULT_BYTES, &whole);
+            let _ = writeln!(text, "User (the message that the assistant is working on now): {message}");
+            write_steps(&mut text, steps, most, &whole);
         }
         text.push_str("<END OF CONVERSATION>");
         let system = "You summarize the older part of a conversation between a user and an assistant, so that the assistant can \
@@ -145,23 +123,30 @@ impl InteractiveSession {
 
     /// The verdict that records a summary.
     pub(super) fn compaction_verdict(&self, summary: &str) -> Verdict {
-        let older = self.older_turns();
-        let mut kept: BTreeSet<Seq> = self.goal.iter().map(|goal| goal.seq).collect();
-        let known =
-            |seq: &&Seq| self.preserves(**seq) || older.iter().any(|past| text_of(past, **seq).is_some());
-        kept.extend(self.pins.iter().filter(known));
+        let (turns, steps) = self.older_part();
+        // The current message stays where it is.
+        let current = self.turn.as_ref().and_then(|turn| turn.message.as_ref()).map(|message| message.seq);
+        let mut kept: BTreeSet<Seq> =
+            self.goal.iter().map(|goal| goal.seq).filter(|goal| Some(*goal) != current).collect();
+        let is_replaced = |seq: Seq| {
+            turns.iter().any(|past| text_of(past, seq).is_some()) || reply_text(steps, seq).is_some()
+        };
+        kept.extend(self.pins.iter().filter(|seq| self.preserves(**seq) || is_replaced(**seq)));
         // The summary must be shorter than the text that it replaces.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
         let summary = excerpt(summary, most, &self.log_reference());
-        let markers = self.markers(older, most / 2);
+        let before: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();
+        let markers = self.markers_of(turns, steps, before, most / 2);
         let before = self.token_count();
-        let up_to = older.last().map_or(Seq(0), |past| past.end);
+        let up_to = turns.last().map(|past| past.end).max(steps.last().map(ChatStep::seq));
         let mut verdict = Verdict::Compacted {
-            up_to,
+            up_to: up_to.unwrap_or_default(),
             summary,
             kept: kept.into_iter().collect(),
             markers,
             tokens: (before, 0),
+            exchanges: turns.len() as u32,
+            steps: steps.iter().filter(|step| step.is_reply()).count() as u32,
         };
         let mut after = self.clone();
         after.apply_summary(&verdict);
@@ -171,11 +156,14 @@ impl InteractiveSession {
         verdict
     }
 
-    /// Folds a summary into the state: it replaces the summarized turns, except for the preserved messages.
+    /// Folds a summary into the state: it replaces the summarized turns and steps, except for the preserved messages.
     pub(super) fn apply_summary(&mut self, verdict: &Verdict) {
         let Verdict::Compacted { up_to, summary, kept, markers, .. } = verdict else { return };
         let texts = kept.iter().filter_map(|seq| self.preserved_message(*seq)).collect();
         self.past.retain(|past| past.end > *up_to);
+        if let Some(turn) = &mut self.turn {
+            turn.replace_steps(*up_to);
+        }
         self.earlier =
             Some(CompactedHistory { summary: summary.clone(), preserved: texts, markers: markers.clone() });
         // The backend's own conversation and the provider's last count still include the replaced turns.
@@ -195,29 +183,42 @@ impl InteractiveSession {
         if let Some((by_user, text)) = self.past.iter().find_map(|past| text_of(past, seq)) {
             return Some(PreservedMessage { seq, by_user, text: text.to_owned() });
         }
+        if let Some(text) = self.turn.as_ref().and_then(|turn| reply_text(&turn.steps, seq)) {
+            return Some(PreservedMessage { seq, by_user: false, text: text.to_owned() });
+        }
         let goal = self.goal.as_ref().filter(|goal| goal.seq == seq)?;
         Some(PreservedMessage { seq, by_user: true, text: goal.text.clone() })
     }
 
-    /// The markers of the older turns, limited to `most` bytes; the newest ones take precedence.
-    fn markers(&self, older: &[PastTurn], most: usize) -> Vec<String> {
-        let mut all: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();
-        for past in older {
-            collect_markers(&past.message.text, &mut all);
-            for step in &past.steps {
+    /// The markers of some turns and steps after `all`, limited to `most` bytes; the newest ones take precedence.
+    pub(super) fn markers_of(
+        &self,
+        turns: &[PastTurn],
+        steps: &[ChatStep],
+        mut all: Vec<String>,
+        most: usize,
+    ) -> Vec<String> {
+        let collect_from = |steps: &[ChatStep], all: &mut Vec<String>| {
+            for step in steps {
                 if let ChatStep::Reply { reply, .. } = step {
-                    collect_markers(&reply.text, &mut all);
+                    collect_markers(&reply.text, all);
                 }
             }
+        };
+        for past in turns {
+            collect_markers(&past.message.text, &mut all);
+            collect_from(&past.steps, &mut all);
         }
+        collect_from(steps, &mut all);
         let is_older = |run: &&RunResult| {
             let id = format!("\"run_id\":\"{}\"", run.run_id);
-            older.iter().any(|past| {
-                let direct = past.direct.as_ref().is_some_and(|result| result.run_id == run.run_id);
-                let reports_run =
-                    |step: &ChatStep| matches!(step, ChatStep::Result { content, .. } if content.contains(&id));
-                direct || past.steps.iter().any(reports_run)
-            })
+            let reports_run =
+                |step: &ChatStep| matches!(step, ChatStep::Result { content, .. } if content.contains(&id));
+            steps.iter().any(reports_run)
+                || turns.iter().any(|past| {
+                    let direct = past.direct.as_ref().is_some_and(|result| result.run_id == run.run_id);
+                    direct || past.steps.iter().any(reports_run)
+                })
         };
         all.extend(self.runs.iter().filter(is_older).map(run_marker));
         let mut seen = BTreeSet::new();
@@ -245,14 +246,37 @@ impl InteractiveSession {
 }
 
 /// The text of a message in a past turn, and whether the user wrote it.
-fn text_of(past: &PastTurn, message: Seq) -> Option<(bool, &str)> {
+pub(super) fn text_of(past: &PastTurn, message: Seq) -> Option<(bool, &str)> {
     if past.message.seq == message {
         return Some((true, &past.message.text));
     }
-    past.steps.iter().find_map(|step| match step {
-        ChatStep::Reply { seq, reply } if *seq == message => Some((false, reply.text.as_str())),
+    reply_text(&past.steps, message).map(|text| (false, text))
+}
+
+/// The text of a reply among some steps.
+fn reply_text(steps: &[ChatStep], message: Seq) -> Option<&str> {
+    steps.iter().find_map(|step| match step {
+        ChatStep::Reply { seq, reply } if *seq == message => Some(reply.text.as_str()),
         _ => None,
     })
+}
+
+/// Writes steps for the request for a summary; replies in at most `most` bytes each.
+fn write_steps(text: &mut String, steps: &[ChatStep], most: usize, whole: &str) {
+    for step in steps {
+        let _ = match step {
+            ChatStep::Reply { reply, .. } => {
+                let calls: Vec<&str> = reply.tool_calls.iter().map(|call| call.name.as_str()).collect();
+                let calls =
+                    if calls.is_empty() { String::new() } else { format!(" [called {}]", calls.join(", ")) };
+                writeln!(text, "Assistant: {}{calls}", excerpt(&reply.text, most, whole))
+            }
+            ChatStep::Result { content, .. } => {
+                writeln!(text, "Result: {}", excerpt(content, MAX_RESULT_BYTES, whole))
+            }
+            ChatStep::Reminder { .. } => Ok(()),
+        };
+    }
 }
 
 fn run_marker(run: &RunResult) -> String {

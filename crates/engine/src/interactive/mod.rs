@@ -9,7 +9,9 @@
 mod answers;
 mod budget;
 mod compaction;
+mod cut;
 mod decide;
+mod history;
 mod request;
 mod rules;
 mod state;
@@ -19,6 +21,7 @@ mod wanted_effects;
 
 use crate::decider::Consequence;
 use crate::launch;
+use crate::summary::structural_summary;
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, Interaction, InteractionKind, Item,
     ModeChoice, Notice, NoticeLevel, Op, Phase, Purpose, RunResult, Seq, SessionId, TaskId, TaskSpec,
@@ -328,7 +331,7 @@ impl InteractiveSession {
         let direct = result.filter(|_| turn.direct).map(Box::new);
         let past = PastTurn { message, steps: turn.steps, direct, cut_short, end };
         if past.direct.is_some() || past.cut_short.is_some() {
-            self.count_since(&launch::excerpt(past.answer(), self.result_limit(), ""));
+            self.count_since(&structural_summary(past.answer(), self.result_limit(), ""));
         }
         self.past.push(past);
     }
@@ -336,18 +339,28 @@ impl InteractiveSession {
     fn start(&mut self, number: u32, purpose: Purpose, continues: Option<u32>) {
         self.attempts = number;
         let Some(turn) = &mut self.turn else { return };
-        let continued = turn.suspended.take().filter(|old| continues == Some(old.number));
-        let faults = continued.map_or(0, |old| old.faults);
+        let mut faults = 0;
+        // A new compaction continues nothing: the reply that waits for it remains suspended.
+        while let Some(old) = turn.suspended.pop_if(|_| purpose != Purpose::Compact || continues.is_some()) {
+            if continues == Some(old.number) {
+                faults = old.faults;
+                break;
+            }
+        }
+        if purpose == Purpose::Compact && matches!(turn.compaction, CompactionStep::Finished { .. }) {
+            turn.compaction = CompactionStep::NotChecked;
+        }
         turn.attempt = Some(ChatAttempt { number, purpose, interrupted: false, faults, settled: None });
     }
 
     fn end(&mut self, number: u32, outcome: &AttemptOutcome) {
+        let retry_at = (*outcome != AttemptOutcome::Said).then(|| self.retry_size());
         let Some(turn) = &mut self.turn else { return };
         let Some(ended) = turn.attempt.take_if(|attempt| attempt.number == number) else { return };
         match (ended.purpose, outcome) {
-            (_, AttemptOutcome::Interrupted) => turn.suspended = Some(ended),
+            (_, AttemptOutcome::Interrupted | AttemptOutcome::Paused) => turn.suspended.push(ended),
             (Purpose::Compact, _) => {
-                turn.compaction = CompactionStep::Finished;
+                turn.compaction = CompactionStep::Finished { retry_at };
                 let problem = match outcome {
                     AttemptOutcome::Failed { error, .. } => error,
                     AttemptOutcome::GaveUp { reason } => reason,
@@ -397,6 +410,7 @@ impl InteractiveSession {
                     turn.launching = None;
                 }
                 turn.steps.push(ChatStep::Result {
+                    seq,
                     call: call.clone(),
                     content: content.clone(),
                     is_error: *is_error,
@@ -405,7 +419,7 @@ impl InteractiveSession {
             }
             Item::Reminder { text, .. } => {
                 attempt.faults += 1;
-                turn.steps.push(ChatStep::Reminder(text.clone()));
+                turn.steps.push(ChatStep::Reminder { seq, text: text.clone() });
                 self.count_since(text);
             }
             _ => {}
@@ -453,21 +467,6 @@ impl InteractiveSession {
         if let Some((_, since)) = &mut self.provider_count {
             *since += tokens;
         }
-    }
-
-    /// The newest message: the agent's last text in the newest turn, or else the user's message in that turn.
-    fn newest_message(&self) -> Option<Seq> {
-        let last_text_of = |steps: &[ChatStep]| {
-            steps.iter().rev().find_map(|step| match step {
-                ChatStep::Reply { seq, reply } if !reply.text.trim().is_empty() => Some(*seq),
-                _ => None,
-            })
-        };
-        let of_turn = self.turn.as_ref().and_then(|turn| {
-            last_text_of(&turn.steps).or_else(|| turn.message.as_ref().map(|message| message.seq))
-        });
-        let of_past = || self.past.last().map(|past| last_text_of(&past.steps).unwrap_or(past.message.seq));
-        of_turn.or_else(of_past)
     }
 
     fn fact(&self, fact: Fact) -> Consequence {

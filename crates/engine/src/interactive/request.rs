@@ -1,23 +1,16 @@
-//! The chat agent's model requests (system prompt, conversation, tools), and the history that a run gets.
+//! The chat agent's model requests: system prompt, conversation, tools.
 
+use super::InteractiveSession;
 use super::compaction::CompactedHistory;
-use super::state::{ChatStep, LaunchState, LaunchedRun};
-use super::{InteractiveSession, tokens};
-use crate::launch::{self, LAUNCH_RUN, excerpt};
+use super::state::{ChatStep, LaunchState, LaunchedRun, PastTurn};
+use crate::launch::{self, LAUNCH_RUN};
 use crate::prompt::interactive::{ChatPromptInput, system_prompt};
-use althing_protocol::{
-    CallContext, ChatSpec, Exchange, Grant, Message, ModelRequest, Purpose, RunResult, ToolSpec,
-};
+use crate::summary::structural_summary;
+use althing_protocol::{CallContext, ChatSpec, Grant, Message, ModelRequest, Purpose, RunResult, ToolSpec};
 use althing_text::estimate_tokens;
 use std::collections::HashSet;
 use std::fmt::Write;
 use std::sync::Arc;
-
-/// The limit on the history that a run gets, in tokens, if there is no chat agent with a compaction threshold. Current
-/// models' contexts are larger.
-const MAX_HISTORY: u64 = 100_000;
-/// The minimum of the limit on that history, in tokens. It applies if the config sets a lower compaction threshold.
-const MIN_HISTORY: u64 = 4_000;
 
 /// The part of a request that is the same in every call of a conversation.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,24 +70,35 @@ impl InteractiveSession {
     }
 
     pub(super) fn messages(&self) -> Vec<Message> {
-        let mut messages: Vec<Message> = self.earlier.iter().map(|earlier| self.before(earlier)).collect();
-        for past in &self.past {
-            messages.push(Message::User(past.message.text.clone()));
-            push_steps(&mut messages, &past.steps, past.cut_short.as_deref());
-            if let Some(result) = &past.direct {
-                let text = direct_result_text(result, self.result_limit());
-                messages.push(Message::Assistant { text, tool_calls: Vec::new() });
-            }
-        }
+        let mut messages: Vec<Message> =
+            self.earlier.iter().map(|earlier| self.summary_message(earlier)).collect();
+        messages.extend(self.past.iter().flat_map(|past| self.past_messages(past)));
         if let Some(turn) = &self.turn {
-            messages.extend(turn.message.iter().map(|message| Message::User(message.text.clone())));
+            messages.extend(turn.message.iter().map(|message| {
+                let mut text = message.text.clone();
+                if turn.replaced_replies > 0 {
+                    text.push_str("\n\n[Your first steps for this message are part of the summary above.]");
+                }
+                Message::User(text)
+            }));
             push_steps(&mut messages, &turn.steps, None);
         }
         messages
     }
 
+    /// The messages of a past turn.
+    pub(super) fn past_messages(&self, past: &PastTurn) -> Vec<Message> {
+        let mut messages = vec![Message::User(past.message.text.clone())];
+        push_steps(&mut messages, &past.steps, past.cut_short.as_deref());
+        if let Some(result) = &past.direct {
+            let text = direct_result_text(result, self.result_limit());
+            messages.push(Message::Assistant { text, tool_calls: Vec::new() });
+        }
+        messages
+    }
+
     /// The message that replaces the compacted part of the conversation.
-    fn before(&self, earlier: &CompactedHistory) -> Message {
+    pub(super) fn summary_message(&self, earlier: &CompactedHistory) -> Message {
         let mut text = format!(
             "<EARLIER CONVERSATION, SUMMED UP>\n{}\n<END OF SUMMARY>\n\n<KEPT WORD FOR WORD>\n",
             earlier.summary
@@ -131,73 +135,13 @@ impl InteractiveSession {
             (None, _) => String::new(),
         }
     }
-
-    /// The conversation so far, as history for a run. A conversation that exceeds the limit is cut to its newest
-    /// exchanges, with a note on how much is omitted and where to read it.
-    pub(super) fn history(&self) -> Vec<Exchange> {
-        let threshold =
-            self.spec.agent.as_ref().map_or(MAX_HISTORY, |agent| agent.compaction.threshold_tokens);
-        let mut room = threshold.max(MIN_HISTORY);
-        let earlier = self.earlier.as_ref().map(|earlier| self.summed_up(earlier));
-        room = room.saturating_sub(earlier.as_ref().map_or(0, token_count));
-        let mut history: Vec<Exchange> = Vec::new();
-        let (mut messages, mut bytes) = (0, 0);
-        for past in self.past.iter().rev() {
-            let mut exchange =
-                Exchange { user: past.message.text.clone(), assistant: past.answer().to_owned() };
-            if history.is_empty() && token_count(&exchange) > room {
-                // About four bytes per token, half of them for each side of the exchange.
-                let most = usize::try_from(room).unwrap_or(usize::MAX).saturating_mul(2);
-                exchange.user = excerpt(&exchange.user, most, &self.log_reference());
-                exchange.assistant = excerpt(&exchange.assistant, most, &self.log_reference());
-                history.push(exchange);
-                room = 0;
-            } else if messages == 0 && token_count(&exchange) <= room {
-                room -= token_count(&exchange);
-                history.push(exchange);
-            } else {
-                messages += 1;
-                bytes += exchange.user.len() + exchange.assistant.len();
-            }
-        }
-        if messages > 0 {
-            let what = if messages == 1 {
-                "one older message and its answer".to_owned()
-            } else {
-                format!("{messages} older messages and their answers")
-            };
-            let user = format!("[{what}, {bytes} bytes, are left out here; {}]", self.log_reference());
-            history.push(Exchange { user, assistant: "[left out as well]".to_owned() });
-        }
-        history.extend(earlier);
-        history.reverse();
-        history
-    }
-
-    /// The compacted part of the conversation, as one exchange.
-    fn summed_up(&self, earlier: &CompactedHistory) -> Exchange {
-        let goal = self.goal.as_ref();
-        let mut assistant = format!(
-            "[the conversation from here on, summed up; {}]\n{}",
-            self.log_reference(),
-            earlier.summary
-        );
-        for message in
-            earlier.preserved.iter().filter(|message| goal.is_none_or(|goal| goal.seq != message.seq))
-        {
-            let who = if message.by_user { "The user said" } else { "The answer was" };
-            let _ = write!(assistant, "\n{who}, word for word: {}", message.text);
-        }
-        for marker in &earlier.markers {
-            let _ = write!(assistant, "\n- {marker}");
-        }
-        Exchange { user: goal.map(|goal| goal.text.clone()).unwrap_or_default(), assistant }
-    }
 }
 
-/// The size of an exchange in tokens.
-fn token_count(exchange: &Exchange) -> u64 {
-    tokens::estimate_message(&exchange.user) + tokens::estimate_message(&exchange.assistant)
+/// The messages of some steps of a turn.
+pub(super) fn step_messages(steps: &[ChatStep]) -> Vec<Message> {
+    let mut messages = Vec::new();
+    push_steps(&mut messages, steps, None);
+    messages
 }
 
 /// Appends the steps of a turn. Every tool call gets a result, because providers reject a conversation with an
@@ -224,7 +168,7 @@ fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option
                     tool_calls: reply.tool_calls.clone(),
                 });
             }
-            ChatStep::Result { call, content, is_error } => {
+            ChatStep::Result { call, content, is_error, .. } => {
                 open.retain(|id| id != call);
                 messages.push(Message::Tool {
                     call: call.clone(),
@@ -232,7 +176,7 @@ fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option
                     is_error: *is_error,
                 });
             }
-            ChatStep::Reminder(text) => messages.push(Message::User(text.clone())),
+            ChatStep::Reminder { text, .. } => messages.push(Message::User(text.clone())),
         }
     }
     if let Some(reason) = cut_short {
@@ -247,7 +191,7 @@ fn direct_result_text(result: &RunResult, most: usize) -> String {
         Some(answer) => (answer.as_str(), "final_answer.md"),
         None => (result.error.as_deref().unwrap_or_default(), "result.json"),
     };
-    let answer = excerpt(answer, most, &format!("the whole text is in {}/{file}", result.log_dir));
+    let answer = structural_summary(answer, most, &format!("the whole text is in {}/{file}", result.log_dir));
     format!(
         "[This message went to a run directly, without {LAUNCH_RUN}: run {}, {}. Its result:]\n{answer}",
         result.run_id,

@@ -9,8 +9,8 @@
 //!    executed, a second run executes it first.
 //! 4. The user can stop a run or the whole turn; the agent is told about a stopped run. An approval starts exactly the
 //!    approved run, once.
-//! 5. Before the conversation grows too long, its older part is summarized. Before the session exceeds its budget, the
-//!    user is asked.
+//! 5. Before a model call of a conversation that has grown too long, its older part is summarized, within a turn too.
+//!    Before the session exceeds its budget, the user is asked.
 
 use super::budget::Expense;
 use super::state::{ChatAttempt, ChatTurn, CompactionStep, LaunchState};
@@ -18,6 +18,7 @@ use super::transitions::next_state_towards;
 use super::{InteractiveSession, compaction};
 use crate::decider::Consequence;
 use crate::launch::{self, Consent, LAUNCH_RUN, ResolvedRun};
+use crate::summary::excerpt;
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item, LaunchRun,
     ModeChoice, Notice, NoticeLevel, Op, Origin, Phase, Purpose, RunResult, RunSpec, TaskId, TaskSpec,
@@ -84,8 +85,10 @@ impl InteractiveSession {
         if turn.direct {
             return self.run_directly(turn);
         }
-        if let Some(old) = &turn.suspended {
-            return self.resume_attempt(turn, old);
+        if let (Some(old), None) = (turn.suspended.last(), &turn.attempt) {
+            // A reply that waits for a compaction continues after it.
+            let waits = old.purpose == Purpose::Converse && self.must_compact(turn);
+            return if waits { self.begin(turn) } else { self.resume_attempt(turn, old) };
         }
         match &turn.attempt {
             None => self.begin(turn),
@@ -155,7 +158,7 @@ impl InteractiveSession {
             && turn.launching.as_ref().is_some_and(|run| {
                 run.last_result().is_some() && run.unseen_plan().is_none() && !run.is_approved()
             });
-        let idle = turn.message.is_none() && turn.suspended.is_none() && !self.must_compact(turn);
+        let idle = turn.message.is_none() && turn.suspended.is_empty() && !self.must_compact(turn);
         turn.is_stopping() || ran || idle
     }
 
@@ -254,7 +257,7 @@ impl InteractiveSession {
         let context = replan.map(|(changes, plan)| {
             let whole = format!("the whole plan is in {}/final_answer.md", plan.log_dir);
             let before = plan.final_answer.as_deref().unwrap_or_default();
-            let before = launch::excerpt(before, MAX_PLAN_BYTES, &whole);
+            let before = excerpt(before, MAX_PLAN_BYTES, &whole);
             format!("There is a plan already:\n{before}\n\nThe user wants it changed: {changes}")
         });
         LaunchRun { task, context, ..LaunchRun::default() }
@@ -365,7 +368,7 @@ impl InteractiveSession {
         if self.interaction.is_some() {
             return NextTurnStep::Wait;
         }
-        let Some((reply, since)) = turn.last_reply() else { return self.call() };
+        let Some((reply, since)) = turn.last_reply() else { return self.call(turn, attempt) };
         let open = turn.open_calls();
         let others: Vec<&ToolCall> = open.iter().filter(|call| call.name != LAUNCH_RUN).copied().collect();
         if !others.is_empty() {
@@ -390,12 +393,17 @@ impl InteractiveSession {
             let reason = format!("the chat agent did not finish its turn within {MAX_REPLIES} model calls");
             return NextTurnStep::Facts(vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]);
         }
-        self.call()
+        self.call(turn, attempt)
     }
 
-    fn call(&self) -> NextTurnStep {
+    /// A model call; before it, the user is asked if the budget requires it, and a conversation that has grown too
+    /// long is compacted.
+    fn call(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> NextTurnStep {
         match self.budget_question(Expense::Call) {
             Some(question) => NextTurnStep::Facts(vec![self.fact(question)]),
+            None if self.must_compact(turn) => {
+                NextTurnStep::Facts(vec![self.attempt_ended(attempt, AttemptOutcome::Paused)])
+            }
             None => NextTurnStep::Call,
         }
     }

@@ -23,9 +23,22 @@ pub(crate) enum ChatStep {
     /// A reply of the agent.
     Reply { seq: Seq, reply: Reply },
     /// The result of a tool call.
-    Result { call: String, content: String, is_error: bool },
+    Result { seq: Seq, call: String, content: String, is_error: bool },
     /// A reminder to the agent that its reply was empty.
-    Reminder(String),
+    Reminder { seq: Seq, text: String },
+}
+
+impl ChatStep {
+    /// The number of the fact that recorded the step.
+    pub(crate) fn seq(&self) -> Seq {
+        match self {
+            Self::Reply { seq, .. } | Self::Result { seq, .. } | Self::Reminder { seq, .. } => *seq,
+        }
+    }
+
+    pub(crate) fn is_reply(&self) -> bool {
+        matches!(self, Self::Reply { .. })
+    }
 }
 
 /// A run that a turn launched.
@@ -140,8 +153,10 @@ pub(crate) struct ChatTurn {
     /// The progress of the compaction that may precede the reply.
     pub(crate) compaction: CompactionStep,
     pub(crate) attempt: Option<ChatAttempt>,
-    /// An interrupted attempt that will be continued.
-    pub(crate) suspended: Option<ChatAttempt>,
+    /// Interrupted and paused attempts that will be continued, the last one first.
+    pub(crate) suspended: Vec<ChatAttempt>,
+    /// The number of replies of this turn that a summary replaced.
+    pub(crate) replaced_replies: usize,
     /// The conversation's state while neither an approval nor a run is pending.
     pub(crate) base_state: ChatState,
     pub(crate) launching: Option<LaunchState>,
@@ -153,7 +168,7 @@ pub(crate) struct ChatTurn {
     pub(crate) over: Option<AttemptOutcome>,
 }
 
-/// The progress of the compaction before a reply.
+/// The progress of a compaction before a model call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum CompactionStep {
     /// Not checked yet: the conversation is compacted if it has grown too long.
@@ -162,8 +177,11 @@ pub(crate) enum CompactionStep {
     Requested,
     /// The model's reply with the summary.
     Summarized(Reply),
-    /// The compaction was done, or has failed.
-    Finished,
+    /// The compaction was done, or has failed. Another one follows if the conversation grows too long again.
+    Finished {
+        /// After a failure: the size of the conversation at which the compaction is tried again, in tokens.
+        retry_at: Option<u64>,
+    },
 }
 
 impl ChatTurn {
@@ -174,7 +192,8 @@ impl ChatTurn {
             steps: Vec::new(),
             compaction: CompactionStep::NotChecked,
             attempt: None,
-            suspended: None,
+            suspended: Vec::new(),
+            replaced_replies: 0,
             base_state: ChatState::Chatting,
             launching: None,
             cancelled: false,
@@ -185,7 +204,7 @@ impl ChatTurn {
 
     /// The last reply and the steps after it.
     pub(crate) fn last_reply(&self) -> Option<(&Reply, &[ChatStep])> {
-        let at = self.steps.iter().rposition(|step| matches!(step, ChatStep::Reply { .. }))?;
+        let at = self.steps.iter().rposition(ChatStep::is_reply)?;
         let (before, since) = self.steps.split_at_checked(at + 1)?;
         match before.last() {
             Some(ChatStep::Reply { reply, .. }) => Some((reply, since)),
@@ -207,8 +226,16 @@ impl ChatTurn {
         self.open_calls().into_iter().find(|call| call.name == LAUNCH_RUN)
     }
 
+    /// The number of replies of this turn, including those that a summary replaced.
     pub(crate) fn replies(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, ChatStep::Reply { .. })).count()
+        self.replaced_replies + self.steps.iter().filter(|step| step.is_reply()).count()
+    }
+
+    /// Removes the steps up to a fact, which a summary replaces.
+    pub(crate) fn replace_steps(&mut self, up_to: Seq) {
+        let replies = self.replies();
+        self.steps.retain(|step| step.seq() > up_to);
+        self.replaced_replies = replies - self.steps.iter().filter(|step| step.is_reply()).count();
     }
 
     /// Whether nothing new may begin in the turn.

@@ -19,7 +19,7 @@ impl InteractiveSession {
         };
         let number = attempt.number;
         if attempt.purpose == Purpose::Compact {
-            if !matches!(turn.compaction, CompactionStep::Summarized(_) | CompactionStep::Finished) {
+            if !matches!(turn.compaction, CompactionStep::Summarized(_) | CompactionStep::Finished { .. }) {
                 wanted.calls.push(CallKey { member_index: 0, attempt: number, step: 0 });
             }
             return wanted;

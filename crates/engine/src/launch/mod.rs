@@ -16,8 +16,10 @@ pub use tool::{LAUNCH_RUN, launch_run_spec};
 
 pub(crate) use arguments::read_text;
 pub(crate) use plan::plan_preview;
-pub(crate) use result_text::{excerpt, result_text};
+pub use result_text::result_for_client;
+pub(crate) use result_text::result_text;
 
+use crate::summary::excerpt;
 use althing_protocol::{
     AgentMode, ContextPath, LaunchRun, ModeChoice, Modes, PathGrant, PlanRun, Proposal, RunResult, RunSpec,
     TeamSpec,

@@ -4,7 +4,7 @@ use super::AlthingServer;
 use super::approval::Approval;
 use super::arguments;
 use super::follow::{ProgressReporter, WaitOutcome, follow};
-use super::runs::{RunFeed, RunOutcome, RunSummary};
+use super::runs::{RunFeed, RunOutcome, RunService, RunSummary};
 use super::{tasks, tools};
 use althing_protocol::{Decision, InteractionId, LaunchRun, RunStatus};
 use althing_text::nearest;
@@ -127,7 +127,7 @@ impl AlthingServer {
     ) -> CallToolResult {
         let mut reporter = ProgressReporter::new(context);
         match follow(feed, at_most, self.options.keepalive, &mut reporter).await {
-            WaitOutcome::Ended(outcome) => ended(&outcome),
+            WaitOutcome::Ended(outcome) => ended(&*self.runs, &outcome),
             WaitOutcome::StillRunning => running(run),
             WaitOutcome::Question(interaction) => {
                 let asks = json!({"run_id": run, "status": "running", "interactions": [*interaction]});
@@ -161,7 +161,7 @@ impl AlthingServer {
             Some(Err(_)) => return Err("parameter `wait_seconds` must be 0 or more".to_owned()),
         };
         if let Some(outcome) = self.runs.result(&run_id).await {
-            return Ok(ended(&outcome));
+            return Ok(ended(&*self.runs, &outcome));
         }
         match self.runs.follow(&run_id).await {
             Some(mut feed) => Ok(self.wait(&run_id, &mut *feed, wait, context).await),
@@ -215,8 +215,8 @@ fn cancelled() -> ErrorData {
 }
 
 /// The outcome of an ended run as a tool result; an error result if the run failed.
-pub(super) fn ended(outcome: &RunOutcome) -> CallToolResult {
-    let value = match serde_json::to_value(outcome) {
+pub(super) fn ended(runs: &dyn RunService, outcome: &RunOutcome) -> CallToolResult {
+    let value = match serde_json::to_value(runs.for_tool_result(outcome)) {
         Ok(value) => value,
         Err(error) => {
             let why = format!("the run has ended, but its result cannot be written as JSON: {error}");

@@ -25,6 +25,12 @@ pub trait RunService: Send + Sync {
     /// The outcome of an ended run, including the run that executed its plan.
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>>;
 
+    /// An outcome as the result of a tool call, which a model reads: a long answer is replaced by a summary with the
+    /// path of the whole.
+    fn for_tool_result(&self, outcome: &RunOutcome) -> RunOutcome {
+        outcome.clone()
+    }
+
     /// Requests that a run stop. The end of the run arrives as its result.
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>>;
 

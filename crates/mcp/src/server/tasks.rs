@@ -61,7 +61,7 @@ async fn follow(
             RunUpdate::Ended(outcome) if asked_to_stop && outcome.status() == RunStatus::Cancelled => {
                 return Err(TaskExit::Cancelled);
             }
-            RunUpdate::Ended(outcome) => return Ok(ended(&outcome)),
+            RunUpdate::Ended(outcome) => return Ok(ended(&*runs, &outcome)),
         }
     }
 }

@@ -171,6 +171,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
         AttemptOutcome::Evaluated { .. } => "evaluated",
         AttemptOutcome::Exited { .. } => "exited",
         AttemptOutcome::Said => "said",
+        AttemptOutcome::Paused => "paused",
         AttemptOutcome::GaveUp { .. } => "gave_up",
         AttemptOutcome::Failed { .. } => "failed",
         AttemptOutcome::TimedOut => "timed_out",
@@ -206,6 +207,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
         | AttemptOutcome::Presented { .. }
         | AttemptOutcome::Evaluated { .. }
         | AttemptOutcome::Said
+        | AttemptOutcome::Paused
         | AttemptOutcome::Cancelled => {}
     }
 }

@@ -137,10 +137,9 @@ impl ConversationList<'_> {
                     line::wrap(&[(tone, word), (Tone::Plain, &format!(": {text}"))], width.saturating_sub(4));
                 lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
             }
-            EntryBody::Compacted { tokens, .. } => {
-                let text =
-                    format!("   the older conversation was summarized: {} to {} tokens", tokens.0, tokens.1);
-                lines.push(Line::of(Tone::Dim, &line::cut(&text, width)));
+            EntryBody::Compacted { what, .. } => {
+                let wrapped = line::wrap(&[(Tone::Dim, what)], width.saturating_sub(4));
+                lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
             }
         }
     }

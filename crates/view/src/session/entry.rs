@@ -47,8 +47,8 @@ pub enum EntryBody {
     /// A compaction replaced the older messages with a summary.
     Compacted {
         summary: String,
-        /// The estimated size of the conversation before and after, in tokens.
-        tokens: (u64, u64),
+        /// What was replaced and how the size changed, for people.
+        what: String,
     },
 }
 

@@ -17,10 +17,11 @@ pub use streaming::StreamingText;
 pub use task::{TaskKind, TaskView};
 pub use worker::Worker;
 
+use crate::labels;
 use althing_protocol::{
     AttemptOutcome, ChatSpec, ChatState, Decision, Event, Fact, FeedItem, InteractionId, InteractionKind,
-    Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Seq, SessionId, SessionKind, TaskId,
-    TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
+    Item, Member, ModeChoice, NoticeLevel, Op, Phase, PlanRef, Progress, Purpose, Seq, SessionId,
+    SessionKind, TaskId, TaskSpec, TaskStatus, Timestamp, Usage, Verdict,
 };
 use std::collections::BTreeMap;
 
@@ -69,6 +70,8 @@ pub struct SessionView {
     pub pending_plan: Option<PlanRef>,
     /// Whether this turn's message was sent in plan mode and therefore started a run directly, without the chat agent.
     turn_is_planning: bool,
+    /// Whether the chat agent's model is writing a summary instead of a reply.
+    is_compacting: bool,
     /// The run and member index that each work task belongs to.
     work_tasks: BTreeMap<TaskId, (TaskId, usize)>,
     /// Whether the transcript is dropped: then the conversation and the timelines stay empty.
@@ -137,8 +140,9 @@ impl SessionView {
                 }
                 self.add_entry(event, EntryBody::Notice { level: notice.level, text });
             }
-            Fact::Decided(Verdict::Compacted { summary, tokens, .. }) => {
-                self.add_entry(event, EntryBody::Compacted { summary: summary.clone(), tokens: *tokens });
+            Fact::Decided(Verdict::Compacted { summary, tokens, exchanges, steps, .. }) => {
+                let what = labels::compaction(*exchanges, *steps, *tokens);
+                self.add_entry(event, EntryBody::Compacted { summary: summary.clone(), what });
             }
             fact => {
                 if event.task.as_ref() == Some(&TaskId::chat()) {
@@ -285,7 +289,10 @@ impl SessionView {
     fn apply_chat_fact(&mut self, event: &Event, fact: &Fact) {
         match fact {
             Fact::PhaseChanged { phase: Phase::Chat(state) } => self.set_chat_state(*state),
-            Fact::AttemptStarted { .. } => self.streaming = StreamingText::default(),
+            Fact::AttemptStarted { purpose, .. } => {
+                self.streaming = StreamingText::default();
+                self.is_compacting = *purpose == Purpose::Compact;
+            }
             Fact::AttemptEnded { outcome, usage, .. } => {
                 self.streaming = StreamingText::default();
                 self.chat_usage += *usage;
@@ -298,7 +305,8 @@ impl SessionView {
             Fact::ItemAdded { item: Item::Reply(reply), .. } => {
                 self.streaming = StreamingText::default();
                 self.chat_usage += reply.usage;
-                if !reply.text.trim().is_empty() {
+                // The summary of a compaction is not a reply to the user.
+                if !reply.text.trim().is_empty() && !self.is_compacting {
                     self.add_entry(event, EntryBody::Agent { text: reply.text.clone() });
                 }
                 // A `launch_run` call is shown as the card of its run instead.
@@ -377,7 +385,9 @@ impl SessionView {
                     return;
                 }
                 if *task == TaskId::chat() {
-                    self.streaming.add(*kind, text);
+                    if !self.is_compacting {
+                        self.streaming.add(*kind, text);
+                    }
                 } else if let Some((run, member_index)) = self.work_tasks.get(task) {
                     let agent = self.runs.get_mut(run).and_then(|run| run.agents.get_mut(*member_index));
                     if let Some(agent) = agent {

@@ -199,12 +199,22 @@ fn a_team_of_subagents_votes_like_any_run() {
 }
 
 #[test]
-fn a_long_answer_of_a_subagent_is_shortened_with_the_path_of_the_full_text() {
+fn a_long_answer_of_a_subagent_is_summarized_with_the_path_of_the_full_text() {
     let mut world = World::start(&["a", "b"], rules());
     world.says(0, spawn(&serde_json::json!({"tasks": [{"task": "Write much."}]})));
-    world.subagent_says("r1.s1", 0, text(&format!("begin {} end", "x".repeat(30_000))));
+    let (body, more) = ("x".repeat(15_000), "y".repeat(15_000));
+    let answer = format!(
+        "The opening.\n\n## Costs\n\nFive dollars. {body}\n\n{more}\n\n## Risks\n\nNone.\n\nThe closing."
+    );
+    world.subagent_says("r1.s1", 0, text(&answer));
     let shown = world.shown_to(0);
-    assert!(shown.contains("begin xxx") && shown.contains("xxx end"), "both ends are there");
-    let marker = "of 30010 bytes are left out here; the whole text is in /logs/r1.s1/final_answer.md]";
-    assert!(shown.contains(marker), "{}", shown.len());
+    let summary = "The opening.\n\n## Costs\nFive dollars.\n## Risks\nNone.\n\nThe closing.";
+    let size = answer.len();
+    let marker = format!(
+        "[a summary of {} bytes of a text of {size} bytes; the whole text is in /logs/r1.s1/final_answer.md]\n",
+        summary.len()
+    );
+    // The messages are printed with escaped line ends.
+    let expected = format!("{marker}{summary}").replace('\n', "\\n");
+    assert!(shown.contains(&expected), "{shown}");
 }

@@ -1,9 +1,11 @@
 //! Compaction: what is summarized, what is preserved, and what happens if the summary fails.
 
 use super::harness::{World, agent, chat, launches};
+use crate::SideTaskKind;
+use crate::coordination::tests::harness::call;
 use althing_protocol::{
-    ChatSpec, ChatState, ContextCompaction, Fact, Message, Notice, Op, Purpose, Reply, RunStatus, Seq, Usage,
-    Verdict,
+    ChatSpec, ChatState, ContextCompaction, Fact, Item, Message, Notice, Op, Purpose, Reply, RunStatus, Seq,
+    TaskId, Usage, Verdict,
 };
 use serde_json::json;
 
@@ -93,11 +95,11 @@ fn past_the_threshold_older_turns_are_summarized_and_goal_pins_markers_and_the_n
 fn a_failed_summary_changes_nothing_and_is_reported() {
     let mut world = World::new(short(500, 1));
     for n in 0..3 {
-        world.user(&format!("question {n}: {}", "why ".repeat(200)));
+        world.user(&format!("question {n}: {}", "why ".repeat(20)));
         if purpose(&world) == Some(Purpose::Compact) {
             if n == 2 { world.fails() } else { world.says(Reply::default()) }
         }
-        world.answers(&format!("reply {n}: {}", "because ".repeat(200)));
+        world.answers(&format!("reply {n}: {}", "because ".repeat(20)));
     }
     assert!(compactions(&world).is_empty());
     let notices: Vec<&Notice> = world
@@ -245,4 +247,261 @@ fn three_hundred_turns_with_twenty_runs_keep_goal_pins_and_newest_through_crashe
     }
     assert!(world.chat.token_count() < 9000, "{}", world.chat.token_count());
     assert!(!compactions(&world).is_empty());
+}
+
+/// A text of this many tokens.
+fn long(name: &str, tokens: usize) -> String {
+    format!("{name} {}", "x".repeat(tokens * 4 - name.len() - 1))
+}
+
+/// The agent calls a tool and gets a result of this many tokens.
+fn tool_step(world: &mut World, name: &str, tokens: usize) {
+    let mut tool_call = call("read_file", "{}");
+    tool_call.id = format!("call-{name}");
+    let reply = Reply { text: format!("I read {name}."), tool_calls: vec![tool_call], ..Reply::default() };
+    world.says(reply);
+    let side_task = world.chat.wanted().side_tasks.pop().unwrap();
+    let SideTaskKind::Tool(tool_call) = side_task.kind else { panic!("a tool") };
+    let item = Item::ToolResult { call: tool_call.id, content: long(name, tokens), is_error: false };
+    world.happens(TaskId::chat(), Fact::ItemAdded { attempt: side_task.attempt, item });
+}
+
+/// Checks that every tool call is directly followed by its result, and every result directly follows its call.
+fn check_pairs(world: &World) {
+    let mut open: Vec<String> = Vec::new();
+    for message in world.request().messages {
+        match message {
+            Message::Tool { call, .. } => {
+                let at = open.iter().position(|id| *id == call).expect("a result has a call");
+                open.remove(at);
+            }
+            Message::User(_) => assert!(open.is_empty()),
+            Message::Assistant { tool_calls, .. } => {
+                assert!(open.is_empty());
+                open.extend(tool_calls.into_iter().map(|call| call.id));
+            }
+        }
+    }
+    assert!(open.is_empty());
+}
+
+fn replaced(world: &World) -> Vec<(u32, u32)> {
+    let found = world.log.iter().filter_map(|event| match &event.fact {
+        Fact::Decided(Verdict::Compacted { exchanges, steps, .. }) => Some((*exchanges, *steps)),
+        _ => None,
+    });
+    found.collect()
+}
+
+// spec: interactive/interactive-session-lifecycle/session-context-compaction
+#[test]
+fn fewer_exchanges_are_preserved_if_a_few_are_too_long() {
+    // The sizes of the exchanges, and how many of them are replaced before the next reply.
+    let table: [(&[usize], u32); 6] = [
+        (&[2_000, 2_000, 2_000], 0),
+        (&[100, 25_000], 2),
+        (&[25_000], 1),
+        (&[9_000, 9_000, 9_000], 2),
+        (&[15_000, 500, 500, 15_000, 500], 4),
+        (&[1_000, 1_000, 1_000, 17_000, 500, 500], 4),
+    ];
+    for (sizes, expected) in table {
+        let mut world = World::new(short(20_000, 10));
+        for (n, tokens) in sizes.iter().enumerate() {
+            world.user(&format!("question {n}"));
+            if purpose(&world) == Some(Purpose::Compact) {
+                world.answers("an earlier summary");
+            }
+            world.answers(&long(&format!("answer-{n}"), *tokens));
+        }
+        let earlier: u32 = replaced(&world).iter().map(|(exchanges, _)| exchanges).sum();
+        world.user("And now?");
+        if expected > earlier {
+            assert_eq!(purpose(&world), Some(Purpose::Compact), "{sizes:?}");
+            world.answers("THE SUMMARY");
+        }
+        let total: u32 = replaced(&world).iter().map(|(exchanges, _)| exchanges).sum();
+        assert_eq!(total, expected, "{sizes:?}");
+        assert!(world.chat.token_count() <= 20_000, "{sizes:?}: {}", world.chat.token_count());
+        let shown = shown(&world);
+        assert!(
+            shown.contains("question 0") && shown.contains("And now?"),
+            "the goal and the current message"
+        );
+    }
+}
+
+// spec: interactive/interactive-session-lifecycle/session-context-compaction
+// spec: design/compaction/pinned
+#[test]
+fn a_long_turn_is_compacted_before_its_next_call() {
+    let mut world = World::new(short(20_000, 10));
+    world.user("The goal: a bridge");
+    world.answers("Yes.");
+    let pinned = world.user("It must be blue");
+    world.answers("It will be.");
+    world.op(Op::Pin { message: Some(pinned) });
+    world.user("Read everything");
+    tool_step(&mut world, "first", 6_500);
+    // The agent's own words can be pinned while it works.
+    let said = world.log.iter().rev().find_map(|event| match &event.fact {
+        Fact::ItemAdded { item: Item::Reply(_), .. } => Some(event.seq),
+        _ => None,
+    });
+    world.op(Op::Pin { message: said });
+    tool_step(&mut world, "second", 6_500);
+    assert!(compactions(&world).is_empty() && world.chat.is_conversing());
+    tool_step(&mut world, "third", 6_500);
+    assert_eq!(purpose(&world), Some(Purpose::Compact), "{}", world.story());
+    let request = world.request();
+    assert!(request.tools.is_empty());
+    let text = format!("{:?}", request.messages);
+    for part in ["It must be blue", "working on now): Read everything", "I read first.", "[called read_file]"]
+    {
+        assert!(text.contains(part), "{part}");
+    }
+    assert!(!text.contains("I read third."), "the newest step is not summarized");
+    world.answers("THE SUMMARY");
+    assert_eq!(replaced(&world), [(2, 2)]);
+    assert!(world.chat.is_conversing(), "the reply continues");
+    check_pairs(&world);
+    let text = shown(&world);
+    for kept in [
+        "THE SUMMARY",
+        "User (the first message): The goal: a bridge",
+        "User: It must be blue",
+        "Assistant: I read first.",
+        "Read everything\\n\\n[Your first steps for this message are part of the summary above.]",
+        "I read third.",
+    ] {
+        assert!(text.contains(kept), "{kept} is missing:\n{text}");
+    }
+    assert!(
+        !text.contains("I read second.") && text.contains(&long("third", 6_500)),
+        "the newest step is whole"
+    );
+    let (before, after) = compactions(&world)[0].2;
+    assert!(before > 20_000 && after < 12_000, "{before} {after}");
+    // The turn goes on and is compacted once more.
+    tool_step(&mut world, "fourth", 6_500);
+    tool_step(&mut world, "fifth", 6_500);
+    assert_eq!(purpose(&world), Some(Purpose::Compact));
+    world.answers("THE SECOND SUMMARY");
+    assert_eq!(replaced(&world), [(2, 2), (0, 2)]);
+    check_pairs(&world);
+    world.answers("All is read.");
+    assert_eq!(world.chat.state(), ChatState::Idle);
+    assert_eq!(world.folded(), world.chat);
+    world.user("And?");
+    let text = shown(&world);
+    for kept in
+        ["THE SECOND SUMMARY", "The goal: a bridge", "It must be blue", "I read first.", "All is read."]
+    {
+        assert!(text.contains(kept), "{kept} is missing:\n{text}");
+    }
+}
+
+#[test]
+fn a_summary_that_fails_within_a_turn_is_reported_and_tried_again_only_after_growth() {
+    let mut world = World::new(short(20_000, 10));
+    world.user("Read everything");
+    for name in ["first", "second", "third", "fourth"] {
+        tool_step(&mut world, name, 4_000);
+    }
+    tool_step(&mut world, "fifth", 4_000);
+    assert_eq!(purpose(&world), Some(Purpose::Compact));
+    world.fails();
+    let notices =
+        |world: &World| world.log.iter().filter(|event| matches!(event.fact, Fact::Notice(_))).count();
+    assert_eq!((notices(&world), world.chat.is_conversing()), (1, true));
+    tool_step(&mut world, "small", 100);
+    assert!(world.chat.is_conversing() && notices(&world) == 1, "the turn continues unchanged");
+    check_pairs(&world);
+    tool_step(&mut world, "large", 5_000);
+    assert_eq!(purpose(&world), Some(Purpose::Compact), "the conversation has grown");
+    world.answers("THE SUMMARY");
+    assert_eq!(replaced(&world).len(), 1);
+    world.answers("Done.");
+    assert_eq!(world.chat.state(), ChatState::Idle);
+}
+
+#[test]
+fn the_limit_on_replies_of_a_turn_counts_those_that_were_replaced() {
+    let mut world = World::new(short(20_000, 10));
+    world.user("Read everything");
+    let mut steps = 0;
+    while world.chat.state() != ChatState::Idle {
+        if purpose(&world) == Some(Purpose::Compact) {
+            world.answers("THE SUMMARY");
+        } else {
+            tool_step(&mut world, &format!("part-{steps}"), 3_000);
+            steps += 1;
+        }
+        assert!(steps <= 200, "the turn does not end");
+    }
+    assert_eq!(steps, 200);
+    assert!(replaced(&world).len() > 10);
+}
+
+#[test]
+fn a_turn_resumes_from_any_prefix_of_a_compaction_and_repeats_no_tool_call() {
+    let mut whole = World::new(short(20_000, 1));
+    whole.user("The goal");
+    whole.answers("Yes.");
+    whole.user("Read everything");
+    for name in ["first", "second", "third", "fourth"] {
+        tool_step(&mut whole, name, 5_500);
+    }
+    assert_eq!(purpose(&whole), Some(Purpose::Compact));
+    whole.answers("THE SUMMARY");
+    tool_step(&mut whole, "fifth", 100);
+    whole.answers("All is read.");
+    let started = whole.log.iter().position(|event| matches!(&event.fact, Fact::ItemAdded { item: Item::Reply(reply), .. } if reply.text.contains("first")));
+    for cut in started.unwrap()..whole.log.len() {
+        let mut world = whole.clone();
+        world.log.truncate(cut);
+        world.chat = world.folded();
+        world.op(Op::Resume);
+        for _ in 0..20 {
+            let wanted = world.chat.wanted();
+            if let Some(side_task) = wanted.side_tasks.into_iter().next() {
+                let SideTaskKind::Tool(call) = side_task.kind else { panic!("a tool") };
+                let item = Item::ToolResult { call: call.id, content: long("again", 5_500), is_error: false };
+                world.happens(TaskId::chat(), Fact::ItemAdded { attempt: side_task.attempt, item });
+            } else if !wanted.calls.is_empty() {
+                let compacts = !world.chat.is_conversing();
+                check_pairs(&world);
+                world.answers(if compacts { "A SUMMARY" } else { "The end." });
+            }
+        }
+        assert_eq!(world.chat.state(), ChatState::Idle, "cut at {cut}\n{}", world.story());
+        assert_eq!(world.folded(), world.chat, "cut at {cut}");
+        let (mut open, mut ended) = (0, 0);
+        for event in &world.log {
+            match &event.fact {
+                Fact::AttemptStarted { .. } => open += 1,
+                Fact::AttemptEnded { .. } => ended += 1,
+                _ => {}
+            }
+            assert!(open - ended <= 1, "two attempts at once, cut at {cut}");
+        }
+        assert_eq!(open, ended, "cut at {cut}");
+    }
+}
+
+#[test]
+fn a_compaction_recorded_by_an_older_version_folds_as_before() {
+    let mut world = World::new(short(1_000_000, 1));
+    for n in 0..3 {
+        world.user(&format!("question {n}"));
+        world.answers(&format!("reply {n}"));
+    }
+    world.op(Op::Compact);
+    world.answers("THE SUMMARY");
+    let event = world.log.iter_mut().find(|event| matches!(event.fact, Fact::Decided(_))).unwrap();
+    let mut line = serde_json::to_value(&*event).unwrap();
+    let data = line["data"].as_object_mut().unwrap();
+    assert!(data.remove("exchanges").is_some() && data.remove("steps").is_some(), "{line}");
+    *event = serde_json::from_value(line).unwrap();
+    assert_eq!(world.folded(), world.chat);
 }

@@ -621,6 +621,9 @@ fn an_oversized_result_is_shortened_with_the_path_of_the_full_text() {
     assert!(content.len() < 20_000, "{} bytes", content.len());
     assert!(content.contains("/logs/r1/final_answer.md"), "{content}");
     world.says(launches(json!({"task": "next", "context": "word ".repeat(100_000)})));
+    // The call itself is so long that the steps before it are summarized.
+    assert!(!world.chat.is_conversing());
+    world.answers("A summary.");
     let (content, is_error) = world.last_result();
     assert!(is_error && content.contains("Sum it up") && content.contains("context_paths"), "{content}");
 }

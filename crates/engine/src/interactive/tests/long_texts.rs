@@ -1,5 +1,5 @@
-//! Texts that are too long to be passed on in full: each is shortened with a note on how much is omitted and where the
-//! full text is.
+//! Texts that are too long to be passed on in full: each is summed up or shortened, with a note on how much is omitted
+//! and where the full text is.
 
 use super::harness::{World, agent, chat, launches, result};
 use althing_protocol::{
@@ -51,13 +51,59 @@ fn a_single_exchange_that_is_too_long_is_shortened_in_a_runs_history() {
     world.user("The newest message");
     world.answers(&long("answer", 100_000));
     let history = history(&mut world);
-    let [left_out, newest] = &history[..] else { panic!("{} exchanges", history.len()) };
-    let marker = format!("[one older message and its answer, 31 bytes, are left out here; {IN_THE_LOG}]");
-    assert_eq!(left_out.user, marker);
+    let [older, newest] = &history[..] else { panic!("{} exchanges", history.len()) };
+    assert_eq!((older.user.as_str(), older.assistant.as_str()), ("An older message", "An older answer"));
     assert_eq!(newest.user, "The newest message");
-    assert!(newest.assistant.starts_with("begin-answer") && newest.assistant.ends_with("end-answer"));
-    assert!(newest.assistant.contains(&format!("of 100000 bytes are left out here; {IN_THE_LOG}]")));
-    assert!(newest.assistant.len() < 41_000, "{}", newest.assistant.len());
+    let answer = &newest.assistant;
+    assert!(answer.contains("]\nbegin-answer") && answer.ends_with("end-answer"), "{answer}");
+    assert!(answer.contains(&format!(" bytes of a text of 100000 bytes; {IN_THE_LOG}]")), "{answer}");
+    assert!(answer.len() < 41_000, "{}", answer.len());
+}
+
+#[test]
+fn exchanges_that_do_not_fit_are_summed_up_with_their_decisions_paths_runs_and_pinned_messages() {
+    // The messages go to runs directly, so nothing is compacted.
+    let mut world = World::new(ChatSpec { agent: None, ..chat() });
+    let direct = |world: &mut World, text: &str, answer: &str| {
+        let seq = world.user(text);
+        let run = world.chat.current_run().unwrap().clone();
+        let mut result = result(&run, world.run_spec(&run), RunStatus::Completed);
+        result.final_answer = Some(answer.to_owned());
+        world.run_ends_with(result);
+        seq
+    };
+    direct(&mut world, "The goal: a bridge. It spans the river.", "It will. Soon.");
+    let pinned = direct(&mut world, "Never touch the lexer, whatever happens.", &long("pinned", 90_000));
+    world.op(Op::Pin { message: Some(pinned) });
+    let decision = "Read src/parser/mod.rs first. Then build.\nWe decided: no new dependencies.";
+    direct(&mut world, decision, &format!("Read. {}", long("read", 90_000)));
+    for n in 0..6 {
+        direct(&mut world, &format!("Question {n}"), &long(&format!("answer-{n}"), 90_000));
+    }
+    world.user("And now?");
+    let run = world.chat.current_run().unwrap().clone();
+    let history = world.run_spec(&run).history.clone();
+    let summary = &history[0];
+    let omitted = 9 - (history.len() - 1);
+    assert!(omitted >= 5, "{} exchanges", history.len());
+    let head = format!("[{omitted} older messages and their answers, ");
+    assert!(summary.user.starts_with(&head) && summary.user.contains(IN_THE_LOG), "{}", summary.user);
+    for part in [
+        "The user said, word for word: The goal: a bridge. It spans the river.",
+        "The user said, word for word: Never touch the lexer, whatever happens.",
+        "- We decided: no new dependencies.",
+        "- src/parser/mod.rs",
+        "- run s1.r3 (completed): Read src/parser/mod.rs first.",
+        "The user: The goal: a bridge.\nThe answer: It will.",
+        "The user: Read src/parser/mod.rs first.\nThe answer: Read.",
+        "The user: Question 0\nThe answer: begin-answer-0",
+    ] {
+        assert!(summary.assistant.contains(part), "{part} is missing:\n{}", summary.assistant);
+    }
+    assert!(summary.assistant.len() < 50_000);
+    assert_eq!(history.last().unwrap().assistant, long("answer-5", 90_000), "the newest are whole");
+    let size: usize = history.iter().map(|exchange| exchange.user.len() + exchange.assistant.len()).sum();
+    assert!(size < 400_000, "{size}");
 }
 
 #[test]
@@ -92,7 +138,7 @@ fn the_text_to_summarize_and_an_overlong_summary_are_shortened_with_markers() {
     ends_with(&mut world, &long("result", 9_000));
     world.answers("Built.");
     world.user("And then?");
-    world.answers("Nothing.");
+    world.answers(&long("reply", 2_000));
     world.user("Well?");
     let request = format!("{:?}", world.request().messages);
     assert!(request.contains("<CONVERSATION>"), "it is being summed up: {request}");
@@ -128,7 +174,7 @@ fn the_overlong_result_of_a_direct_run_is_shortened_with_a_marker() {
     world.user("What did it say?");
     let shown = format!("{:?}", world.request().messages);
     assert!(shown.contains("begin-result") && shown.contains("end-result"), "both ends are there");
-    let marker = "of 90000 bytes are left out here; the whole text is in /logs/r1/final_answer.md]";
+    let marker = " bytes of a text of 90000 bytes; the whole text is in /logs/r1/final_answer.md]";
     assert!(shown.contains(marker), "{}", shown.len());
 }
 

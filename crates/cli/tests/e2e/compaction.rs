@@ -1,0 +1,184 @@
+//! Compaction of a conversation, end to end: between turns and within a turn, what the model is sent afterwards, and
+//! what the user is told.
+
+use althing_testkit::{Action, RecordedRequest, Reply, Script};
+use serde_json::{Value, json};
+
+use super::support::{Fixture, LIMIT, Team, of_type, texts};
+
+const CHAT_MODEL: &str = "talker";
+const THRESHOLD: usize = 10_000;
+/// The number of files that the chat agent reads in one turn; each has about 3,000 tokens.
+const FILES: usize = 8;
+
+fn is_summary_request(request: &RecordedRequest) -> bool {
+    request.tool_names().is_empty()
+}
+
+/// The content of a file: recognizable, and about 12,000 bytes.
+fn content(n: usize) -> String {
+    let line = |line: usize| format!("file {n}, line {line}: {}", "abc ".repeat(5));
+    let lines: Vec<String> = (0..300).map(line).collect();
+    lines.join("\n")
+}
+
+/// A chat agent that reads one file after the other, and then reports.
+fn reader(request: &RecordedRequest) -> Reply {
+    if is_summary_request(request) {
+        return Reply::text("THE SUMMARY of what was read.").without_usage();
+    }
+    let all = texts(request);
+    if !all.contains("Read all files") {
+        return Reply::text("Noted.").without_usage();
+    }
+    let read = (0..FILES).filter(|n| all.contains(&format!("file {n}, line 0"))).max();
+    // After a compaction, the newest file that is still there says where to continue.
+    match read.map_or(0, |n| n + 1) {
+        n if n < FILES => Reply::call("read_file", &json!({"path": format!("f{n}.txt")}))
+            .and_text(format!("Reading number {n}."))
+            .without_usage(),
+        _ => Reply::text("All files are read.").without_usage(),
+    }
+}
+
+fn fixture(
+    preserve_recent: u32,
+    talker: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static,
+) -> Fixture {
+    let fixture = Fixture::new(1, Script::parliament().on(CHAT_MODEL).always(Action::with(talker)));
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
+    let compaction = json!({"threshold_tokens": THRESHOLD, "preserve_recent": preserve_recent});
+    let interactive = json!({"backend": backend, "context_compaction": compaction});
+    fixture.althing.file("team.yaml", Team::on(&base, 1).rule("interactive_mode", interactive).text());
+    for n in 0..FILES {
+        fixture.althing.file(&format!("f{n}.txt"), content(n));
+    }
+    fixture
+}
+
+/// The requests for replies, and those for summaries.
+fn requests(fixture: &Fixture) -> (Vec<RecordedRequest>, Vec<RecordedRequest>) {
+    let of_chat = fixture.server.requests().into_iter().filter(|request| request.model() == CHAT_MODEL);
+    of_chat.partition(|request| !is_summary_request(request))
+}
+
+fn compactions(fixture: &Fixture) -> Vec<Value> {
+    let events = fixture.althing.events();
+    let decided = of_type(&events, "decided").into_iter().map(|event| event["data"].clone());
+    decided.filter(|verdict| verdict["verdict"] == "compacted").collect()
+}
+
+/// Checks that each tool result follows the call that it answers, and that no call is without a result.
+#[track_caller]
+fn check_pairs(request: &RecordedRequest) {
+    let mut open: Vec<String> = Vec::new();
+    for message in request.messages() {
+        match message["role"].as_str().unwrap() {
+            "tool" => {
+                let id = message["tool_call_id"].as_str().unwrap();
+                let at = open.iter().position(|open| open == id);
+                open.remove(
+                    at.unwrap_or_else(|| panic!("a result without a call: {:?}", request.messages())),
+                );
+            }
+            role => {
+                assert!(open.is_empty(), "a call without a result before a message of {role}");
+                let calls = message["tool_calls"].as_array().into_iter().flatten();
+                open.extend(calls.map(|call| call["id"].as_str().unwrap().to_owned()));
+            }
+        }
+    }
+    assert!(open.is_empty(), "a call without a result");
+}
+
+// spec: interactive/interactive-session-lifecycle/session-context-compaction
+// spec: design/compaction/pinned
+#[test]
+fn one_long_turn_with_tool_calls_is_compacted_before_its_next_call_and_the_user_is_told() {
+    let fixture = fixture(10, reader);
+    let lines = "The goal: a bridge for trains\nIt must be blue\n/pin\nRead all files\n";
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
+    let output = command.stdin(lines).spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(
+        output.stdout.lines().last().unwrap(),
+        "All files are read.",
+        "the summary is not a reply: {}",
+        output.stdout
+    );
+    assert!(!output.stdout.contains("THE SUMMARY"), "{}", output.stdout);
+    let (replies, summaries) = requests(&fixture);
+    assert!(!summaries.is_empty(), "{}", output.stderr);
+    for request in &replies {
+        check_pairs(request);
+        // Tokens are estimated at four bytes each; the prompt and the newest step come on top of the threshold.
+        let size = texts(request).len() / 4;
+        assert!(size < THRESHOLD + 5_000, "a request of {size} tokens");
+    }
+    let last = replies.last().unwrap();
+    let all = texts(last);
+    for kept in [
+        "The goal: a bridge for trains",
+        "It must be blue",
+        "Read all files",
+        "THE SUMMARY of what was read.",
+    ] {
+        assert!(all.contains(kept), "{kept} is missing");
+    }
+    let newest = content(FILES - 1);
+    let result = last.messages().iter().rfind(|message| message["role"] == "tool").unwrap();
+    let newest_lines =
+        newest.lines().filter(|line| result["content"].as_str().unwrap().contains(line)).count();
+    assert_eq!(newest_lines, 300, "the newest step is verbatim");
+    assert!(!all.contains("file 0, line 0"), "the oldest step is replaced");
+    let asked = texts(&summaries[0]);
+    assert!(asked.contains("the message that the assistant is working on now): Read all files"), "{asked}");
+    let compactions = compactions(&fixture);
+    assert_eq!(compactions.len(), summaries.len());
+    assert_eq!(compactions[0]["exchanges"], 2);
+    assert!(compactions.iter().all(|one| one["steps"].as_u64().unwrap() > 0), "{compactions:?}");
+    for one in &compactions {
+        let (before, after) = (one["tokens"][0].as_u64().unwrap(), one["tokens"][1].as_u64().unwrap());
+        assert!(before > THRESHOLD as u64 && after < before, "{before} to {after}");
+        let told = format!("compacted from {before} to {after} tokens: a summary replaces ");
+        assert!(output.stderr.contains(&told), "{told}\n{}", output.stderr);
+    }
+    // Every file was read once: nothing is repeated because of a compaction.
+    let events = fixture.althing.events();
+    let replied = of_type(&events, "item_added").into_iter().map(|event| event["data"]["item"].to_string());
+    let reads = replied.filter(|item| item.contains(r#""kind":"tool_result""#)).count();
+    assert_eq!(reads, FILES);
+}
+
+// spec: interactive/interactive-session-lifecycle/session-context-compaction
+#[test]
+fn a_few_very_long_exchanges_are_compacted_although_there_are_fewer_than_preserve_recent() {
+    let fixture = fixture(10, |request| {
+        let summary = Reply::text("THE SUMMARY").without_usage();
+        if is_summary_request(request) { summary } else { Reply::text("word ".repeat(5_000)).without_usage() }
+    });
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
+    command.stdin("The goal\nTell me more\nAnd now?\n").spawn().wait(LIMIT).expect_code(0);
+    let (replies, summaries) = requests(&fixture);
+    assert!(!summaries.is_empty());
+    let all = texts(replies.last().unwrap());
+    for kept in ["The goal", "THE SUMMARY", "And now?"] {
+        assert!(all.contains(kept), "{kept} is missing");
+    }
+    assert!(all.len() / 4 < THRESHOLD + 5_000, "{} bytes", all.len());
+}
+
+#[test]
+fn the_screen_and_the_plain_screen_say_that_the_conversation_was_compacted() {
+    for plain in [false, true] {
+        let fixture = fixture(10, reader);
+        let command = fixture.althing.new_command().args(["--config", "team.yaml"]);
+        let command = if plain { command.env("ALTHING_PLAIN", "1") } else { command };
+        let mut terminal = command.terminal(120, 50);
+        terminal.wait_for(if plain { "Write a message" } else { "Type a message..." }, LIMIT);
+        terminal.keys("Read all files\r");
+        let screen = terminal.wait_for("All files are read.", LIMIT);
+        assert!(screen.contains("the conversation was compacted from"), "plain {plain}:\n{screen}");
+        assert!(!screen.contains("THE SUMMARY"), "plain {plain}:\n{screen}");
+    }
+}
