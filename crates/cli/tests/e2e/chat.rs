@@ -80,12 +80,7 @@ fn a_simple_question_is_answered_by_the_chat_agent_without_a_run() {
     }
 }
 
-// spec: interactive/launch-run-tool/run-execution-via-tool
 // spec: interactive/launch-run-tool/results-returned-to-agent
-// spec: interactive/context-flow-between-interactive-and-runs/context-injection
-// spec: interactive/context-flow-between-interactive-and-runs/results-consumption
-// spec: interactive/launch-run-tool/multi-agent-run-with-refinement
-// spec: design/context-flow/one-way
 // spec: interactive/run-approval-flow/approval-not-required
 #[test]
 fn launch_run_starts_a_run_with_task_and_context_and_its_result_comes_back() {

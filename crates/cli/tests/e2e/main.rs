@@ -21,6 +21,7 @@ mod chat;
 mod chat_agent;
 mod compaction;
 mod config_commands;
+mod context_flow;
 mod crash;
 mod diagnostics;
 mod disk;
