@@ -32,7 +32,7 @@ fn headings(text: &str, room: usize, into: &mut String) {
             return;
         };
         left = rest;
-        into.push_str(if n == 0 { "; left out are these headings:\n" } else { "\n" });
+        into.push_str(if n == 0 { "; these headings are left out:\n" } else { "\n" });
         into.push_str(heading);
     }
 }
