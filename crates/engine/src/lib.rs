@@ -32,5 +32,5 @@ pub use prompt::{
 };
 pub use tool_router::ToolRouter;
 pub use tools::{NEW_ANSWER, VOTE};
-pub use workflow::{StageReport, TaskReport, WorkflowExecutor, WorkflowReport};
+pub use workflow::{StageReport, TaskReport, WorkflowExecutor, WorkflowReport, WorkflowSession};
 pub use workspaces::workspace_of;

@@ -261,6 +261,35 @@ fn a_value_that_cannot_be_serialised_or_a_search_that_cannot_be_built_is_an_erro
 }
 
 /// The words in backticks in a text.
+/// The domain words of the specification. Programs and people find the types by these names.
+const DOMAIN_WORDS: [&str; 10] = [
+    "AgentAdapter",
+    "AgentRunner",
+    "InteractiveSession",
+    "Orchestrator",
+    "ProjectWorkspace",
+    "RunResult",
+    "SessionManager",
+    "TuiModeState",
+    "WorkflowExecutor",
+    "WorkflowSession",
+];
+
+#[test]
+fn every_domain_word_of_the_specification_is_the_name_of_a_type() {
+    // The whole files, because a type may be defined below the tests of its file.
+    let read = |name: &String| std::fs::read_to_string(root().join("crates").join(name)).unwrap();
+    let product: Vec<String> = product().keys().map(read).collect();
+    for word in DOMAIN_WORDS {
+        let defines = |line: &str| {
+            let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+            words.any(|word| ["struct", "enum", "trait"].contains(&word)) && words.next() == Some(word)
+        };
+        let found = product.iter().filter(|text| text.lines().any(defines)).count();
+        assert_eq!(found, 1, "{word} must be defined once");
+    }
+}
+
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }

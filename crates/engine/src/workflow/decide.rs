@@ -32,7 +32,7 @@ impl Decider for WorkflowExecutor {
     fn task_of(&self, effect: &EffectKey) -> TaskId {
         match effect {
             EffectKey::Program(program) => program.task.clone(),
-            EffectKey::Call(_) | EffectKey::SideTask(_) => self.task.clone(),
+            EffectKey::Call(_) | EffectKey::SideTask(_) => self.session.task.clone(),
         }
     }
 
@@ -49,7 +49,7 @@ impl Decider for WorkflowExecutor {
         interaction: &InteractionId,
         decision: &Decision,
     ) -> Option<Result<AnswerEffects, String>> {
-        let mut open = self.tasks.values().filter_map(|state| state.question.as_ref());
+        let mut open = self.session.tasks.values().filter_map(|state| state.question.as_ref());
         open.any(|open| open.id == *interaction).then(|| self.answer(interaction, decision))
     }
 

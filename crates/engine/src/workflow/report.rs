@@ -50,11 +50,11 @@ impl WorkflowExecutor {
     pub fn report(&self) -> WorkflowReport {
         let mut error = None;
         let mut stages = Vec::new();
-        for stage in &self.spec.stages {
+        for stage in &self.session.spec.stages {
             let mut tasks = Vec::new();
             for task in &stage.tasks {
-                let state = self.tasks.get(&self.task.stage_task(&task.id));
-                let end = self.end_of(&task.id);
+                let state = self.session.tasks.get(&self.session.task.stage_task(&task.id));
+                let end = self.session.end_of(&task.id);
                 let status = state.map_or(TaskStatus::Pending, |state| state.status);
                 let failure = end.and_then(|end| end.error.clone());
                 if status == TaskStatus::Failed && error.is_none() {
@@ -72,10 +72,10 @@ impl WorkflowExecutor {
             stages.push(StageReport { name: stage.name.clone(), tasks });
         }
         WorkflowReport {
-            status: self.status,
-            goal: self.spec.goal.clone(),
+            status: self.session.status,
+            goal: self.session.goal().to_owned(),
             stages,
-            duration: self.active,
+            duration: self.session.active,
             error,
         }
     }

@@ -9,7 +9,8 @@
 //!    stage begins.
 //! 4. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.
 
-use super::{StageTaskState, TaskEnd, WorkflowExecutor, template};
+use super::session::{StageTaskState, TaskEnd};
+use super::{WorkflowExecutor, template};
 use crate::decider::{Consequence, ProgramKey, WantedEffects};
 use althing_protocol::{
     AttemptOutcome, Decision, Fact, Interaction, InteractionId, InteractionKind, OnInterrupt, Phase, Purpose,
@@ -19,49 +20,55 @@ use althing_protocol::{
 impl WorkflowExecutor {
     /// The facts that follow from the state. The caller applies them and calls again until there are none.
     pub fn consequences(&self) -> Vec<Consequence> {
-        if self.is_over() || self.halted {
+        if self.is_over() || self.session.halted {
             return Vec::new();
         }
         let status = |task: &TaskId, status, why| (task.clone(), Fact::StatusChanged { status, why });
-        if self.status == TaskStatus::Pending || self.status == TaskStatus::Interrupted {
-            return vec![status(&self.task, TaskStatus::Running, None)];
+        if self.session.status == TaskStatus::Pending || self.session.status == TaskStatus::Interrupted {
+            return vec![status(&self.session.task, TaskStatus::Running, None)];
         }
         let settled: Vec<Consequence> =
-            self.tasks.iter().flat_map(|(task, state)| self.task_consequences(task, state)).collect();
+            self.session.tasks.iter().flat_map(|(task, state)| self.task_consequences(task, state)).collect();
         if !settled.is_empty() {
             return settled;
         }
         let Some((index, stage)) = self.current_stage() else {
             return vec![self.finish()];
         };
-        if self.stage != Some(index) {
-            return if self.cancelled || self.failed_before(index) {
+        if self.session.stage != Some(index) {
+            return if self.session.cancelled || self.failed_before(index) {
                 vec![self.finish()]
             } else {
-                vec![(self.task.clone(), Fact::PhaseChanged { phase: Phase::Stage(index) })]
+                vec![(self.session.task.clone(), Fact::PhaseChanged { phase: Phase::Stage(index) })]
             };
         }
         let missing: Vec<Consequence> = stage
             .tasks
             .iter()
-            .filter(|task| !self.tasks.contains_key(&self.task.stage_task(&task.id)))
+            .filter(|task| !self.session.tasks.contains_key(&self.session.task.stage_task(&task.id)))
             .map(|task| self.create(task))
             .collect();
-        if self.cancelled && missing.len() == stage.tasks.len() { vec![self.finish()] } else { missing }
+        if self.session.cancelled && missing.len() == stage.tasks.len() {
+            vec![self.finish()]
+        } else {
+            missing
+        }
     }
 
     /// The effects that should be running.
     pub fn wanted(&self) -> WantedEffects {
         let mut wanted = WantedEffects::default();
-        if self.is_over() || self.halted {
+        if self.is_over() || self.session.halted {
             return wanted;
         }
-        for (task, state) in self.tasks.iter().filter(|(_, state)| state.running && state.program.is_some()) {
-            if state.interrupted || state.expired || state.cancelled || self.cancelled {
+        for (task, state) in
+            self.session.tasks.iter().filter(|(_, state)| state.running && state.program.is_some())
+        {
+            if state.interrupted || state.expired || state.cancelled || self.session.cancelled {
                 continue;
             }
             wanted.programs.push(ProgramKey { task: task.clone(), attempt: state.attempts });
-            if let Some(limit) = self.named(task).and_then(|named| named.timeout) {
+            if let Some(limit) = self.session.stage_task(task).and_then(|task| task.timeout) {
                 wanted.timers.push((Timer::Task { task: task.clone(), attempt: state.attempts }, limit));
             }
         }
@@ -72,34 +79,28 @@ impl WorkflowExecutor {
     fn current_stage(&self) -> Option<(u32, &StageSpec)> {
         let over = |stage: &StageSpec| {
             let done = |task: &StageTask| {
-                self.tasks.get(&self.task.stage_task(&task.id)).is_some_and(|state| state.status.is_final())
+                self.session
+                    .tasks
+                    .get(&self.session.task.stage_task(&task.id))
+                    .is_some_and(|state| state.status.is_final())
             };
             stage.tasks.iter().all(done)
         };
-        (0..).zip(&self.spec.stages).find(|(_, stage)| !over(stage))
+        (0..).zip(&self.session.spec.stages).find(|(_, stage)| !over(stage))
     }
 
     /// Whether a task of an earlier stage failed or was cancelled, and does not have `continue_on_failure`.
     fn failed_before(&self, index: u32) -> bool {
-        let earlier = self.spec.stages.iter().take(index as usize).flat_map(|stage| &stage.tasks);
-        earlier.filter(|task| !task.continue_on_failure).any(|task| self.status_of(task) != TaskStatus::Done)
-    }
-
-    fn status_of(&self, task: &StageTask) -> TaskStatus {
-        self.tasks.get(&self.task.stage_task(&task.id)).map_or(TaskStatus::Pending, |state| state.status)
-    }
-
-    fn named(&self, id: &TaskId) -> Option<&StageTask> {
-        self.spec
-            .stages
-            .iter()
-            .flat_map(|stage| &stage.tasks)
-            .find(|task| self.task.stage_task(&task.id) == *id)
+        let earlier = self.session.spec.stages.iter().take(index as usize).flat_map(|stage| &stage.tasks);
+        earlier
+            .filter(|task| !task.continue_on_failure)
+            .any(|task| self.session.status_of(task) != TaskStatus::Done)
     }
 
     fn create(&self, task: &StageTask) -> Consequence {
-        let id = self.task.stage_task(&task.id);
-        let fill = |text: &str| template::fill(text, &self.spec.goal, &|name| self.output_of(name));
+        let id = self.session.task.stage_task(&task.id);
+        let fill =
+            |text: &str| template::fill(text, self.session.goal(), &|name| self.session.output_of(name));
         let spec = match &task.body {
             StageBody::Program(program) => {
                 let mut program = program.clone();
@@ -122,20 +123,7 @@ impl WorkflowExecutor {
                 TaskSpec::Run(run)
             }
         };
-        (id.clone(), Fact::TaskCreated { id, parent: Some(self.task.clone()), spec })
-    }
-
-    /// The output of an earlier task without trailing line breaks, like command substitution in a shell.
-    fn output_of(&self, name: &str) -> Option<String> {
-        let end = self.end_of(name)?;
-        Some(end.output.trim_end_matches(['\n', '\r']).to_owned())
-    }
-
-    /// How a task ended. For a planning run whose plan was executed, how the execution ended.
-    pub(super) fn end_of(&self, name: &str) -> Option<&TaskEnd> {
-        let task = self.task.stage_task(name);
-        let state = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
-        state.end.as_ref()
+        (id.clone(), Fact::TaskCreated { id, parent: Some(self.session.task.clone()), spec })
     }
 
     /// The facts that follow for one task.
@@ -153,7 +141,7 @@ impl WorkflowExecutor {
                 facts
             };
             return match state {
-                _ if state.cancelled || self.cancelled => ended(AttemptOutcome::Cancelled),
+                _ if state.cancelled || self.session.cancelled => ended(AttemptOutcome::Cancelled),
                 _ if state.interrupted => ended(AttemptOutcome::Interrupted),
                 _ if state.expired => ended(AttemptOutcome::TimedOut),
                 StageTaskState { status: TaskStatus::Running, question: Some(open), .. } => {
@@ -171,14 +159,14 @@ impl WorkflowExecutor {
         }
         if let Some(TaskEnd { ok, error, .. }) = &state.end {
             let mut facts = state.close(id, Decision::MovedOn);
-            facts.push(match (ok, state.cancelled || self.cancelled) {
+            facts.push(match (ok, state.cancelled || self.session.cancelled) {
                 (true, _) => status(TaskStatus::Done, None),
                 (false, true) => status(TaskStatus::Cancelled, None),
                 (false, false) => status(TaskStatus::Failed, error.clone()),
             });
             return facts;
         }
-        if state.cancelled || self.cancelled {
+        if state.cancelled || self.session.cancelled {
             return vec![status(TaskStatus::Cancelled, None)];
         }
         if state.suspended && !state.restart_approved {
@@ -188,20 +176,20 @@ impl WorkflowExecutor {
     }
 
     fn finish(&self) -> Consequence {
-        let all = self.spec.stages.iter().flat_map(|stage| &stage.tasks);
+        let all = self.session.spec.stages.iter().flat_map(|stage| &stage.tasks);
         let failed: Vec<&str> = all
-            .filter(|task| self.status_of(task) != TaskStatus::Done)
-            .filter(|task| self.tasks.contains_key(&self.task.stage_task(&task.id)))
+            .filter(|task| self.session.status_of(task) != TaskStatus::Done)
+            .filter(|task| self.session.tasks.contains_key(&self.session.task.stage_task(&task.id)))
             .map(|task| task.id.as_str())
             .collect();
-        let (status, why) = if self.cancelled {
+        let (status, why) = if self.session.cancelled {
             (TaskStatus::Cancelled, None)
         } else if failed.is_empty() {
             (TaskStatus::Done, None)
         } else {
             (TaskStatus::Failed, Some(format!("failed: {}", failed.join(", "))))
         };
-        (self.task.clone(), Fact::StatusChanged { status, why })
+        (self.session.task.clone(), Fact::StatusChanged { status, why })
     }
 }
 

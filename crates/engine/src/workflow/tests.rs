@@ -4,10 +4,11 @@ use super::*;
 use crate::coordination::Coordination;
 use crate::coordination::tests::harness::{answer, spec as run_spec};
 use althing_protocol::{
-    AgentOptions, ExecutionMode, Modes, OnInterrupt, Origin, RunRules, Seq, StageBody, StageSpec, StageTask,
-    Usage,
+    AgentOptions, AttemptOutcome, ExecutionMode, Item, Millis, Modes, OnInterrupt, Op, Origin, Phase,
+    RunRules, Seq, StageBody, StageSpec, StageTask, TaskSpec, TaskStatus, Timer, Timestamp, Usage,
 };
 use fastrand::Rng;
+use std::collections::BTreeMap;
 
 fn program(prompt: &str) -> ProgramSpec {
     ProgramSpec {
@@ -88,7 +89,7 @@ impl World {
 
     fn record(&mut self, task: Option<TaskId>, fact: Fact) {
         if let (Fact::StatusChanged { status, .. }, Some(task)) = (&fact, &task)
-            && let Some(state) = self.flow.tasks.get(task)
+            && let Some(state) = self.flow.session.tasks.get(task)
         {
             assert!(state.status.can_become(*status), "{task}: {:?} to {status:?}", state.status);
         }
@@ -126,7 +127,7 @@ impl World {
 
     fn exits(&mut self, name: &str, ok: bool, output: &str) {
         let task = TaskId::workflow().stage_task(name);
-        let attempt = self.flow.tasks[&task].attempts;
+        let attempt = self.flow.session.tasks[&task].attempts;
         let (exit_code, error) = (Some(i32::from(!ok)), (!ok).then(|| "exit status 1".to_owned()));
         let output = output.to_owned();
         let outcome = AttemptOutcome::Exited { ok, exit_code, signal: None, output, error, hint: None };
@@ -134,7 +135,7 @@ impl World {
     }
 
     fn status(&self, name: &str) -> TaskStatus {
-        self.flow.tasks[&TaskId::workflow().stage_task(name)].status
+        self.flow.session.tasks[&TaskId::workflow().stage_task(name)].status
     }
 }
 
@@ -341,7 +342,7 @@ fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
             }
         }
         _ => {
-            let open = world.flow.tasks.values().find_map(|state| {
+            let open = world.flow.session.tasks.values().find_map(|state| {
                 state.question.as_ref().filter(|open| open.kind == InteractionKind::Interrupted).cloned()
             });
             if let Some(open) = open {

@@ -1,0 +1,282 @@
+//! The state of a workflow, folded from the log: its goal, its stages, its status, and what is known of its tasks.
+//!
+//! Pure, and without any rule: `rules.rs` decides what follows from the state.
+
+use crate::decider::{Consequence, ProgramKey};
+use althing_protocol::{
+    AttemptOutcome, Decision, Event, Fact, Interaction, InteractionKind, Item, Millis, Op, Phase,
+    ProgramSpec, RunEnd, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Timestamp, Verdict, WorkflowSpec,
+};
+use std::collections::BTreeMap;
+
+/// The state of one workflow. It keeps the goal and everything else that the workflow needs from its start to its end;
+/// after a restart it is folded again from the log.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkflowSession {
+    pub(crate) task: TaskId,
+    pub(super) spec: WorkflowSpec,
+    pub(super) status: TaskStatus,
+    /// The current stage, once the first has begun.
+    pub(super) stage: Option<u32>,
+    pub(super) tasks: BTreeMap<TaskId, StageTaskState>,
+    pub(super) cancelled: bool,
+    pub(super) halted: bool,
+    /// The active time: the time between facts, without downtime before a resume.
+    pub(super) active: Millis,
+    pub(super) last_at: Option<Timestamp>,
+}
+
+/// The state of a task that has been created.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StageTaskState {
+    /// The program to run; None for a run, which has its own decider.
+    pub(super) program: Option<ProgramSpec>,
+    pub(super) status: TaskStatus,
+    /// The number of the newest attempt.
+    pub(super) attempts: u32,
+    /// Whether the newest attempt is running.
+    pub(super) running: bool,
+    /// Whether a crash interrupted the attempt; its `AttemptEnded` is not recorded yet.
+    pub(super) interrupted: bool,
+    /// Whether the last attempt was interrupted and it is undecided how to continue.
+    pub(super) suspended: bool,
+    /// Whether a person approved starting the task again.
+    pub(super) restart_approved: bool,
+    /// Whether the task's time limit passed.
+    pub(super) expired: bool,
+    pub(super) cancelled: bool,
+    /// The id of the program's own conversation, if the program keeps one.
+    pub(super) conversation: Option<String>,
+    /// How the last attempt ended.
+    pub(super) end: Option<TaskEnd>,
+    /// The open question to a person.
+    pub(super) question: Option<Interaction>,
+    /// The number of questions so far.
+    pub(super) question_count: u32,
+}
+
+/// How a task ended, for later stages and for the report.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct TaskEnd {
+    pub(super) ok: bool,
+    pub(super) exit_code: Option<i32>,
+    pub(super) output: String,
+    pub(super) error: Option<String>,
+}
+
+impl StageTaskState {
+    fn new(program: Option<ProgramSpec>) -> Self {
+        Self {
+            program,
+            status: TaskStatus::Pending,
+            attempts: 0,
+            running: false,
+            interrupted: false,
+            suspended: false,
+            restart_approved: false,
+            expired: false,
+            cancelled: false,
+            conversation: None,
+            end: None,
+            question: None,
+            question_count: 0,
+        }
+    }
+}
+
+impl WorkflowSession {
+    /// Creates the state from the data of the workflow's `TaskCreated`.
+    pub fn new(task: TaskId, spec: WorkflowSpec) -> Self {
+        Self {
+            task,
+            spec,
+            status: TaskStatus::Pending,
+            stage: None,
+            tasks: BTreeMap::new(),
+            cancelled: false,
+            halted: false,
+            active: Millis(0),
+            last_at: None,
+        }
+    }
+
+    /// Whether the workflow has ended.
+    pub fn is_over(&self) -> bool {
+        self.status.is_final()
+    }
+
+    /// The spec of a program's attempt, and the program's own conversation to resume, if any.
+    pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<&str>)> {
+        let state = self.tasks.get(&key.task)?;
+        let spec = state.program.as_ref()?;
+        // The conversation is resumed unless the user configured a restart.
+        let restart = spec.on_interrupt == Some(althing_protocol::OnInterrupt::Restart);
+        Some((spec, state.conversation.as_deref().filter(|_| !restart)))
+    }
+
+    /// Folds one event into the state. Events of unrelated tasks are ignored.
+    pub fn apply(&mut self, event: &Event) {
+        self.count_time(event);
+        match (&event.fact, &event.task) {
+            (Fact::OpAccepted { op, .. }, _) => self.accept(op),
+            (Fact::TaskCreated { id, parent: Some(parent), spec }, _) if *parent == self.task => {
+                let program = match spec {
+                    TaskSpec::Program(spec) => Some((**spec).clone()),
+                    _ => None,
+                };
+                self.tasks.insert(id.clone(), StageTaskState::new(program));
+            }
+            (fact, Some(task)) if *task == self.task => self.apply_to_workflow(fact),
+            (fact, Some(task)) => {
+                if let Some(state) = self.tasks.get_mut(task) {
+                    state.apply(fact);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn count_time(&mut self, event: &Event) {
+        let resumed = matches!(event.fact, Fact::OpAccepted { op: Op::Resume, .. });
+        if let Some(last) = self.last_at.filter(|_| !resumed) {
+            self.active.0 += event.at.since(last).0;
+        }
+        self.last_at = Some(event.at);
+    }
+
+    fn accept(&mut self, op: &Op) {
+        match op {
+            Op::Cancel { task } if *task == self.task => self.cancelled = true,
+            Op::Cancel { task } => {
+                if let Some(state) = self.tasks.get_mut(task) {
+                    state.cancelled = true;
+                }
+            }
+            Op::Shutdown => self.halted = true,
+            Op::Resume => {
+                self.halted = false;
+                for state in self.tasks.values_mut().filter(|state| state.running) {
+                    state.interrupted = true;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn apply_to_workflow(&mut self, fact: &Fact) {
+        match fact {
+            Fact::StatusChanged { status, .. } => self.status = *status,
+            Fact::PhaseChanged { phase: Phase::Stage(stage) } => self.stage = Some(*stage),
+            _ => {}
+        }
+    }
+
+    /// The goal in the user's words.
+    pub fn goal(&self) -> &str {
+        &self.spec.goal
+    }
+
+    pub(super) fn status_of(&self, task: &StageTask) -> TaskStatus {
+        self.tasks.get(&self.task.stage_task(&task.id)).map_or(TaskStatus::Pending, |state| state.status)
+    }
+
+    /// The task of the workflow file that an id stands for.
+    pub(super) fn stage_task(&self, id: &TaskId) -> Option<&StageTask> {
+        let mut all = self.spec.stages.iter().flat_map(|stage| &stage.tasks);
+        all.find(|task| self.task.stage_task(&task.id) == *id)
+    }
+
+    /// The output of an earlier task without trailing line breaks, like command substitution in a shell.
+    pub(super) fn output_of(&self, name: &str) -> Option<String> {
+        let end = self.end_of(name)?;
+        Some(end.output.trim_end_matches(['\n', '\r']).to_owned())
+    }
+
+    /// How a task ended. For a planning run whose plan was executed, how the execution ended.
+    pub(super) fn end_of(&self, name: &str) -> Option<&TaskEnd> {
+        let task = self.task.stage_task(name);
+        let state = self.tasks.get(&task.execution()).or_else(|| self.tasks.get(&task))?;
+        state.end.as_ref()
+    }
+}
+
+impl StageTaskState {
+    pub(super) fn is_current(&self, key: &ProgramKey) -> bool {
+        self.running && self.attempts == key.attempt
+    }
+
+    pub(super) fn close(&self, task: &TaskId, decision: Decision) -> Vec<Consequence> {
+        let closed = |open: &Interaction| Fact::InteractionClosed { id: open.id.clone(), decision };
+        self.question.as_ref().map(closed).map(|fact| (task.clone(), fact)).into_iter().collect()
+    }
+
+    fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::StatusChanged { status, .. } => self.status = *status,
+            Fact::AttemptStarted { attempt, .. } => {
+                self.attempts = *attempt;
+                self.running = true;
+                self.interrupted = false;
+                self.suspended = false;
+                self.restart_approved = false;
+                self.expired = false;
+            }
+            Fact::AttemptEnded { attempt, outcome, .. } if *attempt == self.attempts => self.ended(outcome),
+            Fact::ItemAdded { item: Item::Conversation { id }, .. } => self.conversation = Some(id.clone()),
+            Fact::InteractionOpened(interaction) => {
+                self.question_count += 1;
+                self.question = Some(interaction.clone());
+            }
+            Fact::InteractionClosed { decision, .. } => self.answered(decision),
+            Fact::TimerFired(Timer::Task { attempt, .. }) if *attempt == self.attempts => self.expired = true,
+            Fact::Decided(Verdict::Finished { end, result }) => {
+                self.end = Some(TaskEnd {
+                    ok: *end == RunEnd::Answered,
+                    exit_code: None,
+                    output: result.final_answer.clone().unwrap_or_default(),
+                    error: result.error.clone(),
+                });
+            }
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, decision: &Decision) {
+        let open = self.question.take();
+        if open.is_none_or(|open| open.kind != InteractionKind::Interrupted) {
+            return;
+        }
+        self.restart_approved = matches!(decision, Decision::Approve { .. });
+        if !self.restart_approved {
+            let error = Some("it was interrupted, and a person decided not to start it again".to_owned());
+            self.suspended = false;
+            self.end = Some(TaskEnd { error, ..TaskEnd::default() });
+        }
+    }
+
+    fn ended(&mut self, outcome: &AttemptOutcome) {
+        self.running = false;
+        self.interrupted = false;
+        let failed = |error: &str| Some(TaskEnd { error: Some(error.to_owned()), ..TaskEnd::default() });
+        self.end = match outcome {
+            AttemptOutcome::Exited { ok, exit_code, output, error, .. } => {
+                Some(TaskEnd { ok: *ok, exit_code: *exit_code, output: output.clone(), error: error.clone() })
+            }
+            AttemptOutcome::Interrupted => {
+                self.suspended = true;
+                None
+            }
+            AttemptOutcome::TimedOut => failed("its time limit passed"),
+            AttemptOutcome::Cancelled => failed("it was cancelled"),
+            AttemptOutcome::Failed { error, .. } => failed(error),
+            AttemptOutcome::GaveUp { reason } => failed(reason),
+            AttemptOutcome::Answered
+            | AttemptOutcome::Voted
+            | AttemptOutcome::Evaluated { .. }
+            | AttemptOutcome::Said => Some(TaskEnd { ok: true, ..TaskEnd::default() }),
+            AttemptOutcome::Presented { text } => {
+                Some(TaskEnd { ok: true, output: text.clone(), ..TaskEnd::default() })
+            }
+        };
+    }
+}
