@@ -12,7 +12,7 @@ use althing_protocol::{
     Submission, TaskSpec, TaskStatus, Verdict,
 };
 use althing_text::sanitize;
-use althing_view::{SessionView, labels};
+use althing_view::{ChangedFiles, SessionView, labels};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -415,7 +415,7 @@ impl<'a> Follower<'a> {
             std::fs::write(file, answer)
                 .map_err(|error| self.write_failure(&file.display().to_string(), &error, &stored))?;
         }
-        let footer = Self::footer(result);
+        let footer = self.footer(result);
         let text = match (self.output, answer) {
             (Output::Json, _) => serde_json::to_string(result)
                 .map_err(|error| self.write_failure("stdout", &error.into(), &stored))?,
@@ -438,14 +438,17 @@ impl<'a> Follower<'a> {
     }
 
     /// The list of files written to context paths, printed below the answer. A long list is also stored in the log
-    /// directory of the run.
-    fn footer(result: &RunResult) -> String {
+    /// directory of the run. If the run only deleted files, a notice names them.
+    fn footer(&self, result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
         if let Err(error) = althing_workspace::write_change_list(&result.context_path_writes, log_dir) {
             show::notice(&format!("the list of written files could not be saved: {error}"));
         }
-        let footer = althing_workspace::footer(&result.context_path_writes, log_dir);
-        footer.map(|footer| format!("\n\n{footer}")).unwrap_or_default()
+        let files = ChangedFiles::of(result);
+        if let (Output::Answer, Some(note)) = (self.output, files.deletion_note()) {
+            show::notice(&format!("note: {note}"));
+        }
+        files.footer().map(|footer| format!("\n\n{footer}")).unwrap_or_default()
     }
 }
 

@@ -60,7 +60,8 @@ pub use program::{
     ProgramJob, ProgramReport, Programs, ReportSink, Screen, ScreenCell, ScreenColor,
 };
 pub use result::{
-    AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, PlanRef, RunResult, RunStatus,
+    AgentOutcome, AgentSummary, CoordinationSummary, FileChange, FileWrite, MAX_NAMED_FILES, PlanRef,
+    RunResult, RunStatus, WRITES_FILE,
 };
 pub use run::{
     AgentMode, AnswerNovelty, ContextPath, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose,

@@ -124,6 +124,13 @@ pub enum AgentOutcome {
     Cancelled,
 }
 
+/// The file in a run's directory that lists all files that the run changed in context paths, if they are too many to
+/// be named with the answer.
+pub const WRITES_FILE: &str = "context_path_writes.txt";
+
+/// Up to this many written files, and up to this many deleted ones, are named with the answer of a run.
+pub const MAX_NAMED_FILES: usize = 5;
+
 /// A file that a run changed in a context path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileWrite {

@@ -1,9 +1,12 @@
 //! A conversation as lines of text, for front ends without a screen: the lines that are new, the open questions, and
 //! how an input line answers a question.
 
+use crate::changed_files::ChangedFiles;
 use crate::labels;
 use crate::session::{EntryBody, Question, RunView, SessionView, TaskKind};
-use althing_protocol::{Decision, InteractionId, InteractionKind, LaunchRun, Op, TaskId, TaskStatus};
+use althing_protocol::{
+    Decision, InteractionId, InteractionKind, LaunchRun, NoticeLevel, Op, TaskId, TaskStatus,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The audience that the lines are written for.
@@ -94,13 +97,13 @@ impl ConversationLines {
             EntryBody::Agent { text } if script => ConversationLine::Reply(text.trim_end().to_owned()),
             EntryBody::Agent { text } => ConversationLine::Reply(format!("Althing: {text}")),
             EntryBody::Final(run) if script => {
-                let answer = session.result(run)?.final_answer.as_ref()?;
-                ConversationLine::Reply(answer.trim_end().to_owned())
+                let result = session.result(run)?;
+                let answer = result.final_answer.as_ref()?.trim_end();
+                let footer = ChangedFiles::of(result).footer();
+                let footer = footer.map(|footer| format!("\n\n{footer}")).unwrap_or_default();
+                ConversationLine::Reply(format!("{answer}{footer}"))
             }
-            EntryBody::Notice { level, text } => {
-                let line = format!("{}: {text}", labels::notice_level(*level));
-                ConversationLine::Notice(if script { line } else { capitalized(&line) })
-            }
+            EntryBody::Notice { level, text } => ConversationLine::Notice(notice(*level, text, script)),
             EntryBody::Compacted { what, .. } => {
                 ConversationLine::Progress(if script { what.clone() } else { format!("Note: {what}") })
             }
@@ -117,16 +120,28 @@ impl ConversationLines {
         let summary = run.result.as_ref().map(|result| format!("  {}", labels::run_summary(result)));
         let summary = summary.unwrap_or_default();
         lines.push(ConversationLine::Progress(format!("Run: {task}  {}{summary}", run.status_label())));
-        let Some(result) = run.result.as_ref().filter(|_| self.reader == Audience::Person) else { return };
+        let Some(result) = &run.result else { return };
+        let script = self.reader == Audience::Script;
+        let files = ChangedFiles::of(result);
+        if let Some(note) = files.deletion_note() {
+            lines.push(ConversationLine::Notice(notice(NoticeLevel::Info, &note, script)));
+        }
+        if script {
+            return;
+        }
         if let Some(answer) = &result.final_answer {
             lines.push(ConversationLine::Reply(format!("Final answer: {answer}")));
         }
-        let writes: Vec<String> = result.context_path_writes.iter().map(labels::file_write).collect();
-        if !writes.is_empty() {
-            let text = format!("Files written to context paths: {}", writes.join(", "));
-            lines.push(ConversationLine::Progress(text));
+        if let Some(footer) = files.footer() {
+            lines.push(ConversationLine::Progress(footer));
         }
     }
+}
+
+/// A notice with its label.
+fn notice(level: NoticeLevel, text: &str, script: bool) -> String {
+    let line = format!("{}: {text}", labels::notice_level(level));
+    if script { line } else { capitalized(&line) }
 }
 
 /// The text of a question: its title, details and how to answer it.

@@ -1,11 +1,13 @@
 //! The state of a session for people, folded from its events once for all front ends. No I/O, no clock.
 #![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
+mod changed_files;
 pub mod conversation;
 pub mod labels;
 mod lines;
 mod session;
 
+pub use changed_files::ChangedFiles;
 pub use lines::ProgressLines;
 pub use session::{
     ConversationEntry, EntryBody, MemberView, Question, RunView, SessionView, StreamingText, TaskKind,

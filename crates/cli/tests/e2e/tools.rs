@@ -277,6 +277,110 @@ fn a_run_without_writes_has_no_footer_and_read_only_paths_cannot_be_written() {
     assert!(!output.stdout.contains("context paths"), "{}", output.stdout);
 }
 
+/// An agent that deletes the project's only file and, if asked to, writes another one.
+fn deleter(writes: bool) -> (Fixture, std::path::PathBuf, String) {
+    let script = Script::from_fn(move |request: &RecordedRequest| {
+        let project = project_of(request);
+        let results = request.messages().iter().filter(|message| message["role"] == "tool").count();
+        match results {
+            0 => Reply::call("delete_file", &json!({ "path": project.join("old.txt") })).into(),
+            1 if writes => Reply::call("write_file", &write(&project.join("new.txt"), "new\n")).into(),
+            _ => member_action(request),
+        }
+    });
+    let fixture = Fixture::new(1, script);
+    let project = project(&fixture);
+    let path = format!("{}:rw", project.display());
+    (fixture, project, path)
+}
+
+// spec: modes/context-path-write-tracking/no-footer-when-no-writes
+#[test]
+fn a_run_that_only_deleted_files_has_no_footer_and_every_front_end_names_the_deleted_files() {
+    // The command line: the answer alone on stdout, and a note on stderr.
+    let (fixture, project, path) = deleter(false);
+    let gone = project.join("old.txt").display().to_string();
+    let note = format!("the run deleted 1 file: {gone}");
+    let output = fixture.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    assert!(!project.join("old.txt").exists());
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    assert!(output.stderr.contains(&format!("note: {note}")), "{}", output.stderr);
+
+    let (fixture, project, path) = deleter(false);
+    let result = fixture.result(&["--quick", "--context-path", &path, "task"]);
+    let gone = project.join("old.txt").display().to_string();
+    assert_eq!(result["context_path_writes"], json!([{ "path": gone, "change": "deleted" }]));
+
+    // An MCP client gets the same result.
+    let (fixture, project, path) = deleter(false);
+    let mut client =
+        super::mcp::Client::start(&fixture.althing, &["--config", "team.yaml", "--context-path", &path]);
+    let launched = client.tool("launch_run", &json!({"task": "task", "refinement": false}));
+    let gone = project.join("old.txt").display().to_string();
+    let writes = &launched["structuredContent"]["context_path_writes"];
+    assert_eq!(*writes, json!([{ "path": gone, "change": "deleted" }]), "{launched}");
+
+    // The screen: a note above the answer.
+    let (fixture, project, path) = deleter(false);
+    let options = ["--config", "team.yaml", "--quick", "--context-path", &path];
+    let terminal = fixture.althing.new_command().args(options).arg("task").terminal(200, 40);
+    let note = format!("note: the run deleted 1 file: {}", project.join("old.txt").display());
+    let screen = terminal.wait_for(&note, LIMIT);
+    let row = |text: &str| screen.lines().position(|line| line.contains(text));
+    assert!(
+        row(&note) < row("Final answer of model-a") && row("Final answer of model-a").is_some(),
+        "{screen}"
+    );
+    assert!(!screen.contains("context paths"), "{screen}");
+
+    // Lines for a person, and lines for a script.
+    for command in ["", "chat"] {
+        let (fixture, project, path) = deleter(false);
+        let command = if command.is_empty() { vec![] } else { vec![command] };
+        let plain = fixture.althing.new_command().args(&command).args(options_of(&path));
+        let mut terminal = plain.env("ALTHING_PLAIN", "1").terminal(200, 40);
+        terminal.keys("task\r");
+        let note = format!("the run deleted 1 file: {}", project.join("old.txt").display());
+        let screen = terminal.wait_until(LIMIT, "the note and the answer", |screen| {
+            screen.contains(&note) && screen.contains("Final answer of model-a")
+        });
+        assert!(!screen.contains("context paths"), "{screen}");
+    }
+}
+
+fn options_of(path: &str) -> Vec<String> {
+    ["--config", "team.yaml", "--quick", "--context-path", path].map(str::to_owned).to_vec()
+}
+
+// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
+#[test]
+fn a_run_that_wrote_and_deleted_files_lists_both_in_its_footer_in_every_front_end() {
+    let (fixture, project, path) = deleter(true);
+    let output = fixture.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
+    let (new, old) = (project.join("new.txt"), project.join("old.txt"));
+    let footer = format!(
+        "Files written to context paths:\n  {}\nFiles deleted from context paths:\n  {}\n",
+        new.display(),
+        old.display()
+    );
+    assert!(output.stdout.ends_with(&footer), "{}", output.stdout);
+    assert!(!output.stderr.contains("the run deleted"), "{}", output.stderr);
+
+    let (fixture, project, path) = deleter(true);
+    let command = fixture.althing.new_command().arg("chat").args(options_of(&path)).stdin("task\n");
+    let output = command.spawn().wait(LIMIT).expect_code(0);
+    assert!(
+        output.stdout.starts_with("Final answer of model-a\n\nFiles written to context paths:\n"),
+        "{output:?}"
+    );
+    assert!(output.stdout.contains(&project.join("new.txt").display().to_string()), "{output:?}");
+
+    let (fixture, _, path) = deleter(true);
+    let terminal = fixture.althing.new_command().args(options_of(&path)).arg("task").terminal(200, 40);
+    let screen = terminal.wait_for("Files written to context paths:", LIMIT);
+    assert!(screen.contains("new.txt (new)") && screen.contains("old.txt (deleted)"), "{screen}");
+}
+
 #[test]
 fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     let (fixture, project, path) = writer("old.txt", "changed by the run\n");

@@ -2,7 +2,7 @@
 //! follows its structure, other long texts by excerpts; both say how much is omitted and where the full text is.
 
 use crate::summary::{excerpt, structural_summary};
-use althing_protocol::RunResult;
+use althing_protocol::{RunResult, WRITES_FILE};
 use serde_json::{Value, json};
 
 /// The maximum size of each ballot's reason, and separately of the task, in bytes.
@@ -56,7 +56,7 @@ fn shortened(result: &RunResult, most: usize) -> Value {
         json!({ "run_id": result.run_id, "error": format!("the result cannot be shown: {error}"), "log_dir": log_dir })
     });
     if let (true, Value::Object(fields)) = (writes > listed, &mut value) {
-        let more = format!("{writes} files in all; the whole list is in {log_dir}/context_path_writes.txt");
+        let more = format!("{writes} files in all; the whole list is in {log_dir}/{WRITES_FILE}");
         fields.insert("context_path_writes_note".into(), json!(more));
     }
     value

@@ -273,7 +273,8 @@ impl StageTaskState {
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
             | AttemptOutcome::Evaluated { .. }
-            | AttemptOutcome::Said => Some(TaskEnd { ok: true, ..TaskEnd::default() }),
+            | AttemptOutcome::Said
+            | AttemptOutcome::Paused => Some(TaskEnd { ok: true, ..TaskEnd::default() }),
             AttemptOutcome::Presented { text } => {
                 Some(TaskEnd { ok: true, output: text.clone(), ..TaskEnd::default() })
             }

@@ -4,16 +4,13 @@ use super::{count, spread, tokens};
 use crate::line::{self, Line};
 use crate::markdown;
 use crate::theme::Tone;
-use althing_protocol::{FileChange, RunResult, RunStatus, TaskStatus, Timestamp};
+use althing_protocol::{FileWrite, MAX_NAMED_FILES, RunResult, RunStatus, TaskStatus, Timestamp};
 use althing_view::labels::{self, file_write, money};
-use althing_view::{RunView, SessionView, TaskView};
+use althing_view::{ChangedFiles, RunView, SessionView, TaskView};
 use std::borrow::Cow;
 
 /// Below this width a card is one line.
 const NARROW: usize = 60;
-
-/// Number of files that are listed individually.
-const MOST_FILES: usize = 5;
 
 /// Draws a run's card.
 pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
@@ -88,10 +85,11 @@ pub fn details(run: &RunView, now: Timestamp) -> String {
         }
     }
     if let Some(result) = &run.result {
-        let written =
-            result.context_path_writes.iter().filter(|write| write.change != FileChange::Deleted).count();
-        if written > 0 {
-            details.push(format!("{} written", count(written, "file")));
+        let files = ChangedFiles::of(result);
+        match (files.written.len(), files.deleted.len()) {
+            (0, 0) => {}
+            (0, deleted) => details.push(format!("{} deleted", count(deleted, "file"))),
+            (written, _) => details.push(format!("{} written", count(written, "file"))),
         }
         if let Some(error) = &result.error {
             details.push(line::first_line(error).to_owned());
@@ -119,6 +117,11 @@ pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
         right = format!("{right} · {}", money(result.usage.cost_usd));
     }
     lines.push(spread(&left, &Line::of(Tone::Dim, &format!("{right} ")), width));
+    let files = ChangedFiles::of(result);
+    if let Some(note) = files.deletion_note() {
+        let wrapped = line::wrap_text(Tone::Dim, &format!("note: {note}"), width.saturating_sub(4));
+        lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
+    }
     if let Some(answer) = &result.final_answer {
         let words = markdown::lines(&readable(answer, result), width.saturating_sub(3));
         lines.extend(words.into_iter().map(|line| line.indented(3)));
@@ -136,7 +139,7 @@ pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
         let wrapped = line::wrap_text(Tone::Bad, error, width.saturating_sub(4));
         lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
     }
-    footer(result, width, lines);
+    footer(&files, width, lines);
 }
 
 /// The answer without the JSON of a plan, whose tasks are shown in the approval.
@@ -151,41 +154,29 @@ fn readable<'a>(answer: &'a str, result: &RunResult) -> Cow<'a, str> {
     Cow::Owned(kept.collect())
 }
 
-/// The files written to context paths: listed if there are few, counted if there are many, omitted if there are none.
-pub fn footer(result: &RunResult, width: usize, lines: &mut Vec<Line>) {
-    let (deleted, written): (Vec<_>, Vec<_>) =
-        result.context_path_writes.iter().partition(|write| write.change == FileChange::Deleted);
-    if written.is_empty() && deleted.is_empty() {
-        return;
-    }
+/// The files that a run wrote to context paths, and those that it deleted: listed if there are few, counted if there are
+/// many. Omitted if nothing was written: then a note at the top of the answer names the deleted files.
+pub fn footer(files: &ChangedFiles<'_>, width: usize, lines: &mut Vec<Line>) {
+    let Some(heading) = files.heading() else { return };
     lines.push(Line::default());
     let keys = Line::of(Tone::Dim, "d diff · u undo ");
-    let list = |writes: &[&althing_protocol::FileWrite]| {
+    let list = |writes: &[&FileWrite]| {
         let words: Vec<String> = writes.iter().map(|write| file_write(write)).collect();
         words.join(" · ")
     };
-    if written.len() > MOST_FILES {
-        let head = Line::of(Tone::Bold, &format!("   {} files written to context paths", written.len()));
-        lines.push(spread(&head, &keys, width));
-        let path = format!("{}/context_path_writes.txt", result.log_dir.trim_end_matches('/'));
-        let wrapped = line::wrap_text(Tone::Dim, &path, width.saturating_sub(6));
-        lines.extend(wrapped.into_iter().map(|line| line.indented(5)));
-        // Files that may run code later are listed even if the rest is only counted.
-        let noted: Vec<_> =
-            written.iter().copied().filter(|write| write.note.is_some()).take(MOST_FILES).collect();
-        let wrapped = line::wrap_text(Tone::Plain, &list(&noted), width.saturating_sub(6));
-        lines.extend(wrapped.into_iter().filter(|_| !noted.is_empty()).map(|line| line.indented(5)));
-    } else if !written.is_empty() {
-        let head = Line::of(Tone::Bold, "   Files written to context paths:");
-        lines.push(spread(&head, &keys, width));
-        let wrapped = line::wrap_text(Tone::Plain, &list(&written), width.saturating_sub(6));
+    lines.push(spread(&Line::of(Tone::Bold, &format!("   {heading}")), &keys, width));
+    if files.only_counts() {
+        let wrapped = line::wrap_text(Tone::Dim, &files.list, width.saturating_sub(6));
         lines.extend(wrapped.into_iter().map(|line| line.indented(5)));
     }
-    if !deleted.is_empty() {
-        let text = if deleted.len() > MOST_FILES {
-            format!("{} files deleted", deleted.len())
+    let named = files.named();
+    let wrapped = line::wrap_text(Tone::Plain, &list(&named), width.saturating_sub(6));
+    lines.extend(wrapped.into_iter().filter(|_| !named.is_empty()).map(|line| line.indented(5)));
+    if !files.deleted.is_empty() {
+        let text = if files.deleted.len() > MAX_NAMED_FILES {
+            format!("{} files deleted", files.deleted.len())
         } else {
-            format!("deleted: {}", list(&deleted))
+            format!("deleted: {}", list(&files.deleted))
         };
         let wrapped = line::wrap_text(Tone::Dim, &text, width.saturating_sub(4));
         lines.extend(wrapped.into_iter().map(|line| line.indented(3)));

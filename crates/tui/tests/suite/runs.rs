@@ -120,14 +120,23 @@ fn without_written_files_there_is_no_footer() {
     assert!(screen.shows("gem presents") && !screen.shows("written to context paths"));
 }
 
+// spec: modes/context-path-write-tracking/no-footer-when-no-writes
 #[test]
-fn deleted_files_are_told_apart_and_not_counted() {
+fn deleted_files_are_in_the_footer_of_a_run_that_wrote_and_else_in_a_note_above_the_answer() {
     let gone = FileWrite { path: "my-app/old.rs".into(), change: FileChange::Deleted, note: None };
     let screen = finished(vec![gone.clone()]);
-    assert!(!screen.shows("written to context paths") && screen.shows("deleted: my-app/old.rs (deleted)"));
+    assert!(!screen.shows("context paths") && !screen.shows("d diff · u undo"), "{}", screen.text());
+    let (_, note) = screen.find("note: the run deleted 1 file: my-app/old.rs");
+    let (_, answer) = screen.find("Tokens are now Paseto");
+    assert!(note < answer, "the note is no footer:\n{}", screen.text());
+    assert_eq!(screen.text().matches("old.rs").count(), 1, "{}", screen.text());
     let mut writes = Script::writes(5);
     writes.push(gone);
-    assert!(finished(writes).shows("Files written to context paths:"));
+    let screen = finished(writes);
+    assert!(
+        screen.shows("Files written to context paths:") && screen.shows("deleted: my-app/old.rs (deleted)")
+    );
+    assert!(!screen.shows("note:"), "{}", screen.text());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The run's context paths: their state before a run, what the run changed, and how to undo the changes.
 
+mod change_list;
 mod edit_journal;
-mod footer;
 mod path_lock;
 mod preimages;
 mod review;
@@ -10,8 +10,8 @@ mod state;
 mod undo;
 mod write_tracker;
 
+pub use change_list::write_change_list;
 pub(crate) use edit_journal::EditJournal;
-pub use footer::{WRITES_FILE, footer, write_change_list};
 pub(crate) use path_lock::PathLock;
 pub use preimages::{UndoCoverage, UndoLimits};
 pub use review::{ChangedFile, FileContent, review};

@@ -1,7 +1,7 @@
 //! Tracks writes to context paths: opens the writable ones for one agent, records what the agent changes there,
 //! and closes them again.
 
-use super::footer::write_change_list;
+use super::change_list::write_change_list;
 use super::preimages::{Coverage, Preimages, UndoCoverage, UndoLimits};
 use super::snapshot::ContextSnapshot;
 use super::state::{PathState, RecordedChange};

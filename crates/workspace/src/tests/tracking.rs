@@ -1,11 +1,11 @@
-//! Changes in context paths: detected per file, and reported below the answer.
+//! Changes in context paths: detected per file, and listed in a file if they are many.
 
 use super::fixture::{context, write};
 use super::scale;
 use super::snapshots::let_time_pass;
-use crate::{ContextSnapshot, WRITES_FILE, footer, write_change_list};
+use crate::{ContextSnapshot, write_change_list};
 use althing_protocol::FileChange::{Deleted, Modified, New};
-use althing_protocol::{FileChange, FileWrite};
+use althing_protocol::{FileChange, FileWrite, WRITES_FILE};
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -160,58 +160,21 @@ fn many(count: usize, change: FileChange) -> Vec<FileWrite> {
     (1..=count).map(|n| FileWrite { path: format!("/p/{n}.txt"), change, note: None }).collect()
 }
 
-// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
-#[test]
-fn up_to_five_written_files_are_named_in_the_footer() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut list = many(4, New);
-    list[3].change = Modified;
-    let text = "Files written to context paths:\n  /p/1.txt\n  /p/2.txt\n  /p/3.txt\n  /p/4.txt";
-    assert_eq!(footer(&list, dir.path()).as_deref(), Some(text));
-    let five = footer(&many(5, Modified), dir.path()).unwrap();
-    assert_eq!(five.lines().count(), 6);
-    assert_eq!(write_change_list(&many(5, New), dir.path()).unwrap(), None);
-    list.push(FileWrite { path: "/p/gone.txt".into(), change: Deleted, note: None });
-    let with_deleted = format!("{text}\nFiles deleted from context paths:\n  /p/gone.txt");
-    assert_eq!(footer(&list, dir.path()), Some(with_deleted), "deleted files are named apart");
-}
-
 // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-many-files
 #[test]
-fn more_than_five_are_counted_and_listed_in_a_file_that_the_footer_names() {
+fn more_than_five_changed_files_are_listed_in_a_file() {
     let dir = tempfile::tempdir().unwrap();
+    for few in [Vec::new(), many(5, New), many(5, Deleted)] {
+        assert_eq!(write_change_list(&few, dir.path()).unwrap(), None);
+        assert!(!dir.path().join(WRITES_FILE).exists());
+    }
     let mut list = many(6, New);
     list.extend(many(2, Deleted));
     let path = write_change_list(&list, dir.path()).unwrap().unwrap();
     assert_eq!(path, dir.path().join("context_path_writes.txt"));
-    let text = footer(&list, dir.path()).unwrap();
-    assert!(text.starts_with("6 files written to context paths\n"), "deleted files do not count: {text}");
-    assert!(text.contains(path.to_str().unwrap()) && !text.contains("/p/3.txt"), "{text}");
     let kept = fs::read_to_string(path).unwrap();
     assert_eq!(kept.lines().filter(|line| line.starts_with("+ /p/")).count(), 6);
     assert_eq!(kept.lines().filter(|line| line.starts_with("- /p/")).count(), 2);
-}
-
-#[test]
-fn a_file_that_runs_code_later_is_always_listed() {
-    let dir = tempfile::tempdir().unwrap();
-    let line = "\n  /p/package.json (runs code when npm installs, or runs a script)";
-    for count in [1, 9] {
-        let mut list = many(count, New);
-        list.push(FileWrite::new("/p/package.json".into(), Modified, Path::new("package.json")));
-        list.push(FileWrite::new("/p/Makefile".into(), Deleted, Path::new("Makefile")));
-        let text = footer(&list, dir.path()).unwrap();
-        assert!(text.contains(line) && !text.contains("when make runs"), "{text}");
-    }
     let json = serde_json::to_value(many(1, New)).unwrap();
     assert_eq!(json, serde_json::json!([{"path": "/p/1.txt", "change": "new"}]), "no note, no field");
-}
-
-// spec: modes/context-path-write-tracking/no-footer-when-no-writes
-#[test]
-fn nothing_written_gives_no_footer() {
-    let dir = tempfile::tempdir().unwrap();
-    assert_eq!(footer(&[], dir.path()), None);
-    assert_eq!(write_change_list(&[], dir.path()).unwrap(), None);
-    assert!(!dir.path().join(WRITES_FILE).exists());
 }

@@ -1,0 +1,33 @@
+//! The list of the files that a run changed in context paths, for runs that changed many.
+
+use althing_disk::files::{Durability, replace};
+use althing_disk::{Disk, DiskError, RealDisk};
+use althing_protocol::{FileChange, FileWrite, MAX_NAMED_FILES, WRITES_FILE};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+fn split_deleted(writes: &[FileWrite]) -> (Vec<&FileWrite>, Vec<&FileWrite>) {
+    writes.iter().partition(|write| write.change != FileChange::Deleted)
+}
+
+/// Writes the complete list to [`WRITES_FILE`] and returns its path. If the answer names all files itself,
+/// nothing is written and `None` is returned.
+pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
+    let (written, deleted) = split_deleted(writes);
+    if written.len() <= MAX_NAMED_FILES && deleted.len() <= MAX_NAMED_FILES {
+        return Ok(None);
+    }
+    let mut text = format!("{} files written to context paths\n", written.len());
+    for write in writes.iter().filter(|write| write.change != FileChange::Deleted) {
+        let sign = if write.change == FileChange::New { '+' } else { '~' };
+        let _ = writeln!(text, "{sign} {write}");
+    }
+    if !deleted.is_empty() {
+        let _ = writeln!(text, "\n{} files deleted from context paths", deleted.len());
+        for write in deleted {
+            let _ = writeln!(text, "- {write}");
+        }
+    }
+    replace(&RealDisk as &dyn Disk, log_dir, WRITES_FILE, text.as_bytes(), Durability::Unsynced)?;
+    Ok(Some(log_dir.join(WRITES_FILE)))
+}
