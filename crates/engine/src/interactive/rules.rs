@@ -21,7 +21,7 @@ use crate::launch::{self, Consent, LAUNCH_RUN, ResolvedRun};
 use crate::summary::excerpt;
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item, LaunchRun,
-    ModeChoice, Notice, NoticeLevel, Op, Origin, Phase, Purpose, RunResult, RunSpec, TaskId, TaskSpec,
+    ModeChoice, Modes, Notice, NoticeLevel, Op, Origin, Phase, Purpose, RunResult, RunSpec, TaskId, TaskSpec,
     TaskStatus, ToolCall, Usage,
 };
 
@@ -260,7 +260,10 @@ impl InteractiveSession {
             let before = excerpt(before, MAX_PLAN_BYTES, &whole);
             format!("There is a plan already:\n{before}\n\nThe user wants it changed: {changes}")
         });
-        LaunchRun { task, context, ..LaunchRun::default() }
+        // Modes that the user did not toggle are those that the mode bar shows at the start. The chat agent's default for
+        // a single agent, no refinement, is not one of them.
+        let refinement = Some(Modes::default().refinement);
+        LaunchRun { task, context, refinement, ..LaunchRun::default() }
     }
 
     fn direct_run(&self, turn: &ChatTurn, launching: &LaunchState) -> Result<RunSpec, String> {
