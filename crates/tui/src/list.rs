@@ -164,8 +164,28 @@ impl Scroll {
     }
 }
 
-/// Screen rows and the items in them.
-pub type RowItems = Vec<(u16, usize)>;
+/// A row of the screen that shows a line of an item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedRow {
+    pub y: u16,
+    pub item: usize,
+    /// The button in the line: its first column, and its width.
+    pub button: Option<(u16, u16)>,
+}
+
+/// The column and width of the button in a line, if there is one.
+fn button(line: &Line, left: u16, most: u16) -> Option<(u16, u16)> {
+    let mut column: u16 = 0;
+    for (tone, text) in &line.pieces {
+        let wide = u16::try_from(crate::line::width(text)).unwrap_or(u16::MAX);
+        if *tone == Tone::Button {
+            let fits = column.saturating_add(wide) <= most;
+            return fits.then(|| (left.saturating_add(column), wide));
+        }
+        column = column.saturating_add(wide);
+    }
+    None
+}
 
 /// Draws a list. Returns which item is in which row.
 pub fn draw(
@@ -175,7 +195,7 @@ pub fn draw(
     items: &dyn ListItems,
     scroll: &mut Scroll,
     layouts: &mut Layouts,
-) -> RowItems {
+) -> Vec<PlacedRow> {
     let mut placed = Vec::new();
     if area.height == 0 || area.width == 0 || items.len() == 0 {
         return placed;
@@ -194,7 +214,7 @@ pub fn draw(
             if marked {
                 canvas.text(area.left(), y, 1, Tone::AccentBold, "▎");
             }
-            placed.push((y, item));
+            placed.push(PlacedRow { y, item, button: button(shown, area.left(), area.width) });
             y += 1;
         }
         line = 0;

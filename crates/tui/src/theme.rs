@@ -22,6 +22,8 @@ pub enum Tone {
     Bad,
     /// Text that needs attention.
     Warn,
+    /// A button that can be clicked.
+    Button,
     /// Text that has the focus.
     Selected,
     Added,
@@ -79,7 +81,7 @@ impl Theme {
         match tone {
             Tone::Plain => base,
             Tone::Dim | Tone::Comment => dim,
-            Tone::Bold => bold,
+            Tone::Bold | Tone::Button => bold,
             Tone::Italic => base.add_modifier(Modifier::ITALIC),
             Tone::Accent => with(base, accent),
             Tone::AccentBold => with(bold, accent),

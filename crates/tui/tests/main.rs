@@ -22,6 +22,7 @@ mod suite {
     mod hostile;
     mod keys;
     mod modes;
+    mod opened;
     mod overriding;
     mod plain;
     mod replay;

@@ -28,8 +28,14 @@ fn opened(althing: &Althing, cols: u16) -> Terminal {
     terminal.keys("\r");
     terminal.wait_for(OVERRIDE_HINT, LIMIT);
     terminal.keys("\x12");
-    terminal.wait_for("‹ esc   Run: Compare", LIMIT);
+    terminal.wait_for("‹ esc   Run: Comp", LIMIT);
     terminal
+}
+
+/// Moves the focus from the input into the opened run.
+fn go_into_run(terminal: &mut Terminal) {
+    terminal.keys("\t");
+    terminal.wait_for("tab to write a message", LIMIT);
 }
 
 fn runs(althing: &Althing) -> Vec<Value> {
@@ -119,18 +125,23 @@ fn a_rejected_run_can_still_be_cancelled_by_a_command() {
 }
 
 #[test]
-fn on_a_wide_screen_letters_go_to_the_visible_input_and_not_to_the_open_run() {
+fn letters_go_to_the_visible_input_and_not_to_the_open_run() {
+    for cols in [60, 100, 170] {
+        letters_go_to_the_input(cols);
+    }
+}
+
+fn letters_go_to_the_input(cols: u16) {
     let althing = althing();
-    let mut terminal = opened(&althing, 170);
+    let mut terminal = opened(&althing, cols);
     terminal.keys("fix it, undo 1 /x");
     terminal.wait_for("› fix it, undo 1 /x", LIMIT);
     assert!(!cancelled(&althing));
-    assert!(terminal.screen().contains("‹ esc   Run: Compare"), "the run is still beside it");
+    assert!(terminal.screen().contains("‹ esc   Run: Comp"), "the run is still open");
     terminal.keys("\r");
-    terminal.wait_for("queued, delivered after this run", LIMIT);
-    // Tab moves the focus to the run; then no input is shown.
-    terminal.keys("\t");
-    terminal.wait_gone("Type a message...", LIMIT);
+    wait_for_event(&althing.state_dir(), LIMIT, |event| event["data"]["op"]["text"] == "fix it, undo 1 /x");
+    // Tab moves the focus to the run, and the input says so.
+    go_into_run(&mut terminal);
     terminal.keys("x");
     terminal.wait_for("Stop this run?", LIMIT);
     assert!(!cancelled(&althing), "it is asked first");
@@ -147,6 +158,7 @@ fn on_a_wide_screen_letters_go_to_the_visible_input_and_not_to_the_open_run() {
 fn cancelling_a_run_needs_confirmation() {
     let althing = althing();
     let mut terminal = opened(&althing, 100);
+    go_into_run(&mut terminal);
     terminal.keys("x");
     terminal.wait_for("Stop this run?", LIMIT);
     // Neither Enter nor the same key again confirms.

@@ -54,15 +54,19 @@ fn the_conversation_has_two_sides_and_a_run_card_opens_while_messages_are_queued
     assert_eq!(line(&screen, "  You").chars().count(), 99, "users right:\n{screen}");
     assert!(line(&screen, "Run: Compare").starts_with(" ▾ Run: Compare three ways"), "{screen}");
     assert!(screen.contains("3 agents · round 3"), "{screen}");
-    assert!(screen.trim_end().ends_with("› Type a message..."), "the input is at the bottom:\n{screen}");
+    let last = screen.trim_end().lines().last().unwrap_or_default();
+    assert!(
+        last.starts_with(" › Type a message...") && last.ends_with("[Send]"),
+        "the input is at the bottom:\n{screen}"
+    );
 
     terminal.keys("hello in between\r");
     terminal.wait_for("queued, delivered after this run", LIMIT);
     terminal.keys("\x12");
-    terminal.wait_for("tab next agent", LIMIT);
+    terminal.wait_for("tab go into the run", LIMIT);
     assert!(terminal.screen().contains("‹ esc   Run: Compare"), "{}", terminal.screen());
     terminal.keys("\x1b");
-    terminal.wait_gone("tab next agent", LIMIT);
+    terminal.wait_gone("tab go into the run", LIMIT);
     terminal.keys("\r");
     // The run's result first, then the message.
     let screen = terminal.wait_for("You wrote: \"hello in between\"", LIMIT);
@@ -92,18 +96,84 @@ fn approve_is_clicked_and_the_run_is_cancelled_at_its_card() {
     assert!(line(&screen, "Cancelled").contains("Run: Compare"), "{screen}");
 }
 
+/// A chat agent that proposes a run and then repeats what it learned of the run.
+fn proposing() -> Fixture {
+    let talker = |request: &RecordedRequest| {
+        let last = request.messages().last().cloned().unwrap_or_default();
+        if last["role"] == "tool" {
+            return Reply::text("I have heard it.");
+        }
+        Reply::call("launch_run", &json!({"task": "Do it"}))
+    };
+    let fixture = Fixture::new(2, Script::parliament().on("talker").always(Action::with(talker)));
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
+    let team = Team::on(&base, 2).rule("interactive_mode", json!({"backend": backend}));
+    fixture.althing.file("team.yaml", team.text());
+    fixture
+}
+
+/// Checks that the chat agent received the cancellation in its next request, as the result of its call, and that
+/// nothing else happened.
+#[track_caller]
+fn heard_the_cancellation(fixture: &Fixture, how: &str) {
+    let requests = fixture.server.requests();
+    assert_eq!(fixture.calls(), [("talker".to_owned(), 2)].into(), "{how}: no agent was asked");
+    let messages = requests[1].messages();
+    let heard = messages.last().unwrap();
+    assert_eq!(heard["role"], "tool", "{how}: {heard}");
+    let result: Value = serde_json::from_str(heard["content"].as_str().unwrap()).unwrap();
+    assert_eq!(result["status"], "cancelled", "{how}: {result}");
+    assert!(result.to_string().contains("the user did not approve this run"), "{how}: {result}");
+    let said: Vec<&Value> = messages.iter().filter(|message| message["role"] == "user").collect();
+    assert_eq!(said.len(), 1, "{how}: the answer is no message: {said:?}");
+    let events = fixture.althing.events();
+    assert_eq!(runs(&events), 0, "{how}");
+}
+
 // spec: interactive/run-approval-flow/approval-cancelled
 #[test]
-fn a_clicked_cancel_starts_no_run_and_the_chat_agent_learns_of_it() {
-    let althing = althing();
-    let mut terminal = offline(&althing);
-    click(&mut terminal, "Cancel esc");
-    let screen = terminal.wait_for("Status: Idle", LIMIT);
-    assert!(!screen.contains("Launch this run?"), "{screen}");
-    let events = althing.events();
-    assert_eq!(runs(&events), 0);
-    let heard = items(&events, "tool_result");
-    assert!(heard.iter().any(|item| item.to_string().contains("ancel")), "{heard:#?}");
+fn a_cancelled_approval_starts_no_run_and_the_chat_agent_hears_of_it_in_every_front_end() {
+    // On the screen: by key and by click.
+    for how in ["esc", "c", "click"] {
+        let fixture = proposing();
+        let mut terminal =
+            fixture.althing.new_command().args(["--config", "team.yaml", "go"]).terminal(100, 40);
+        terminal.wait_for("Cancel esc", LIMIT);
+        match how {
+            "esc" => terminal.keys("\x1b"),
+            "c" => terminal.keys("c"),
+            _ => {
+                click(&mut terminal, "Cancel esc");
+                &mut terminal
+            }
+        };
+        let screen = terminal.wait_for("I have heard it.", LIMIT);
+        assert!(!screen.contains("Launch this run?"), "{screen}");
+        terminal.wait_for("Status: Idle", LIMIT);
+        heard_the_cancellation(&fixture, how);
+    }
+    // As lines for a person, and as lines for a script.
+    for answer in ["n\r", "/reject\r"] {
+        let fixture = proposing();
+        let command = fixture.althing.new_command().args(["--config", "team.yaml"]).env("ALTHING_PLAIN", "1");
+        let mut terminal = command.terminal(100, 40);
+        terminal.wait_for("Write a message and press Enter", LIMIT);
+        terminal.keys("go\r");
+        terminal.wait_for("Question: launch this run?", LIMIT);
+        terminal.keys(answer);
+        terminal.wait_for("I have heard it.", LIMIT);
+        heard_the_cancellation(&fixture, answer);
+    }
+    let fixture = proposing();
+    let running = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
+    running.write_stdin("go\n");
+    running.wait_for_stderr(|line| line.contains("y approve"), LIMIT);
+    running.write_stdin("n\n");
+    running.wait_for_stdout(|line| line.contains("I have heard it."), LIMIT);
+    running.close_stdin();
+    running.wait(LIMIT).expect_code(0);
+    heard_the_cancellation(&fixture, "n to `althing chat`");
 }
 
 // spec: interactive/run-approval-flow/approval-not-required

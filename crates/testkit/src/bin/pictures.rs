@@ -73,8 +73,8 @@ fn conversation(program: &Path, directory: &Path) {
     terminal.wait_for("Status: Idle", LIMIT);
     terminal.keys("\x12");
     terminal.wait_for("f final answer", LIMIT);
-    terminal.keys("2");
-    terminal.wait_for("tab next agent", LIMIT);
+    terminal.keys("\t2");
+    terminal.wait_for("/ search · tab write", LIMIT);
     take(&terminal, directory, "run");
 }
 

@@ -118,7 +118,7 @@ impl App {
     /// The width of the input's text.
     pub(crate) fn input_width(&self) -> usize {
         let width = if self.is_split() { crate::view::split_width(self.size.width) } else { self.size.width };
-        usize::from(width.saturating_sub(4)).max(2)
+        usize::from(crate::view::input_text_width(width)).max(2)
     }
 
     pub(crate) fn on_paste(&mut self, text: &str) {
@@ -140,6 +140,7 @@ impl App {
             _ => {
                 self.type_pending_letter();
                 self.browsing = false;
+                self.panel_has_keys = false;
                 self.input.insert(text);
                 self.last_typed = self.now;
                 self.completion = None;

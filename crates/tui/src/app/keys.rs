@@ -96,7 +96,8 @@ impl App {
             return self.modal_key(key);
         }
         self.last_typed = self.now;
-        if self.welcome.is_some() && self.input.is_empty() && self.welcome_key(key) {
+        let welcomes = self.welcome.is_some() && matches!(self.screens.last(), Some(TuiScreen::Conversation));
+        if welcomes && self.input.is_empty() && self.welcome_key(key) {
             return;
         }
         if control('t') {
@@ -110,12 +111,9 @@ impl App {
             return;
         }
         match self.screens.last() {
-            Some(TuiScreen::Run(_)) if self.input_has_focus() => self.split_input_key(key),
-            Some(TuiScreen::Run(_)) => self.run_screen_key(key),
-            Some(TuiScreen::TextReader(_)) => self.reader_key(key),
-            Some(TuiScreen::Tasks(_)) => self.tasks_key(key),
-            Some(TuiScreen::Task(..)) => self.task_key(key),
             Some(TuiScreen::Conversation | TuiScreen::Attached(_)) | None => self.conversation_key(key),
+            Some(_) if self.input_has_focus() => self.input_below_panel_key(key),
+            Some(_) => self.panel_key(key),
         }
     }
 
@@ -182,7 +180,7 @@ impl App {
         isize::try_from(self.size.height.saturating_sub(6).max(1)).unwrap_or(1)
     }
 
-    fn reader_key(&mut self, key: KeyEvent) {
+    pub(crate) fn reader_key(&mut self, key: KeyEvent) {
         let page = self.page();
         let Some(TuiScreen::TextReader(reader)) = self.screens.last_mut() else { return };
         if reader.typing {
@@ -228,15 +226,6 @@ impl App {
         self.toast = Some("copied".into());
     }
 
-    /// Handles a key of the input while a run is shown beside it.
-    fn split_input_key(&mut self, key: KeyEvent) {
-        match key.code {
-            KeyCode::Esc if self.completion.is_none() => self.back(),
-            KeyCode::Tab if self.completion.is_none() => self.run_has_keys = true,
-            _ => self.conversation_key(key),
-        }
-    }
-
     /// Handles a key while the search text of a run is being typed.
     fn search_key(&mut self, key: KeyEvent) {
         let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
@@ -255,7 +244,7 @@ impl App {
     }
 
     pub(crate) fn run_screen_key(&mut self, key: KeyEvent) {
-        let (page, split) = (self.page(), self.is_split());
+        let page = self.page();
         let Some(TuiScreen::Run(screen)) = self.screens.last_mut() else { return };
         let Some(run) = self.model.runs.get(&screen.id) else { return };
         let tabs = run.agents.len() + usize::from(run.result.is_some());
@@ -267,10 +256,6 @@ impl App {
         let tab = screen.tab;
         let back_tab = (tab + tabs.saturating_sub(1)) % tabs.max(1);
         match key.code {
-            KeyCode::Tab if split => {
-                self.run_has_keys = false;
-                self.browsing = false;
-            }
             KeyCode::Tab | KeyCode::Right => screen.tab = (tab + 1) % tabs.max(1),
             KeyCode::BackTab | KeyCode::Left => screen.tab = back_tab,
             KeyCode::Char(digit @ '1'..='9') => {
@@ -290,10 +275,10 @@ impl App {
                 };
                 scroll.select(next);
             }
-            KeyCode::Up => self.scroll_run(-1),
-            KeyCode::Down => self.scroll_run(1),
-            KeyCode::PageUp => self.scroll_run(-page),
-            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll_run(page),
+            KeyCode::Up => self.scroll_top_screen(-1),
+            KeyCode::Down => self.scroll_top_screen(1),
+            KeyCode::PageUp => self.scroll_top_screen(-page),
+            KeyCode::PageDown | KeyCode::Char(' ') => self.scroll_top_screen(page),
             KeyCode::Home | KeyCode::Char('g') => {
                 screen.scroll().into_iter().for_each(super::super::list::Scroll::go_top)
             }
@@ -326,14 +311,6 @@ impl App {
             }
             KeyCode::Esc | KeyCode::Char('q') => self.back(),
             _ => {}
-        }
-    }
-
-    fn scroll_run(&mut self, lines: isize) {
-        if let Some(TuiScreen::Run(screen)) = self.screens.last_mut()
-            && let Some(scroll) = screen.scroll()
-        {
-            scroll.by(lines);
         }
     }
 

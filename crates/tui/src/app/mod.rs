@@ -10,6 +10,7 @@ mod dialog_typing;
 mod keys;
 mod modal;
 mod mouse;
+mod panel;
 mod screen;
 mod tasks;
 
@@ -65,7 +66,9 @@ pub enum Effect {
 pub enum Target {
     /// A word of the mode bar.
     Mode(ModeToggle),
-    /// An agent's tab, in the conversation or in a run.
+    /// An agent's tab above the mode bar, which selects the agent that works alone.
+    Agent(usize),
+    /// A tab of the opened run.
     Tab(usize),
     /// An entry of the list.
     Item(usize),
@@ -77,6 +80,10 @@ pub enum Target {
     /// The tasks badge.
     Tasks,
     Input,
+    /// The button that sends the message.
+    Send,
+    /// The button that cancels the run of an entry of the conversation.
+    CancelEntry(usize),
     /// A choice on the welcome screen, by its index.
     Welcome(usize),
 }
@@ -120,8 +127,8 @@ pub struct App {
     pub scroll: Scroll,
     /// Whether keys move through the conversation instead of typing.
     pub browsing: bool,
-    /// Whether a run shown beside the conversation receives the keys instead of the input.
-    pub(crate) run_has_keys: bool,
+    /// Whether what is open over or beside the conversation receives the keys instead of the input.
+    pub(crate) panel_has_keys: bool,
     /// A message to the user, shown until the next key.
     pub toast: Option<String>,
     pub now: Timestamp,
@@ -187,7 +194,7 @@ impl App {
             completion: None,
             scroll: Scroll::default(),
             browsing: false,
-            run_has_keys: false,
+            panel_has_keys: false,
             toast: None,
             now: host.now(),
             size: Rect::default(),
@@ -300,24 +307,6 @@ impl App {
         self.model.live_run().is_some()
             || self.model.tasks.iter().any(althing_view::TaskView::is_running_program)
             || self.model.questions.iter().any(|question| question.interaction.countdown.is_some())
-    }
-
-    /// Whether a run is shown beside the conversation.
-    pub(crate) fn is_split(&self) -> bool {
-        self.size.width >= view::WIDE
-            && !self.options.workflow
-            && matches!(self.screens.last(), Some(TuiScreen::Run(_)))
-    }
-
-    /// Whether the input receives the keys. The input is shown exactly then, so that typed letters are always visible.
-    pub(crate) fn input_has_focus(&self) -> bool {
-        match self.screens.last() {
-            Some(TuiScreen::Conversation) | None => !self.browsing,
-            Some(TuiScreen::Run(_)) => self.is_split() && !self.run_has_keys,
-            Some(
-                TuiScreen::TextReader(_) | TuiScreen::Tasks(_) | TuiScreen::Task(..) | TuiScreen::Attached(_),
-            ) => false,
-        }
     }
 
     /// The task whose terminal is shown.

@@ -44,17 +44,7 @@ impl App {
             let code = if lines < 0 { KeyCode::Up } else { KeyCode::Down };
             return self.modal_key(KeyEvent::new(code, KeyModifiers::NONE));
         }
-        match self.screens.last_mut() {
-            Some(TuiScreen::Run(screen)) => {
-                if let Some(scroll) = screen.scroll() {
-                    scroll.by(lines);
-                }
-            }
-            Some(TuiScreen::TextReader(reader)) => reader.scroll.by(lines),
-            Some(TuiScreen::Task(_, scroll)) => scroll.by(lines),
-            Some(TuiScreen::Tasks(chosen)) => *chosen = chosen.saturating_add_signed(lines.signum()),
-            Some(TuiScreen::Conversation | TuiScreen::Attached(_)) | None => self.scroll.by(lines),
-        }
+        self.scroll_top_screen(lines);
     }
 
     /// Applies a click on a target.
@@ -62,10 +52,11 @@ impl App {
         let press = |code: KeyCode| KeyEvent::new(code, KeyModifiers::NONE);
         match target {
             Target::Mode(word) => self.toggle_mode(*word),
-            Target::Tab(member_index) => match self.screens.last() {
-                Some(TuiScreen::Run(_)) => self.choose_tab(*member_index),
-                _ => self.choose_agent(*member_index),
-            },
+            Target::Agent(member_index) => self.choose_agent(*member_index),
+            Target::Tab(tab) => {
+                self.panel_has_keys = true;
+                self.choose_tab(*tab);
+            }
             Target::Item(at) => self.click_item(*at),
             Target::Key(key) => {
                 let code = match key {
@@ -82,10 +73,14 @@ impl App {
             Target::Override => self.open_override(),
             Target::Back => self.back(),
             Target::Tasks => self.toggle_tasks(),
-            Target::Input => {
-                self.run_has_keys = false;
-                self.stop_browsing();
+            Target::Input => self.focus_input(),
+            // In an empty input Enter keeps the winner of the vote, but there is nothing to send.
+            Target::Send if self.input.text().trim().is_empty() => self.focus_input(),
+            Target::Send => {
+                self.focus_input();
+                self.enter();
             }
+            Target::CancelEntry(at) => self.cancel_entry(*at),
             Target::Welcome(choice) => self.take_welcome(*choice),
         }
     }
@@ -105,6 +100,8 @@ impl App {
             Some(_) => return,
             None => {}
         }
+        // What was clicked gets the keys; a click on a message that opens a run leaves them to the input.
+        self.panel_has_keys = true;
         match self.screens.last_mut() {
             Some(TuiScreen::Run(screen)) => {
                 if let Some(scroll) = screen.scroll() {

@@ -189,7 +189,7 @@ impl App {
             return;
         }
         // If the user was typing, the input keeps the keys.
-        self.run_has_keys = self.browsing;
+        self.panel_has_keys = !self.input_has_focus();
         let mut screen = RunScreen::open(run);
         // In single-agent mode, show the selected agent's tab.
         if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent)
@@ -215,12 +215,14 @@ impl App {
             self.screens.push(TuiScreen::Attached(id.clone()));
             self.effects.push(Effect::Submit(Op::Resize { task: id, cols, rows }));
         } else {
+            self.panel_has_keys = true;
             self.screens.push(TuiScreen::Task(id.clone(), Scroll::default()));
         }
     }
 
     /// Opens a text screen.
     pub(crate) fn open_reader(&mut self, reader: TextReader) {
+        self.panel_has_keys = true;
         self.screens.push(TuiScreen::TextReader(reader));
     }
 

@@ -31,6 +31,7 @@ impl App {
         } else {
             // Select a task that waits for the user first.
             let waits = self.task_rows().iter().position(|id| self.model.question_of(id).is_some());
+            self.panel_has_keys = true;
             self.screens.push(TuiScreen::Tasks(waits.unwrap_or_default()));
         }
     }

@@ -124,7 +124,7 @@ pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
         let mark = if active { " works" } else { "" };
         let text = format!("{} {}{mark}", member_index + 1, line::cut(member.id.as_str(), 20));
         let used = canvas.text(x, area.y, area.right().saturating_sub(x), tone, &text);
-        app.targets.push((Rect::new(x, area.y, used, 1), Target::Tab(member_index)));
+        app.targets.push((Rect::new(x, area.y, used, 1), Target::Agent(member_index)));
         x = x.saturating_add(used + 3);
         if x >= area.right() {
             break;
@@ -134,6 +134,10 @@ pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
 
 /// The mode bar: each word is a toggle.
 pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
+    if let (PlanMode::Execute, Some(word)) = (app.modes.plan_mode, &app.toast) {
+        canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word);
+        return;
+    }
     if app.modes.plan_mode == PlanMode::Execute {
         let plan = app.model.live_run().and_then(|run| run.plan.as_ref()).or(app.model.pending_plan.as_ref());
         let path = plan.map(|plan| plan.path.clone()).unwrap_or_default();

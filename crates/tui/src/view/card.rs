@@ -12,6 +12,12 @@ use std::borrow::Cow;
 /// Below this width a card is one line.
 const NARROW: usize = 60;
 
+/// The button that cancels a run.
+const CANCEL: &str = "[Cancel]";
+
+/// On a card of one line, the columns that the title keeps beside the button.
+const LEAST_TITLE: usize = 26;
+
 /// Draws a run's card.
 pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lines: &mut Vec<Line>) {
     let live = run.is_live();
@@ -24,12 +30,19 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
         Some(RunStatus::Partial | RunStatus::Cancelled) => Tone::Warn,
         None => Tone::Accent,
     };
-    lines.push(spread(&left, &Line::of(tone, &format!("{} ", run.status_label())), width));
+    let mut right = Line::of(tone, &format!("{} ", run.status_label()));
     if width < NARROW {
+        if live && width >= right.width() + CANCEL.len() + LEAST_TITLE {
+            right = right.with(Tone::Button, CANCEL).with(Tone::Plain, " ");
+        }
+        lines.push(spread(&left, &right, width));
         return;
     }
-    lines.push(Line::of(Tone::Dim, &line::cut(&format!("   {}", details(run, now)), width)));
+    lines.push(spread(&left, &right, width));
+    let details = format!("   {}", details(run, now));
     if live {
+        let cancel = Line::of(Tone::Button, CANCEL).with(Tone::Plain, " ");
+        lines.push(spread(&Line::of(Tone::Dim, &details), &cancel, width));
         let names = run.agents.iter().map(|agent| line::width(agent.member.id.as_str())).max();
         let names = names.unwrap_or_default().clamp(4, 16);
         for agent in &run.agents {
@@ -50,6 +63,8 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
                 .with(if waits { Tone::Warn } else { Tone::Dim }, line::first_line(&activity));
             lines.push(spread(&left, &Line::of(Tone::Dim, &numbers), width));
         }
+    } else {
+        lines.push(Line::of(Tone::Dim, &line::cut(&details, width)));
     }
 }
 

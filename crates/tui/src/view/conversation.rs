@@ -1,63 +1,22 @@
-//! The conversation: context bar, messages and cards, the vote, the mode bar, the input.
+//! The conversation: context bar, messages and cards, and the bottom of the screen.
 
-use super::{bars, entry, input, welcome};
+use super::{bars, dock, entry, welcome};
 use crate::app::{App, Target};
-use crate::line;
 use crate::list;
 use crate::paint::Canvas;
-use crate::theme::Tone;
-use althing_protocol::{AgentMode, InteractionKind};
 use ratatui::layout::Rect;
 
 /// Draws the conversation.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     bars::context(app, canvas, area);
-    let rows = input::rows(app, area);
-    let tabs =
-        u16::from(app.modes.agent_mode == AgentMode::Single && app.model.team.len() > 1 && area.height > 10);
-    let notes = note_rows(app, area);
-    let bottom = rows + 2 + tabs + notes;
+    let bottom = dock::rows(app, area);
     let list_area = Rect { y: area.y + 2, height: area.height.saturating_sub(2 + bottom), ..area };
     if app.welcome.is_some() {
         welcome::draw(app, canvas, list_area);
     } else {
         entries(app, canvas, list_area);
     }
-    let mut y = list_area.bottom();
-    y += note(app, canvas, Rect { y, height: notes, ..area });
-    canvas.rule(area, y);
-    y += 1;
-    if tabs > 0 {
-        bars::tabs(app, canvas, Rect { y, height: 1, ..area });
-        y += 1;
-    }
-    let hint = hint(app);
-    bars::modes(app, canvas, Rect { y, height: 1, ..area }, &hint);
-    input::draw(app, canvas, Rect { y: y + 1, height: rows, ..area });
-}
-
-/// The key hints.
-fn hint(app: &App) -> String {
-    if app.browsing {
-        return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
-            Some(althing_view::EntryBody::User { queued: true, .. }) => {
-                "del remove · ↑↓ move · esc back".into()
-            }
-            Some(althing_view::EntryBody::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
-            Some(althing_view::EntryBody::Final(_)) => "enter open · d diff · u undo · esc back".into(),
-            _ => "enter open · c copy · p pin · esc back".into(),
-        };
-    }
-    if app.completion.is_some() {
-        return "tab take · ↑↓ choose · esc none".into();
-    }
-    if app.model.waiting() > 0 {
-        return "^T tasks · enter send · ^G help".into();
-    }
-    if app.model.live_run().is_some() {
-        return "^R open run · ^C stop · ^G help".into();
-    }
-    "enter send · ⇧tab plan · ^G help".into()
+    dock::draw(app, canvas, area, list_area.bottom());
 }
 
 fn entries(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
@@ -65,45 +24,10 @@ fn entries(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let list_id = super::list_id(&["talk"]);
     let placed = list::draw(canvas, area, list_id, &conversation, &mut app.scroll, &mut app.layouts);
     let count = app.model.entries.len();
-    for (y, item) in placed.into_iter().filter(|(_, item)| *item < count) {
-        app.targets.push((Rect { y, height: 1, ..area }, Target::Item(item)));
+    for row in placed.into_iter().filter(|row| row.item < count) {
+        app.targets.push((Rect { y: row.y, height: 1, ..area }, Target::Item(row.item)));
+        if let Some((x, width)) = row.button {
+            app.targets.push((Rect::new(x, row.y, width, 1), Target::CancelEntry(row.item)));
+        }
     }
-}
-
-/// The height of the vote and of a disk error above the mode bar; 0 if there is neither.
-fn note_rows(app: &App, area: Rect) -> u16 {
-    let vote = app.model.override_question().is_some();
-    let rows = if vote { if area.height >= 20 { 4 } else { 2 } } else { 0 };
-    rows + u16::from(app.model.stalled.is_some())
-}
-
-fn note(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
-    let mut y = area.y;
-    if let Some((reason, hint)) = &app.model.stalled {
-        let text = format!("Cannot write to disk: {reason}. {}", hint.as_deref().unwrap_or_default());
-        canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Bad, &text);
-        y += 1;
-    }
-    let Some(question) = app.model.override_question() else { return y - area.y };
-    let InteractionKind::WinnerOverride { winner, candidates } = &question.interaction.kind else {
-        return y - area.y;
-    };
-    let votes = candidates.iter().find(|one| one.agent == *winner).map_or(0, |one| one.votes);
-    let all: u32 = candidates.iter().map(|one| one.votes).sum();
-    let outcome = format!("{winner} wins with {votes} of {all} votes and will present.");
-    let seconds = question.seconds_left(app.now).map(|left| format!("{left} s")).unwrap_or_default();
-    let framed = area.bottom() - y >= 4;
-    let inside = if framed {
-        let frame = Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 4 };
-        let inside = canvas.frame(frame, "The vote", Tone::Accent);
-        Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside }
-    } else {
-        Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 2 }
-    };
-    canvas.text(inside.x, inside.y, inside.width, Tone::Plain, &line::cut(&outcome, inside.width.into()));
-    let words = "Press Ctrl+O to override, Enter to continue";
-    let used = canvas.text(inside.x, inside.y + 1, inside.width, Tone::Bold, words);
-    canvas.right(inside.right(), inside.y + 1, inside.width.saturating_sub(used + 1), Tone::Dim, &seconds);
-    app.targets.push((Rect { y: inside.y + 1, height: 1, ..inside }, Target::Override));
-    area.height
 }

@@ -1,6 +1,6 @@
 //! The input at the bottom, with its completions.
 
-use crate::app::{App, Target};
+use crate::app::{App, Target, TuiScreen};
 use crate::line;
 use crate::modes::PlanMode;
 use crate::paint::Canvas;
@@ -13,26 +13,48 @@ const MOST_ROWS: u16 = 8;
 /// Limit on visible completions.
 const MOST_OFFERS: usize = 8;
 
+/// The button that sends the message.
+const SEND: &str = "[Send]";
+
+/// Width below which the button that sends is omitted.
+const SEND_FROM: u16 = 30;
+
+/// The width of the input's text in an input of this width.
+pub fn text_width(width: u16) -> u16 {
+    let button = if width < SEND_FROM { 0 } else { SEND.len() as u16 + 1 };
+    width.saturating_sub(4 + button)
+}
+
 /// The height of the input, in rows.
 pub fn rows(app: &App, area: Rect) -> u16 {
     if !app.input_has_focus() {
         return 1;
     }
-    let width = usize::from(area.width.saturating_sub(4));
+    let width = usize::from(text_width(area.width));
     let most = MOST_ROWS.min(area.height / 3).max(1);
     u16::try_from(app.input.wrap(width).rows.len()).unwrap_or(most).clamp(1, most)
 }
 
 /// Draws the input.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
-    let width = usize::from(area.width.saturating_sub(4));
+    let width = text_width(area.width);
     app.targets.push((area, Target::Input));
+    if area.width >= SEND_FROM {
+        let tone = if app.input.is_empty() { Tone::Dim } else { Tone::Button };
+        let (x, wide) = (area.right().saturating_sub(SEND.len() as u16 + 1), SEND.len() as u16);
+        canvas.text(x, area.y, wide, tone, SEND);
+        app.targets.push((Rect::new(x, area.y, wide, 1), Target::Send));
+    }
     // An input without the focus is drawn differently.
     if !app.input_has_focus() {
-        let key = if app.is_split() { "tab" } else { "esc" };
+        let key = if app.browsing && matches!(app.screens.last(), Some(TuiScreen::Conversation)) {
+            "esc"
+        } else {
+            "tab"
+        };
         let draft = if app.input.is_empty() { "" } else { " · what you wrote is kept" };
         let words = format!("{key} to write a message{draft}");
-        canvas.text(area.x + 3, area.y, area.width.saturating_sub(4), Tone::Dim, &words);
+        canvas.text(area.x + 3, area.y, width, Tone::Dim, &line::cut(&words, width.into()));
         return;
     }
     canvas.text(area.x + 1, area.y, 1, Tone::AccentBold, "›");
@@ -41,14 +63,14 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
             PlanMode::Plan => "Describe what to plan...",
             PlanMode::Normal | PlanMode::Execute => "Type a message...",
         };
-        canvas.text(area.x + 3, area.y, area.width.saturating_sub(4), Tone::Dim, words);
+        canvas.text(area.x + 3, area.y, width, Tone::Dim, words);
         canvas.set_cursor(area.x + 3, area.y);
     } else {
-        let wrapped = app.input.wrap(width);
+        let wrapped = app.input.wrap(width.into());
         let (row, column) = wrapped.cursor;
         let first = (row + 1).saturating_sub(area.height.into());
         for (n, text) in wrapped.rows.iter().skip(first).take(area.height.into()).enumerate() {
-            canvas.text(area.x + 3, area.y + n as u16, area.width.saturating_sub(3), Tone::Plain, text);
+            canvas.text(area.x + 3, area.y + n as u16, width.saturating_add(1), Tone::Plain, text);
         }
         canvas.set_cursor(area.x + 3 + column as u16, area.y + (row - first) as u16);
     }

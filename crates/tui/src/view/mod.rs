@@ -5,6 +5,7 @@ mod attached;
 mod bars;
 mod card;
 mod conversation;
+mod dock;
 mod entry;
 mod input;
 mod modal;
@@ -14,6 +15,8 @@ mod run;
 mod tasks;
 mod timeline;
 mod welcome;
+
+pub(crate) use input::text_width as input_text_width;
 
 use crate::app::{App, Target, TuiScreen};
 use crate::line::{self, Line};
@@ -49,29 +52,102 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
             let left = if split { split_width(area.width) } else { 0 };
             if split {
                 conversation::draw(app, canvas, Rect { width: left, ..area });
-                // Beside a run, only the input of the conversation can be clicked.
-                app.targets.retain(|(_, target)| *target == Target::Input);
+                // A click on an entry would be a click on an entry of the run.
+                app.targets.retain(|(_, target)| !matches!(target, Target::Item(_) | Target::Welcome(_)));
                 for y in area.top()..area.bottom() {
                     canvas.text(left, y, 1, Tone::Dim, "│");
                 }
             }
             let offset = if split { left + 1 } else { 0 };
-            let right = Rect { x: area.x + offset, width: area.width - offset, ..area };
-            run::draw(app, canvas, right, &screen);
+            if split {
+                let right = Rect { x: area.x + offset, width: area.width - offset, ..area };
+                run::draw(app, canvas, right, &screen);
+            } else {
+                above_dock(app, canvas, area, |app, canvas, top| run::draw(app, canvas, top, &screen));
+            }
         }
-        TuiScreen::TextReader(_) => reader::draw(app, canvas, area),
-        TuiScreen::Tasks(chosen) => tasks::panel(app, canvas, area, chosen),
-        TuiScreen::Task(id, _) => tasks::task(app, canvas, area, &id),
+        TuiScreen::TextReader(_) => above_dock(app, canvas, area, reader::draw),
+        TuiScreen::Tasks(chosen) => {
+            above_dock(app, canvas, area, |app, canvas, top| tasks::panel(app, canvas, top, chosen));
+        }
+        TuiScreen::Task(id, _) => {
+            above_dock(app, canvas, area, |app, canvas, top| tasks::task(app, canvas, top, &id));
+        }
         TuiScreen::Attached(id) => attached::draw(app, canvas, area, &id),
     }
     modal::draw(app, canvas, area);
 }
 
-/// Draws the bottom line: key hints or a message.
-pub(crate) fn hints(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16, hints: &str) {
-    match &app.toast {
-        Some(word) => canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Warn, word),
-        None => canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Dim, hints),
+/// Draws a screen that is opened over the conversation, with the mode bar and the input below it. A workflow has
+/// neither, so there the screen gets the whole area.
+fn above_dock(
+    app: &mut App,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    draw: impl FnOnce(&mut App, &mut Canvas<'_>, Rect),
+) {
+    if !app.has_input() {
+        return draw(app, canvas, area);
+    }
+    let top = area.height.saturating_sub(dock::rows(app, area));
+    draw(app, canvas, Rect { height: top, ..area });
+    // Nothing of a screen that is taller than its area shows through.
+    canvas.clear(Rect { y: area.y + top, height: area.height - top, ..area });
+    app.targets.retain(|(target, _)| target.y < area.y + top);
+    dock::draw(app, canvas, area, area.y + top);
+}
+
+/// Height below which an opened screen above the mode bar has no row for key hints.
+const ROOMY: u16 = 10;
+
+/// The parts of an opened screen below its head.
+pub(crate) struct Panel {
+    pub(crate) body: Rect,
+    /// The row of the key hints, if there is room for them.
+    hints: Option<u16>,
+    /// Whether the mode bar is below this screen; it shows the messages to the user.
+    docked: bool,
+}
+
+/// Divides the area of an opened screen whose head ends above the row `y`. Below the screen is either the mode bar or
+/// the end of the terminal.
+pub(crate) fn panel(app: &App, canvas: &mut Canvas<'_>, area: Rect, y: u16) -> Panel {
+    let docked = app.has_input() && !app.is_split();
+    let bottom = match (docked, area.height >= ROOMY) {
+        (true, false) => 0,
+        (true, true) => 1,
+        (false, _) => 2,
+    };
+    if !docked {
+        canvas.rule(area, area.bottom().saturating_sub(2));
+    }
+    let height = area.bottom().saturating_sub(y + bottom);
+    let hints = (bottom > 0).then(|| area.bottom().saturating_sub(1));
+    Panel { body: Rect { y, height, ..area }, hints, docked }
+}
+
+/// Draws the row below an opened screen: the search text that is being typed, else a message to the user unless the
+/// mode bar shows it, else key hints.
+pub(crate) fn hints(
+    app: &App,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    panel: &Panel,
+    search: Option<&str>,
+    hints: &str,
+) {
+    let width = area.width.saturating_sub(2);
+    if let Some(search) = search {
+        let y = panel.hints.unwrap_or_else(|| area.bottom().saturating_sub(1));
+        canvas.clear(Rect { y, height: 1, ..area });
+        canvas.text(area.x + 1, y, width, Tone::Plain, &format!("/ {search}"));
+        canvas.set_cursor(area.x + 3 + line::width(search) as u16, y);
+        return;
+    }
+    let Some(y) = panel.hints else { return };
+    match app.toast.as_ref().filter(|_| !panel.docked) {
+        Some(word) => canvas.text(area.x + 1, y, width, Tone::Warn, word),
+        None => canvas.text(area.x + 1, y, width, Tone::Dim, hints),
     };
 }
 

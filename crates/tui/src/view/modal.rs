@@ -20,7 +20,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Shift+Tab", "plan mode"),
     ("Alt+A · Alt+R", "one agent or several · refine or not"),
     ("Alt+1 … 9", "choose the agent that works alone"),
-    ("Tab", "go through the conversation, or into the run beside it"),
+    ("Tab", "go through the conversation; or to and from what is open"),
     ("Tab after @ or /", "complete a path or a command"),
     ("Ctrl+R", "open the newest run"),
     ("Ctrl+T", "tasks; Ctrl+] detaches from a program"),
@@ -36,8 +36,9 @@ const KEYS: &[(&str, &str)] = &[
 /// Draws the open modal.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let Some(modal) = app.modal.clone() else { return };
-    // The screen below is visible but not clickable.
-    app.targets.clear();
+    // The screen below is visible but not clickable, except for sending a message that is being typed.
+    let sends = app.input_has_focus_under_box();
+    app.targets.retain(|(_, target)| sends && *target == Target::Send);
     if !app.input_has_focus_under_box() {
         canvas.hide_cursor();
     }

@@ -54,23 +54,21 @@ impl ListItems for Parts<'_> {
 
 /// Draws the text screen.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
+    let panel = super::panel(app, canvas, area, area.y + 2);
     let Some(TuiScreen::TextReader(reader)) = app.screens.last_mut() else { return };
     let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &reader.title);
     canvas.line(area.x, area.y, area.width, &spread(&left, &Line::default(), area.width.into()));
     canvas.rule(area, area.y + 1);
-    let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
     let list_id = super::list_id(&["reader"]);
     let mut scroll = std::mem::take(&mut reader.scroll);
-    list::draw(canvas, body, list_id, &Parts(reader), &mut scroll, &mut app.layouts);
+    list::draw(canvas, panel.body, list_id, &Parts(reader), &mut scroll, &mut app.layouts);
     reader.scroll = scroll;
     let typing = reader.typing.then(|| reader.search.clone().unwrap_or_default());
-    canvas.rule(area, area.bottom() - 2);
     app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
-    let bottom = area.bottom() - 1;
-    if let Some(search) = typing {
-        canvas.text(area.x + 1, bottom, area.width.saturating_sub(2), Tone::Plain, &format!("/ {search}"));
-        canvas.set_cursor(area.x + 3 + line::width(&search) as u16, bottom);
-        return;
-    }
-    hints(app, canvas, area, bottom, "↑↓ scroll · / search · c copy · o open in pager");
+    let words = match (app.input_has_focus(), app.has_input()) {
+        (true, _) => "pgup pgdn scroll · tab go into the text · esc close it",
+        (false, true) => "↑↓ scroll · / search · c copy · o open in pager · tab write",
+        (false, false) => "↑↓ scroll · / search · c copy · o open in pager",
+    };
+    hints(app, canvas, area, &panel, typing.as_deref(), words);
 }

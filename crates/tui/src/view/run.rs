@@ -33,37 +33,38 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
         }
         details.join(" · ")
     });
-    if let Some(about) = about {
+    let roomy = !app.has_input() || area.height >= super::ROOMY;
+    if let Some(about) = about.filter(|_| roomy) {
         canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Dim, &about);
         y += 1;
     }
-    let live = run.is_live();
+    let can_cancel = has_cancel(run, area);
     let last = run.agents.len();
-    let body = Rect { y, height: area.bottom().saturating_sub(y + 2), ..area };
-    let placed = timeline(app, canvas, body, screen);
-    targets.extend(placed.into_iter().map(|(y, item)| (Rect { y, height: 1, ..body }, Target::Item(item))));
+    let panel = super::panel(app, canvas, area, y);
+    let placed = timeline(app, canvas, panel.body, screen);
+    let item = |row: list::PlacedRow| (Rect { y: row.y, height: 1, ..panel.body }, Target::Item(row.item));
+    targets.extend(placed.into_iter().map(item));
     let back = Rect { height: 1, width: 8.min(area.width), ..area };
     targets.push((back, Target::Back));
-    if live {
+    if can_cancel {
         let cancel = Rect { x: area.right().saturating_sub(10), width: 10, height: 1, ..area };
         targets.push((cancel, Target::Key('x')));
     }
     app.targets.extend(targets);
-    canvas.rule(area, area.bottom().saturating_sub(2));
-    let bottom = area.bottom().saturating_sub(1);
-    if let (true, Some(search)) = (screen.typing, &screen.search) {
-        canvas.text(area.x + 1, bottom, area.width.saturating_sub(2), Tone::Plain, &format!("/ {search}"));
-        canvas.set_cursor(area.x + 3 + line::width(search) as u16, bottom);
-        return;
-    }
-    let words = match (app.input_has_focus(), app.is_split(), screen.tab == last) {
+    let words = match (app.input_has_focus(), app.has_input(), screen.tab == last) {
         (true, ..) => "tab go into the run · esc close it",
         (false, false, true) => "↑↓ scroll · d diff · u undo · c copy",
         (false, true, true) => "↑↓ scroll · d diff · u undo · tab write",
         (false, false, false) => "↑↓ move · enter open · tab next agent · d diff answers · / search",
         (false, true, false) => "↑↓ move · enter open · ←→ agent · d diff answers · / search · tab write",
     };
-    hints(app, canvas, area, bottom, words);
+    let search = screen.search.as_deref().filter(|_| screen.typing);
+    hints(app, canvas, area, &panel, search, words);
+}
+
+/// Whether the head of a run offers to cancel the run.
+fn has_cancel(run: &RunView, area: Rect) -> bool {
+    run.is_live() && area.width >= 60
 }
 
 fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
@@ -76,7 +77,7 @@ fn head(app: &App, canvas: &mut Canvas<'_>, area: Rect, run: &RunView) {
     let state = if small { card::elapsed(run, app.now) } else { state };
     let cost = run.usage().cost_usd;
     let cost = if cost > 0.0 && !small { format!(" · {}", money(cost)) } else { String::new() };
-    let cancel = match (run.is_live() && !small, app.input_has_focus()) {
+    let cancel = match (has_cancel(run, area), app.input_has_focus()) {
         (true, false) => "   x cancel ",
         (true, true) => "     cancel ",
         (false, _) => " ",
@@ -200,7 +201,7 @@ impl ListItems for FinalAnswerItem<'_> {
     }
 }
 
-fn timeline(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) -> list::RowItems {
+fn timeline(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScreen) -> Vec<list::PlacedRow> {
     let Some(run) = app.model.runs.get(&screen.id) else { return Vec::new() };
     // The scroll position is stored in the top screen, of which `screen` is a copy.
     let Some(crate::app::TuiScreen::Run(held)) = app.screens.last_mut() else { return Vec::new() };
@@ -211,7 +212,7 @@ fn timeline(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
             let items = Timeline { agent, start: run.started };
             let count = agent.timeline.len();
             let mut placed = list::draw(canvas, area, list_id, &items, scroll, &mut app.layouts);
-            placed.retain(|(_, item)| *item < count);
+            placed.retain(|row| row.item < count);
             placed
         }
         None if run.result.is_some() => {

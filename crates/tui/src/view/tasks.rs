@@ -43,7 +43,8 @@ const MOST_NOTES: usize = 3;
 /// Draws the tasks panel.
 pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) {
     let home = app.screens.len() == 1;
-    let mut body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
+    let panel = super::panel(app, canvas, area, area.y + 2);
+    let mut body = panel.body;
     if home {
         bars::context(app, canvas, area);
         body = draw_goal_and_notices(app, canvas, body);
@@ -57,13 +58,13 @@ pub fn panel(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, chosen: usize) 
         app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
     }
     rows(app, canvas, body, chosen);
-    canvas.rule(area, area.bottom() - 2);
     let words = match (home, app.model.closed || app.options.replay) {
         (true, true) => "↑↓ choose · enter read · q leave",
         (true, false) => "enter open or attach · a answer · x cancel · ^D leave",
+        (false, _) if app.input_has_focus() => "tab go into the tasks · esc close them",
         (false, _) => "↑↓ choose · enter open or attach · a answer · x cancel",
     };
-    hints(app, canvas, area, area.bottom() - 1, words);
+    hints(app, canvas, area, &panel, None, words);
 }
 
 /// Draws a workflow's goal above its tasks and notices below them. Returns the remaining area.
@@ -198,7 +199,8 @@ pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
         &spread(&left, &Line::of(Tone::Plain, &right), area.width.into()),
     );
     canvas.rule(area, area.y + 1);
-    let body = Rect { y: area.y + 2, height: area.height.saturating_sub(4), ..area };
+    let panel = super::panel(app, canvas, area, area.y + 2);
+    let body = panel.body;
     let work = ProgramWork { task, timeline: Timeline { agent: &task.work, start: task.started } };
     if work.len() == 0 {
         canvas.text(body.x + 1, body.y, body.width, Tone::Dim, "The program has printed nothing yet.");
@@ -207,6 +209,10 @@ pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
         list::draw(canvas, body, super::list_id(&["task", id.as_str()]), &work, scroll, &mut app.layouts);
     }
     app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
-    canvas.rule(area, area.bottom() - 2);
-    hints(app, canvas, area, area.bottom() - 1, "↑↓ scroll · a answer · o open in pager · x cancel");
+    let words = if app.input_has_focus() {
+        "pgup pgdn scroll · tab go into the task · esc close it"
+    } else {
+        "↑↓ scroll · a answer · o open in pager · x cancel"
+    };
+    hints(app, canvas, area, &panel, None, words);
 }

@@ -389,7 +389,7 @@ fn a_click_on_a_button_answers_even_with_text_in_the_input() {
 fn keys_for_a_text_that_is_read_do_not_answer_a_box_that_just_came() {
     let mut script = script::conversation();
     let mut screen = TestScreen::showing(&script, 100, 30);
-    screen.control('r');
+    screen.enter_run();
     screen.wait(5_000);
     screen.press(KeyCode::Char('n'));
     script.items.clear();

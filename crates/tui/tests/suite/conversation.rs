@@ -60,6 +60,7 @@ fn a_run_card_shows_status_agents_rounds_and_time_and_opens_and_cancels() {
 
     screen.click("Run: Execute phase 1 - JWT");
     assert!(screen.shows("‹ esc   Run: Execute phase 1 - JWT"));
+    screen.press(KeyCode::Tab);
     screen.write("xy");
     assert_eq!(screen.ops, [Op::Cancel { task: "r2".into() }]);
     screen.press(KeyCode::Esc);

@@ -34,7 +34,7 @@ fn a_timeline_tells_what_an_agent_did_in_order() {
     script.item("r1", 2, 2, Item::Update { revision: Revision(3) });
     script.votes("r1", 2, "gem", "handles key rotation");
     let mut screen = TestScreen::showing(&script, 100, 40);
-    screen.control('r');
+    screen.enter_run();
     screen.press(KeyCode::Char('2'));
     let order = [
         "began       answering",
@@ -170,7 +170,7 @@ fn cards_say_how_runs_ended() {
 #[test]
 fn undo_is_one_key_at_the_final_answer_and_is_asked_about() {
     let mut screen = finished(Script::writes(2));
-    screen.control('r');
+    screen.enter_run();
     assert!(screen.shows("f final answer"));
     screen.press(KeyCode::Char('u'));
     assert!(screen.shows("Undo what this run wrote?") && screen.effects.is_empty());
@@ -184,7 +184,7 @@ fn undo_is_one_key_at_the_final_answer_and_is_asked_about() {
 #[test]
 fn search_goes_through_a_timeline_in_a_circle() {
     let mut screen = TestScreen::showing(&run(), 100, 40);
-    screen.control('r');
+    screen.enter_run();
     screen.press(KeyCode::Char('/'));
     screen.write("token");
     screen.press(KeyCode::Enter);
@@ -224,7 +224,7 @@ fn an_opened_timeline_entry_shows_its_own_text() {
         script.item("r1", 1, attempt, Item::Reply(reply));
     }
     let mut screen = TestScreen::showing(&script, 100, 40);
-    screen.control('r');
+    screen.enter_run();
     for text in ["the second remark", "the first remark"] {
         screen.press(KeyCode::Up);
         screen.press(KeyCode::Enter);

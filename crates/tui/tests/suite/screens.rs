@@ -25,15 +25,6 @@ fn snapshot_with(name: &str, options: impl Fn() -> TuiOptions, scene: impl Fn(&m
     }
 }
 
-/// Opens the newest run and gives it the focus, which takes one more key if the run is shown beside the
-/// conversation.
-fn into_run(screen: &mut TestScreen) {
-    screen.control('r');
-    if screen.buffer().area.width >= 150 {
-        screen.press(KeyCode::Tab);
-    }
-}
-
 fn vote() -> Script {
     let mut script = Script::default();
     script.chat(true);
@@ -84,7 +75,7 @@ fn a_run_opens_into_tabs_a_timeline_and_the_votes() {
         let mut script = vote();
         script.items.truncate(script.items.len() - 3);
         screen.feed(&script.items);
-        into_run(screen);
+        screen.enter_run();
         screen.press(KeyCode::Right);
     });
 }
@@ -113,7 +104,7 @@ fn answers_are_compared_line_by_line() {
             "Use pasetors with v4.local tokens; rotate keys weekly.\n\nKeep tests.",
         );
         screen.feed(&script.items);
-        into_run(screen);
+        screen.enter_run();
         screen.press(KeyCode::Char('d'));
     });
 }
@@ -122,7 +113,7 @@ fn answers_are_compared_line_by_line() {
 fn a_tool_call_opens_into_its_arguments_and_result() {
     snapshot("tool", |screen| {
         screen.feed(&vote().items);
-        into_run(screen);
+        screen.enter_run();
         screen.press(KeyCode::Home);
         screen.press(KeyCode::Char('/'));
         screen.write("jwt::encode");
@@ -288,7 +279,7 @@ fn an_answer_is_read_whole() {
             ```rust\nfn issue(key: &Key) -> Token {\n    Token::v4(key)\n}\n```\n\nSee [the notes](https://paseto.io).";
         script.answers("r1", 1, 2, 4, text);
         screen.feed(&script.items);
-        into_run(screen);
+        screen.enter_run();
         screen.press(KeyCode::End);
         screen.press(KeyCode::Enter);
     });
@@ -298,7 +289,7 @@ fn an_answer_is_read_whole() {
 fn stopping_a_run_is_asked_about() {
     snapshot("confirm", |screen| {
         screen.feed(&vote().items);
-        into_run(screen);
+        screen.enter_run();
         screen.press(KeyCode::Char('x'));
     });
 }

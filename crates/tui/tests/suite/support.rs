@@ -138,6 +138,12 @@ impl TestScreen {
         self.wait(1000);
     }
 
+    /// Opens the newest run and moves the focus into it.
+    pub fn enter_run(&mut self) {
+        self.control('r');
+        self.press(KeyCode::Tab);
+    }
+
     pub fn control(&mut self, letter: char) {
         self.send(Event::Key(KeyEvent::new(KeyCode::Char(letter), KeyModifiers::CONTROL)));
     }

@@ -1,0 +1,111 @@
+//! The focus while a run, a text, the tasks or a program's work is open: it is either in what is open or in the input
+//! below, and the screen shows where. Letters go where the focus is. Tab moves the focus.
+
+use super::dialog_typing::is_chord;
+use super::{App, ModeToggle, TuiScreen};
+use crate::view;
+use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+
+impl App {
+    /// Whether there is an input for messages, with the mode bar above it. A workflow has no agent to talk to.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.options.workflow
+    }
+
+    /// Whether a run is shown beside the conversation.
+    pub(crate) fn is_split(&self) -> bool {
+        self.size.width >= view::WIDE
+            && self.has_input()
+            && matches!(self.screens.last(), Some(TuiScreen::Run(_)))
+    }
+
+    /// Whether the input receives the keys. An input without the focus is drawn differently, so that typed letters are
+    /// always visible.
+    pub(crate) fn input_has_focus(&self) -> bool {
+        match self.screens.last() {
+            Some(TuiScreen::Conversation) | None => !self.browsing,
+            Some(
+                TuiScreen::Run(_) | TuiScreen::TextReader(_) | TuiScreen::Tasks(_) | TuiScreen::Task(..),
+            ) => self.has_input() && !self.panel_has_keys,
+            Some(TuiScreen::Attached(_)) => false,
+        }
+    }
+
+    /// Moves the focus to the input.
+    pub(crate) fn focus_input(&mut self) {
+        self.panel_has_keys = false;
+        if self.browsing {
+            self.stop_browsing();
+        }
+    }
+
+    /// Handles a key of the input while something is open.
+    pub(crate) fn input_below_panel_key(&mut self, key: KeyEvent) {
+        let completing = self.completion.is_some();
+        match key.code {
+            KeyCode::Esc if !completing => self.back(),
+            KeyCode::Tab if !completing => self.panel_has_keys = true,
+            // Beside the conversation, these keys scroll the conversation.
+            KeyCode::PageUp if !self.is_split() => self.scroll_top_screen(-self.page()),
+            KeyCode::PageDown if !self.is_split() => self.scroll_top_screen(self.page()),
+            _ => self.conversation_key(key),
+        }
+    }
+
+    /// Handles a key while what is open has the focus.
+    pub(crate) fn panel_key(&mut self, key: KeyEvent) {
+        if self.has_input() && !self.is_typing_search() {
+            match key.code {
+                KeyCode::Tab => return self.focus_input(),
+                KeyCode::BackTab => return self.toggle_mode(ModeToggle::Plan),
+                _ if is_chord(key) => return self.panel_chord(key),
+                _ => {}
+            }
+        }
+        match self.screens.last() {
+            Some(TuiScreen::Run(_)) => self.run_screen_key(key),
+            Some(TuiScreen::TextReader(_)) => self.reader_key(key),
+            Some(TuiScreen::Tasks(_)) => self.tasks_key(key),
+            Some(TuiScreen::Task(..)) => self.task_key(key),
+            Some(TuiScreen::Conversation | TuiScreen::Attached(_)) | None => {}
+        }
+    }
+
+    /// A letter with Ctrl or Alt is never a letter shortcut of what is open. Those that do not edit the message work
+    /// as in the conversation.
+    fn panel_chord(&mut self, key: KeyEvent) {
+        let alt = key.modifiers.contains(KeyModifiers::ALT);
+        let works = match key.code {
+            KeyCode::Char('a' | 'r' | '1'..='9') if alt => true,
+            KeyCode::Char('r') => true,
+            KeyCode::Char('d') => !alt && self.input.is_empty(),
+            _ => false,
+        };
+        if works {
+            self.write_key(key);
+        }
+    }
+
+    fn is_typing_search(&self) -> bool {
+        match self.screens.last() {
+            Some(TuiScreen::Run(screen)) => screen.typing,
+            Some(TuiScreen::TextReader(reader)) => reader.typing,
+            _ => false,
+        }
+    }
+
+    /// Scrolls the top screen.
+    pub(crate) fn scroll_top_screen(&mut self, lines: isize) {
+        match self.screens.last_mut() {
+            Some(TuiScreen::Run(screen)) => {
+                if let Some(scroll) = screen.scroll() {
+                    scroll.by(lines);
+                }
+            }
+            Some(TuiScreen::TextReader(reader)) => reader.scroll.by(lines),
+            Some(TuiScreen::Task(_, scroll)) => scroll.by(lines),
+            Some(TuiScreen::Tasks(chosen)) => *chosen = chosen.saturating_add_signed(lines.signum()),
+            Some(TuiScreen::Conversation | TuiScreen::Attached(_)) | None => self.scroll.by(lines),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The bottom of the screen: the vote and a disk error, the tabs of the team, the mode bar and the input. It stays below
+//! the conversation and below everything that is opened over the conversation.
+
+use super::{bars, input};
+use crate::app::{App, Target, TuiScreen};
+use crate::line;
+use crate::paint::Canvas;
+use crate::theme::Tone;
+use althing_protocol::{AgentMode, InteractionKind};
+use ratatui::layout::Rect;
+
+/// The height of the bottom, in rows, on a screen or a part of it.
+pub fn rows(app: &App, area: Rect) -> u16 {
+    input::rows(app, area) + 2 + tab_rows(app, area) + note_rows(app, area)
+}
+
+fn tab_rows(app: &App, area: Rect) -> u16 {
+    u16::from(app.modes.agent_mode == AgentMode::Single && app.model.team.len() > 1 && area.height > 10)
+}
+
+/// Draws the bottom from the row `y`. `area` is the screen or the part of it that the bottom belongs to.
+pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16) {
+    let (input_rows, tabs, notes) = (input::rows(app, area), tab_rows(app, area), note_rows(app, area));
+    let mut y = y + note(app, canvas, Rect { y, height: notes, ..area });
+    canvas.rule(area, y);
+    y += 1;
+    if tabs > 0 {
+        bars::tabs(app, canvas, Rect { y, height: 1, ..area });
+        y += 1;
+    }
+    let hint = hint(app, area);
+    bars::modes(app, canvas, Rect { y, height: 1, ..area }, &hint);
+    input::draw(app, canvas, Rect { y: y + 1, height: input_rows, ..area });
+}
+
+/// The key hints beside the mode bar.
+fn hint(app: &App, area: Rect) -> String {
+    if app.completion.is_some() && app.input_has_focus() {
+        return "tab take · ↑↓ choose · esc none".into();
+    }
+    if let Some(name) = opened(app) {
+        return match (app.input_has_focus(), area.width < 72) {
+            (true, false) => format!("enter send · tab {name} · esc close"),
+            (true, true) => format!("tab {name} · esc close"),
+            (false, _) => "tab write · esc back".into(),
+        };
+    }
+    if app.browsing {
+        return match app.scroll.selected.and_then(|at| app.model.entries.get(at)).map(|entry| &entry.body) {
+            Some(althing_view::EntryBody::User { queued: true, .. }) => {
+                "del remove · ↑↓ move · esc back".into()
+            }
+            Some(althing_view::EntryBody::Run(_)) => "enter open · x cancel · ↑↓ move · esc back".into(),
+            Some(althing_view::EntryBody::Final(_)) => "enter open · d diff · u undo · esc back".into(),
+            _ => "enter open · c copy · p pin · esc back".into(),
+        };
+    }
+    if app.model.waiting() > 0 {
+        return "^T tasks · enter send · ^G help".into();
+    }
+    if app.model.live_run().is_some() {
+        return "^R open run · ^C stop · ^G help".into();
+    }
+    "enter send · ⇧tab plan · ^G help".into()
+}
+
+/// The name of what is open over or beside the conversation.
+fn opened(app: &App) -> Option<&'static str> {
+    match app.screens.last()? {
+        TuiScreen::Run(_) => Some("run"),
+        TuiScreen::TextReader(_) => Some("text"),
+        TuiScreen::Tasks(_) => Some("tasks"),
+        TuiScreen::Task(..) => Some("task"),
+        TuiScreen::Conversation | TuiScreen::Attached(_) => None,
+    }
+}
+
+/// The height of the vote and of a disk error above the mode bar; 0 if there is neither.
+fn note_rows(app: &App, area: Rect) -> u16 {
+    let vote = app.model.override_question().is_some();
+    let rows = if vote { if area.height >= 20 { 4 } else { 2 } } else { 0 };
+    rows + u16::from(app.model.stalled.is_some())
+}
+
+fn note(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
+    let mut y = area.y;
+    if let Some((reason, hint)) = &app.model.stalled {
+        let text = format!("Cannot write to disk: {reason}. {}", hint.as_deref().unwrap_or_default());
+        canvas.text(area.x + 1, y, area.width.saturating_sub(2), Tone::Bad, &text);
+        y += 1;
+    }
+    let Some(question) = app.model.override_question() else { return y - area.y };
+    let InteractionKind::WinnerOverride { winner, candidates } = &question.interaction.kind else {
+        return y - area.y;
+    };
+    let votes = candidates.iter().find(|one| one.agent == *winner).map_or(0, |one| one.votes);
+    let all: u32 = candidates.iter().map(|one| one.votes).sum();
+    let outcome = format!("{winner} wins with {votes} of {all} votes and will present.");
+    let seconds = question.seconds_left(app.now).map(|left| format!("{left} s")).unwrap_or_default();
+    let framed = area.bottom() - y >= 4;
+    let inside = if framed {
+        let frame = Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 4 };
+        let inside = canvas.frame(frame, "The vote", Tone::Accent);
+        Rect { x: inside.x + 1, width: inside.width.saturating_sub(2), ..inside }
+    } else {
+        Rect { x: area.x + 1, y, width: area.width.saturating_sub(2), height: 2 }
+    };
+    canvas.text(inside.x, inside.y, inside.width, Tone::Plain, &line::cut(&outcome, inside.width.into()));
+    let words = "Press Ctrl+O to override, Enter to continue";
+    let used = canvas.text(inside.x, inside.y + 1, inside.width, Tone::Bold, words);
+    canvas.right(inside.right(), inside.y + 1, inside.width.saturating_sub(used + 1), Tone::Dim, &seconds);
+    app.targets.push((Rect { y: inside.y + 1, height: 1, ..inside }, Target::Override));
+    area.height
+}
