@@ -11,8 +11,6 @@ fn offline(cols: u16, rows: u16) -> Terminal {
     althing().arg("--offline").terminal(cols, rows)
 }
 
-// spec: design/entry/tui-default
-// spec: interactive/interactive-session-lifecycle/session-initialization
 #[test]
 fn without_a_task_a_terminal_shows_the_conversation_ready_for_a_message() {
     let mut terminal = offline(100, 30);
@@ -27,9 +25,6 @@ fn without_a_task_a_terminal_shows_the_conversation_ready_for_a_message() {
 }
 
 // spec: interactive/run-approval-flow/approval-required
-// spec: modes/human-override/override-availability
-// spec: modes/human-override/override-modal-display
-// spec: modes/human-override/override-selection
 #[test]
 fn a_run_is_approved_watched_overridden_and_read() {
     let mut terminal = offline(120, 40);

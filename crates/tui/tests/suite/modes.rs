@@ -58,7 +58,6 @@ fn the_mode_state_tracks_the_conversation_and_its_run() {
     assert_eq!(screen.app.modes.current_run_id, Some("r1".into()));
 }
 
-// spec: modes/tui-mode-state/mode-state-generates-orchestrator-overrides
 #[test]
 fn what_is_toggled_becomes_overrides_and_goes_with_the_message() {
     let mut screen = idle();
