@@ -126,6 +126,7 @@ fn write(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
 }
 
+// spec: interactive/launch-run-tool/planning-mode-run
 #[tokio::test]
 async fn a_planning_run_has_only_read_only_tools_with_any_config() {
     let mut fixture = Fixture::new();

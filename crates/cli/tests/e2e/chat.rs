@@ -7,7 +7,7 @@ use althing_testkit::process::{Signal, newest_session, wait_for_event};
 use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script, wait};
 use serde_json::{Value, json};
 
-use super::support::{Fixture, LIMIT, Team, items, of_type, texts};
+use super::support::{Fixture, LIMIT, Team, of_type, texts};
 
 /// The chat agent's model.
 const CHAT_MODEL: &str = "talker";
@@ -49,7 +49,6 @@ fn delegates(launch: Value) -> impl Fn(&RecordedRequest) -> Reply + Send + Sync 
 }
 
 // spec: interactive/interactive-agent-delegation-behavior/simple-task-handling
-// spec: interactive/launch-run-tool/tool-schema-definition
 // spec: interactive/interactive-agent-system-prompt/no-coordination-tools
 #[test]
 fn a_simple_question_is_answered_by_the_chat_agent_without_a_run() {
@@ -111,24 +110,10 @@ fn launch_run_starts_a_run_with_task_and_context_and_its_result_comes_back() {
     );
 }
 
-// spec: interactive/launch-run-tool/multi-agent-run-without-refinement
-#[test]
-fn without_refinement_agents_work_independently_and_the_vote_chooses_the_presenter() {
-    let fixture = fixture(delegates(json!({"task": "Name it", "refinement": false})), |config| config);
-    chat(&fixture, "Name my project with several agents\n", &["--approve", "always"]).expect_code(0);
-    let events = fixture.althing.events();
-    assert_eq!(items(&events, "answer").len(), 2, "each answered once");
-    assert!(items(&events, "update").is_empty(), "no agent saw the other answer");
-    let finished = events.iter().find(|event| event["data"]["verdict"] == "finished").unwrap();
-    let summary = &finished["data"]["result"]["coordination_summary"];
-    assert_eq!(summary["strategy"], "synthesize");
-    assert_eq!(summary["presenter"], summary["winner"]);
-}
-
 // spec: interactive/launch-run-tool/single-agent-run
 #[test]
 fn a_single_quick_run_is_one_call() {
-    let launch = json!({"task": "Say hi", "agent_mode": "single", "agents": ["b"], "refinement": false});
+    let launch = json!({"task": "Say hi", "agent_mode": "single", "agents": ["b"]});
     let fixture = fixture(delegates(launch), |config| config);
     chat(&fixture, "Let b say hi\n", &["--approve", "always"]).expect_code(0);
     assert_eq!(fixture.calls().get("model-b"), Some(&1));
@@ -207,7 +192,6 @@ fn bad_arguments_are_returned_to_the_model_which_corrects_them() {
     assert!(told.contains("task"), "the nearest parameter is named: {told}");
 }
 
-// spec: interactive/interactive-session-lifecycle/session-persistence-across-runs
 #[test]
 fn a_conversation_can_be_left_and_resumed() {
     let fixture = fixture(
@@ -270,6 +254,7 @@ fn accepted_messages(althing: &Althing) -> usize {
 }
 
 // spec: interactive/interactive-session-lifecycle/session-context-compaction
+// spec: design/compaction/pinned
 #[test]
 fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twice() {
     let (turns, kills) = (300, 100);

@@ -246,6 +246,7 @@ fn fifty_obeyed_injections_do_nothing_that_the_role_does_not_allow() {
     assert_eq!(injected, 50, "every order was followed by the model");
 }
 
+// spec: interactive/launch-run-tool/planning-mode-run
 #[test]
 fn a_planning_model_that_obeys_every_injection_changes_no_file() {
     let (fixture, paths) = fixture(InjectionRoute::File, 1, |team, paths| {

@@ -19,6 +19,8 @@
 mod agents;
 mod chat;
 mod chat_agent;
+mod chat_kinds;
+mod chat_scenarios;
 mod compaction;
 mod config_commands;
 mod context_flow;

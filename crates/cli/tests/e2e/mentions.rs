@@ -119,6 +119,7 @@ fn the_first_message_on_the_command_line_grants_its_paths_too() {
     assert_eq!(granted(&fixture), [[pair(&notes, true)]]);
 }
 
+// spec: interactive/run-approval-flow/approval-granted
 #[test]
 fn the_approval_dialog_shows_what_the_run_may_read_and_write() {
     let fixture = interactive(json!({"task": "Tidy up"}), true);

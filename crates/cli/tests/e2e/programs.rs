@@ -240,6 +240,7 @@ fn chat_agent_reply(request: &RecordedRequest) -> Reply {
     shell_call(request, command, None).unwrap_or_else(|| Reply::text("there is no shell: made-it"))
 }
 
+// spec: interactive/interactive-agent-delegation-behavior/complex-task-delegation
 #[test]
 fn claude_code_as_chat_agent_works_in_the_project_and_launches_a_run() {
     let Some(dir) = programs() else { return };
@@ -604,6 +605,7 @@ fn disobedient_planner(project: PathBuf) -> Script {
     })
 }
 
+// spec: interactive/launch-run-tool/planning-mode-run
 #[test]
 fn real_cli_agents_that_only_plan_read_the_project_and_write_nothing() {
     let Some(dir) = programs() else { return };

@@ -180,6 +180,7 @@ fn a_project_is_locked_by_one_session_and_never_inside_the_state_directory() {
     assert!(refused.stderr.contains("state directory"), "{}", refused.stderr);
 }
 
+// spec: design/ui/context-bar
 #[test]
 fn the_screen_names_the_project_and_switches_to_another() {
     let fixture = chat_agent_calling(vec![]);

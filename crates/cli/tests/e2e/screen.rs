@@ -46,6 +46,7 @@ fn a_run_is_approved_watched_overridden_and_read() {
     assert_eq!(terminal.wait(LIMIT), 0);
 }
 
+// spec: design/migration/existing-configs
 #[test]
 fn a_task_on_the_command_line_is_the_first_message() {
     let fixture = Fixture::new(2, Script::parliament());

@@ -63,6 +63,7 @@ fn members(run: &Value) -> Vec<String> {
     members.map(|member| member["id"].as_str().unwrap().to_owned()).collect()
 }
 
+// spec: interactive/run-approval-flow/approval-granted
 #[test]
 fn single_mode_in_the_approval_dialog_names_the_agent_that_works() {
     let althing = althing();
