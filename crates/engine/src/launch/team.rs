@@ -40,10 +40,6 @@ pub(super) fn members(
         }
         // A team of one agent always runs in single-agent mode.
         AgentMode::Multi if team.members.len() == 1 => Ok((AgentMode::Single, vec![first.clone()])),
-        AgentMode::Multi if named_one => Err(format!(
-            "`agent_mode: multi` needs at least two agents: name more in `agents`, or leave `agents` out{}.",
-            if choice.agent_mode.is_some() { " (the user chose several agents)" } else { "" }
-        )),
         AgentMode::Multi => {
             let members = named.unwrap_or_else(|| team.members.iter().collect());
             Ok((AgentMode::Multi, members.into_iter().cloned().collect()))

@@ -143,10 +143,12 @@ fn a_single_agent_is_the_named_one_the_tab_in_front_or_the_first() {
 }
 
 #[test]
-fn several_agents_keep_their_order_and_one_agent_is_not_multi() {
+fn several_agents_keep_their_order_and_one_named_agent_may_be_a_multi_run() {
     let launch = resolved(json!({"task": "x", "agents": ["cc", "gem", "cc"]})).unwrap();
     assert_eq!(ids(&launch), ["gem", "cc"]);
-    assert!(refused(json!({"task": "x", "agent_mode": "multi", "agents": ["cc"]})).contains("at least two"));
+    let alone = resolved(json!({"task": "x", "agent_mode": "multi", "agents": ["cc"]})).unwrap();
+    assert_eq!((ids(&alone), alone.spec.modes.agent_mode), (vec!["cc"], AgentMode::Multi));
+    assert!(alone.spec.modes.refinement, "as for every multi run");
     assert!(refused(json!({"task": "x", "agents": []})).contains("`agents` is empty"));
     assert!(refused(json!({"task": "x", "agents": ["gpr"]})).contains("Did you mean `gpt`?"));
     assert!(
