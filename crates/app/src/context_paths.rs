@@ -1,7 +1,7 @@
 //! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in the task or in a message.
 
 use crate::failure::Failure;
-use althing_protocol::{ContextPath, PathGrant, Permission};
+use althing_protocol::{ContextPath, PathGrant, Permission, RunSpec, private_name};
 use std::path::{Component, Path, PathBuf};
 
 /// The directories that relative paths and `~` are resolved against.
@@ -68,6 +68,49 @@ pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
         permission: if path.writable { Permission::Write } else { Permission::Read },
     };
     (message, paths.into_iter().map(grant).collect())
+}
+
+/// The directories in which a launch may open paths for reading without a person's approval: the working directory and
+/// the opened project, with links resolved. The home directory and directories that contain it are left out: starting
+/// Althing there must not open all of the user's files.
+pub fn readable_dirs(cwd: &Path, home: Option<&Path>, project: Option<&Path>) -> Vec<PathBuf> {
+    let home = home.and_then(canonical);
+    let opens =
+        |dir: &PathBuf| dir.parent().is_some() && !home.as_ref().is_some_and(|home| home.starts_with(dir));
+    let mut dirs: Vec<PathBuf> = [Some(cwd), project].into_iter().flatten().filter_map(canonical).collect();
+    dirs.retain(opens);
+    dirs.dedup();
+    dirs
+}
+
+/// The real path of a context path that no person approved; None if it does not exist. Fails if a link leads out of
+/// `dirs`, or to a file that often contains secrets.
+fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<Option<PathBuf>, String> {
+    let Some(real) = canonical(Path::new(path)) else { return Ok(None) };
+    let below = dirs.iter().find_map(|dir| real.strip_prefix(dir).ok());
+    match below {
+        Some(below) if private_name(below).is_none() => Ok(Some(real)),
+        // Neither a link nor a directory that was opened later changed what the launch named.
+        None if real == Path::new(path) => Ok(Some(real)),
+        _ => Err(format!(
+            "`context_paths`: `{path}` is a link to `{}`, which may not be read without the user's approval.",
+            real.display()
+        )),
+    }
+}
+
+/// The context paths of a run as its agents get them: the paths that no person approved are replaced by their real
+/// paths, and left out if they do not exist. Fails if a link leads somewhere that a person would have to approve.
+pub fn confined_context(spec: &RunSpec, dirs: &[PathBuf]) -> Result<Vec<ContextPath>, String> {
+    let mut paths = Vec::with_capacity(spec.context_paths.len());
+    for context in &spec.context_paths {
+        if !spec.unapproved_paths.contains(&context.path) {
+            paths.push(context.clone());
+        } else if let Some(real) = confined_path(&context.path, dirs)? {
+            paths.push(ContextPath { path: real.display().to_string(), ..context.clone() });
+        }
+    }
+    Ok(paths)
 }
 
 fn context_path(path: &Path, writable: bool) -> ContextPath {

@@ -1,11 +1,11 @@
 //! What a conversation consists of: the chat agent, and the team that its runs use.
 
-use crate::agent_selection::AgentSelection;
 use crate::context::AppContext;
 use crate::context_paths;
 use crate::failure::Failure;
 use crate::project::{Project, with_project};
 use crate::session::{self, TeamBackends};
+use crate::session_launch::ChatRequest;
 use crate::team::Team;
 use althing_protocol::{
     AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, InteractiveAgent, Member, TeamSpec,
@@ -21,17 +21,19 @@ pub struct Conversation {
     pub backends: TeamBackends,
 }
 
-/// Makes the conversation for a team and the user's choice. `attended`: whether a person can override winners.
+/// Makes the conversation for a team and the request's choices.
 pub fn assemble(
     team: &Team,
-    selection: &AgentSelection,
-    attended: bool,
+    request: &ChatRequest,
     project: Option<&Project>,
     app: &AppContext,
 ) -> Result<Conversation, Failure> {
     let context_paths = team_context_paths(team, project, app)?;
     let mut backends = session::team_backends(team, Some(&context_paths), app)?;
-    let team_spec = team_spec(team, &backends, context_paths, attended, app);
+    let mut team_spec = team_spec(team, &backends, context_paths, project, app);
+    if request.attended {
+        team_spec.rules.override_window = team.rules(app).override_window;
+    }
     let agent = match team.interactive() {
         None => None,
         Some(config) => {
@@ -51,14 +53,19 @@ pub fn assemble(
             Some(InteractiveAgent {
                 member,
                 require_approval: config.require_approval,
+                can_ask: request.can_ask,
                 append_system_prompt: config.append_system_prompt.clone(),
                 compaction: config.context_compaction,
                 budget_micro_usd: config.budget_usd.map(|dollars| (dollars * 1e6).ceil() as u64),
             })
         }
     };
-    let spec =
-        ChatSpec { agent, team: team_spec, project: project.map(Project::dir), modes: selection.modes(app) };
+    let spec = ChatSpec {
+        agent,
+        team: team_spec,
+        project: project.map(Project::dir),
+        modes: request.selection.modes(app),
+    };
     Ok(Conversation { spec, backends })
 }
 
@@ -117,17 +124,19 @@ pub fn protected_paths(team: &Team, cwd: &Path, app: &AppContext) -> Vec<PathBuf
     team.config.context_paths.iter().flat_map(|path| context_paths::protected_parts(path, &from)).collect()
 }
 
-/// The team that runs use. Unless `attended`, nobody can override a winner, so runs do not wait for that.
+/// The team that runs use. Nobody can override a winner, so runs do not wait for that.
 pub fn team_spec(
     team: &Team,
     backends: &TeamBackends,
     context_paths: Vec<ContextPath>,
-    attended: bool,
+    project: Option<&Project>,
     app: &AppContext,
 ) -> TeamSpec {
     let mut rules = team.rules(app);
-    if !attended {
-        rules.override_window = None;
-    }
-    TeamSpec { members: backends.members.clone(), rules, context_paths }
+    rules.override_window = None;
+    let home = app.environment.variable("HOME").map(PathBuf::from);
+    let project = project.map(|project| project.workspace.dir());
+    let dirs = context_paths::readable_dirs(&app.environment.cwd, home.as_deref(), project);
+    let readable_dirs = dirs.iter().map(|dir| dir.display().to_string()).collect();
+    TeamSpec { members: backends.members.clone(), rules, context_paths, readable_dirs }
 }

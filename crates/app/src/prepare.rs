@@ -128,5 +128,5 @@ pub fn conversation(
     let goal = selection.task.clone().filter(|task| !task.is_empty());
     let goal = goal.unwrap_or_else(|| "conversation".to_owned());
     let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::from_settings(app)?);
-    Ok((sessions, ChatRequest { selection, goal, attended }))
+    Ok((sessions, ChatRequest { selection, goal, attended, can_ask: attended }))
 }

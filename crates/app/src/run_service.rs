@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::project;
 use crate::service::{self, LocalSessions, SessionService};
 use crate::session;
-use crate::session_launch::{RunRequest, SessionRequest};
+use crate::session_launch::{self, RunRequest, SessionRequest};
 use crate::team::Team;
 use althing_engine::{Consent, launch_run_spec, result_for_client};
 use althing_mcp::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
@@ -35,7 +35,7 @@ impl LocalRunService {
         let project = project::from_settings(&app)?;
         let context_paths = conversation::team_context_paths(&team, project.as_deref(), &app)?;
         let backends = session::team_backends(&team, Some(&context_paths), &app)?;
-        let team_spec = conversation::team_spec(&team, &backends, context_paths, false, &app);
+        let team_spec = conversation::team_spec(&team, &backends, context_paths, project.as_deref(), &app);
         let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
         Ok(Self { app, team_spec, sessions })
     }
@@ -51,10 +51,11 @@ impl LocalRunService {
         Some(self.sessions.read(&SessionId::new(session)).await.ok()?.events)
     }
 
-    async fn start(&self, launch: LaunchRun) -> Result<String, Failure> {
+    async fn start(&self, launch: LaunchRun, approved: bool) -> Result<String, Failure> {
         let context_paths = self.team_spec.context_paths.clone();
-        // No person consents: an MCP client cannot grant more than the config does.
-        let request = RunRequest { launch, context_paths, plan: None, consent: Consent::Nobody };
+        // Without a person's approval, an MCP client can grant hardly more than the config does.
+        let consent = if approved { Consent::Person } else { Consent::Nobody };
+        let request = RunRequest { launch, context_paths, plan: None, consent };
         let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
         let mut events = self.sessions.follow(&id, Seq(0), Interest::Facts).await?;
         // The run can be looked up once its `TaskCreated` is on disk.
@@ -154,8 +155,24 @@ impl RunService for LocalRunService {
         launch_run_spec(&self.team_spec)
     }
 
-    fn launch(&self, launch: LaunchRun) -> BoxFuture<'_, Result<String, String>> {
-        Box::pin(async move { self.start(launch).await.map_err(|failure| failure.message) })
+    fn needs_approval<'a>(&'a self, launch: &'a LaunchRun) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let resolve = |consent| session_launch::resolve(&self.team_spec, launch, consent);
+            let team = self.team_spec.clone();
+            let refused = match resolve(Consent::Nobody) {
+                Err(reason) => Some(reason),
+                Ok(spec) => {
+                    let check = move || session_launch::check_links(&team, &spec).map_err(Failure::usage);
+                    service::blocking(check).await.err().map(|failure| failure.message)
+                }
+            };
+            // An approval does not help if something else is wrong with the launch.
+            refused.filter(|_| resolve(Consent::Person).is_ok())
+        })
+    }
+
+    fn launch(&self, launch: LaunchRun, approved: bool) -> BoxFuture<'_, Result<String, String>> {
+        Box::pin(async move { self.start(launch, approved).await.map_err(|failure| failure.message) })
     }
 
     fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>> {

@@ -2,9 +2,11 @@
 
 use crate::agent_selection::AgentSelection;
 use crate::context::AppContext;
+use crate::context_paths;
 use crate::conversation::{self, Conversation};
 use crate::failure::Failure;
 use crate::programs;
+use crate::project::Project;
 use crate::resume;
 use crate::service::LocalSessions;
 use crate::session::{self, NewSession, StartedSession, TeamBackends};
@@ -14,6 +16,7 @@ use althing_engine::{Consent, resolve_launch};
 use althing_protocol::{
     ContextPath, LaunchRun, ModeChoice, Op, PlanRun, RunSpec, SessionId, SessionKind, TeamSpec,
 };
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// What a front end asks for.
@@ -48,6 +51,9 @@ pub struct ChatRequest {
     pub goal: String,
     /// Whether a person is present who can override winners.
     pub attended: bool,
+    /// Whether a person is present who can be asked about a run that needs more access than runs have without
+    /// approval.
+    pub can_ask: bool,
 }
 
 /// Starts the session that a request describes.
@@ -60,14 +66,16 @@ pub(crate) async fn start(
         SessionRequest::Run(request) => {
             let team = sessions.team()?;
             let backends = session::team_backends(team, Some(&request.context_paths), app)?;
-            let spec = run_spec(*request, team, &backends, app)?;
+            let project = sessions.project().map(Arc::as_ref);
+            let spec = run_spec(*request, team, &backends, project, app)?;
             let (goal, op) = (spec.task.clone(), Op::StartRun { spec: Box::new(spec) });
             start_with_team(SessionKind::Run, goal, op, sessions, backends, app).await
         }
-        SessionRequest::Chat(ChatRequest { selection, goal, attended }) => {
+        SessionRequest::Chat(request) => {
             let project = sessions.project().map(Arc::as_ref);
             let Conversation { spec, backends } =
-                conversation::assemble(sessions.team()?, &selection, attended, project, app)?;
+                conversation::assemble(sessions.team()?, &request, project, app)?;
+            let goal = request.goal;
             let op = Op::StartChat { spec: Box::new(spec) };
             start_with_team(SessionKind::Chat, goal, op, sessions, backends, app).await
         }
@@ -80,9 +88,8 @@ pub(crate) async fn start(
             } else {
                 TeamBackends::default()
             };
-            // Nobody is present to override a winner.
             let spec =
-                workflow.resolve(&conversation::team_spec(team, &backends, context_paths, false, app))?;
+                workflow.resolve(&conversation::team_spec(team, &backends, context_paths, project, app))?;
             let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
             let protected = conversation::protected_paths(team, &app.environment.cwd, app);
             let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
@@ -115,14 +122,21 @@ fn run_spec(
     request: RunRequest,
     team: &Team,
     backends: &TeamBackends,
+    project: Option<&Project>,
     app: &AppContext,
 ) -> Result<RunSpec, Failure> {
     let RunRequest { launch, context_paths, plan, consent } = request;
-    // Nobody is present to override the winner.
-    let team = conversation::team_spec(team, backends, context_paths, false, app);
+    let team = conversation::team_spec(team, backends, context_paths, project, app);
     let mut spec = resolve(&team, &launch, consent).map_err(Failure::usage)?;
+    check_links(&team, &spec).map_err(Failure::usage)?;
     spec.plan = plan;
     Ok(spec)
+}
+
+/// Fails if a context path that no person approved is a link to something that a person would have to approve.
+pub(crate) fn check_links(team: &TeamSpec, spec: &RunSpec) -> Result<(), String> {
+    let dirs: Vec<PathBuf> = team.readable_dirs.iter().map(PathBuf::from).collect();
+    context_paths::confined_context(spec, &dirs).map(drop)
 }
 
 /// Resolves one run of a team, with a fresh seed.

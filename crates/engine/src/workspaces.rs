@@ -47,6 +47,7 @@ mod tests {
             subagent_of: None,
             plan: None,
             execution: None,
+            unapproved_paths: Vec::new(),
             tie_break_seed: 0,
         }
     }

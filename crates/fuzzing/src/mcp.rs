@@ -128,7 +128,7 @@ impl RunService for Runs {
         ToolSpec { name: "launch_run".into(), description: "Runs.".into(), parameters }
     }
 
-    fn launch(&self, launch: LaunchRun) -> BoxFuture<'_, Result<String, String>> {
+    fn launch(&self, launch: LaunchRun, _approved: bool) -> BoxFuture<'_, Result<String, String>> {
         let status = (!launch.task.starts_with("hold")).then_some(RunStatus::Completed);
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.push((launch, status));

@@ -26,6 +26,9 @@ pub struct InteractiveAgent {
     pub member: Member,
     /// Whether a run needs the user's approval.
     pub require_approval: bool,
+    /// Whether a person can be asked about a run that needs more access than runs have without approval.
+    #[serde(default)]
+    pub can_ask: bool,
     /// The user's text at the end of the chat agent's system prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub append_system_prompt: Option<String>,
@@ -46,6 +49,10 @@ pub struct TeamSpec {
     /// The context paths of every run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
+    /// The directories in which a launch may open paths for reading without a person's approval: the working
+    /// directory and the opened project.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readable_dirs: Vec<String>,
 }
 
 /// The modes that the user chose. A field that is None means that the user made no choice, and that the chat agent may

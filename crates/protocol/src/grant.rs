@@ -153,6 +153,16 @@ pub const EXCLUDED_NAMES: &[&str] = &[
     "massgen_logs",
 ];
 
+/// The first component of a path that often contains secrets: `.env` and files such as `.env.local`, a git directory,
+/// Althing's state. Such a path is not opened for reading unless a person names it.
+pub fn private_name(path: &Path) -> Option<String> {
+    let is_private = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        [GIT_DIR, ".althing", ".massgen"].contains(&name.as_str()) || name.starts_with(".env")
+    };
+    path.iter().map(|name| name.to_string_lossy().into_owned()).find(|name| is_private(name))
+}
+
 /// The directory (or, in a worktree, the file) of a git repository. This path is protected everywhere in a context
 /// path, even if it is a context path itself.
 pub const GIT_DIR: &str = ".git";

@@ -40,7 +40,8 @@ pub use event::{
     Verdict,
 };
 pub use grant::{
-    EXCLUDED_NAMES, GIT_DIR, Grant, GrantRoot, NetworkGrant, RUNS_CODE, RootKind, RunsCode, runs_code,
+    EXCLUDED_NAMES, GIT_DIR, Grant, GrantRoot, NetworkGrant, RUNS_CODE, RootKind, RunsCode, private_name,
+    runs_code,
 };
 pub use id::{AgentId, InteractionId, SessionId, TaskId};
 pub use interaction::{Candidate, Decision, Interaction, InteractionKind};

@@ -317,6 +317,10 @@ pub struct RunSpec {
     /// The user's files and directories that the run works on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
+    /// The context paths that the launch added for reading and that no person approved. No link may lead out of the
+    /// directories that are open for reading.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unapproved_paths: Vec<String>,
     /// The modes that the run was started in.
     pub modes: Modes,
     /// The effective rules, with modes applied.

@@ -10,6 +10,7 @@ mod tool_hosts;
 mod tools;
 
 use crate::context::Notify;
+use crate::context_paths;
 use crate::environment::Environment;
 use crate::project::Project;
 use althing_engine::{AgentNotes, Guidance, Planning, ToolRouter, WorkspaceBriefing};
@@ -25,6 +26,7 @@ use althing_workspace::{
 };
 use grant::Grantee;
 use mcp_servers::{AgentServers, ProtectionPolicy};
+use std::borrow::Cow;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -139,6 +141,7 @@ impl SessionEnvs {
         spec: &RunSpec,
         member_index: usize,
     ) -> Result<MemberEnv, String> {
+        let spec = &self.confined_spec(spec)?;
         let member = spec.members.get(member_index).ok_or("no such agent")?;
         let tools = self.tools.agent(&member.id);
         // A CLI agent writes with tools of its own, which the file tools do not see.
@@ -215,6 +218,17 @@ impl SessionEnvs {
             servers,
             notify,
         })
+    }
+
+    /// The spec with the context paths that agents really get: see [`context_paths::confined_context`].
+    fn confined_spec<'a>(&self, spec: &'a RunSpec) -> Result<Cow<'a, RunSpec>, String> {
+        if spec.unapproved_paths.is_empty() {
+            return Ok(Cow::Borrowed(spec));
+        }
+        let project = self.project.as_ref().map(|project| project.workspace.dir());
+        let dirs = context_paths::readable_dirs(&self.cwd, self.home.as_deref(), project);
+        let context_paths = context_paths::confined_context(spec, &dirs)?;
+        Ok(Cow::Owned(RunSpec { context_paths, ..spec.clone() }))
     }
 
     /// Starts an agent's MCP servers in its workspace, with this access to context paths.

@@ -80,6 +80,7 @@ impl Fixture {
             subagent_of: None,
             plan: None,
             execution: None,
+            unapproved_paths: Vec::new(),
             tie_break_seed: 0,
         };
         let config = Config { agents: vec![agent], ..Config::default() };

@@ -323,6 +323,7 @@ impl World {
             rules: RunRules { plan_first: phase == PlanningFirst, ..RunRules::default() },
             subagent_of: None,
             plan: None,
+            unapproved_paths: Vec::new(),
             tie_break_seed: 0,
         };
         let config = config(sandbox_name, network, &base);
@@ -525,10 +526,11 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
         require_approval: true,
         append_system_prompt: None,
         compaction: ContextCompaction::default(),
+        can_ask: false,
         budget_micro_usd: None,
     };
     let (members, context_paths) = (run.members.clone(), run.context_paths.clone());
-    let team = TeamSpec { members, rules: RunRules::default(), context_paths };
+    let team = TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs: Vec::new() };
     ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default() }
 }
 

@@ -30,7 +30,7 @@ fn sessions(app: &AppContext) -> LocalSessions {
 
 async fn start_chat(sessions: &LocalSessions, app: &AppContext) -> SessionId {
     let selection = AgentSelection::without_task(app, sessions.team().expect("a team")).expect("a choice");
-    let chat = ChatRequest { selection, goal: "talk".to_owned(), attended: false };
+    let chat = ChatRequest { selection, goal: "talk".to_owned(), attended: false, can_ask: false };
     sessions.launch(SessionRequest::Chat(chat)).await.expect("a conversation")
 }
 

@@ -27,7 +27,8 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         (LocalSessions::new(app.clone()), SessionRequest::Resume(id))
     } else {
         // An empty message, so that the word after `--single-agent` must be an agent id.
-        let (sessions, chat) = prepare::conversation(app, Some(String::new()), false)?;
+        let (sessions, mut chat) = prepare::conversation(app, Some(String::new()), false)?;
+        chat.can_ask = app.environment.stdin_is_terminal && !options.json;
         sessions.team()?.announce(app);
         (sessions, SessionRequest::Chat(chat))
     };

@@ -35,6 +35,7 @@ mod faults;
 mod guidance;
 mod hostile;
 mod injected;
+mod launch_paths;
 mod launched_runs;
 mod limits;
 mod long_texts;

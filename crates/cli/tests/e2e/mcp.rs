@@ -9,13 +9,20 @@ use super::support::{LIMIT, althing};
 pub struct Client {
     pub running: RunningProcess,
     next: u64,
+    /// The number of questions that the client was asked.
+    questions: usize,
 }
 
 impl Client {
     pub fn start(althing: &Althing, args: &[&str]) -> Self {
+        Self::with(althing, args, &json!({}))
+    }
+
+    /// A client with these capabilities.
+    pub fn with(althing: &Althing, args: &[&str], capabilities: &Value) -> Self {
         let running = althing.new_command().arg("mcp").args(args).open_stdin().spawn();
-        let mut client = Self { running, next: 1 };
-        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
+        let mut client = Self { running, next: 1, questions: 0 };
+        let hello = json!({"protocolVersion": "2025-06-18", "capabilities": capabilities, "clientInfo": {"name": "t", "version": "1"}});
         let welcome = client.call("initialize", &hello);
         assert!(welcome["result"]["instructions"].as_str().unwrap().contains("launch_run"), "{welcome}");
         client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -30,8 +37,35 @@ impl Client {
         let id = self.next;
         self.next += 1;
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        let answers = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|value| value["id"] == id);
+        let answers = |line: &str| {
+            let value = serde_json::from_str::<Value>(line).unwrap_or_default();
+            value["id"] == id && value.get("method").is_none()
+        };
         serde_json::from_str(&self.running.wait_for_stdout(answers, LIMIT)).unwrap()
+    }
+
+    /// Calls a tool that asks the user a question, and answers the question with this action. Returns the question and
+    /// the result of the call.
+    pub fn tool_with_question(&mut self, name: &str, arguments: &Value, action: &str) -> (Value, Value) {
+        let id = self.next;
+        self.next += 1;
+        let params = json!({"name": name, "arguments": arguments});
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
+        self.questions += 1;
+        let seen = std::cell::Cell::new(0);
+        let is_newest = |line: &str| {
+            seen.set(seen.get() + usize::from(line.contains("elicitation/create")));
+            seen.get() == self.questions
+        };
+        let question: Value = serde_json::from_str(&self.running.wait_for_stdout(is_newest, LIMIT)).unwrap();
+        let answer = json!({"action": action, "content": {}});
+        self.send(&json!({"jsonrpc": "2.0", "id": question["id"], "result": answer}));
+        let answers = |line: &str| {
+            let value = serde_json::from_str::<Value>(line).unwrap_or_default();
+            value["id"] == id && value.get("method").is_none()
+        };
+        let returned: Value = serde_json::from_str(&self.running.wait_for_stdout(answers, LIMIT)).unwrap();
+        (question, returned["result"].clone())
     }
 
     pub fn tool(&mut self, name: &str, arguments: &Value) -> Value {

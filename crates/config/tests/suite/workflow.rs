@@ -159,6 +159,7 @@ fn an_agent_of_the_config_is_a_cli_agent_or_a_quick_run_of_its_model() {
             subagent_of: None,
             plan: None,
             execution: None,
+            unapproved_paths: Vec::new(),
             tie_break_seed: 0,
         })
     };

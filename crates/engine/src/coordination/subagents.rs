@@ -261,6 +261,7 @@ impl Coordination {
             history: Vec::new(),
             members,
             context_paths: spec.context_paths.iter().map(read_only).collect(),
+            unapproved_paths: spec.unapproved_paths.clone(),
             modes,
             rules: rules.with(&modes.overrides()),
             subagent_of: Some(of),

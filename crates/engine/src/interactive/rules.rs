@@ -449,24 +449,40 @@ impl InteractiveSession {
             _ => {}
         }
         let launch = match self.approved_launch() {
-            Some(approved) => self.resolve(turn, &approved, &ModeChoice::default(), Consent::Person),
-            None => launch::read_text(&call.arguments)
-                .and_then(|launch| self.resolve(turn, &launch, &self.choice(turn), self.consent())),
+            Some(approved) => self
+                .resolve(turn, &approved, &ModeChoice::default(), Consent::Person)
+                .map(|launch| (launch, false)),
+            None => launch::read_text(&call.arguments).and_then(|launch| self.proposed(turn, &launch)),
         };
-        let launch = match launch {
+        let (launch, asks) = match launch {
             Ok(launch) => launch,
             Err(problem) => return NextTurnStep::Facts(vec![self.result(attempt, call, problem, true)]),
         };
         if let Some(question) = self.budget_question(Expense::Run) {
             return NextTurnStep::Facts(vec![self.fact(question)]);
         }
-        NextTurnStep::Facts(vec![if launching.decision.is_some() || self.consent() == Consent::Nobody {
-            self.create_run(launch.spec)
-        } else {
+        NextTurnStep::Facts(vec![if asks {
             let id = InteractionId::new(format!("{}.approval{}", self.task, self.interactions + 1));
             let kind = InteractionKind::RunApproval { proposal: Box::new(launch.proposal) };
             self.fact(Fact::InteractionOpened(Interaction { id, kind, countdown: None }))
+        } else {
+            self.create_run(launch.spec)
         }])
+    }
+
+    /// Resolves a proposed run; also tells whether the user must approve it first. Where approvals are not required,
+    /// the user is asked about a run that needs more access than runs have without approval, if a person is present.
+    fn proposed(&self, turn: &ChatTurn, launch: &LaunchRun) -> Result<(ResolvedRun, bool), String> {
+        let resolve = |consent| self.resolve(turn, launch, &self.choice(turn), consent);
+        if self.consent() == Consent::Person {
+            return resolve(Consent::Person).map(|run| (run, true));
+        }
+        match resolve(Consent::Nobody) {
+            Err(_) if self.spec.agent.as_ref().is_some_and(|agent| agent.can_ask) => {
+                resolve(Consent::Person).map(|run| (run, true))
+            }
+            resolved => resolved.map(|run| (run, false)),
+        }
     }
 
     /// Whether a person approves a run before it begins.

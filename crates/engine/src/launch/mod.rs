@@ -36,7 +36,8 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 pub enum Consent {
     /// A person approves the proposal first, or wrote it.
     Person,
-    /// Nobody consents, so the run may use only what all runs of the team may use.
+    /// Nobody consents: besides what all runs of the team may use, the run may only read in the team's
+    /// `readable_dirs`.
     Nobody,
 }
 
@@ -81,7 +82,7 @@ pub fn resolve_launch(
     // In a planning run nobody acts, not even the presenter.
     rules.plan_first &= !planning;
     team::add_prompts(&mut members, &resolved.agent_system_prompts)?;
-    let context_paths = paths::resolve(team, &resolved.context_paths, consent)?;
+    let (context_paths, unapproved_paths) = paths::resolve(team, &resolved.context_paths, consent)?;
     let acts = !planning || resolved.execute_after_planning;
     let may_write = context_paths.iter().filter(|path| path.writable && acts);
     let may_write: Vec<String> = may_write.map(|path| path.path.clone()).collect();
@@ -110,6 +111,7 @@ pub fn resolve_launch(
             .into_iter()
             .map(|path| ContextPath { writable: path.writable && !planning, ..path })
             .collect(),
+        unapproved_paths,
         modes,
         rules,
         subagent_of: None,
@@ -126,7 +128,7 @@ pub fn resolve_launch(
 
 /// The context paths of a team together with those that a person grants, or what is wrong with the grants.
 pub(crate) fn with_grants(team: &TeamSpec, grants: &[PathGrant]) -> Result<Vec<ContextPath>, String> {
-    paths::resolve(team, grants, Consent::Person)
+    paths::resolve(team, grants, Consent::Person).map(|(paths, _)| paths)
 }
 
 /// Adds the plan of a planning run to the spec of the run that executes it, which was resolved before the plan

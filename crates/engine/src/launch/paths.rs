@@ -1,24 +1,28 @@
 //! The context paths of a launched run: the team's paths, and those that the launch adds for this run.
 //!
-//! A launch without a person's consent gets no path, for reading or writing, that the team's runs may not use anyway.
-//! Protected paths stay protected in any case.
+//! With a person's consent a launch may add any path. Without consent it may add paths for reading that are in the
+//! team's `readable_dirs`, except files that often contain secrets; it can write only where the team's runs may write
+//! anyway. This module compares texts; the app makes sure that no link leads out of those directories. Protected paths
+//! stay protected in any case.
 
 use super::Consent;
-use althing_protocol::{ContextPath, PathGrant, Permission, TeamSpec};
+use althing_protocol::{ContextPath, PathGrant, Permission, TeamSpec, private_name};
+use std::path::Path;
 
 /// The maximum number of paths that a launch may add.
 const MAX_PATHS: usize = 32;
 
-/// Adds the granted paths to the team's context paths, or returns what is wrong with a grant.
+/// Adds the granted paths to the team's context paths, or returns what is wrong with a grant. Also returns the paths
+/// that were added without a person's consent.
 pub(super) fn resolve(
     team: &TeamSpec,
     grants: &[PathGrant],
     consent: Consent,
-) -> Result<Vec<ContextPath>, String> {
+) -> Result<(Vec<ContextPath>, Vec<String>), String> {
     if grants.len() > MAX_PATHS {
         return Err(format!("`context_paths` has {} paths; at most {MAX_PATHS} can be added.", grants.len()));
     }
-    let mut paths = team.context_paths.clone();
+    let (mut paths, mut unapproved) = (team.context_paths.clone(), Vec::new());
     for grant in grants {
         let path = normalize(&grant.path).map_err(|problem| format!("`context_paths`: {problem}"))?;
         let wants_write = grant.permission == Permission::Write;
@@ -32,7 +36,8 @@ pub(super) fn resolve(
             continue;
         }
         if consent == Consent::Nobody {
-            return Err(refusal(&path, wants_write, team));
+            check_readable(&path, wants_write, team)?;
+            unapproved.push(path.clone());
         }
         if let Some(same) = paths.iter_mut().find(|root| root.path == path) {
             same.writable = true;
@@ -42,13 +47,29 @@ pub(super) fn resolve(
         let protected = protected.filter(|part| is_inside(part, &path)).cloned().collect();
         paths.push(ContextPath { path, writable: wants_write, protected });
     }
-    Ok(paths)
+    Ok((paths, unapproved))
+}
+
+/// Fails unless a path may be read without a person's consent.
+fn check_readable(path: &str, wants_write: bool, team: &TeamSpec) -> Result<(), String> {
+    let mut dirs = team.readable_dirs.iter();
+    let Some(dir) = dirs.find(|dir| is_inside(path, dir)).filter(|_| !wants_write) else {
+        return Err(refusal(path, wants_write, team));
+    };
+    match private_name(Path::new(path.strip_prefix(dir.as_str()).unwrap_or(path))) {
+        Some(name) => Err(format!(
+            "`context_paths`: `{path}` may not be read without the user's approval, because `{name}` may contain secrets."
+        )),
+        None => Ok(()),
+    }
 }
 
 fn refusal(path: &str, wants_write: bool, team: &TeamSpec) -> String {
     let what = if wants_write { "written to" } else { "read" };
-    let open = team.context_paths.iter().filter(|root| root.writable || !wants_write);
-    let open: Vec<&str> = open.map(|root| root.path.as_str()).collect();
+    let roots = team.context_paths.iter().filter(|root| root.writable || !wants_write);
+    let dirs = team.readable_dirs.iter().filter(|_| !wants_write);
+    let mut open: Vec<&str> = roots.map(|root| &root.path).chain(dirs).map(String::as_str).collect();
+    open.dedup();
     let open = if open.is_empty() { "none".to_owned() } else { open.join(", ") };
     format!(
         "`context_paths`: `{path}` may not be {what} without the user's approval. Paths that may be {what}: {open}. \

@@ -40,7 +40,7 @@ pub fn launch_run_spec(team: &TeamSpec) -> ToolSpec {
                         "required": ["path"],
                         "additionalProperties": false,
                     },
-                    "description": "Files or directories for this run, in addition to those that every run can use.",
+                    "description": "Files or directories for this run, in addition to those that every run can use. Without the user's approval: only for reading, in the working directory or the opened project.",
                 },
                 "agent_system_prompts": {"type": "object", "additionalProperties": {"type": "string"}, "description": "Text to add to an agent's system prompt, by agent id."},
                 "coordination_overrides": {"type": "object", "description": format!("Other settings of this run, by config key, such as {}.", keys.join(", "))},

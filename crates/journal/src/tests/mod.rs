@@ -76,6 +76,7 @@ pub(super) fn run_spec(task: &str) -> TaskSpec {
         subagent_of: None,
         plan: None,
         execution: None,
+        unapproved_paths: Vec::new(),
         tie_break_seed: 7,
     }))
 }

@@ -1,6 +1,7 @@
-//! Asks the client's user before a run starts, if the config requires approval.
+//! Asks the client's user before a run starts, if the config requires approval or the run needs more access than runs
+//! have without approval.
 //!
-//! Without that requirement a call counts as approved: the client has its own approval of tool calls.
+//! Every other call counts as approved: the client has its own approval of tool calls.
 
 use althing_protocol::LaunchRun;
 use rmcp::RoleServer;
@@ -35,10 +36,12 @@ const MOST_OPEN: usize = 256;
 const KEY: &str = "approve";
 
 impl Approvals {
-    /// Asks about a run in the way that the client supports.
+    /// Asks about a run in the way that the client supports. `reason`: why this run needs approval, if the config does
+    /// not require it for all runs.
     pub(super) async fn ask(
         &self,
         launch: &LaunchRun,
+        reason: Option<&str>,
         request: &CallToolRequestParams,
         context: &RequestContext<RoleServer>,
     ) -> Approval {
@@ -47,19 +50,23 @@ impl Approvals {
             .and_then(|capabilities| capabilities.elicitation)
             .is_some_and(|can| can.form.is_some() || can.url.is_none());
         if !capable {
-            return Approval::Denied(
-                "the configuration requires approval of every run, and this client cannot ask a person for it: start \
-                 the run from Althing itself, or set `require_approval: false`"
-                    .to_owned(),
+            let why = reason.map_or_else(
+                || {
+                    "the configuration requires approval of every run, and this client cannot ask a person for it: \
+                     start the run from Althing itself, or set `require_approval: false`"
+                        .to_owned()
+                },
+                |reason| format!("{reason} This client cannot ask a person for approval."),
             );
+            return Approval::Denied(why);
         }
         let newest = context
             .protocol_version()
             .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
         if newest {
-            return self.round_trip(launch, request);
+            return self.round_trip(launch, reason, request);
         }
-        let question = match question(launch) {
+        let question = match question(launch, reason) {
             Ok(question) => question,
             Err(reason) => return Approval::Denied(reason),
         };
@@ -69,7 +76,12 @@ impl Approvals {
         }
     }
 
-    fn round_trip(&self, launch: &LaunchRun, request: &CallToolRequestParams) -> Approval {
+    fn round_trip(
+        &self,
+        launch: &LaunchRun,
+        reason: Option<&str>,
+        request: &CallToolRequestParams,
+    ) -> Approval {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(state) = &request.request_state {
             let asked = open.remove(state);
@@ -84,7 +96,7 @@ impl Approvals {
                 |answer| approval_of(&answer),
             );
         }
-        let question = match question(launch) {
+        let question = match question(launch, reason) {
             Ok(question) => question,
             Err(reason) => return Approval::Denied(reason),
         };
@@ -115,12 +127,13 @@ fn approval_of(answer: &ElicitResult) -> Approval {
 
 /// Shows the run exactly as it would be started. Accepting is the answer; there is nothing to fill in. A run that
 /// cannot be shown is not asked about.
-fn question(launch: &LaunchRun) -> Result<ElicitRequestParams, String> {
+fn question(launch: &LaunchRun, reason: Option<&str>) -> Result<ElicitRequestParams, String> {
+    let reason = reason.map(|reason| format!("\n{reason}")).unwrap_or_default();
     let all = serde_json::to_string_pretty(launch)
         .map_err(|error| format!("the run cannot be shown for approval: {error}"))?;
     Ok(ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: format!("Start this run of agents?\n{all}"),
+        message: format!("Start this run of agents?\n{all}{reason}"),
         requested_schema: ElicitationSchema::new(BTreeMap::new()),
     })
 }

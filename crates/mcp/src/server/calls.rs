@@ -88,15 +88,18 @@ impl AlthingServer {
             Ok(launch) => launch,
             Err(problem) => return Ok(failed(problem).into()),
         };
-        if self.options.require_approval {
-            let asking = self.approvals.ask(&launch, &request, &context);
+        let reason =
+            if self.options.require_approval { None } else { self.runs.needs_approval(&launch).await };
+        let asks = self.options.require_approval || reason.is_some();
+        if asks {
+            let asking = self.approvals.ask(&launch, reason.as_deref(), &request, &context);
             match crate::keepalive::while_waiting(&context, self.options.keepalive, asking).await {
                 Approval::Given => {}
                 Approval::Denied(reason) => return Ok(failed(format!("not started: {reason}")).into()),
                 Approval::Ask(question) => return Ok((*question).into()),
             }
         }
-        let run = match self.runs.launch(launch).await {
+        let run = match self.runs.launch(launch, asks).await {
             Ok(run) => run,
             Err(reason) => return Ok(failed(reason).into()),
         };

@@ -10,8 +10,16 @@ pub trait RunService: Send + Sync {
     /// The definition of `launch_run`, the same as the chat agent's.
     fn launch_tool(&self) -> ToolSpec;
 
-    /// Starts an approved run and returns its id as soon as it has one. An error names what to change.
-    fn launch(&self, launch: LaunchRun) -> BoxFuture<'_, Result<String, String>>;
+    /// Why a run may be started only if a person approves it, because it needs more access than runs have without
+    /// approval; None if the run needs no approval, or if an approval would not help.
+    fn needs_approval<'a>(&'a self, launch: &'a LaunchRun) -> BoxFuture<'a, Option<String>> {
+        let _ = launch;
+        Box::pin(async { None })
+    }
+
+    /// Starts a run and returns its id as soon as it has one. `approved`: whether a person approved exactly this run.
+    /// An error names what to change.
+    fn launch(&self, launch: LaunchRun, approved: bool) -> BoxFuture<'_, Result<String, String>>;
 
     /// The current state of a run; None if there is no run with that id.
     fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>>;

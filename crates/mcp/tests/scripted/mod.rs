@@ -181,7 +181,7 @@ impl RunService for Scripted {
         }
     }
 
-    fn launch(&self, launch: LaunchRun) -> BoxFuture<'_, Result<String, String>> {
+    fn launch(&self, launch: LaunchRun, _approved: bool) -> BoxFuture<'_, Result<String, String>> {
         Box::pin(async move {
             if let Some(reason) = launch.task.strip_prefix("refuse ") {
                 return Err(reason.to_owned());

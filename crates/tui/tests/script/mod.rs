@@ -69,6 +69,7 @@ pub fn run_spec(task: &str, modes: Modes) -> RunSpec {
         subagent_of: None,
         plan: None,
         execution: None,
+        unapproved_paths: Vec::new(),
         tie_break_seed: 1,
     }
 }
@@ -126,11 +127,17 @@ impl Script {
             require_approval: true,
             append_system_prompt: None,
             compaction: ContextCompaction { enabled: true, threshold_tokens: 100_000, preserve_recent: 10 },
+            can_ask: false,
             budget_micro_usd: Some(5_000_000),
         };
         let spec = ChatSpec {
             agent: interactive.then_some(agent),
-            team: TeamSpec { members: team(), rules: RunRules::default(), context_paths: Vec::new() },
+            team: TeamSpec {
+                members: team(),
+                rules: RunRules::default(),
+                context_paths: Vec::new(),
+                readable_dirs: Vec::new(),
+            },
             project: Some("/home/me/.althing/projects/my-app".into()),
             modes: ModeChoice::default(),
         };

@@ -48,6 +48,7 @@ impl RunFixture {
             subagent_of: None,
             plan: None,
             execution: None,
+            unapproved_paths: Vec::new(),
             tie_break_seed: 0,
         };
         let run = base.join("project/.althing/sessions/s/tasks/r1");

@@ -34,6 +34,7 @@ pub(crate) fn spec(agents: &[&str], mut rules: RunRules) -> RunSpec {
         subagent_of: None,
         plan: None,
         execution: None,
+        unapproved_paths: Vec::new(),
         tie_break_seed: 7,
     }
 }

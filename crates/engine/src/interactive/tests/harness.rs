@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 pub(crate) fn team(agents: &[&str]) -> TeamSpec {
     let members = agents.iter().map(|id| member(id)).collect();
-    TeamSpec { members, rules: RunRules::default(), context_paths: Vec::new() }
+    TeamSpec { members, rules: RunRules::default(), context_paths: Vec::new(), readable_dirs: Vec::new() }
 }
 
 pub(crate) fn agent() -> InteractiveAgent {
@@ -24,6 +24,7 @@ pub(crate) fn agent() -> InteractiveAgent {
         require_approval: true,
         append_system_prompt: None,
         compaction: ContextCompaction::default(),
+        can_ask: false,
         budget_micro_usd: None,
     }
 }
