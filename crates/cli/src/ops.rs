@@ -4,14 +4,30 @@ use althing_protocol::{Op, OpId, Origin, Submission};
 use serde::Deserialize;
 use std::io::BufRead;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
 
 /// The lines of stdin; the channel closes when stdin ends.
 pub fn lines() -> UnboundedReceiver<String> {
+    read_lines(|text| text)
+}
+
+/// A line of stdin, and when it was read.
+pub struct TimedLine {
+    pub text: String,
+    pub read_at: Instant,
+}
+
+/// The lines of stdin with the time of each; the channel closes when stdin ends.
+pub fn timed_lines() -> UnboundedReceiver<TimedLine> {
+    read_lines(|text| TimedLine { text, read_at: Instant::now() })
+}
+
+fn read_lines<T: Send + 'static>(line: impl Fn(String) -> T + Send + 'static) -> UnboundedReceiver<T> {
     let (send, receive) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {
-        for line in std::io::stdin().lock().lines() {
-            let Ok(line) = line else { return };
-            if send.send(line).is_err() {
+        for text in std::io::stdin().lock().lines() {
+            let Ok(text) = text else { return };
+            if send.send(line(text)).is_err() {
                 return;
             }
         }

@@ -6,7 +6,7 @@ use crate::app::{App, Effect};
 use crate::host::{TuiExit, TuiHost, TuiOptions};
 use crate::plain;
 use crate::terminal::{TerminalGuard, clipboard, panic_error, panicked};
-use althing_protocol::{Engine, FeedItem, Interest, JournalError, Origin, Seq, Submission};
+use althing_protocol::{Engine, FeedItem, InteractionId, Interest, JournalError, Origin, Seq, Submission};
 use crossterm::event::{Event as TerminalEvent, EventStream};
 use crossterm::terminal::{BeginSynchronizedUpdate, Clear, ClearType, EndSynchronizedUpdate};
 use crossterm::{execute, queue};
@@ -57,6 +57,7 @@ pub async fn run(
         last_frame: None,
         pressed: false,
         last_key_frame: None,
+        drawn_box: None,
         signals: Signals::listen()?,
     };
     let result = screen.run().await;
@@ -162,6 +163,8 @@ struct EventLoop {
     pressed: bool,
     /// When the last frame that responded to a key was drawn.
     last_key_frame: Option<Instant>,
+    /// The question whose dialog is in the last frame.
+    drawn_box: Option<InteractionId>,
     signals: Signals,
 }
 
@@ -263,6 +266,7 @@ impl EventLoop {
             }
         })?;
         execute!(io::stdout(), EndSynchronizedUpdate)?;
+        self.drawn_box = self.app.question_in_box().cloned();
         self.last_frame = Some(Instant::now());
         if std::mem::take(&mut self.pressed) {
             self.last_key_frame = self.last_frame;
@@ -274,6 +278,9 @@ impl EventLoop {
     fn on_keys(&mut self, first: &TerminalEvent) -> Vec<Effect> {
         self.host.failpoint("keys");
         let now = self.host.now();
+        // Keys that arrive before a dialog was drawn were not pressed to answer it.
+        self.app.box_is_unseen =
+            self.app.question_in_box().is_some_and(|id| self.drawn_box.as_ref() != Some(id));
         let mut effects = self.app.handle(first, now);
         // Handle all available keys before the next frame.
         while effects.is_empty() {

@@ -7,11 +7,13 @@ use crate::event_loop::{Signals, follow};
 use crate::host::{TuiExit, TuiHost, TuiOptions};
 use althing_protocol::{Engine, Origin, Submission};
 use althing_text::{count, sanitize};
-use althing_view::conversation::{Audience, ConversationLines, answer};
+use althing_view::conversation::{Audience, ConversationLine, ConversationLines, answer};
 use althing_view::labels;
+use rustix::termios::{QueueSelector, tcflush};
 use std::io::{self, BufRead, Write};
 use std::sync::Arc;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 /// Shows a session as lines until the user leaves it.
 pub(crate) async fn run(
@@ -26,7 +28,7 @@ pub(crate) async fn run(
     // A separate thread, because reading from a terminal cannot be cancelled.
     std::thread::spawn(move || {
         for line in io::stdin().lock().lines() {
-            if line.is_err() || sender.send(line).is_err() {
+            if line.is_err() || sender.send((line, Instant::now())).is_err() {
                 break;
             }
         }
@@ -42,7 +44,7 @@ pub(crate) async fn run(
         print(&format!("Found: {}. Missing: {}.", list(&welcome.found), list(&welcome.missing)))?;
     }
     let mut effects = app.take_effects();
-    let mut live = true;
+    let (mut live, mut asked_at) = (true, None);
     let exit = loop {
         if let Some(exit) = execute(&engine, &mut app, std::mem::take(&mut effects))? {
             break exit;
@@ -50,7 +52,10 @@ pub(crate) async fn run(
         tokio::select! {
             line = typed.recv() => match line {
                 None => break TuiExit::Quit,
-                Some(line) => effects = take_line(&mut app, &line?)?,
+                // What was typed before the question was printed is no answer to it.
+                Some((line, read_at)) => {
+                    effects = take_line(&mut app, &line?, asked_at.is_some_and(|asked_at| read_at > asked_at))?
+                }
             },
             item = feed.recv(), if live => match item {
                 None if app.options.workflow => break TuiExit::Ended,
@@ -60,6 +65,11 @@ pub(crate) async fn run(
                     app.sync();
                     app.modal = None;
                     for line in lines.updates(&app.model) {
+                        if let ConversationLine::Question(_) = line {
+                            // A line that is only half typed could otherwise be completed to an answer.
+                            let _ = tcflush(io::stdin(), QueueSelector::IFlush);
+                            asked_at = Some(Instant::now());
+                        }
                         print(line.text())?;
                     }
                 }
@@ -72,8 +82,10 @@ pub(crate) async fn run(
     Ok(exit)
 }
 
-fn take_line(app: &mut App, line: &str) -> io::Result<Vec<Effect>> {
-    if let Some(op) = app.model.questions.first().and_then(|question| answer(question, line)) {
+/// Handles a typed line. `may_answer`: whether the line was typed after the newest question was printed.
+fn take_line(app: &mut App, line: &str, may_answer: bool) -> io::Result<Vec<Effect>> {
+    let question = app.model.questions.first().filter(|_| may_answer);
+    if let Some(op) = question.and_then(|question| answer(question, line)) {
         return Ok(vec![Effect::Submit(op)]);
     }
     // A workflow has no chat agent.

@@ -3,7 +3,7 @@
 
 use crate::args::{Approve, Options};
 use crate::exit::Exit;
-use crate::ops;
+use crate::ops::{self, TimedLine};
 use crate::show::{self, print};
 use crate::stop::{StopRequest, StopSignals};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
@@ -15,10 +15,14 @@ use althing_protocol::{
 use althing_text::sanitize;
 use althing_view::conversation::{Audience, ConversationLine, ConversationLines, answer, approval, ask};
 use althing_view::{Question, SessionView};
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+
+/// The command that stops the current work. It never waits.
+const CANCEL: &str = "/cancel";
 
 pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
@@ -40,7 +44,10 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         approve,
         sessions: &sessions,
         id: id.clone(),
-        lines: Some(ops::lines()),
+        lines: Some(ops::timed_lines()),
+        held: VecDeque::new(),
+        from_terminal: app.environment.stdin_is_terminal,
+        shown_at: None,
         session: SessionView::default(),
         updates: ConversationLines::new(Audience::Script),
         sent: 0,
@@ -93,7 +100,13 @@ struct Chat<'a> {
     sessions: &'a LocalSessions,
     id: SessionId,
     /// The lines of stdin; None once stdin has ended.
-    lines: Option<UnboundedReceiver<String>>,
+    lines: Option<UnboundedReceiver<TimedLine>>,
+    /// The lines that wait until it is known whether they answer a question: see [`Self::holds_lines`].
+    held: VecDeque<TimedLine>,
+    /// Whether a person types the lines.
+    from_terminal: bool,
+    /// When the question in `asked` was shown.
+    shown_at: Option<Instant>,
     session: SessionView,
     updates: ConversationLines,
     /// Messages that were sent and not yet accepted by the session.
@@ -118,6 +131,7 @@ impl Chat<'_> {
     ) -> Result<(bool, bool), Failure> {
         let mut signalled = false;
         loop {
+            self.handle_held_lines();
             if self.is_done() && !self.leaving {
                 self.leaving = true;
                 self.submit(Op::Shutdown);
@@ -135,11 +149,10 @@ impl Chat<'_> {
                     Some(Ok(FeedItem::Progress(_))) => {}
                     Some(Err(error)) => return Err(error.into()),
                 },
-                line = next_line => if let Some(line) = line {
-                    self.handle_line(&line);
-                } else {
-                    self.lines = None;
-                    self.reject_question();
+                line = next_line => match line {
+                    Some(line) if self.holds_lines() && line.text.trim() != CANCEL => self.held.push_back(line),
+                    Some(line) => self.handle_line(&line),
+                    None => self.lines = None,
                 },
                 asked = signals.next_request() => match asked {
                     StopRequest::Stop(name) => {
@@ -155,7 +168,7 @@ impl Chat<'_> {
 
     /// Whether stdin has ended and every message that was sent has been answered.
     fn is_done(&self) -> bool {
-        let delivered = self.sent == 0 && self.session.queued() == 0;
+        let delivered = self.sent == 0 && self.session.queued() == 0 && self.held.is_empty();
         self.lines.is_none()
             && delivered
             && self.session.state == ChatState::Idle
@@ -182,8 +195,46 @@ impl Chat<'_> {
         let _ = self.sessions.submit(&self.id, submission);
     }
 
+    /// Whether a new line has to wait. In a script, the line after a message answers the question that the message
+    /// leads to, if it leads to one. So a line waits until the message before it is answered or a question is open.
+    fn holds_lines(&self) -> bool {
+        if self.json || self.from_terminal || self.approve != Approve::Ask {
+            return false;
+        }
+        let is_open = self
+            .question()
+            .is_some_and(|question| !self.answered && self.asked.as_ref() == Some(&question.interaction.id));
+        let is_idle = self.sent == 0 && self.session.queued() == 0 && self.session.state == ChatState::Idle;
+        !self.held.is_empty() || !(is_open || (is_idle && self.question().is_none()))
+    }
+
+    /// Handles the lines that waited, as far as it is known what they are. Once stdin has ended and no line is left,
+    /// an open question is rejected.
+    fn handle_held_lines(&mut self) {
+        while let Some(line) = self.held.pop_front() {
+            let later = std::mem::take(&mut self.held);
+            let must_wait = self.holds_lines();
+            self.held = later;
+            if must_wait {
+                self.held.push_front(line);
+                return;
+            }
+            self.handle_line(&line);
+        }
+        if self.lines.is_none() {
+            self.reject_question();
+        }
+    }
+
+    /// Whether a line answers the open question. What a person typed before the question was shown never does.
+    fn answers(&self, line: &TimedLine) -> bool {
+        let is_open = self.question().is_some() && !self.answered;
+        is_open && (!self.from_terminal || self.shown_at.is_some_and(|shown_at| line.read_at > shown_at))
+    }
+
     /// Handles a line of stdin.
-    fn handle_line(&mut self, line: &str) {
+    fn handle_line(&mut self, timed_line: &TimedLine) {
+        let line = timed_line.text.as_str();
         if line.trim().is_empty() {
             return;
         }
@@ -194,7 +245,8 @@ impl Chat<'_> {
             }
             return;
         }
-        if let Some(question) = self.question().filter(|_| !self.answered) {
+        let question = self.question().filter(|_| line.trim() != CANCEL && self.answers(timed_line));
+        if let Some(question) = question {
             match answer(question, line) {
                 Some(op) => {
                     // Text typed into a CLI agent's terminal is not a decision yet.
@@ -210,8 +262,11 @@ impl Chat<'_> {
         match line.trim() {
             "/pin" => self.submit(Op::Pin { message: None }),
             "/compact" => self.submit(Op::Compact),
-            "/cancel" => self.submit(Op::Cancel { task: TaskId::chat() }),
-            "/quit" => self.lines = None,
+            CANCEL => self.submit(Op::Cancel { task: TaskId::chat() }),
+            "/quit" => {
+                self.lines = None;
+                self.held.clear();
+            }
             _ => {
                 let (text, grants) = context_paths::mentions(line, &self.cwd);
                 self.submit(Op::SendMessage { text, modes: ModeChoice::default(), grants });
@@ -296,18 +351,23 @@ impl Chat<'_> {
                 Some(Decision::Reject { reason: Some("not approved: --approve never".to_owned()) })
             }
             Approve::Ask => {
-                if !self.json && self.lines.is_some() {
-                    show::notice(&ask(kind, Audience::Script));
+                let question = ask(kind, Audience::Script);
+                if self.from_terminal && !self.json {
+                    // A line that is only half typed could otherwise be completed to an answer.
+                    let _ =
+                        rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
+                }
+                self.shown_at = Some(Instant::now());
+                if !self.json && (self.lines.is_some() || !self.held.is_empty()) {
+                    show::notice(&question);
                 }
                 None
             }
         };
         self.asked = Some(interaction.clone());
         self.answered = decision.is_some();
-        match decision {
-            Some(decision) => self.submit(Op::Answer { interaction, decision }),
-            None if self.lines.is_none() => self.reject_question(),
-            None => {}
+        if let Some(decision) = decision {
+            self.submit(Op::Answer { interaction, decision });
         }
     }
 }

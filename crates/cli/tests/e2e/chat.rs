@@ -148,6 +148,61 @@ fn a_rejected_run_does_not_start_and_the_chat_agent_learns_of_it() {
 
 // spec: interactive/run-approval-flow/approval-granted
 #[test]
+fn in_a_script_the_line_after_a_message_answers_the_question_that_the_message_leads_to() {
+    let launches = |request: &RecordedRequest| {
+        let last = request.messages().last().cloned().unwrap_or_default();
+        let said = last["content"].as_str().unwrap_or_default();
+        match last["role"].as_str() {
+            Some("tool") => Reply::text(format!("It is done: {said}")),
+            _ if said.starts_with("Compare") => Reply::call("launch_run", &json!({"task": said})),
+            _ => Reply::text(format!("You said {said}.")),
+        }
+    };
+    for (lines, runs, replies) in [
+        ("Compare them\ny\n", 1, 1),
+        ("Compare them\nn\n", 0, 1),
+        ("Compare them\n", 0, 1),
+        ("Good morning\nCompare them\ny\nThanks\n", 1, 3),
+        ("Compare them\ny\nCompare those\nn\nCompare all\ny\n", 2, 3),
+        // Without a question, `y` is a message.
+        ("Good morning\ny\n", 0, 2),
+    ] {
+        let fixture = fixture(launches, |config| config);
+        let output = chat(&fixture, lines, &[]).expect_code(0);
+        let events = fixture.althing.events();
+        let created = of_type(&events, "task_created").into_iter();
+        let started = created.filter(|event| event["data"]["spec"]["kind"] == "run").count();
+        assert_eq!(started, runs, "{lines:?}: {}\n{}", output.stdout, output.stderr);
+        assert_eq!(output.stdout.lines().count(), replies, "{lines:?}: {}", output.stdout);
+        assert_eq!(output.stdout.contains("You said y."), lines.starts_with("Good morning\ny"), "{lines:?}");
+    }
+}
+
+#[test]
+fn a_script_can_cancel_the_current_work_while_later_lines_wait() {
+    let gate = althing_testkit::Gate::before_headers();
+    let script = Script::parliament()
+        .on(CHAT_MODEL)
+        .nth(0, althing_testkit::Action::gated(Reply::text("Too late."), &gate))
+        .on(CHAT_MODEL)
+        .always(Reply::text("The second reply."));
+    let fixture = Fixture::new(2, script);
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
+    let team = Team::on(&base, 2).rule("interactive_mode", json!({"backend": backend}));
+    fixture.althing.file("team.yaml", team.text());
+    let running = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
+    running.write_stdin("First\nSecond\n");
+    gate.wait_waiting_blocking(1, LIMIT);
+    running.write_stdin("/cancel\n");
+    running.close_stdin();
+    let output = running.wait(LIMIT).expect_code(0);
+    assert_eq!(output.stdout, "The second reply.\n", "{}", output.stderr);
+    gate.release_all();
+}
+
+// spec: interactive/run-approval-flow/approval-granted
+#[test]
 fn a_run_edited_at_its_approval_starts_as_edited() {
     let fixture = fixture(delegates(json!({"task": "Do A"})), |config| config);
     let edited = json!({"task": "Do B instead", "agent_mode": "single", "refinement": false});

@@ -1,11 +1,13 @@
 //! Which part of the screen gets a key in a real terminal: the input while a person types, a dialog while a person
 //! answers it. Stopping a run and undoing its files need confirmation.
 
-use althing_testkit::process::wait_for_event;
-use althing_testkit::{Althing, Terminal};
-use serde_json::Value;
+use std::time::{Duration, Instant};
 
-use super::support::{LIMIT, althing, bare, of_type};
+use althing_testkit::process::wait_for_event;
+use althing_testkit::{Action, Althing, Gate, Reply, Script, Terminal, wait};
+use serde_json::{Value, json};
+
+use super::support::{Fixture, LIMIT, Team, althing, bare, of_type};
 
 const TASK: &str = "Compare three ways to cache HTTP responses";
 const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
@@ -252,4 +254,70 @@ fn letters_typed_while_a_dialog_is_open_go_to_the_input_and_approve_nothing() {
     terminal.keys("a");
     terminal.wait_for(OVERRIDE_HINT, LIMIT);
     assert_eq!(runs(&althing).len(), 1);
+}
+
+/// A conversation whose chat agent proposes a run once the gate is open.
+fn gated_proposal(gate: &Gate) -> Fixture {
+    let launch = Reply::call("launch_run", &json!({"task": "Compare them"}));
+    let script = Script::parliament()
+        .on("talker")
+        .nth(0, Action::gated(launch, gate))
+        .on("talker")
+        .always(Reply::text("Understood."));
+    let fixture = Fixture::new(2, script);
+    let base = fixture.server.base_url();
+    let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
+    let team = Team::on(&base, 2).rule("interactive_mode", json!({"backend": backend}));
+    fixture.althing.file("team.yaml", team.text());
+    fixture
+}
+
+// spec: interactive/run-approval-flow/approval-required
+#[test]
+fn what_was_typed_before_the_question_appeared_never_approves_a_run() {
+    let (line, screen) = (&["chat", "--config", "team.yaml"][..], &["--config", "team.yaml"][..]);
+    for (args, plain, ready, reject) in [
+        (line, "", "", "n\r"),
+        (screen, "1", "Write a message", "/reject\r"),
+        (screen, "", "Type a message...", "\x1b"),
+    ] {
+        // A whole line, and a line that is completed after the question appeared.
+        for (before, after) in [("y\r", ""), ("y", "\r"), ("a\r", ""), ("/approve", "\r"), ("\r", "")] {
+            let gate = Gate::before_headers();
+            let fixture = gated_proposal(&gate);
+            let command = fixture.althing.new_command().args(args);
+            let command = if plain.is_empty() { command } else { command.env("ALTHING_PLAIN", plain) };
+            let mut terminal = command.terminal(120, 40);
+            terminal.wait_for(ready, LIMIT);
+            terminal.keys("Compare them, all of you\r");
+            gate.wait_waiting_blocking(1, LIMIT);
+            terminal.keys(before);
+            // The terminal, or the screen, has received what was typed.
+            let shown = before.trim_end();
+            terminal.wait_until(LIMIT, "what was typed", |screen| {
+                shown.is_empty() || screen.split_whitespace().any(|word| word == shown)
+            });
+            gate.release_all();
+            terminal.wait_for("aunch this run?", LIMIT);
+            terminal.keys(after);
+            // The question is rejected, and the chat agent is told so. A key right after others may belong to the
+            // input, so it is pressed again after a while, as a person would.
+            let mut pressed_at = None::<Instant>;
+            wait::until(LIMIT, || {
+                if pressed_at.is_none_or(|at| at.elapsed() > Duration::from_secs(2)) {
+                    terminal.keys(reject);
+                    pressed_at = Some(Instant::now());
+                }
+                fixture.server.request_count() > 1
+            });
+            let requests = fixture.server.requests();
+            let told = requests.iter().any(|request| {
+                request.messages().iter().any(|message| message.to_string().contains("did not approve"))
+            });
+            let about = format!("{args:?} {plain} {before:?} {after:?}");
+            assert!(told, "{about}: {}", terminal.screen());
+            assert!(runs(&fixture.althing).is_empty(), "{about}: a run was started");
+            assert!(requests.iter().all(|request| request.model() == "talker"), "{about}");
+        }
+    }
 }

@@ -46,6 +46,11 @@ impl App {
         )
     }
 
+    /// The question of the dialog that opened by itself.
+    pub(crate) fn question_in_box(&self) -> Option<&InteractionId> {
+        self.modal.as_ref().filter(|_| self.has_approval_box()).and_then(Modal::question)
+    }
+
     /// Whether a text field of the dialog has the focus.
     pub(crate) fn box_field_has_focus(&self) -> bool {
         match &self.modal {
@@ -132,6 +137,13 @@ impl App {
             KeyCode::Char(letter) if !is_chord(key) => Some(letter),
             _ => None,
         };
+        // The user could not see the dialog when pressing this key, so the key belongs to the input.
+        if self.box_is_unseen {
+            if letter.is_some() || !self.input.is_empty() {
+                self.type_into_input(key);
+            }
+            return;
+        }
         let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
         // Without an input below the dialog, letters are shortcuts of the dialog, except right after a key for the
         // screen below.

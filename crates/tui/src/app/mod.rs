@@ -151,6 +151,8 @@ pub struct App {
     pub(crate) last_typed: Timestamp,
     /// A letter of which it is not yet known whether it is a shortcut of the open box or the start of a message.
     pub(crate) pending_letter: Option<dialog_typing::PendingLetter>,
+    /// Whether the open dialog was not on the screen yet when the current keys were pressed.
+    pub box_is_unseen: bool,
     /// Questions that the user dismissed or answered.
     pub(crate) dismissed: Vec<InteractionId>,
     /// The box that was answered last, as the user left it; a rejected answer opens the box again.
@@ -207,6 +209,7 @@ impl App {
             leaving: false,
             last_typed: Timestamp(0),
             pending_letter: None,
+            box_is_unseen: false,
             dismissed: Vec::new(),
             answered: None,
             waiting_at_bell: 0,

@@ -323,6 +323,25 @@ fn text_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
 }
 
 #[test]
+fn keys_pressed_before_the_box_was_drawn_do_not_answer_it() {
+    for (name, open) in boxes() {
+        for key in [KeyCode::Enter, KeyCode::Esc, KeyCode::Char('a'), KeyCode::Char('c')] {
+            let mut screen = boxed(open);
+            screen.app.box_is_unseen = true;
+            screen.press(key);
+            screen.wait(5_000);
+            assert!(screen.ops.is_empty(), "{name} {key:?}: {:?}", screen.ops);
+            let typed = if let KeyCode::Char(letter) = key { letter.to_string() } else { String::new() };
+            assert_eq!(screen.app.input.text(), typed, "{name}: letters are typed");
+        }
+        // Once the box is visible, it takes its answer.
+        let mut screen = boxed(open);
+        screen.press(KeyCode::Enter);
+        assert!(matches!(decision(&screen), Decision::Approve { .. }), "{name}");
+    }
+}
+
+#[test]
 fn an_answering_letter_waits_a_second_and_the_box_shows_a_note() {
     for (name, open) in boxes() {
         let mut screen = boxed(open);
