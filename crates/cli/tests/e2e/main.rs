@@ -40,6 +40,7 @@ mod launched_runs;
 mod limits;
 mod long_texts;
 mod manners;
+mod matrix;
 mod mcp;
 mod mcp_clients;
 mod mentions;

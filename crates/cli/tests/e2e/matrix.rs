@@ -1,0 +1,906 @@
+//! The mode matrix: every combination of modes through every door, compared with one table.
+//!
+//! A door is a way to start a run: the options of the command line, a message with modes as the screen sends it,
+//! `launch_run` of the chat agent, a `run:` task of a workflow, and `launch_run` of an MCP client. A cell is one
+//! combination of agent mode, refinement, planning, strategy and context path. `TABLE` and the comments beside it come
+//! from the specification: the run-mode matrix of the interactive mode, the requirements on modes, and its rules 1, 6,
+//! 8 and 12.
+//!
+//! Two things differ between the doors, because a door cannot express them:
+//! - The strategy is a parameter of `launch_run` and of workflow tasks; the command line and the screen have it only in
+//!   the config.
+//! - On the screen a person approves a plan after the planning run, so the planning run does not know that its plan
+//!   will be executed: it has no `follow_up`. Everywhere else the launch itself asks for the execution.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use althing_testkit::{Action, Althing, FakeModel, RecordedRequest, Reply, Script};
+use serde_json::{Value, json};
+
+use super::mcp::Client;
+use super::support::{Team, althing, ensure, files_below, in_parallel, texts};
+
+/// The time limit of a process that starts many runs.
+const LONG: Duration = Duration::from_secs(240);
+
+/// The model of the chat agent.
+const TALKER: &str = "talker";
+
+/// The coordination tools.
+const COORDINATION: [&str; 2] = ["new_answer", "vote"];
+
+/// The tools that act.
+const ACTING: [&str; 6] =
+    ["write_file", "edit_file", "apply_patch", "delete_file", "run_command", "spawn_subagents"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Door {
+    CommandLine,
+    Screen,
+    ChatAgent,
+    Workflow,
+    Mcp,
+}
+
+const DOORS: [Door; 5] = [Door::CommandLine, Door::Screen, Door::ChatAgent, Door::Workflow, Door::Mcp];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Planning {
+    /// Agents act at once.
+    No,
+    /// Agents only plan.
+    Plan,
+    /// Agents plan, and a second run executes the plan.
+    PlanAndExecute,
+}
+
+/// One combination of modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cell {
+    number: usize,
+    is_single: bool,
+    refinement: bool,
+    planning: Planning,
+    /// The strategy that is asked for; `default` if none is.
+    strategy: &'static str,
+    /// Whether the run gets a writable context path.
+    has_path: bool,
+}
+
+/// What a run does, for one agent mode, refinement and strategy.
+struct Row {
+    is_single: bool,
+    refinement: bool,
+    strategy: &'static str,
+    /// The number of attempts to answer, to judge, and to present without and with something to write.
+    answers: usize,
+    judges: usize,
+    presents: usize,
+    presents_with_path: usize,
+    /// The strategy in the result; None if the specification does not say.
+    used: Option<&'static str>,
+}
+
+const fn row(
+    (is_single, refinement): (bool, bool),
+    strategy: &'static str,
+    [answers, judges, presents, presents_with_path]: [usize; 4],
+    used: Option<&'static str>,
+) -> Row {
+    Row { is_single, refinement, strategy, answers, judges, presents, presents_with_path, used }
+}
+
+const QUICK_SINGLE: (bool, bool) = (true, false);
+const SINGLE: (bool, bool) = (true, true);
+const QUICK_MULTI: (bool, bool) = (false, false);
+const MULTI: (bool, bool) = (false, true);
+
+/// The table. In a multi run two agents take part, and both vote for the second, so it wins.
+const TABLE: [Row; 16] = [
+    // One agent, direct execution: one answer, no vote, no presentation whatever strategy is named; it writes to the
+    // context path while it works.
+    row(QUICK_SINGLE, "default", [1, 0, 0, 0], None),
+    row(QUICK_SINGLE, "winner_reuse", [1, 0, 0, 0], None),
+    row(QUICK_SINGLE, "winner_present", [1, 0, 0, 0], None),
+    row(QUICK_SINGLE, "synthesize", [1, 0, 0, 0], None),
+    // One agent with self-refinement: it votes when it is done. The winner presents by default. Its answer is reused
+    // when the presentation can be skipped, which is so unless there is something to write.
+    row(SINGLE, "default", [1, 1, 1, 1], Some("winner_present")),
+    row(SINGLE, "winner_reuse", [1, 1, 0, 1], Some("winner_reuse")),
+    row(SINGLE, "winner_present", [1, 1, 1, 1], Some("winner_present")),
+    row(SINGLE, "synthesize", [1, 1, 1, 1], Some("synthesize")),
+    // Several agents without refinement: one independent answer each, a vote for the presenter, and a synthesis by
+    // default.
+    row(QUICK_MULTI, "default", [2, 2, 1, 1], Some("synthesize")),
+    row(QUICK_MULTI, "winner_reuse", [2, 2, 0, 1], Some("winner_reuse")),
+    row(QUICK_MULTI, "winner_present", [2, 2, 1, 1], Some("winner_present")),
+    row(QUICK_MULTI, "synthesize", [2, 2, 1, 1], Some("synthesize")),
+    // Full coordination with voting.
+    row(MULTI, "default", [2, 2, 1, 1], Some("winner_present")),
+    row(MULTI, "winner_reuse", [2, 2, 0, 1], Some("winner_reuse")),
+    row(MULTI, "winner_present", [2, 2, 1, 1], Some("winner_present")),
+    row(MULTI, "synthesize", [2, 2, 1, 1], Some("synthesize")),
+];
+
+/// All cells, numbered.
+fn all_cells() -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for row in &TABLE {
+        for planning in [Planning::No, Planning::Plan, Planning::PlanAndExecute] {
+            for has_path in [false, true] {
+                cells.push(Cell {
+                    number: cells.len(),
+                    is_single: row.is_single,
+                    refinement: row.refinement,
+                    planning,
+                    strategy: row.strategy,
+                    has_path,
+                });
+            }
+        }
+    }
+    cells
+}
+
+/// The two phases of a cell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The run that plans.
+    Plan,
+    /// The run that acts.
+    Act,
+}
+
+impl Phase {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plan => "plan",
+            Self::Act => "act",
+        }
+    }
+}
+
+impl Cell {
+    fn task(self) -> String {
+        format!("Matrix cell {}", self.number)
+    }
+
+    fn row(self) -> &'static Row {
+        let fits = |row: &&Row| {
+            (row.is_single, row.refinement, row.strategy) == (self.is_single, self.refinement, self.strategy)
+        };
+        TABLE.iter().find(fits).expect("the table has a row for every cell")
+    }
+
+    fn phases(self) -> &'static [Phase] {
+        match self.planning {
+            Planning::No => &[Phase::Act],
+            Planning::Plan => &[Phase::Plan],
+            Planning::PlanAndExecute => &[Phase::Plan, Phase::Act],
+        }
+    }
+
+    /// The attempts of a phase by purpose. In planning mode nobody acts, so there is nothing to write.
+    fn attempts(self, phase: Phase) -> BTreeMap<&'static str, usize> {
+        let row = self.row();
+        let writes = self.has_path && phase == Phase::Act;
+        let presents = if writes { row.presents_with_path } else { row.presents };
+        let all = [("answer", row.answers), ("judge", row.judges), ("present", presents)];
+        all.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Whether the agent that works alone in a phase is the presenter rather than a quick single agent.
+    fn is_presented(self, phase: Phase) -> bool {
+        self.attempts(phase).contains_key("present")
+    }
+
+    /// The agent's number that votes name.
+    fn favorite(self) -> &'static str {
+        if self.is_single { "agent1" } else { "agent2" }
+    }
+
+    /// The arguments of `launch_run`.
+    fn launch(self, paths: &Path) -> Value {
+        let mut launch = json!({
+            "task": self.task(),
+            "agent_mode": if self.is_single { "single" } else { "multi" },
+            "refinement": self.refinement,
+            "planning_mode": self.planning != Planning::No,
+            "execute_after_planning": self.planning == Planning::PlanAndExecute,
+        });
+        if self.is_single {
+            launch["agents"] = json!(["b"]);
+        }
+        if self.strategy != "default" {
+            launch["coordination_overrides"] = json!({"final_answer_strategy": self.strategy});
+        }
+        if self.has_path {
+            launch["context_paths"] = json!([{"path": self.dir(paths), "permission": "write"}]);
+        }
+        launch
+    }
+
+    /// The cell's context path.
+    fn dir(self, paths: &Path) -> PathBuf {
+        paths.join(self.number.to_string())
+    }
+}
+
+/// The number of the cell that a prompt is about.
+fn cell_in(text: &str) -> Option<usize> {
+    let (_, after) = text.rsplit_once("<ORIGINAL MESSAGE>\nMatrix cell ")?;
+    after.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
+}
+
+/// The phase that a prompt belongs to.
+fn phase_in(cell: Cell, text: &str) -> Phase {
+    // The run that executes a plan is told which run made it.
+    let acts = cell.planning == Planning::No || text.contains("made by run");
+    if acts { Phase::Act } else { Phase::Plan }
+}
+
+/// What an agent does in a request, judged by the tools that it is offered.
+fn purpose(cell: Cell, request: &RecordedRequest) -> &'static str {
+    let tools = request.tool_names();
+    match (tools.contains(&"vote"), tools.contains(&"new_answer")) {
+        (true, _) => "judge",
+        (false, true) => "answer",
+        // A quick single agent may answer in plain text.
+        (false, false) if cell.is_single && !cell.refinement => "answer",
+        (false, false) => "present",
+    }
+}
+
+/// Whether a request is the first of its attempt.
+fn is_first(request: &RecordedRequest) -> bool {
+    request.messages().iter().all(|message| message["role"] != "assistant")
+}
+
+/// The text of an answer; a planning agent answers with a plan.
+fn answer(purpose: &str, who: &str, phase: Phase) -> String {
+    let said = if purpose == "present" { format!("Presented by {who}") } else { format!("Answer of {who}") };
+    match phase {
+        Phase::Act => said,
+        Phase::Plan => json!({"tasks": [{"id": "one", "description": said}]}).to_string(),
+    }
+}
+
+/// An agent that first tries to write to its context path, whether or not it may, and then takes part as expected.
+fn member(cells: &[Cell], paths: &Path, request: &RecordedRequest) -> Reply {
+    let text = texts(request);
+    let Some(cell) = cell_in(&text).and_then(|number| cells.get(number)).copied() else {
+        return Reply::text("A message without a cell.");
+    };
+    let (phase, purpose, who) = (phase_in(cell, &text), purpose(cell, request), request.model());
+    if cell.has_path && is_first(request) {
+        let file = cell.dir(paths).join(format!("{}-{purpose}-{who}.txt", phase.name()));
+        return Reply::call("write_file", &json!({"path": file, "content": "written\n"}));
+    }
+    let answer = answer(purpose, who, phase);
+    match purpose {
+        "judge" => Reply::vote(cell.favorite(), "the best"),
+        _ if request.tool_names().contains(&"new_answer") => Reply::new_answer(&answer),
+        _ => Reply::text(answer),
+    }
+}
+
+/// A chat agent that launches the cell that the message names, and then reports.
+fn talker(cells: &[Cell], paths: &Path, request: &RecordedRequest) -> Reply {
+    let last = request.messages().last().cloned().unwrap_or_default();
+    if last["role"] == "tool" {
+        return Reply::text(format!("Returned: {}", last["content"].as_str().unwrap_or_default()));
+    }
+    let text = request.last_user_text();
+    let number = text.rsplit_once("Matrix cell ").and_then(|(_, number)| number.trim().parse::<usize>().ok());
+    match number.and_then(|number| cells.get(number)) {
+        Some(cell) => Reply::call("launch_run", &cell.launch(paths)),
+        None => Reply::text("Which cell?"),
+    }
+}
+
+/// One door: a model server, the program, and the directories of the context paths.
+struct Doorway {
+    server: FakeModel,
+    althing: Althing,
+    paths: PathBuf,
+    /// The backend of the second agent, if it is not a model.
+    second: Option<Value>,
+}
+
+impl Doorway {
+    fn new() -> Self {
+        Self::with(member)
+    }
+
+    /// A doorway whose models behave like this.
+    fn with(member: fn(&[Cell], &Path, &RecordedRequest) -> Reply) -> Self {
+        let althing = althing();
+        let paths = althing.work_dir().join("paths");
+        std::fs::create_dir_all(&paths).unwrap();
+        let paths = paths.canonicalize().unwrap();
+        for cell in all_cells() {
+            std::fs::create_dir(cell.dir(&paths)).unwrap();
+            std::fs::write(cell.dir(&paths).join("note.txt"), "the note says forty-two").unwrap();
+        }
+        let (cells, dir) = (all_cells(), paths.clone());
+        let script = Script::from_fn(move |request: &RecordedRequest| {
+            Action::from(if request.model() == TALKER {
+                talker(&cells, &dir, request)
+            } else {
+                member(&cells, &dir, request)
+            })
+        });
+        Self { server: FakeModel::start_on_thread(script), althing, paths, second: None }
+    }
+
+    /// Writes a config with this strategy, and returns its name.
+    fn config(&self, name: &str, strategy: &str, change: impl FnOnce(Team) -> Team) -> String {
+        let mut team = change(Team::on(&self.server.base_url(), 2));
+        if strategy != "default" {
+            team = team.rule("final_answer_strategy", strategy);
+        }
+        let mut config: Value = serde_json::from_str(&team.text()).unwrap();
+        if let Some(backend) = &self.second {
+            config["agents"][1]["backend"] = backend.clone();
+        }
+        let name = format!("{name}-{strategy}.yaml");
+        self.althing.file(&name, config.to_string());
+        name
+    }
+
+    /// Starts the cells through a door, and waits until all runs have ended.
+    fn open(&self, door: Door, cells: &[Cell]) {
+        match door {
+            Door::CommandLine => self.command_line(cells),
+            Door::Screen => by_strategy(cells, |strategy, cells| self.screen(strategy, cells)),
+            Door::ChatAgent => by_strategy(cells, |_, cells| self.chat_agent(cells)),
+            Door::Workflow => self.workflow(cells),
+            Door::Mcp => {
+                let (with, without): (Vec<Cell>, Vec<Cell>) = cells.iter().partition(|cell| cell.has_path);
+                in_parallel(2, [with, without], |cells| self.mcp(&cells));
+            }
+        }
+    }
+
+    /// The options of the command line.
+    fn command_line(&self, cells: &[Cell]) {
+        for strategy in ["default", "winner_reuse", "winner_present", "synthesize"] {
+            self.config("line", strategy, |team| team);
+        }
+        in_parallel(3, cells.iter().copied(), |cell| {
+            let config = format!("line-{}.yaml", cell.strategy);
+            let mut command =
+                self.althing.new_command().args(["--config", &config, "--automation", "--json"]);
+            if cell.is_single {
+                command = command.args(["--single-agent", "b"]);
+            }
+            if !cell.refinement {
+                command = command.arg("--quick");
+            }
+            command = match cell.planning {
+                Planning::No => command,
+                Planning::Plan => command.arg("--plan"),
+                Planning::PlanAndExecute => command.arg("--plan-and-execute"),
+            };
+            if cell.has_path {
+                command =
+                    command.arg("--context-path").arg(format!("{}:rw", cell.dir(&self.paths).display()));
+            }
+            let output = command.arg(cell.task()).spawn().wait(LONG);
+            ensure(output.code == Some(0), || format!("{cell:?}: {output:?}"))?;
+            // The printed result is that of the last run.
+            let printed: Value = serde_json::from_str(&output.stdout).map_err(|error| error.to_string())?;
+            ensure(printed["modes"]["planning"] == (cell.planning == Planning::Plan), || format!("{printed}"))
+        });
+    }
+
+    /// Messages with modes and granted paths, as the screen sends them. There is no chat agent, so that each message
+    /// is a run under its modes.
+    fn screen(&self, strategy: &str, cells: &[Cell]) -> Result<(), String> {
+        let config = self.config("screen", strategy, |team| team);
+        let command = self.althing.new_command().args(["chat", "--json", "--config", &config]);
+        let running = command.open_stdin().spawn();
+        let mut questions = 0;
+        for cell in cells {
+            let mut modes = json!({
+                "agent_mode": if cell.is_single { "single" } else { "multi" },
+                "refinement": cell.refinement,
+                "planning": cell.planning != Planning::No,
+            });
+            if cell.is_single {
+                modes["agent"] = "b".into();
+            }
+            let mut message = json!({"op": "send_message", "text": cell.task(), "modes": modes});
+            if cell.has_path {
+                message["grants"] = json!([{"path": cell.dir(&self.paths), "permission": "write"}]);
+            }
+            running.write_stdin(format!("{message}\n"));
+            if cell.planning == Planning::No {
+                continue;
+            }
+            questions += 1;
+            let id = format!("c1.plan{questions}");
+            let opened = format!(r#""id":"{id}""#);
+            running
+                .wait_for_stdout(|line| line.contains("interaction_opened") && line.contains(&opened), LONG);
+            let decision = match cell.planning {
+                Planning::PlanAndExecute => json!({"decision": "approve"}),
+                _ => json!({"decision": "reject"}),
+            };
+            let answer = json!({"op": "answer", "interaction": id, "decision": decision});
+            running.write_stdin(format!("{answer}\n"));
+        }
+        running.close_stdin();
+        let output = running.wait(LONG);
+        ensure(output.code == Some(0), || format!("{strategy}: {}", output.stderr))
+    }
+
+    /// `launch_run` of the chat agent.
+    fn chat_agent(&self, cells: &[Cell]) -> Result<(), String> {
+        let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": self.server.base_url()});
+        let config =
+            self.config("chat", "default", |team| team.rule("interactive_mode", json!({"backend": backend})));
+        let lines = cells.iter().fold(String::new(), |mut lines, cell| {
+            let _ = writeln!(lines, "{}", cell.task());
+            lines
+        });
+        let command = self.althing.new_command().args(["chat", "--config", &config, "--approve", "always"]);
+        let output = command.stdin(lines).spawn().wait(LONG);
+        ensure(output.code == Some(0), || output.stderr.clone())?;
+        // The chat agent was told the result of every run.
+        let told = output.stdout.matches("Returned: ").count();
+        ensure(told == cells.len(), || format!("{told} results for {} runs: {}", cells.len(), output.stdout))
+    }
+
+    /// The tasks of a workflow, three at a time.
+    fn workflow(&self, cells: &[Cell]) {
+        let config = self.config("flow", "default", |team| team);
+        let task = |cell: &Cell| json!({"id": format!("t{}", cell.number), "run": cell.launch(&self.paths)});
+        let stages: Vec<Value> = cells
+            .chunks(3)
+            .enumerate()
+            .map(|(n, cells)| {
+                json!({"name": format!("stage {n}"), "tasks": cells.iter().map(task).collect::<Vec<_>>()})
+            })
+            .collect();
+        let flow = json!({"name": "matrix", "goal": "all of it", "stages": stages});
+        self.althing.file("flow.yaml", flow.to_string());
+        let command =
+            self.althing.new_command().args(["workflow", "run", "flow.yaml", "--config", &config, "--json"]);
+        let output = command.spawn().wait(LONG).expect_code(0);
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        for task in
+            report["stages"].as_array().unwrap().iter().flat_map(|stage| stage["tasks"].as_array().unwrap())
+        {
+            assert_eq!(task["status"], "DONE", "{task}");
+        }
+    }
+
+    /// `launch_run` of an MCP client. Nobody approves the runs, so the config opens the context paths for writing.
+    fn mcp(&self, cells: &[Cell]) -> Result<(), String> {
+        let Some(first) = cells.first() else { return Ok(()) };
+        let name = if first.has_path { "mcp-paths" } else { "mcp" };
+        let open = json!([{"path": self.paths, "permission": "write"}]);
+        let config = self.config(name, "default", |team| {
+            if first.has_path { team.rule("context_paths", open) } else { team }
+        });
+        let mut client = Client::start(&self.althing, &["--config", &config]);
+        for cell in cells {
+            let returned = client.tool("launch_run", &cell.launch(&self.paths));
+            let result = &returned["structuredContent"];
+            ensure(result["status"] == "completed", || format!("{cell:?}: {returned}"))?;
+            let execution = &result["execution"];
+            let follows = if cell.planning == Planning::PlanAndExecute {
+                execution["run_id"] == result["follow_up"] && execution["status"] == "completed"
+            } else {
+                execution.is_null()
+            };
+            ensure(follows, || format!("{cell:?}: {returned}"))?;
+        }
+        client.running.close_stdin();
+        let output = client.running.wait(LONG);
+        ensure(output.code == Some(0), || output.stderr.clone())
+    }
+
+    /// Every run of all sessions.
+    fn runs(&self) -> Vec<RunRecord> {
+        let mut runs = Vec::new();
+        for entry in std::fs::read_dir(self.althing.state_dir().join("sessions")).unwrap() {
+            let log = std::fs::read_to_string(entry.unwrap().path().join("events.jsonl")).unwrap();
+            let events: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            runs.extend(recorded_runs(&events));
+        }
+        runs
+    }
+
+    /// Compares what every cell did with the table.
+    fn compare(&self, door: Door, cells: &[Cell]) {
+        let (runs, requests) = (self.runs(), self.server.requests());
+        let complaints: Vec<String> = cells
+            .iter()
+            .filter_map(|cell| {
+                let runs: Vec<&RunRecord> = runs.iter().filter(|run| run.task == cell.task()).collect();
+                let checks = [
+                    self.check_runs(door, *cell, &runs),
+                    if self.second.is_none() { check_requests(*cell, &requests) } else { Ok(()) },
+                    self.check_files(*cell),
+                ];
+                let wrong: Vec<String> = checks.into_iter().filter_map(Result::err).collect();
+                (!wrong.is_empty()).then(|| format!("{door:?} {cell:?}\n  {}", wrong.join("\n  ")))
+            })
+            .collect();
+        assert!(complaints.is_empty(), "{} cells differ:\n{}", complaints.len(), complaints.join("\n"));
+    }
+
+    /// Compares the runs of a cell: how many there are, their attempts, and their results.
+    fn check_runs(&self, door: Door, cell: Cell, runs: &[&RunRecord]) -> Result<(), String> {
+        let phases: Vec<Phase> = runs.iter().map(|run| run.phase()).collect();
+        ensure(phases == cell.phases(), || format!("the runs are {phases:?}"))?;
+        for run in runs {
+            let (phase, result) = (run.phase(), &run.result);
+            let wanted = cell.attempts(phase);
+            ensure(
+                run.attempts.iter().map(|(purpose, count)| (purpose.as_str(), *count)).eq(wanted.clone()),
+                || format!("{phase:?}: the attempts are {:?} instead of {wanted:?}", run.attempts),
+            )?;
+            ensure(result["status"] == "completed", || format!("{phase:?}: {result}"))?;
+            let summary = &result["coordination_summary"];
+            ensure(summary["winner"] == "b", || format!("{phase:?}: {summary}"))?;
+            if let Some(used) = cell.row().used {
+                ensure(summary["strategy"] == used, || format!("{phase:?}: {summary} instead of {used}"))?;
+            }
+            let modes = json!({
+                "agent_mode": if cell.is_single { "single" } else { "multi" },
+                "refinement": cell.refinement,
+                "planning": phase == Phase::Plan,
+            });
+            ensure(result["modes"] == modes, || format!("{phase:?}: {}", result["modes"]))?;
+            let who = if self.second.is_some() { "claude" } else { "model-b" };
+            let said = answer(if cell.is_presented(phase) { "present" } else { "answer" }, who, phase);
+            ensure(result["final_answer"] == said.as_str(), || {
+                format!("{phase:?}: {result} instead of {said}")
+            })?;
+            let follows =
+                phase == Phase::Plan && cell.planning == Planning::PlanAndExecute && door != Door::Screen;
+            ensure(result["follow_up"].is_string() == follows, || {
+                format!("{phase:?}: follow_up is {}", result["follow_up"])
+            })?;
+            let written = usize::from(cell.has_path && phase == Phase::Act);
+            let listed = result["context_path_writes"].as_array().map_or(0, Vec::len);
+            ensure(listed == written, || format!("{phase:?}: {}", result["context_path_writes"]))?;
+        }
+        Ok(())
+    }
+
+    /// Compares the files in the context path: only an agent that works alone and acts has written one.
+    fn check_files(&self, cell: Cell) -> Result<(), String> {
+        let mut found: Vec<String> = files_below(&cell.dir(&self.paths))
+            .into_iter()
+            .map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned())
+            .filter(|name| name != "note.txt")
+            .collect();
+        found.sort();
+        let who = if self.second.is_some() { "claude" } else { "model-b" };
+        let purpose = if cell.is_presented(Phase::Act) { "present" } else { "answer" };
+        let acts = cell.has_path && cell.phases().contains(&Phase::Act);
+        let wanted: Vec<String> = acts.then(|| format!("act-{purpose}-{who}.txt")).into_iter().collect();
+        ensure(found == wanted, || format!("written: {found:?} instead of {wanted:?}"))
+    }
+}
+
+/// Does `work` for the cells of each strategy, at the same time.
+fn by_strategy(cells: &[Cell], work: impl Fn(&'static str, &[Cell]) -> Result<(), String> + Sync) {
+    let strategies = ["default", "winner_reuse", "winner_present", "synthesize"];
+    in_parallel(4, strategies, |strategy| {
+        let cells: Vec<Cell> = cells.iter().filter(|cell| cell.strategy == strategy).copied().collect();
+        if cells.is_empty() { Ok(()) } else { work(strategy, &cells) }
+    });
+}
+
+/// What the log says about one run.
+struct RunRecord {
+    task: String,
+    planning: bool,
+    /// The number of attempts by purpose.
+    attempts: BTreeMap<String, usize>,
+    result: Value,
+}
+
+impl RunRecord {
+    fn phase(&self) -> Phase {
+        if self.planning { Phase::Plan } else { Phase::Act }
+    }
+}
+
+/// The runs in a log, in the order of their creation.
+fn recorded_runs(events: &[Value]) -> Vec<RunRecord> {
+    let created = events.iter().filter(|event| event["type"] == "task_created");
+    let runs = created.filter(|event| event["data"]["spec"]["kind"] == "run");
+    runs.map(|created| {
+        let (id, spec) = (created["data"]["id"].as_str().unwrap(), &created["data"]["spec"]);
+        let mut attempts = BTreeMap::new();
+        for event in events.iter().filter(|event| event["type"] == "attempt_started") {
+            let work = event["task"].as_str().unwrap_or_default();
+            if work.rsplit_once(".a").is_some_and(|(run, _)| run == id) {
+                let purpose = event["data"]["purpose"].as_str().unwrap_or_default().to_owned();
+                *attempts.entry(purpose).or_default() += 1;
+            }
+        }
+        let ended = events.iter().find(|event| event["task"] == id && event["data"]["verdict"] == "finished");
+        RunRecord {
+            task: spec["task"].as_str().unwrap().to_owned(),
+            planning: spec["modes"]["planning"] == true,
+            attempts,
+            result: ended.map(|event| event["data"]["result"].clone()).unwrap_or_default(),
+        }
+    })
+    .collect()
+}
+
+/// Compares the requests of a cell: their number and kind, and the tools that they offer.
+fn check_requests(cell: Cell, requests: &[RecordedRequest]) -> Result<(), String> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for request in requests.iter().filter(|request| cell_in(&texts(request)) == Some(cell.number)) {
+        let (phase, purpose) = (phase_in(cell, &texts(request)), purpose(cell, request));
+        let offered = request.tool_names();
+        let about = || format!("{phase:?} {purpose}: {offered:?}");
+        if is_first(request) {
+            *counts.entry((phase.name(), purpose)).or_default() += 1;
+        }
+        let of_run: Vec<&str> = offered.iter().filter(|tool| COORDINATION.contains(tool)).copied().collect();
+        let wanted: &[&[&str]] = match purpose {
+            // Voting is skipped, so nothing but the answer is asked for.
+            "answer" if cell.is_single && !cell.refinement => &[&[], &["new_answer"]],
+            "answer" => &[&["new_answer"]],
+            // Without refinement each agent answers once.
+            "judge" if cell.refinement => &[&["new_answer", "vote"]],
+            "judge" => &[&["vote"]],
+            _ => &[&[]],
+        };
+        ensure(wanted.contains(&of_run.as_slice()), about)?;
+        let acts = offered.iter().any(|tool| ACTING.contains(tool));
+        ensure(acts == (cell.has_path && phase == Phase::Act), about)?;
+        ensure(offered.contains(&"read_file") == cell.has_path, about)?;
+    }
+    let mut wanted = BTreeMap::new();
+    for phase in cell.phases() {
+        wanted.extend(
+            cell.attempts(*phase).into_iter().map(|(purpose, count)| ((phase.name(), purpose), count)),
+        );
+    }
+    ensure(counts == wanted, || format!("the calls are {counts:?} instead of {wanted:?}"))
+}
+
+/// Tries the cells of a door with two models as members.
+fn try_door(door: Door) {
+    let (doorway, cells) = (Doorway::new(), all_cells());
+    doorway.open(door, &cells);
+    doorway.compare(door, &cells);
+}
+
+// spec: design/launch-run/mode-matrix
+// spec: modes/refinement-mode-toggle/refinement-off-with-single-agent
+#[test]
+fn the_options_of_the_command_line_give_the_runs_of_the_table() {
+    try_door(Door::CommandLine);
+}
+
+// spec: design/launch-run/mode-matrix
+// spec: modes/tui-mode-state/mode-state-generates-orchestrator-overrides
+#[test]
+fn messages_with_modes_give_the_runs_of_the_table() {
+    try_door(Door::Screen);
+}
+
+// spec: design/launch-run/mode-matrix
+// spec: interactive/launch-run-tool/planning-mode-run
+#[test]
+fn launch_run_of_the_chat_agent_gives_the_runs_of_the_table() {
+    try_door(Door::ChatAgent);
+}
+
+// spec: design/launch-run/mode-matrix
+#[test]
+fn run_tasks_of_a_workflow_give_the_runs_of_the_table() {
+    try_door(Door::Workflow);
+}
+
+// spec: design/launch-run/mode-matrix
+// spec: interactive/launch-run-tool/planning-then-execution
+#[test]
+fn launch_run_of_an_mcp_client_gives_the_runs_of_the_table() {
+    try_door(Door::Mcp);
+}
+
+/// A program that stands in for Claude Code. It tries to write to its context path and to its workspace, reads the
+/// context path, and takes part as expected.
+const CLAUDE: &str = r#"#!/usr/bin/env python3
+import json, os, re, sys
+if "--version" in sys.argv:
+    print("2.1.325 (Claude Code)")
+    sys.exit()
+prompt = sys.stdin.read()
+paths, plans, singles = json.loads(r'''CELLS''')
+def after(flag):
+    return sys.argv[sys.argv.index(flag) + 1] if flag in sys.argv else None
+session = after("--session-id") or after("--resume")
+memory = os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), session + ".txt")
+told = re.findall(r"<ORIGINAL MESSAGE>\nMatrix cell (\d+)", prompt)
+if told:
+    known = [int(told[-1]), "made by run" in prompt]
+    os.makedirs(os.path.dirname(memory), exist_ok=True)
+    open(memory, "w").write(json.dumps(known))
+else:
+    known = json.load(open(memory))
+cell, executes = known
+phase = "plan" if cell in plans and not executes else "act"
+offered = prompt[prompt.rfind("offered to you by the MCP server"):] if "offered to you by the MCP server" in prompt else ""
+quick = cell in singles
+purpose = "judge" if "__vote" in offered else "answer" if "__new_answer" in offered or quick else "present"
+for file in [f"{paths}/{cell}/{phase}-{purpose}-claude.txt", f"workspace-{phase}-{purpose}.txt"]:
+    try:
+        open(file, "w").write("written\n")
+    except OSError:
+        pass
+assert "forty-two" in open(f"{paths}/{cell}/note.txt").read()
+said = f"Presented by claude" if purpose == "present" else f"Answer of claude"
+if purpose == "judge":
+    multi = "agent2" in prompt
+    said = json.dumps({"agent_id": "agent2" if multi else "agent1", "reason": "the best"})
+elif phase == "plan":
+    said = json.dumps({"tasks": [{"id": "one", "description": said}]}, separators=(",", ":"))
+print(json.dumps({"type": "system", "subtype": "init", "session_id": session}))
+print(json.dumps({"type": "assistant", "message": {"id": "m", "content": [{"type": "text", "text": said}]}}))
+print(json.dumps({"type": "result", "is_error": False, "result": said, "total_cost_usd": 0.01, "usage": {"input_tokens": 10, "output_tokens": 5}}))
+"#;
+
+/// The cells of the pass with a CLI agent: every mode with a writable context path, with the strategy by default.
+fn cli_cells() -> Vec<Cell> {
+    all_cells().into_iter().filter(|cell| cell.strategy == "default" && cell.has_path).collect()
+}
+
+/// Installs the program that stands in for Claude Code as the second agent of a doorway.
+fn with_cli_agent(mut doorway: Doorway) -> Doorway {
+    let numbers = |is: fn(&Cell) -> bool| -> Vec<usize> {
+        all_cells().iter().filter(|cell| is(cell)).map(|cell| cell.number).collect()
+    };
+    let plans = numbers(|cell| cell.planning != Planning::No);
+    let quick = numbers(|cell| cell.is_single && !cell.refinement);
+    let source = CLAUDE.replace("CELLS", &json!([doorway.paths, plans, quick]).to_string());
+    let dir = doorway.althing.home_dir().join("bin");
+    std::fs::create_dir_all(&dir).unwrap();
+    let program = dir.join("claude");
+    std::fs::write(&program, source).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", dir.display(), std::env::var("PATH").unwrap_or_default());
+    doorway.althing = doorway.althing.env("PATH", path).env("ANTHROPIC_API_KEY", "sk-ant-test-key");
+    doorway.second = Some(json!({"type": "claude_code"}));
+    doorway
+}
+
+// spec: interactive/launch-run-tool/planning-mode-run
+// spec: design/launch-run/mode-matrix
+#[test]
+fn a_cli_agent_takes_part_as_the_table_says_through_every_door() {
+    in_parallel(2, DOORS, |door| {
+        let (doorway, cells) = (with_cli_agent(Doorway::new()), cli_cells());
+        doorway.open(door, &cells);
+        doorway.compare(door, &cells);
+        // A planning agent writes nothing, not even in its workspace.
+        let written = files_below(&doorway.althing.state_dir());
+        let planned = written.iter().filter(|(path, _)| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("workspace-plan"))
+        });
+        ensure(planned.count() == 0, || format!("{door:?}: a planning agent wrote to its workspace"))?;
+        let acted = written.iter().any(|(path, _)| path.ends_with("workspace-act-answer.txt"));
+        ensure(acted, || format!("{door:?}: nobody wrote to a workspace"))
+    });
+}
+
+/// The cell with these modes, the default strategy and a context path.
+fn cell(is_single: bool, refinement: bool, planning: Planning) -> Cell {
+    let wanted = (is_single, refinement, planning);
+    let fits = |cell: &Cell| (cell.is_single, cell.refinement, cell.planning) == wanted;
+    cli_cells().into_iter().find(fits).unwrap()
+}
+
+/// Doorways with two models as members, and with a model and a CLI agent.
+fn both_kinds(member: fn(&[Cell], &Path, &RecordedRequest) -> Reply) -> [Doorway; 2] {
+    [Doorway::with(member), with_cli_agent(Doorway::with(member))]
+}
+
+/// The files that agents wrote to their workspaces.
+fn workspace_files(doorway: &Doorway) -> Vec<String> {
+    let files = files_below(&doorway.althing.state_dir()).into_iter();
+    let names = files.map(|(path, _)| path.file_name().unwrap().to_string_lossy().into_owned());
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("workspace-")).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+// spec: modes/plan-mode/plan-mode-submission
+// spec: interactive/launch-run-tool/planning-mode-run
+#[test]
+fn chat_with_plan_first_plans_without_acting_and_executes_only_an_approved_plan() {
+    for (planning, line) in [(Planning::Plan, "n"), (Planning::PlanAndExecute, "y")] {
+        for doorway in both_kinds(member) {
+            let cell = cell(false, true, planning);
+            let config = doorway.config("plan", "default", |team| team);
+            let path = format!("{}:rw", cell.dir(&doorway.paths).display());
+            let args = ["chat", "--plan", "--config", &config, "--context-path", &path];
+            let command = doorway.althing.new_command().args(args);
+            command.stdin(format!("{}\n{line}\n", cell.task())).spawn().wait(LONG).expect_code(0);
+            doorway.compare(Door::Screen, &[cell]);
+            assert!(workspace_files(&doorway).iter().all(|name| !name.starts_with("workspace-plan")));
+        }
+    }
+}
+
+// spec: interactive/launch-run-tool/planning-mode-run
+#[test]
+fn agents_that_plan_first_act_only_when_they_present() {
+    for doorway in both_kinds(member) {
+        let cell = cell(false, true, Planning::No);
+        let config = doorway.config("first", "default", |team| {
+            team.rule("coordination", json!({"enable_planning_mode": true}))
+        });
+        let path = format!("{}:rw", cell.dir(&doorway.paths).display());
+        let args = ["--config", &config, "--automation", "--json", "--context-path", &path];
+        doorway.althing.new_command().args(args).arg(cell.task()).spawn().wait(LONG).expect_code(0);
+        doorway.check_files(cell).unwrap();
+        let wrote = workspace_files(&doorway);
+        let wanted: &[&str] = if doorway.second.is_some() { &["workspace-act-present.txt"] } else { &[] };
+        assert_eq!(wrote, wanted, "nobody else wrote to a workspace");
+        for request in doorway.server.requests() {
+            let presents = purpose(cell, &request) == "present";
+            let acts = request.tool_names().iter().any(|tool| ACTING.contains(tool));
+            assert_eq!(acts, presents, "{:?}", request.tool_names());
+        }
+    }
+}
+
+/// The cells of a planning run and of its subagents.
+fn parent_and_subagent() -> (Cell, Cell) {
+    (cell(false, false, Planning::Plan), cell(false, true, Planning::Plan))
+}
+
+/// A member of a planning run that first starts all agents of the run as subagents.
+fn delegates(cells: &[Cell], paths: &Path, request: &RecordedRequest) -> Reply {
+    let (parent, subagent) = parent_and_subagent();
+    let is_parent = cell_in(&texts(request)) == Some(parent.number);
+    if is_parent && is_first(request) && request.tool_names().contains(&"spawn_subagents") {
+        let task = json!({"task": subagent.task(), "team": true});
+        return Reply::call("spawn_subagents", &json!({"tasks": [task]}));
+    }
+    member(cells, paths, request)
+}
+
+// spec: interactive/launch-run-tool/planning-mode-run
+#[test]
+fn subagents_of_a_planning_run_only_plan() {
+    for doorway in both_kinds(delegates) {
+        let (parent, subagent) = parent_and_subagent();
+        let config = doorway
+            .config("sub", "default", |team| team.rule("coordination", json!({"enable_subagents": true})));
+        let path = format!("{}:rw", doorway.paths.display());
+        let args = ["--config", &config, "--automation", "--quick", "--plan", "--context-path", &path];
+        doorway.althing.new_command().args(args).arg(parent.task()).spawn().wait(LONG).expect_code(0);
+        let started = doorway.runs();
+        let started: Vec<&RunRecord> = started.iter().filter(|run| run.task == subagent.task()).collect();
+        assert!(!started.is_empty() && started.iter().all(|run| run.planning), "{}", started.len());
+        assert!(started.iter().all(|run| run.attempts["answer"] == 2), "both agents took part");
+        for cell in [parent, subagent] {
+            doorway.check_files(cell).unwrap();
+        }
+        assert_eq!(workspace_files(&doorway), [] as [&str; 0]);
+        for request in doorway.server.requests() {
+            let acts = |tool: &&str| ACTING.contains(tool) && *tool != "spawn_subagents";
+            assert!(!request.tool_names().iter().any(acts), "{:?}", request.tool_names());
+        }
+    }
+}
