@@ -48,7 +48,8 @@ pub struct ChatSession {
 }
 
 impl ChatSession {
-    /// Starts a conversation with a model that ends its replies with the message it was sent.
+    /// Starts a conversation with a model that follows `script`, which must end each reply with `Re: ` and the
+    /// message.
     pub fn begin(programs: &Programs, script: Script) -> Self {
         // The server records nothing, because a long conversation is sent again with every turn.
         let options = FakeModelOptions { keep_requests: false, ..FakeModelOptions::default() };

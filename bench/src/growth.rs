@@ -2,8 +2,8 @@
 //!
 //! An exponent of up to 1.15 passes as linear. Linear work measures between 0.9 and 1.1 here (caches get worse,
 //! buffers double); over sixteen times the size, 1.15 means that a quadratic part would already be a third of the cost
-//! of the largest size. Costs are CPU time, the minimum of several rounds, minus the cost of the smallest size: wall
-//! time and fixed costs would hide the growth.
+//! of the largest size. Costs are CPU time, the minimum of several rounds; where a process is started, the cost of a
+//! minimal size is subtracted. Wall time and fixed costs would hide the growth.
 
 use crate::build_log::block;
 use crate::conversation::{ChatSession, echo};

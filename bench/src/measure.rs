@@ -19,7 +19,7 @@ pub struct Measurement {
     pub peak_mb: f64,
 }
 
-/// The measured programs.
+/// The programs that the benchmarks start: Althing, the baseline, and the model server.
 pub struct Programs {
     pub althing: PathBuf,
     pub floor: PathBuf,
@@ -74,12 +74,12 @@ pub fn one(command: &[String]) {
     println!("{} {} {} {code}", wall.as_micros(), cpu, usage.max_rss());
 }
 
-/// Measures a command that succeeds, in its own process.
+/// Measures a command with a separate process that runs [`one`]. Panics unless the command succeeds.
 pub fn measure(program: &Path, args: &[&str], dir: &Path) -> Measurement {
     measure_exit(program, args, dir, 0)
 }
 
-/// Measures a command that exits with this status, in its own process.
+/// Measures a command with a separate process that runs [`one`]. Panics unless the command exits with this status.
 pub fn measure_exit(program: &Path, args: &[&str], dir: &Path, code: i32) -> Measurement {
     let output = Command::new(me()).arg(ONE).arg(program).args(args).current_dir(dir).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -144,7 +144,8 @@ pub fn own_cpu() -> f64 {
     (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64 / 1e3
 }
 
-/// The requests use plain HTTP; without this a client would needlessly load the system's certificates.
+/// A TLS configuration without certificates: the requests use plain HTTP, and by default a client would needlessly
+/// load the system's certificates.
 pub fn no_tls() -> rustls::ClientConfig {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config =

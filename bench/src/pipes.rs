@@ -69,7 +69,7 @@ fn throughput(programs: &Programs, what: &str, colors: bool, rounds: usize) {
     speed(what, median(ours), median(floor), 0.5);
 }
 
-/// A workflow with one stage whose tasks run these commands.
+/// Writes a workflow with one stage whose tasks run these commands; returns the path of the file.
 fn workflow(dir: &Path, commands: &[Vec<String>]) -> String {
     let task = |(n, command): (usize, &Vec<String>)| json!({"id": format!("t{n}"), "agent": "command", "command": command, "executionMode": "headless", "prompt": ""});
     let tasks: Vec<_> = commands.iter().enumerate().map(task).collect();
@@ -79,7 +79,7 @@ fn workflow(dir: &Path, commands: &[Vec<String>]) -> String {
     file.display().to_string()
 }
 
-/// The memory that a flood of 1 GiB adds to the whole binary.
+/// How much a flood of 1 GiB adds to the peak memory of the program.
 fn memory(programs: &Programs) {
     let dir = TempDir::new().unwrap();
     let peak = |mebibytes: usize| {
@@ -131,7 +131,8 @@ fn many(programs: &Programs) {
     report("memory of an idle task, with its guard", got, "under 1 MB", each < 1.0);
 }
 
-/// The memory of the binary and its guards, each page counted once, without their programs.
+/// The memory of the binary and its guards in MB, without their programs; each process counts its share of a shared
+/// page.
 fn ours(running: &RunningProcess) -> f64 {
     let mut all = 0.0;
     let mut open = vec![running.id()];

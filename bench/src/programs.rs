@@ -77,7 +77,7 @@ pub fn flood(programs: &Programs, mebibytes: usize, colors: bool) -> Vec<String>
     vec![programs.floor.display().to_string(), "flood".into(), mebibytes.to_string(), kind.into()]
 }
 
-/// Reads and discards everything that a command writes to a pipe.
+/// Reads and discards everything that a command writes to a pipe; returns the number of bytes.
 pub fn read_pipe(command: &[String]) -> u64 {
     let (from, to) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unwrap();
     let _ = rustix::pipe::fcntl_setpipe_size(&to, CHUNK);
@@ -88,7 +88,7 @@ pub fn read_pipe(command: &[String]) -> u64 {
     read
 }
 
-/// Reads and discards everything that a command writes to a terminal.
+/// Reads and discards everything that a command writes to a terminal; returns the number of bytes.
 pub fn read_terminal(command: &[String]) -> u64 {
     let (ours, mut child) = in_terminal(command);
     let read = read_all(&ours);
@@ -96,7 +96,7 @@ pub fn read_terminal(command: &[String]) -> u64 {
     read
 }
 
-/// Starts a command in a bare terminal.
+/// Starts a command whose stdout is a bare terminal; returns our end of the terminal, and the process.
 pub fn in_terminal(command: &[String]) -> (rustix::fd::OwnedFd, std::process::Child) {
     let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
     let ours = rustix::pty::openpt(flags | rustix::pty::OpenptFlags::CLOEXEC).unwrap();
@@ -112,7 +112,7 @@ pub fn in_terminal(command: &[String]) -> (rustix::fd::OwnedFd, std::process::Ch
     (ours, child)
 }
 
-/// Reads until the end of the stream.
+/// Reads until the end of the stream; returns the number of bytes.
 pub fn read_all(from: impl rustix::fd::AsFd) -> u64 {
     let mut buffer = vec![0; CHUNK];
     let mut all = 0;

@@ -20,7 +20,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     flood(programs);
 }
 
-/// A run of three agents, one of which never gets its first reply.
+/// Starts a run of three agents, one of which never gets its first reply, and waits until the others have answered.
 fn blocked_run(programs: &Programs) -> (Althing, FakeModel, RunningProcess) {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-3").nth(0, Action::gated(Action::Usual, &gate));

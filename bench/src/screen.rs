@@ -112,7 +112,8 @@ fn idle(programs: &Programs) {
     report("CPU while idle for 10 s", format!("{used:.2} ms"), "under 1 ms", used < 1.0);
 }
 
-/// A session with this many replies of this many lines; returns its command and its id.
+/// Makes a session with this many replies of this many lines; returns the program with its directories, and the
+/// session's id.
 pub fn transcript(programs: &Programs, replies: usize, lines: usize) -> (Althing, String) {
     let lines = "A line of a long reply, with some words in it.\n\n".repeat(lines);
     let mut chat_session = ChatSession::begin(
@@ -149,7 +150,7 @@ fn long(programs: &Programs) {
     report("CPU of a key and its frame, with that transcript", got, "at most 1.2", many <= 1.2 * few);
 }
 
-/// The CPU time in ms of a key and the frame that shows it.
+/// The average CPU time in ms of a key and the frame that shows it.
 fn frame_cpu(terminal: &mut Terminal) -> f64 {
     const FRAMES: usize = 40;
     let mut typed = "qz".to_owned();

@@ -50,7 +50,7 @@ pub fn circumstances(programs: &Programs, rounds: usize) -> String {
     )
 }
 
-/// The load average of the machine.
+/// The load average of the machine over the last minute.
 pub fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split_whitespace().next().unwrap_or("unknown").to_owned()

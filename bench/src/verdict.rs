@@ -87,17 +87,17 @@ pub fn times(what: &str, ours: f64, floor: f64, at_most: f64) {
     report(what, got, &format!("at most {at_most}"), ratio <= at_most);
 }
 
-/// A time that must stay below a number of milliseconds.
+/// Prints a time, given in seconds, that must stay below a number of milliseconds.
 pub fn below_ms(what: &str, ours: f64, limit_ms: f64) {
     report(what, format!("{:.2} ms", ours * 1e3), &format!("under {limit_ms} ms"), ours * 1e3 < limit_ms);
 }
 
-/// Memory that must stay below a number of megabytes.
+/// Prints an amount of memory that must stay below a number of megabytes.
 pub fn below_mb(what: &str, ours: f64, limit_mb: f64) {
     report(what, format!("{ours:.1} MB"), &format!("under {limit_mb} MB"), ours < limit_mb);
 }
 
-/// A number that must match exactly.
+/// Prints a number that must match exactly.
 pub fn exactly(what: &str, got: usize, wanted: usize) {
     report(what, got, &wanted.to_string(), got == wanted);
 }

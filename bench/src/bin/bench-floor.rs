@@ -47,7 +47,8 @@ fn main() {
     });
 }
 
-/// The requests use plain HTTP; without this the client would needlessly load the system's certificates.
+/// A TLS configuration without certificates: the requests use plain HTTP, and by default the client would needlessly
+/// load the system's certificates.
 fn tls() -> rustls::ClientConfig {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let config =

@@ -1,7 +1,8 @@
 //! Which backends and sandboxes are usable on this machine, and what is missing for the others.
 //!
-//! This module probes the `PATH` and each CLI agent's version, each local server's usual address, and the API
-//! keys in the environment. All probes run concurrently, and none takes much longer than a second.
+//! This module probes the `PATH` and each CLI agent's version, each local server's usual address (for Ollama, the
+//! address in `OLLAMA_HOST` if that is set), the API keys in the environment, and the sandboxes. All probes run
+//! concurrently, and none takes much longer than a second.
 
 use crate::agent_env;
 use crate::context::AppContext;
@@ -23,7 +24,7 @@ const SHOWN_MODELS: usize = 6;
 /// A backend or a sandbox, and whether it is usable on this machine.
 #[derive(Clone, Debug, Default)]
 pub struct Availability {
-    /// The name in a config.
+    /// The backend's `type` in a config, or the sandbox's name.
     pub name: String,
     /// The name shown to people.
     pub title: String,
@@ -35,7 +36,7 @@ pub struct Availability {
     pub path: Option<String>,
     /// For a CLI agent: the version that it printed.
     pub version: Option<String>,
-    /// For a local server that answers: its models.
+    /// For a local server that answers and has models: the names of the models.
     pub models: Option<Vec<String>>,
 }
 
@@ -60,8 +61,8 @@ async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Availability> {
     BACKENDS.iter().zip(servers).map(row).collect()
 }
 
-/// The availability of a backend that is neither a local server nor a CLI agent: usable if it needs no API key, or if
-/// one of its keys is set.
+/// The availability of a backend that is neither a local server nor a CLI agent: usable if Althing supports the
+/// backend, and the backend needs no API key or one of its keys is set.
 fn by_key(backend: &BackendType, app: &AppContext) -> Availability {
     let title = backend.title;
     let key = backend.key_variables.iter().find(|name| app.environment.variable(name).is_some());
@@ -98,7 +99,8 @@ fn program(backend: &BackendType, found: &AgentInstallation) -> Availability {
     }
 }
 
-/// The availability of a local server, with its models if it answers; None for any other backend.
+/// The availability of a local server, with its models if it answers; None if the backend is not a local server that
+/// Althing supports.
 async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Availability> {
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;

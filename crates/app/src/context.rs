@@ -1,4 +1,4 @@
-//! The context that every function of this crate takes: what the user asked for, the process's environment, and how to
+//! The context that most functions of this crate take: what the user asked for, the process's environment, and how to
 //! notify the user.
 
 use crate::environment::Environment;

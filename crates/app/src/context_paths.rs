@@ -23,7 +23,8 @@ impl BaseDirs<'_> {
     }
 }
 
-/// The context paths of a run, and the task with each `@path` replaced by its absolute path.
+/// The context paths of a run, and the task with each `@path` that exists replaced by its absolute path. Fails if a
+/// path of the config or of `--context-path` does not exist.
 pub fn collect_paths(
     configured: &[ContextPath],
     named: &[String],
@@ -57,9 +58,9 @@ pub fn protected_parts(configured: &ContextPath, from: &BaseDirs<'_>) -> Vec<Pat
     parts.map(|part| canonical(&part).unwrap_or(part)).collect()
 }
 
-/// The paths that a person grants with `@path` and `@path:w` in a message, and the message with each `@path` replaced
-/// by its absolute path. Only for text that a person typed: in text from a model or a client, the same characters must
-/// grant nothing.
+/// The paths that a person grants with `@path` and `@path:w` in a message, and the message with each such path that
+/// exists replaced by its absolute path. Only for text that a person typed: in text from a model or a client, the same
+/// characters must grant nothing.
 pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
     let mut paths = Vec::new();
     let message = replace_mentions(message, cwd, &mut paths);
@@ -134,7 +135,8 @@ fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
     }
 }
 
-/// The canonical path, or None if it does not exist. Symlinks are resolved so that agents see one name per file.
+/// The canonical path; None if the path does not exist or cannot be resolved. Symlinks are resolved so that agents see
+/// one name per file.
 fn canonical(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok()
 }

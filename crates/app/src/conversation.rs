@@ -95,7 +95,8 @@ fn backend<'a>(
     own.or(first.map(|agent| &agent.backend)).ok_or_else(|| Failure::usage("there is no agent to talk to"))
 }
 
-/// The chat agent's MCP servers and excluded tools: those of its own backend, else those of the first agent.
+/// The chat agent's MCP servers and excluded tools: those of its own `backend` section if that has any, else those of
+/// the first agent.
 fn chat_agent_tools(team: &Team, first: Option<&AgentConfig>) -> ToolsConfig {
     let own = team.config.interactive.as_ref().map(|config| &config.tools);
     let own = own.filter(|tools| !tools.mcp_servers.is_empty() || !tools.excluded_tools.is_empty());

@@ -1,5 +1,5 @@
-//! If there is no config, detects what agents can be made of: API keys in the environment, CLI agents on the `PATH`, a
-//! local Ollama.
+//! Detects what agents can be made of: API keys in the environment, CLI agents on the `PATH`, a local Ollama. Used if
+//! there is no config, and by `althing config init`.
 
 use crate::context::AppContext;
 use crate::environment::Environment;

@@ -24,9 +24,9 @@ pub struct Environment {
     /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
-    /// The variables in `.env` in the working directory, except for API keys and other secrets. Another person may
-    /// have written that file, so a config can refer to these variables, but they never decide what is started,
-    /// trusted or called.
+    /// The variables in `.env` in the working directory, except for API keys and other secrets: these are in
+    /// `variables`, unless their names begin with `ALTHING_`. Another person may have written that file, so a config
+    /// can refer to the variables here, but they never decide what is started, trusted or called.
     dotenv: BTreeMap<String, String>,
 }
 
@@ -95,7 +95,7 @@ impl Environment {
         self.variable("PATH").unwrap_or_default()
     }
 
-    /// All variables, for callers that pass on a selection of them.
+    /// All variables except those that are only in `dotenv`, for callers that pass on a selection of them.
     pub fn variables(&self) -> Vec<(OsString, OsString)> {
         self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
@@ -106,12 +106,13 @@ impl Environment {
         all.flat_map(|(name, value)| secrets_in_variable(name, value)).collect()
     }
 
-    /// The directory of the user's own configs.
+    /// The directory of the user's own configs; None if neither `XDG_CONFIG_HOME` nor `HOME` is set.
     pub fn config_dir(&self) -> Option<PathBuf> {
         self.user_dir("XDG_CONFIG_HOME", ".config")
     }
 
-    /// The directory of what Althing remembers about the user: trust, projects, message history.
+    /// The directory of what Althing remembers about the user: trust, projects, message history. None if neither
+    /// `XDG_STATE_HOME` nor `HOME` is set.
     pub fn user_state_dir(&self) -> Option<PathBuf> {
         self.user_dir("XDG_STATE_HOME", ".local/state")
     }
@@ -122,7 +123,8 @@ impl Environment {
         Some(base.join(APP_DIR))
     }
 
-    /// The directory of sessions, plans and other state.
+    /// The directory of sessions, plans and other state: `asked`, else `ALTHING_STATE_DIR`, else `.althing` in the
+    /// working directory.
     pub fn state_dir(&self, asked: Option<&Path>) -> PathBuf {
         let named =
             asked.map(Path::to_owned).or_else(|| self.variable("ALTHING_STATE_DIR").map(PathBuf::from));

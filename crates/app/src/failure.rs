@@ -6,7 +6,7 @@ use althing_protocol::JournalError;
 /// The kind of failure. The command line turns it into an exit status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
-    /// Bad usage, config or input file.
+    /// Bad usage, config or input file, or stored state that cannot be read or written.
     Usage,
     /// No answer was produced, through no fault of the user.
     NoAnswer,

@@ -39,7 +39,7 @@ pub use failure::{Failure, FailureKind};
 pub use service::{LocalSessions, SessionService};
 pub use session_launch::{ChatRequest, RunRequest, SessionRequest};
 pub use settings::{Settings, SingleAgent};
-// What front ends need from the engine and from the ports.
+// What front ends need from the engine, the ports and the runner.
 pub use althing_engine::{Consent, SessionEnd};
 pub use althing_protocol::{Engine, EventStream, SessionStore};
 pub use althing_runner::reexec_main;

@@ -17,7 +17,7 @@ use std::time::Duration;
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same timeout after a signal, when the user is already waiting for the exit.
 const INTERRUPTED_EXIT_TIMEOUT: Duration = Duration::from_millis(400);
-/// The connect timeout.
+/// How long connecting to the collector may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 const HEADERS: &str = "OTEL_EXPORTER_OTLP_HEADERS";
@@ -73,8 +73,8 @@ fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
     [Some(value), value.split_once(' ').map(|(_, rest)| rest)].into_iter().flatten()
 }
 
-/// Exports a session's spans. Events up to `already_exported` belong to an earlier process, which may have exported
-/// them.
+/// Exports a session's spans, except those that ended at or before `already_exported`: an earlier process exported
+/// them, or did not export at all.
 pub fn follow(orchestrator: &Orchestrator, already_exported: Seq) {
     if let Some(exporter) = EXPORTER.get() {
         exporter.follow(Box::new(orchestrator.feed().subscribe(Seq(0), Interest::Facts)), already_exported);

@@ -1,5 +1,5 @@
-//! Turns the settings into the service with the selected team, and into the request to launch. Every front end that
-//! starts runs or conversations begins here.
+//! Turns the settings into the service with the selected team, and into the request to launch, for runs from the
+//! command line and for conversations. Workflows and the MCP server assemble their teams themselves.
 
 use crate::agent_selection::AgentSelection;
 use crate::context::AppContext;
@@ -41,7 +41,8 @@ impl RunDraft {
         Ok(Self { app: app.clone(), team, selection, plan: plan.transpose()?, is_typed: true })
     }
 
-    /// The task as typed. The word after `--single-agent` is the task if it is not an agent's id.
+    /// The task as typed, or as set with [`Self::set_untyped_task`]; None if there is none yet. If no task was typed,
+    /// the word after `--single-agent` is the task unless it is an agent's id.
     pub fn task(&self) -> Option<&str> {
         self.selection.task.as_deref()
     }

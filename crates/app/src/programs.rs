@@ -12,8 +12,8 @@ use althing_runner::{
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Makes the program runner, with the custom adapters of the config or workflow. Programs in a sandbox cannot write to
-/// `protected` paths.
+/// Makes the program runner, with the custom adapters of the config and of the workflow. Programs in a sandbox cannot
+/// write to `protected` paths.
 pub fn assemble(custom: Vec<CustomAdapter>, protected: Vec<PathBuf>, app: &AppContext) -> Arc<dyn Programs> {
     let variables = app.environment.clone();
     let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.setting(name));
@@ -46,7 +46,8 @@ pub fn program_starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStart
     })
 }
 
-/// The user's own patterns for reading CLI agents' screens.
+/// The user's own patterns for reading CLI agents' screens; none if there is no `patterns.json`, or (with a notice) if
+/// it is invalid.
 fn patterns(app: &AppContext) -> PatternTable {
     let file = app.environment.config_dir().map(|dir| dir.join("patterns.json"));
     let Some(file) = file.filter(|file| file.is_file()) else { return PatternTable::default() };

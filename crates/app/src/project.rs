@@ -23,7 +23,7 @@ impl From<ProjectError> for Failure {
     }
 }
 
-/// Opens the project that the settings name; creates it if it does not exist.
+/// Opens and locks the project that the settings name, and creates it if it does not exist; None if they name none.
 pub fn from_settings(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     let Some(which) = &app.settings.project else { return Ok(None) };
     let dir = find(which, &app.environment)?;
@@ -39,7 +39,7 @@ pub fn from_settings(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> 
     open(&dir, app).map(Some)
 }
 
-/// Opens the project of a session that is resumed.
+/// Opens and locks the project in `dir`, for a session that is resumed; None if the session has no project.
 pub fn reopen(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
     dir.map(|dir| open(Path::new(dir), app)).transpose()
 }
@@ -49,7 +49,8 @@ pub fn registry(environment: &Environment) -> Option<ProjectRegistry> {
     environment.user_state_dir().map(|dir| ProjectRegistry::of(&dir))
 }
 
-/// The directory of a project given by name or directory.
+/// The directory of a project given by name or directory: an existing directory, else a known project of this name,
+/// else a directory that does not exist yet.
 pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure> {
     let dir = environment.cwd.join(which);
     let is_name = which.components().count() == 1 && which.is_relative();
@@ -81,7 +82,7 @@ impl Project {
         self.workspace.dir().display().to_string()
     }
 
-    /// The context paths of every run in the project: its context file and its deliverables.
+    /// The context paths of every run in the project, all read-only: its context file and its deliverables.
     pub fn context_paths(&self) -> Vec<ContextPath> {
         let context = self.workspace.dir().join("CONTEXT.md");
         let path = |path: PathBuf| ContextPath {

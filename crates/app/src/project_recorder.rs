@@ -32,7 +32,7 @@ struct ExecutingPlan {
 }
 
 impl ProjectRecorder {
-    /// The recorder for a session with this history.
+    /// Creates the recorder of a session, and updates the records for the session's history.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,

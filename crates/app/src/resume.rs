@@ -85,7 +85,7 @@ pub fn is_closed(events: &[Arc<Event>]) -> bool {
     events.iter().any(|event| matches!(event.fact, Fact::SessionClosed {}))
 }
 
-/// If the workflow file has changed, warns that the session continues with the recorded workflow.
+/// If the workflow file has changed or cannot be read, warns that the session continues with the recorded workflow.
 fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     let now = std::fs::read_to_string(&spec.source).map(|text| team::digest(&text));
     if now.as_ref().is_ok_and(|digest| *digest == spec.digest) {

@@ -45,7 +45,7 @@ impl LocalRunService {
         &self.team_spec
     }
 
-    /// All events of a run's session.
+    /// All recorded events of a run's session; None if `run` is not a run id, or if the session cannot be read.
     async fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
         let (session, _) = split_run_id(run)?;
         Some(self.sessions.read(&SessionId::new(session)).await.ok()?.events)
@@ -126,7 +126,8 @@ fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
     (lines, progress)
 }
 
-/// The outcome of a run; None while the run, or the run that executes its plan, is not over.
+/// The outcome of a run; None if the session has no such run, or while the run, or the run that executes its plan, is
+/// not over.
 fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
     let result = session.result(task)?;
     let execution = match &result.follow_up {
@@ -136,7 +137,7 @@ fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
     Some(RunOutcome { result: result.clone(), execution })
 }
 
-/// A summary of a run, folded from its events.
+/// A summary of a run, folded from its events; None if there is no such run.
 fn summary(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
     let task = TaskId::from(split_run_id(run)?.1);
     let (lines, progress) = fold(events);
@@ -268,7 +269,7 @@ impl RunFeed for RunFollower {
                 }
                 let item = match &mut self.live {
                     Some(live) => live.next().await,
-                    // No more events will arrive.
+                    // No more events will arrive, so this call never returns.
                     None => std::future::pending().await,
                 };
                 let Some(Ok(item)) = item else {

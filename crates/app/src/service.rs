@@ -31,7 +31,8 @@ pub trait SessionService: Send + Sync {
     /// Starts or resumes a session. It runs in the background until it ends or is shut down.
     fn launch(&self, request: SessionRequest) -> BoxFuture<'_, Result<SessionId, Failure>>;
 
-    /// All events of a session after `from`: first the recorded ones, then live ones, until the session ends.
+    /// All events of a session after `from`: first the recorded ones, then live ones, until the session ends. A
+    /// session in another process is followed until no process owns it; its progress is not available.
     fn follow<'a>(
         &'a self,
         id: &'a SessionId,
@@ -64,8 +65,8 @@ pub trait SessionService: Send + Sync {
     /// events: `SessionView::finished_run` of `althing-view` folds them.
     fn ended<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<SessionEnd, Failure>>;
 
-    /// Shuts down every session that still runs here, and waits until everything that was started for agents is
-    /// closed. A front end calls this method before it exits.
+    /// Shuts down every session that still runs here, and waits for a limited time until everything that was started
+    /// for agents is closed. A front end calls this method before it exits.
     fn close(&self) -> BoxFuture<'_, ()>;
 }
 
@@ -74,7 +75,7 @@ fn not_running_here(id: &SessionId) -> Failure {
         .hint("`althing sessions` lists the sessions; `althing resume` continues one")
 }
 
-/// How a session's thread ended: None if it panicked.
+/// How a session's thread ended: None if it panicked, or if no thread could be started to wait for it.
 type ThreadEnd = Option<SessionEnd>;
 
 /// A session that was launched by this service.
@@ -102,7 +103,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl LocalSessions {
-    /// A service without a team: it can only resume sessions, which record their own teams.
+    /// A service without a team: it cannot start new sessions, only list, follow and resume sessions, which record
+    /// their own teams.
     pub fn new(app: AppContext) -> Self {
         let (launched, closing) = (Arc::default(), Mutex::default());
         Self { app, team: None, project: None, launched, closing }
@@ -115,7 +117,7 @@ impl LocalSessions {
         sessions
     }
 
-    /// The team of new sessions.
+    /// The team of new sessions. Fails if the service was created without one.
     pub fn team(&self) -> Result<&Team, Failure> {
         self.team.as_deref().ok_or_else(|| Failure::usage("there is no team to start a session with"))
     }
@@ -148,7 +150,7 @@ impl LocalSessions {
                 one.engine = None;
                 one.recorded = Vec::new();
             }
-            // Fails only if no caller waits for the end.
+            // Fails only if nobody can ask for the end any more.
             let _ = ended.send(Some(stopped));
             close_envs(&envs, &app).await;
         });

@@ -26,8 +26,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
 
-/// How long CLI agents and containers may take to stop. Usually they take a moment, but a Docker daemon on a busy
-/// machine is slow, and a container left behind is worse than a slow exit.
+/// How long a session may take to end, and how long its agents' containers and MCP servers may take to close after
+/// that. Usually they take a moment, but a Docker daemon on a busy machine is slow, and a container left behind is
+/// worse than a slow exit.
 pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long to wait for a disk that accepts no writes, such as a full one.
 const DISK_TIMEOUT: Duration = Duration::from_secs(60);
@@ -47,7 +48,8 @@ pub struct TeamBackends {
     programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
 }
 
-/// The HTTP options for models: the user's certificate authorities in addition to the public ones.
+/// The HTTP options for models and for the OpenTelemetry collector: the certificate authorities in the file that
+/// `SSL_CERT_FILE` names, in addition to the public ones.
 pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
     let Some(file) = environment.variable("SSL_CERT_FILE") else { return Ok(HttpOptions::default()) };
     let pem = std::fs::read(&file).map_err(|error| {
@@ -159,7 +161,8 @@ impl TeamBackends {
     }
 }
 
-/// The conversation that the settings ask to continue, if any.
+/// The conversation that the settings ask to continue: the one that they name, or the newest that no process uses.
+/// None if they do not ask for one.
 pub fn session_to_continue(app: &AppContext) -> Result<Option<SessionId>, Failure> {
     if let Some(id) = &app.settings.session {
         return Ok(Some(SessionId::new(id.as_str())));

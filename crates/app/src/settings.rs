@@ -4,8 +4,10 @@ use std::path::PathBuf;
 
 /// What a user asked for. The defaults ask for nothing special.
 ///
-/// [`crate::prepare`] turns settings into the team and the request to launch. `LocalSessions::launch` itself applies
-/// only the limits, the state directory and the sandbox; a request that a front end builds by hand contains the rest.
+/// [`crate::prepare`] turns settings into the team and the request to launch. `LocalSessions::launch` itself reads
+/// only the limits, `state_dir` and `unconfined`; for a conversation also `context_path`, `quick` and `plan`; for a
+/// workflow also `context_path`; and to resume a session also `trust`. A request that a front end builds by hand
+/// contains the rest.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     /// The config file, if one is named.
@@ -38,20 +40,20 @@ pub struct Settings {
     pub project: Option<PathBuf>,
     /// The conversation to continue.
     pub session: Option<String>,
-    /// Continue the newest conversation.
+    /// Continue the newest conversation that no process uses.
     pub continue_newest: bool,
     /// Allow commands and CLI agents without a sandbox where no sandbox works.
     pub unconfined: bool,
     /// The OpenTelemetry collector to send spans to.
     pub otlp: Option<String>,
-    /// Accept a config or session that was found in the working directory.
+    /// Accept a config, session or plan that was found in the working directory.
     pub trust: bool,
 }
 
 /// Which agent works alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SingleAgent {
-    /// The first agent of the config.
+    /// The first of the agents that take part.
     First,
     /// The agent with this id.
     Named(String),

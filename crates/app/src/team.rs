@@ -1,5 +1,5 @@
-//! The agents and rules of a run. They come from a config that was named or found, from what was detected on this
-//! machine, or from the offline model.
+//! The agents and rules of a run. They come from a config that was named or found, from `--model`, from what was
+//! detected on this machine, or from the offline model.
 
 use crate::context::AppContext;
 use crate::detect_backends;
@@ -109,7 +109,8 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
     }
 }
 
-/// The team of a session that is resumed: as recorded, with the secrets read from the environment.
+/// The team of a session that is resumed. If the config file is unchanged it is read again, otherwise the recorded
+/// config is used; secrets that the config refers to are read from the environment.
 pub fn from_record(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
     let path = file_of(&opened.config_source);
     let current = path.map(std::fs::read_to_string);
@@ -187,7 +188,7 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
     })
 }
 
-/// Reads a config file; fails if it is not UTF-8.
+/// Reads a config or workflow file; fails if the file cannot be read or is not UTF-8.
 pub fn read_config(path: &Path) -> Result<String, Failure> {
     let bytes = std::fs::read(path).map_err(|error| {
         let hint = match error.kind() {
@@ -254,7 +255,7 @@ pub fn check(name: &str, text: &str, environment: &Environment, purpose: LoadPur
 /// A config without errors.
 struct UsableConfig {
     config: Config,
-    /// What needs the user's trust.
+    /// What needs the user's trust if the config was found.
     trust_needed: Vec<String>,
     /// Warnings.
     problems: Vec<String>,

@@ -1,6 +1,6 @@
 //! Trust in what was found rather than named. A config is remembered by path and content, so a changed file must be
-//! trusted again. A session or plan is remembered by its directory when this user creates it: a session or plan that
-//! came with somebody else's files could start anything.
+//! trusted again. A session or plan is remembered by its directory when this user creates it, or accepts it with
+//! `--trust`: a session or plan that came with somebody else's files could start anything.
 
 use crate::context::AppContext;
 use crate::environment::Environment;
@@ -54,8 +54,8 @@ fn trusted_file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("trusted"))
 }
 
-/// Remembers that this user made the session or plan in this directory. If remembering fails, the user needs
-/// `--trust` to use that session or plan again.
+/// Remembers that this user made or accepted the session or plan in this directory. If remembering fails, the user
+/// needs `--trust` to use that session or plan again, unless the user names the state directory.
 pub fn remember_own(dir: &Path, environment: &Environment) {
     let (Some(file), Ok(dir)) = (own_dirs_file(environment), dir.canonicalize()) else { return };
     let known = read_remembered(&file);
@@ -76,8 +76,8 @@ pub fn remember_own(dir: &Path, environment: &Environment) {
     }
 }
 
-/// Refuses a plan that was found in the working directory and that this user did not make, unless `--trust` is given.
-/// Callers skip this check for a plan that the user named by its path.
+/// Refuses a plan that was found in the working directory and that this user neither made nor accepted earlier, unless
+/// `--trust` is given. Callers skip this check for a plan that the user named by its path.
 pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_own(dir, app) {
         return Ok(());
@@ -90,8 +90,8 @@ pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     Err(Failure::usage(message).hint("read its plan.md, then accept it with --trust"))
 }
 
-/// Refuses a session that was found in the working directory and that this user did not start, unless `--trust` is
-/// given.
+/// Refuses a session that was found in the working directory and that this user neither started nor accepted earlier,
+/// unless `--trust` is given.
 pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
     if is_own(dir, app) {
         return Ok(());

@@ -9,9 +9,9 @@ use std::process::ExitCode;
 pub enum Exit {
     /// An answer was produced, or the command succeeded.
     Answered = 0,
-    /// Bad usage, config or input file.
+    /// Bad usage, config or input file, or stored state that cannot be read or written.
     Usage = 1,
-    /// There is no answer, or the command failed for a reason other than its usage, config or input files.
+    /// There is no answer, or the command failed for a reason that no other status covers.
     NoAnswer = 2,
     /// A time or cost limit was reached.
     Limit = 3,

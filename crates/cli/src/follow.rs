@@ -72,7 +72,7 @@ impl Display {
 /// How a followed session ended.
 pub struct Followed {
     pub exit: Exit,
-    /// The result of the run, if the session had one.
+    /// The result of the newest run that ended, if there is one.
     pub result: Option<RunResult>,
 }
 
@@ -91,7 +91,7 @@ pub struct Follower<'a> {
     signals: &'a mut StopSignals,
     /// Lines of ops from stdin, with `--take-ops`.
     ops: Option<UnboundedReceiver<String>>,
-    /// The first error of writing events to stdout.
+    /// The first error of writing events to stdout, other than a closed pipe.
     write_error: Option<std::io::Error>,
     resume_command: String,
 }
@@ -140,7 +140,7 @@ impl<'a> Follower<'a> {
         self
     }
 
-    /// Follows the session until it ends.
+    /// Follows the session until it ends or must be abandoned, prints its result, and closes all sessions.
     pub fn run(mut self, sessions: &LocalSessions, runtime: &Runtime) -> Result<Followed, Failure> {
         let all_events = matches!(self.display, Display::Live(_)) || self.output == Output::Everything;
         let interest = if all_events { Interest::Everything } else { Interest::Facts };
@@ -275,7 +275,7 @@ impl<'a> Follower<'a> {
     fn note(&mut self, item: &FeedItem) {
         let FeedItem::Event(event) = item else { return };
         match &event.fact {
-            // The results of subagents' runs are not printed.
+            // Names the stored plan if its execution follows; runs inside other tasks are left out.
             Fact::Decided(Verdict::Finished { result, .. })
                 if event.task.as_ref().is_some_and(|task| !task.is_subtask()) =>
             {
@@ -296,7 +296,7 @@ impl<'a> Follower<'a> {
         }
     }
 
-    /// The result of the newest run that ended, and how it ended.
+    /// The newest finished run that is not part of another task: how it ended, and its result.
     fn result(&self) -> Option<(RunEnd, &RunResult)> {
         let run = self.display.session().finished_run()?;
         Some((run.end?, run.result.as_deref()?))
@@ -469,7 +469,7 @@ fn not_executed(end: RunEnd, plan: Option<&PlanRef>, error: Option<&str>) -> Fai
     failure.maybe_hint(stored).kind(Exit::from(end).into())
 }
 
-/// The next line of stdin; never resolves without `--take-ops`.
+/// The next line of stdin; never resolves if `lines` is None: without `--take-ops`, or after stdin has ended.
 async fn next(lines: &mut Option<UnboundedReceiver<String>>) -> Option<String> {
     match lines {
         Some(lines) => lines.recv().await,

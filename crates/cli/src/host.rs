@@ -17,7 +17,7 @@ const MAX_HISTORY: usize = 1000;
 /// The maximum number of path completions that are offered.
 const MAX_PATHS: usize = 50;
 
-/// The machine that the screen runs on.
+/// What the screen of one session needs from the machine that it runs on.
 pub struct LocalHost {
     session: SessionId,
     app: AppContext,
@@ -56,7 +56,7 @@ impl LocalHost {
     }
 }
 
-/// Passes a text to `then` as a temporary file that only the user can read.
+/// Passes a text to `then` as a temporary file that only the user can read, and removes the file afterwards.
 fn with_temp_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) -> Result<T, String> {
     let file = std::env::temp_dir().join(format!("althing-{}.md", fastrand::u64(..)));
     let written = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file);
@@ -66,7 +66,7 @@ fn with_temp_file<T>(text: &str, then: impl FnOnce(&Path) -> Result<T, String>) 
     result
 }
 
-/// The first line of a project's context that is not a heading.
+/// The first line of a project's context that is neither empty nor a heading.
 fn first_line(context: &str) -> String {
     let says = |line: &&str| !line.trim().is_empty() && !line.starts_with('#');
     context.lines().find(says).unwrap_or_default().trim().to_owned()

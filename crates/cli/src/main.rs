@@ -1,7 +1,7 @@
 //! The `althing` program: arguments in, exit status out.
 //!
 //! This crate is the composition root: it reads the environment and the user's files, and wires the crates together.
-//! No other crate writes to stdout and stderr or ends the process.
+//! Except for the screen (`tui`) and the panic hook (`app`), no other crate writes to stdout or stderr.
 #![expect(
     clippy::disallowed_methods,
     reason = "cli owns arguments, environment, the user's own files and the exit status"
@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 fn main() -> ExitCode {
-    // Agents' commands are started through this same executable, which then acts only as their guard.
+    // Programs are started through this same executable, which then acts only as their guard or enters their sandbox.
     if let Some(code) = althing_app::reexec_main(std::env::args_os()) {
         return code;
     }

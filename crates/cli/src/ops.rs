@@ -6,7 +6,7 @@ use std::io::BufRead;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-/// The lines of stdin; the channel closes when stdin ends.
+/// The lines of stdin; the channel closes when stdin ends or cannot be read.
 pub fn lines() -> UnboundedReceiver<String> {
     read_lines(|text| text)
 }
@@ -35,7 +35,7 @@ fn read_lines<T: Send + 'static>(line: impl Fn(String) -> T + Send + 'static) ->
     receive
 }
 
-/// An op as a line of JSON. If the line has an id, sending it again has no further effect.
+/// An op as a line of JSON. Of several lines with the same id, only the first has an effect.
 #[derive(Deserialize)]
 struct OpLine {
     #[serde(default)]

@@ -1,6 +1,7 @@
 //! What the agents of a run can do in addition to their tools: skills, memories, task lists, planning, subagents.
 //!
-//! The keys are in `orchestrator.coordination`; each ability is off unless its switch is on.
+//! The keys are in `orchestrator.coordination` (`skills_directory` may also be in `orchestrator`). Each ability has a
+//! key that switches it on, such as `use_skills`; without it the ability is off.
 
 use althing_protocol::{PlanningConfig, SkillsConfig, SubagentsConfig, TaskPlanning};
 
@@ -23,14 +24,15 @@ fn coordination(root: &Node) -> Option<&Node> {
     root.get("orchestrator").and_then(|node| node.get("coordination"))
 }
 
-/// The skills directory that a document names, if agents get skills.
+/// The value of `skills_directory` in `orchestrator.coordination`, else in `orchestrator`. None if neither section has
+/// the key, or if `use_skills` is not on.
 pub(crate) fn skills_directory(root: &Node) -> Option<&Node> {
     let coordination = coordination(root).filter(|node| flag(node, "use_skills") == Some(true))?;
     let team = || root.get("orchestrator").and_then(|node| node.get("skills_directory"));
     coordination.get("skills_directory").or_else(team)
 }
 
-/// Reports time limits of subagents that contradict each other, and a blank `skills_directory`.
+/// Reports time limits of subagents that contradict each other, and a blank `skills_directory` if `use_skills` is on.
 pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     if let Some(node) = skills_directory(root)
         && node.as_text().is_some_and(|path| path.trim().is_empty())

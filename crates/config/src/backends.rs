@@ -1,9 +1,8 @@
 //! The table of backend types (providers): what each is, how it is reached, its default model, and which variables
 //! hold its key.
 //!
-//! This module is data only, and the only copy of the table; CLI agents come from the protocol's table of agent kinds.
-//! A key is sent only to its provider's address: a custom address gets a key only if the backend's type or its
-//! `api_key` says which key.
+//! This is the only copy of the table; the supported CLI agents are added from the protocol's table of agent kinds. An
+//! address that belongs to no known provider gets a key only if the backend's type or its `api_key` says which key.
 
 use althing_protocol::{AGENT_KINDS, AgentKind};
 use std::ops::Deref;
@@ -43,12 +42,13 @@ pub struct BackendType {
     pub base_url: Option<&'static str>,
     /// The environment variable that may hold the address if the config names none.
     pub url_variable: Option<&'static str>,
-    /// The host name by which `chatcompletion` recognizes the provider.
+    /// The domain of the provider: an address on this domain or a subdomain is recognized as the provider's.
     pub host: Option<&'static str>,
-    /// The environment variables that may hold the key, in the order in which they are read; empty if no key is
-    /// needed.
+    /// The environment variables that may hold the key, in the order in which they are read; empty if the type has no
+    /// key of its own.
     pub key_variables: &'static [&'static str],
-    /// The model if the config names none; `None`: the config must name one.
+    /// The model if the config names none; `None`: the config must name one, except for a CLI agent, which has its own
+    /// default.
     pub default_model: Option<&'static str>,
     /// The agent kind, if this is a CLI agent that Althing supports.
     pub agent: Option<&'static AgentKind>,
@@ -89,7 +89,7 @@ const fn compatible(
     }
 }
 
-/// An OpenAI-compatible server that needs no key, usually on this machine.
+/// An OpenAI-compatible server without a key variable of its own, usually on this machine.
 const fn local(name: &'static str, title: &'static str, base_url: &'static str) -> BackendType {
     BackendType { base_url: Some(base_url), ..basic(name, title, BackendApi::ChatCompletions) }
 }
@@ -112,8 +112,8 @@ static BUILT_IN_TYPES: &[BackendType] = &[
     BackendType { api: BackendApi::Anthropic, ..compatible("claude", "Anthropic", "https://api.anthropic.com/v1", "anthropic.com", &["ANTHROPIC_API_KEY"], Some("claude-opus-4-6")) },
     // The host is not all of googleapis.com, because anyone can have a storage bucket there.
     BackendType { api: BackendApi::Gemini, ..compatible("gemini", "Google Gemini", "https://generativelanguage.googleapis.com/v1beta", "generativelanguage.googleapis.com", &["GEMINI_API_KEY", "GOOGLE_API_KEY"], Some("gemini-3-flash-preview")) },
-    // There is no host, because anyone can have one at Azure: an address in a config is always the config's
-    // own choice.
+    // There is no `host`, because anyone can get a host name at Azure: an address in a config is never recognized as
+    // the provider's.
     BackendType { url_variable: Some("AZURE_OPENAI_ENDPOINT"), key_variables: &["AZURE_OPENAI_API_KEY"], default_model: Some("gpt-4o"), ..basic("azure_openai", "Azure OpenAI", BackendApi::Azure) },
     local("chatcompletion", "OpenAI-compatible API", "https://api.openai.com/v1"),
     compatible("grok", "xAI", "https://api.x.ai/v1", "x.ai", &["XAI_API_KEY"], Some("grok-4.20-0309-reasoning")),
@@ -150,7 +150,7 @@ pub struct BackendTypes {
 pub static BACKENDS: LazyLock<BackendTypes> = LazyLock::new(|| BackendTypes::with_agents(AGENT_KINDS));
 
 impl BackendTypes {
-    /// All providers, and these CLI agents.
+    /// All built-in types, and the CLI agents `kinds`.
     pub fn with_agents(kinds: &'static [AgentKind]) -> Self {
         let agent = |row: &'static AgentKind| BackendType {
             agent: Some(row),
@@ -196,14 +196,14 @@ const OTHER_HOSTS: &[(&str, &str)] = &[
 impl BackendType {
     /// The model for a generated starter config.
     pub(crate) fn starter_model(&self) -> &'static str {
-        // A config without a model gets MassGen's default; a starter config gets a model that its provider will not
-        // retire soon.
+        // A config without a model gets MassGen's default. For the providers below, a starter config gets a newer
+        // model, which its provider will not retire soon.
         match self.name {
             "openai" => "gpt-6-sol",
             "claude" => "claude-sonnet-5-5",
             "gemini" => "gemini-3.5-flash",
             "openrouter" => "openai/gpt-6-luna",
-            // The providers without a default model resell many models.
+            // A provider without a default model resells many models.
             _ => self.default_model.unwrap_or("gpt-6-luna"),
         }
     }
@@ -238,8 +238,8 @@ pub fn backend_type(name: &str) -> Option<&'static BackendType> {
     BACKENDS.named(name)
 }
 
-/// The provider at an address, by its host. The whole end of the host must match: `openai.com.evil.test` is not a
-/// provider and gets no key.
+/// The provider whose domain is the host of an address, or the end of that host after a dot: `api.openai.com` is
+/// OpenAI, `openai.com.evil.test` is no provider.
 pub(crate) fn provider_at(url: &str) -> Option<&'static BackendType> {
     let host = host_of(url)?.to_ascii_lowercase();
     let matches_host =

@@ -1,8 +1,9 @@
 //! Composes the events of the YAML parser into the tree, within fixed budgets.
 //!
-//! This module rejects what is too large; it never judges keys or values. Aliases are expanded here and counted as
-//! they expand, so that a kilobyte of text cannot become a gigabyte of values. An explicit stack holds the nesting,
-//! because recursion could overflow on a hostile file.
+//! This module rejects text that is too large or uses unsupported YAML, and reports duplicate keys; it does not know
+//! which keys and values a config may have. Aliases are expanded here and counted as they expand, so that a kilobyte
+//! of text cannot become a gigabyte of values. An explicit stack holds the nesting, because recursion could overflow
+//! on a hostile file.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -40,7 +41,7 @@ struct OpenMap {
     /// The line on which each key was first set, so that the problem of a duplicate key can name it.
     seen: HashMap<String, usize>,
     pending: Option<(String, Span)>,
-    /// Maps brought in by the merge key `<<`.
+    /// The values of the merge key `<<`: maps, or lists of maps.
     merged: Vec<Node>,
 }
 
@@ -59,8 +60,8 @@ pub(crate) struct Builder<'text> {
     pub(crate) duplicates: Vec<Located>,
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
-    /// The later values of duplicate keys, and values of `<<` that the map overrides: they have no effect, but may
-    /// contain a secret.
+    /// The later values of duplicate keys, and values of `<<` that the map or an earlier `<<` overrides: they have no
+    /// effect, but may contain a secret.
     pub(crate) dropped: Vec<Entry>,
     pub(crate) root: Option<Node>,
     documents: usize,
@@ -126,7 +127,8 @@ impl<'text> Builder<'text> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(id) => self.alias(id, span),
-            // Stream markers; comments and anchors have no events of their own.
+            // The start and the end of the stream, and the end of the document; comments and anchors have no events of
+            // their own.
             _ => Ok(()),
         }
     }

@@ -27,7 +27,7 @@ struct KeyPosition {
 /// The path of a key, and the key's new value; None leaves the key out.
 type Change = (Vec<String>, Option<Json>);
 
-/// Values that a key may have; the one that switches something on comes first.
+/// Values that a key may have. The first is the one in the full document, so for a boolean it is `true`.
 fn samples(section: &Section, key: &Key) -> Vec<Json> {
     match WORDS.iter().find(|(of, name, _)| (*of, *name) == (section.name, key.name)) {
         Some((_, _, words)) => words.iter().map(|word| json!(word)).collect(),
@@ -157,8 +157,9 @@ fn bare_document(document: &Json, position: &KeyPosition, all: &[KeyPosition]) -
     with(document, &gone.iter().collect::<Vec<_>>())
 }
 
-/// Whether the settings depend on the key at a position. This is tried in the full and in the bare document, without
-/// and with one other change; in the bare document, also with two other changes in the same section.
+/// Whether the settings depend on the key at a position. This is tried in the full and in the bare document without
+/// other changes, in the full document with any one other change, and in the bare document with one or two other
+/// changes in the same section.
 fn is_consumed<T: PartialEq>(
     position: &KeyPosition,
     document: &Json,

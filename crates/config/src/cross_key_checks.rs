@@ -114,7 +114,7 @@ fn names(root: &Node, sink: &mut Sink<'_>) {
 const CONNECTION_KEYS: [&str; 5] =
     ["base_url", "azure_endpoint", "api_key", "extra_headers", "default_headers"];
 
-/// The keys of a backend that set a CLI agent's permissions, tools, prompt and reasoning.
+/// The keys that set a CLI agent's permissions, tools, prompt and reasoning, as far as this backend section sets them.
 fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)> {
     AgentOptions::KEYS.into_iter().filter_map(|key| {
         let is_effort = key == AgentOptions::REASONING_EFFORT;
@@ -154,7 +154,7 @@ impl Requirements<'_, '_> {
             None if kind.is_supported() => self.check_unused_options(),
             None => {}
         }
-        // A CLI agent chooses its model and finds its key itself.
+        // A CLI agent chooses its model and finds its key itself; the offline model needs neither.
         if matches!(kind.api, BackendApi::Offline | BackendApi::Program) || !kind.is_supported() {
             return;
         }
@@ -183,8 +183,9 @@ impl Requirements<'_, '_> {
         }
     }
 
-    /// Reports options that the CLI agent does not support. Ignoring such an option could give the agent more rights
-    /// than its config says. Ignoring the reasoning effort cannot, so an unsupported effort is only a warning.
+    /// Reports options that the CLI agent does not support: as errors if the config is read to run it, as warnings if
+    /// it is only checked. Ignoring such an option could give the agent more rights than its config says. Ignoring the
+    /// reasoning effort cannot, so an unsupported effort is always only a warning.
     fn check_unsupported_options(&mut self, agent: &'static AgentKind) {
         let severity = match self.purpose {
             LoadPurpose::Run => Severity::Error,
@@ -328,8 +329,8 @@ pub(crate) fn address(node: &Node, kind: &BackendType, env: Lookup<'_>) -> Optio
     own.or_else(variable).or_else(|| kind.base_url.map(str::to_owned))
 }
 
-/// The provider whose key a backend uses: its type's provider, or for a type without a key the provider at its
-/// address.
+/// The provider whose key a backend uses: its type's provider, or for a type without key variables the provider at its
+/// address, if one is known there.
 pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static BackendType {
     if !kind.key_variables.is_empty() {
         return kind;
@@ -338,7 +339,7 @@ pub(crate) fn key_owner(node: &Node, kind: &'static BackendType) -> &'static Bac
     url.and_then(backends::provider_at).unwrap_or(kind)
 }
 
-/// The backend's address, if it is not an address of the key's provider.
+/// The address in a backend section, if it is not an address of the key's provider.
 pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a str> {
     let url = url_node(node)?.as_text()?;
     let is_owners = backends::provider_at(url).is_some_and(|provider| provider.name == owner.name);
@@ -346,7 +347,7 @@ pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a
 }
 
 /// The API key of a backend: from its section, else from the environment variables of the key's provider. Surrounding
-/// blanks are removed.
+/// blanks are removed. None if there is no key, or if `api_key` refers to a variable that is not set.
 pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Lookup<'_>) -> Option<String> {
     let own = node.get("api_key");
     if own.is_some_and(|key| !key.unset().is_empty()) {

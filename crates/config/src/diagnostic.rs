@@ -1,8 +1,7 @@
 //! What is wrong with a config, and where: the diagnostic, and the collector of all of them.
 //!
-//! A diagnostic is data; `render` turns it into text, `report` into JSON. A diagnostic never contains a secret: the
-//! quoted source line is taken from a masked copy of the text, because messages end up in terminals, logs and bug
-//! reports.
+//! A diagnostic is data; `render` turns it into text, `report` into JSON. A diagnostic never contains a secret:
+//! secrets in the quoted source line are masked, because messages end up in terminals, logs and bug reports.
 
 use crate::limits;
 use crate::secrets;
@@ -14,7 +13,7 @@ use althing_text::sanitize::is_safe;
 pub enum Severity {
     /// The config cannot be used.
     Error,
-    /// The config can be used, but not everything in it has an effect.
+    /// The config can be used, but something is wrong: for example a key has no effect, or an API key is missing.
     Warning,
 }
 
@@ -185,7 +184,7 @@ impl<'text> Sink<'text> {
             Some(spans) => secrets::mask(shown, start + from, spans),
             None => secrets::mask_unparsed(full, from, to),
         };
-        // Tabs become spaces, so that the caret is at the right column.
+        // A tab or another unprintable character becomes one space, so that the caret is at the right column.
         let line = masked.trim_end_matches('\r').chars().map(|c| if is_safe(c) { c } else { ' ' }).collect();
         Quote { line, caret: column - skip }
     }

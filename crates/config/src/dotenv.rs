@@ -1,7 +1,7 @@
 //! Reads the text of a `.env` file.
 //!
-//! Each line is one `NAME=value`, with or without `export`, quotes and comments. Reading never fails: other lines are
-//! skipped, because a `.env` file is shared with other programs.
+//! Each line is one `NAME=value`, with or without `export`, quotes and comments; a quoted value may span several
+//! lines. Reading never fails: other lines are skipped, because a `.env` file is shared with other programs.
 
 /// The variables in the text of a `.env` file, in order. Duplicate names are kept.
 pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {

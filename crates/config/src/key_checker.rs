@@ -36,7 +36,8 @@ pub(crate) struct Position<'a> {
     pub(crate) at: Span,
     /// Section and key, for warnings that are given once per key.
     pub(crate) key: (&'static str, &'static str),
-    /// Below a key without effect: errors are still reported, but no further warnings.
+    /// Below a key without effect: values of the wrong kind are still reported, but no unknown keys, unset variables
+    /// and further warnings.
     pub(crate) quiet: bool,
 }
 
@@ -139,7 +140,7 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
         }
     }
 
-    /// Reports unset variables inside a value that is passed on unchanged.
+    /// Reports unset variables inside a value of `Kind::Any`, whose content is not checked otherwise.
     pub(crate) fn inner_variables(&mut self, node: &Node, position: Position<'_>) {
         if position.quiet {
             return;
@@ -156,7 +157,7 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
 
     fn unknown_key(&mut self, section: &'static Section, entry: &Entry, path: &str) {
         let root = self.root;
-        // A key that is not read any more is not suggested.
+        // An unknown key that resembles only a key that is not read any more does not count as a typo.
         let read = section.keys.iter().filter(|key| !matches!(key.status, Status::Replaced(_)));
         let names = read.map(|key| key.name);
         if let Some(near) = althing_text::misspelled(&entry.key, names) {
@@ -201,7 +202,7 @@ fn is_off(key: &Key, node: &Node) -> bool {
     }
 }
 
-/// A key as shown in messages; a very long one is cut.
+/// A key as shown in messages: cut after 80 characters, with special characters escaped.
 fn shown(key: &str) -> String {
     key.chars().take(80).flat_map(char::escape_debug).collect()
 }

@@ -70,9 +70,11 @@ pub struct Source<'a> {
 /// What a config is read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LoadPurpose {
-    /// To check the file: what only this machine lacks (an API key, a variable, a backend type) is a warning.
+    /// To check the file: a missing API key or variable, or a backend type that Althing does not support yet, is a
+    /// warning.
     Check,
-    /// To run the config now: what is missing is an error.
+    /// To run the config now: what is missing or unsupported is an error, except that a missing API key for a custom
+    /// address stays a warning.
     Run,
     /// To run the config on the offline model: what other backends would need does not matter.
     Offline,
@@ -117,8 +119,8 @@ pub fn load_config_with(
     for parse::Located { span, path, problem } in parsed.duplicates.drain(..) {
         sink.error(span, &path, problem);
     }
-    // The search comes before substitution, because a person who is asked for trust must see the names of
-    // variables, not their values.
+    // What needs trust is searched for before variables are substituted, because a person who is asked for trust must
+    // see the names of variables, not their values.
     let needs_trust = trust::find(&parsed.root, backends);
     let adapters = workflow::adapters::resolve(&parsed.root);
     let substituted = substitute::substitute(&mut parsed.root, env);
@@ -159,7 +161,7 @@ pub fn load_config_with(
     report
 }
 
-/// The secrets among `seen` that are long enough to be masked, each once.
+/// The secrets among `seen` that are long enough to be masked, each once, without a scheme such as `Bearer`.
 fn worth_masking(seen: &[String]) -> Vec<Secret> {
     let mut cores: Vec<String> = seen.iter().map(|secret| secrets::search_term(secret).to_owned()).collect();
     cores.retain(|secret| secret.len() >= SHORTEST_SECRET && !secret.starts_with("${"));

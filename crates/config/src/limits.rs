@@ -1,8 +1,8 @@
-//! Every limit of this crate on its input.
+//! The limits of this crate on its input.
 //!
-//! A config may come from a stranger's repository, so reading it must take a bounded amount of time and memory,
-//! for any content (row S14 of the promises). All limits are in this file, so that one page answers "how much can
-//! a hostile file cost?".
+//! A config may come from a stranger's repository, so reading it must take a bounded amount of time and memory, for
+//! any content (row S14 of the promises). All of them except the limits on the lengths of names and ids are in this
+//! file, so that one page answers "how much can a hostile file cost?".
 
 /// The largest config text that is read. The largest of MassGen's own configs is under 20 KiB.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;

@@ -41,7 +41,7 @@ mod tests {
     use crate::keys::{Kind, ROOT, Section, Status, WORKFLOW};
     use althing_text::misspelled;
 
-    /// Every section of a document.
+    /// Adds `section` and every section inside it to `found`, each once.
     fn sections(section: &'static Section, found: &mut Vec<&'static Section>) {
         if found.iter().any(|known| std::ptr::eq(*known, section)) {
             return;

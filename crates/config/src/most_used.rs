@@ -1,7 +1,7 @@
 //! The keys that MassGen's own configs use most must be supported.
 //!
-//! Those configs are not in this repository; `ALTHING_MASSGEN_CONFIGS` names their directory, as for the tests of the
-//! suite.
+//! Those configs are not in this repository; `ALTHING_MASSGEN_CONFIGS` names their directory, as for
+//! `tests/suite/massgen.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -11,9 +11,9 @@ use crate::parse;
 use crate::tree::{Node, Value};
 use crate::values::has_shape;
 
-/// How many of the most used keys must be supported.
+/// How many of the most used keys must be supported, except those in `ALTERNATIVES`.
 const MUST_BE_SUPPORTED: usize = 40;
-/// Keys for which Althing has an alternative.
+/// The keys among the most used ones that are not supported, because Althing has an alternative to them.
 const ALTERNATIVES: &[&str] = &[
     "agents[].backend.custom_tools",
     "orchestrator.agent_temporary_workspace",

@@ -7,7 +7,7 @@ use crate::diagnostic::Problem;
 use crate::syntax;
 use crate::tree::{Entry, Node, Span, Value};
 
-/// The maximum number of duplicate keys that are reported for a text that turns out not to be YAML.
+/// The maximum number of duplicate keys that are reported for a text that cannot be read to its end.
 const MAX_DUPLICATES_WITH_ERROR: usize = 10;
 
 /// A document, and problems that did not prevent reading it.

@@ -79,7 +79,7 @@ fn section(
     }
 }
 
-/// Calls `visit` for each section inside a kind.
+/// Calls `visit` for the section inside a kind, if there is one; of several alternatives only the first is searched.
 fn each_section(kind: Kind, path: &str, visit: &mut dyn FnMut(&'static Section, &str)) {
     match kind {
         Kind::Section(section) => visit(section, path),

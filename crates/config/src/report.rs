@@ -13,12 +13,13 @@ pub struct ConfigReport {
     pub file: String,
     /// The problems that make the config unusable, in file order.
     pub errors: Vec<Diagnostic>,
-    /// Warnings about keys that have no effect, or a different effect than the file says, in file order.
+    /// The problems with which the config can still be used, in file order: for example keys that have no effect.
     pub warnings: Vec<Diagnostic>,
     /// The settings, if there is no error; never for a workflow.
     pub config: Option<LoadedConfig>,
-    /// The secrets in the file and its variables, to be masked in everything that is written. The list is also
-    /// filled if there are errors, unless the text could not be parsed.
+    /// The secrets in the file and its variables, to be masked in everything that is written. If there are errors, the
+    /// list still has the secrets that are written in the file or named by it; if the text could not be parsed, the
+    /// list is empty.
     pub secrets: Vec<Secret>,
 }
 
@@ -33,7 +34,8 @@ pub struct LoadedConfig {
 
 impl LoadedConfig {
     /// What the user must accept before this config is used, if it was found in the working directory rather than
-    /// named: everything except names of agents, prompts and modes.
+    /// named: every `${VARIABLE}`, every CLI agent, and every key that is not marked `before_trust` in the table of
+    /// keys.
     pub fn needs_trust(&self) -> &[TrustRequirement] {
         &self.needs_trust
     }
@@ -61,7 +63,7 @@ impl ConfigReport {
         self.errors.is_empty()
     }
 
-    /// The report as JSON.
+    /// The file's name, its validity and its problems as JSON, without settings and secrets.
     pub fn to_json(&self) -> Value {
         let list = |diagnostics: &[Diagnostic]| -> Value { diagnostics.iter().map(entry).collect() };
         json!({

@@ -1,7 +1,7 @@
 //! Turns a document without errors into settings.
 //!
-//! This module reports nothing: problems were reported before. Absent keys take the default of the settings' types; a
-//! test compares the defaults in the table of keys with those of the types.
+//! This module reports nothing: the checks have reported all problems before. Most absent keys take the default of the
+//! settings' types; a test compares the defaults in the table of keys with those of the types.
 
 use std::collections::BTreeMap;
 
@@ -203,7 +203,8 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
     }
 }
 
-/// The conversation's settings. The section switches the conversation on, even if the section is empty.
+/// The conversation's settings. If the section is present, even empty, the conversation is on, unless `enabled` is
+/// `false`.
 fn interactive(
     orchestrator: &Node,
     env: Lookup<'_>,

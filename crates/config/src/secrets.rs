@@ -44,7 +44,7 @@ const KEY_LENGTH: usize = 20;
 /// In text that could not be parsed: how many bytes before the shown part are searched for the name of a value.
 const LOOK_BACK: usize = 4096;
 
-/// Parts of names that mean a secret anywhere in the name.
+/// Parts of names that mean a secret anywhere in the name, unless its last word is one of `LOCATION_WORDS`.
 const SECRET_PARTS: &[&str] = &[
     "secret",
     "password",
@@ -57,13 +57,15 @@ const SECRET_PARTS: &[&str] = &[
     "authorization",
 ];
 
-/// Words of names that mean a secret, unless the last word of the name says otherwise.
+/// Words that mean a secret at the end of a name (`auth` only perhaps). Elsewhere in a name they perhaps mean a
+/// secret, unless its last word is one of `LOCATION_WORDS` or `DESCRIPTION_WORDS`.
 const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
 
-/// Last words of names whose values are locations.
+/// Last words of names whose values are locations, and so never secrets.
 const LOCATION_WORDS: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
 
-/// Last words of names whose values describe a secret and do not contain it.
+/// Last words of names whose values describe a secret and do not contain it; they have no effect if the name contains
+/// one of `SECRET_PARTS`.
 const DESCRIPTION_WORDS: &[&str] = &[
     "type",
     "kind",
@@ -98,7 +100,8 @@ const NOT_SECRET: &[&str] = &["pwd"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum NameMeaning {
     Harmless,
-    /// The name contains a secret word: the value decides.
+    /// The name contains a secret word: `is_secret_name` takes it for a secret; for an environment variable the value
+    /// decides.
     Perhaps,
     Secret,
 }
@@ -144,7 +147,7 @@ fn name_meaning(name: &str) -> NameMeaning {
     }
 }
 
-/// Whether a key, header or variable of this name holds a secret. The only list of such names.
+/// Whether the name of a key, header or variable suggests, for certain or perhaps, that its value is a secret.
 pub fn is_secret_name(name: &str) -> bool {
     name_meaning(name) > NameMeaning::Harmless
 }
@@ -154,8 +157,9 @@ const PERHAPS_BYTES: usize = 8;
 /// If a variable's name may or may not mean a secret, a word of fewer lower-case letters than this is not a secret.
 const PLAIN_WORD: usize = 16;
 
-/// The secrets in an environment variable of any name: the passwords of addresses in the value; without such
-/// passwords, the whole value, if the variable's name or the value's shape says that it is a secret.
+/// The secrets in an environment variable of any name: the passwords of addresses and connection strings in the value;
+/// without such passwords, the whole value (without a scheme such as `Bearer`), if the variable's name or the value's
+/// shape says that it is a secret.
 pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     let value = value.trim();
     let mut found: Vec<String> = passwords(value);
@@ -173,7 +177,8 @@ pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
     found.into_iter().filter(|secret| !secret.is_empty()).map(Secret::new).collect()
 }
 
-/// The passwords in a text's addresses and connection strings, as written and percent-decoded.
+/// The passwords in a text's addresses (as written and percent-decoded) and connection strings, except passwords of
+/// addresses that only repeat the user name or the scheme.
 fn passwords(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (at, _) in text.match_indices("://") {
@@ -213,7 +218,7 @@ fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// A secret that is written in the text itself.
+/// A secret in a document, and its position in the text.
 pub(crate) struct Literal {
     pub(crate) span: Span,
     pub(crate) value: String,
@@ -282,7 +287,7 @@ fn is_scheme(word: &str) -> bool {
     ["bearer", "basic", "token"].iter().any(|scheme| word.eq_ignore_ascii_case(scheme))
 }
 
-/// Whether a text contains anything but variables and words such as `Bearer`.
+/// Whether a text contains anything but blanks, variables without a default, and words such as `Bearer`.
 fn has_literal_part(text: &str) -> bool {
     pieces(text).iter().any(|piece| match piece {
         Piece::Text(part) => part.split_whitespace().any(|word| !is_scheme(word)),
@@ -298,7 +303,7 @@ pub(crate) fn is_key_like(text: &str) -> bool {
         && text.chars().any(|c| c.is_ascii_digit())
 }
 
-/// Whether a text is an address with a password.
+/// Whether a text is an address with a password that is written out, not only named as a variable.
 fn has_password(text: &str) -> bool {
     let Some((_, rest)) = text.split_once("://") else { return false };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -325,7 +330,7 @@ pub(crate) fn mask_unparsed(line: &str, from: usize, to: usize) -> String {
 }
 
 /// The YAML text with every secret in it replaced, for storing with a session. `${VARIABLE}`s stay. Comments are
-/// searched too, because old keys are left there; text that is not YAML is searched line by line.
+/// searched too, because people leave old keys there; text that is not YAML is searched line by line.
 pub fn redact(text: &str) -> String {
     let Ok(parsed) = parse::parse(text) else {
         let lines: Vec<String> =
@@ -365,7 +370,7 @@ fn redact_comment(line: &str) -> Cow<'_, str> {
     }
 }
 
-/// A line with the value after every secret name replaced.
+/// A line with the value after every secret name replaced, and with every word that has the shape of a key replaced.
 pub(crate) fn replace_secrets(line: &str, with: impl Fn(&str) -> String + Copy) -> String {
     let mut out = String::with_capacity(line.len());
     let mut rest = line;

@@ -21,7 +21,7 @@ pub struct DetectedProvider {
     pub variable: &'static str,
 }
 
-/// An Ollama that runs on this machine.
+/// An Ollama server that is running.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetectedOllama {
     /// The address.
@@ -42,7 +42,7 @@ pub struct DetectedBackends {
 }
 
 impl DetectedBackends {
-    /// Whether nothing was detected.
+    /// Whether no agent can be made of what was detected.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -62,14 +62,14 @@ impl DetectedBackends {
         parts.map(|(what, names)| format!("{what} ({})", names.join(", "))).collect::<Vec<_>>().join(", ")
     }
 
-    /// The Ollama models that agents are made of: the first few that are chat models.
+    /// The Ollama models that agents are made of: the first three whose names do not contain `embed`.
     fn chat_models(&self) -> Vec<&str> {
         let models = self.ollama.iter().flat_map(|ollama| &ollama.models).map(String::as_str);
         models.filter(|model| !model.contains("embed")).take(MAX_OLLAMA_AGENTS).collect()
     }
 }
 
-/// The supported providers whose keys are set, in table order.
+/// The supported providers with a default address whose keys are set, in table order.
 pub fn detect_providers(env: &dyn Fn(&str) -> Option<String>) -> Vec<DetectedProvider> {
     let is_set = |name: &&&'static str| env(name).is_some_and(|value| !value.trim().is_empty());
     BACKENDS
@@ -88,8 +88,8 @@ pub fn detect_cli_agents(is_installed: &dyn Fn(&str) -> bool) -> Vec<&'static Ba
     BACKENDS.iter().filter(is_there).collect()
 }
 
-/// A commented config: one agent for each provider, CLI agent and Ollama model that was detected, or three offline
-/// agents if nothing was.
+/// A commented config: one agent for each provider and CLI agent that was detected and for the first three chat models
+/// of Ollama, or three offline agents if there is none of these.
 pub fn starter_config(found: &DetectedBackends) -> String {
     let mut out = String::from(
         "# A team of agents for Althing. Check it with `althing config check`, run it with\n\

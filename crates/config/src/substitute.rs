@@ -1,10 +1,10 @@
 //! Substitutes environment variables in the texts of a config.
 //!
 //! `${NAME}` becomes the value of the variable. `${NAME:-default}` becomes the same, or the default if the variable is
-//! unset or empty. `$${` becomes `${`. Anything else with a dollar sign stays, as in MassGen. A value is inserted as
-//! text and never parsed as YAML again, so a variable cannot add keys. Keys are never changed. The caller provides the
-//! lookup: this crate does not read the environment. `${cwd}` is not a variable: as in MassGen it means the agent's
-//! workspace, which is not known yet.
+//! unset or empty. `$${` becomes `${`. A variable that is unset and has no default stays as written and is reported.
+//! Anything else with a dollar sign stays, as in MassGen. A value is inserted as text and never parsed as YAML again,
+//! so a variable cannot add keys. Keys are never changed. The caller provides the lookup: this crate does not read the
+//! environment. `${cwd}` is not a variable: as in MassGen it means the agent's workspace, which is not known yet.
 
 use crate::limits;
 use crate::secrets;
@@ -25,7 +25,7 @@ const MAX_REPORTED: usize = 10;
 pub(crate) struct Substituted {
     /// The values of variables whose names say that they are secret.
     pub(crate) secrets: Vec<String>,
-    /// Whether the result is larger than a config may be.
+    /// Whether the substituted texts are larger than the limit; then the remaining texts are not substituted.
     pub(crate) too_much: bool,
     bytes: usize,
 }
@@ -37,7 +37,7 @@ pub(crate) fn substitute(root: &mut Node, env: Lookup<'_>) -> Substituted {
     result
 }
 
-/// A text with its variables filled in, or the name of a variable that is not set.
+/// A text with its variables filled in, or the name of the first variable that is not set and has no default.
 pub fn fill_variables(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {

@@ -8,7 +8,7 @@ use crate::diagnostic::Problem;
 use crate::limits;
 use crate::tree::Span;
 
-/// The reason to reject a text before parsing it: its size, or a character that no config contains.
+/// The reason to reject a text before parsing it: its size, or a control character other than a line break or a tab.
 pub(crate) fn reject_before_parsing(text: &str) -> Option<(Span, Problem)> {
     if text.len() > limits::MAX_BYTES {
         let problem =

@@ -5,7 +5,8 @@
 
 use crate::secrets;
 
-/// A position in the source text. Lines and columns count from one; columns count characters.
+/// A position in the source text. `start` and `end` are byte offsets. Lines and columns count from one; columns count
+/// characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -37,8 +38,8 @@ pub(crate) enum Value {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Text {
     pub(crate) content: String,
-    /// Whether the text was written with quotes or as a block. Such a text is never a number, not even
-    /// `"60"`.
+    /// Whether the text was written with quotes or as a block. Such a text is not a number, not even `"60"`, unless a
+    /// variable was substituted in it.
     pub(crate) quoted: bool,
     pub(crate) substitution: Substitution,
 }
@@ -48,7 +49,7 @@ pub(crate) struct Text {
 pub(crate) enum Substitution {
     /// The text is as written.
     None,
-    /// Every variable had a value; the text may be read as a number where one is expected.
+    /// Every variable had a value or a default; the text may be read as a number where one is expected.
     Done,
     /// These environment variables are not set, so the value cannot be judged.
     Unset(Vec<String>),
@@ -100,7 +101,8 @@ impl Node {
         }
     }
 
-    /// A boolean; YAML 1.1's unquoted words count, because MassGen accepts them.
+    /// A boolean. Unquoted words of YAML 1.1 such as `yes` count, because MassGen accepts them; so does such a word
+    /// from a variable.
     pub(crate) fn as_bool(&self) -> Option<bool> {
         match &self.value {
             Value::Bool(value) => Some(*value),
@@ -109,7 +111,7 @@ impl Node {
         }
     }
 
-    /// A whole number.
+    /// A whole number, also if it comes from a variable.
     pub(crate) fn as_integer(&self) -> Option<i64> {
         match &self.value {
             Value::Integer(value) => Some(*value),
@@ -118,7 +120,7 @@ impl Node {
         }
     }
 
-    /// A finite number.
+    /// A finite number, also if it comes from a variable.
     pub(crate) fn as_number(&self) -> Option<f64> {
         let number = match &self.value {
             Value::Integer(value) => Some(*value as f64),

@@ -1,9 +1,10 @@
 //! Lists what the user must accept before a config that was found in the working directory is used.
 //!
-//! Before trust a found config may name agents, prompts and modes, and nothing else: the config keys in `keys/` that
-//! are marked `before_trust`. Every other key that is set needs trust, and so does every `${VARIABLE}`, because a
-//! stranger's config could otherwise send any secret of the environment to any server. The list is an allow-list, so a
-//! new key needs trust until somebody decides otherwise. Asking for trust is the caller's job.
+//! Without trust a found config may only set the keys that are marked `before_trust` in `keys/`: agents, prompts,
+//! modes, limits and parameters of models. Every other key that is set needs trust, and so does every `${VARIABLE}`,
+//! because a stranger's config could otherwise send any secret of the environment to any server. A CLI agent needs
+//! trust as well. The marked keys are an allow-list, so a new key needs trust until somebody decides otherwise. Asking
+//! for trust is the caller's job.
 
 use crate::backends::{self, BackendApi, BackendTypes};
 use crate::key_checker::join;
@@ -17,12 +18,12 @@ use crate::values::has_shape;
 /// The maximum number of trust requirements that are listed; a person who sees this many needs no more to decide.
 const MAX_LISTED: usize = 100;
 
-/// One part of a config that acts only after the user has trusted the config.
+/// One part of a found config or workflow for which the file needs the user's trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustRequirement {
     /// The dotted path of the key.
     pub location: String,
-    /// What this part would do, as the rest of a sentence: "would start …".
+    /// What this part would do: "would start …", "sets …". In a workflow, what it would start: "the command …".
     pub what: String,
 }
 
@@ -48,7 +49,8 @@ fn section(section: &'static Section, node: &Node, path: &str, search: &mut Sear
         match section.key(&entry.key) {
             Some(key) if key.before_trust => value(key.kind, &entry.value, &path, search),
             Some(key) => key_needing_trust(key, &entry.value, node, &path, search),
-            // An unknown key is reported elsewhere, but some sections are passed on whole.
+            // An unknown key is reported elsewhere. Its variables are listed, because some sections are passed on
+            // whole.
             None => used_variables(&entry.value, &path, search),
         }
     }

@@ -8,7 +8,7 @@
 use std::io;
 use std::path::Path;
 
-/// What is at a path. Symbolic links are not followed, so that no path leads out of the state directory.
+/// What is at a path. A path whose last component is a symbolic link is `Other`, whatever the link points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EntryKind {
     /// A directory.
@@ -37,7 +37,7 @@ pub enum OpenMode {
 pub enum Lock {
     /// The lock is held until this guard is dropped.
     Taken(Box<dyn DiskLock>),
-    /// Another process holds the lock.
+    /// The lock is held elsewhere, usually by another process.
     Held {
         /// The process id of the holder, if the lock file contains one.
         pid: Option<u32>,
@@ -63,7 +63,7 @@ pub trait DiskFile: Send {
 pub trait Disk: Send + Sync {
     /// What is at a path; `None` if nothing is there.
     fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>>;
-    /// The names in a directory, in no particular order.
+    /// The names in a directory, in no particular order. Names that are not UTF-8 are left out.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
     /// Reads a whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;

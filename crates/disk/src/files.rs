@@ -1,7 +1,8 @@
 //! Helpers for whole files and directories: atomic replacement of a file, recursive creation and deletion of
 //! directories.
 //!
-//! Invariant: a visible name never refers to unfinished content.
+//! Invariant: only a hidden temporary file can have unfinished content; after a power cut, also a file that was not
+//! synced.
 
 use crate::disk::{Disk, DiskFile, EntryKind, OpenMode};
 use crate::error::DiskError;
@@ -67,7 +68,7 @@ pub fn sync_dir(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
     disk.sync_dir(dir).map_err(DiskError::io("sync", dir))
 }
 
-/// Creates a directory and its missing parents. An existing directory is not an error.
+/// Creates a directory and its missing parents. An existing directory, or a link to one, is not an error.
 pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Result<(), DiskError> {
     if disk.kind(dir).map_err(DiskError::io("access", dir))? == Some(EntryKind::Dir) {
         return Ok(());
@@ -110,7 +111,8 @@ pub fn parent(dir: &Path) -> PathBuf {
     }
 }
 
-/// Deletes a directory recursively. Symbolic links are deleted, not followed; a missing entry is not an error.
+/// Deletes a directory recursively. Symbolic links in it are deleted, not followed; a missing directory or entry is
+/// not an error.
 pub fn remove_tree(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
     let gone = |done: io::Result<()>| match done {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),

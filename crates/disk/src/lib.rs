@@ -1,7 +1,8 @@
 //! Disk access for sessions and agents' files: a port with a real and a simulated implementation, helpers for
 //! whole files and directories, and the names used in a state directory.
 //!
-//! Only `journal` and `workspace` build on this crate. It does not know what the files contain.
+//! Only `journal` and `workspace` access the disk through this crate (`app` uses just the error type). The crate does
+//! not know what the files contain.
 #![expect(clippy::disallowed_methods, reason = "the real disk calls the file system")]
 
 mod disk;

@@ -1,7 +1,7 @@
 //! [`Disk`] on the real file system: most operations are one or two system calls.
 //!
-//! Writing and locking never follow a symbolic link, because a state directory may come with a project that
-//! somebody else wrote.
+//! Writing and locking fail if the last component of the path is a symbolic link, because a state directory may come
+//! with a project that somebody else wrote.
 
 use crate::disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -10,8 +10,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// How often a busy lock is tried. `is_locked` holds the lock for an instant, and so does a killed process until the
-/// kernel has cleaned up after it; neither should cause an error.
+/// How many times a busy lock is tried. `is_locked` holds the lock for an instant, and so does a killed process until
+/// the kernel has cleaned up after it; neither should cause an error.
 const LOCK_TRIES: u32 = 10;
 /// The pause before a busy lock is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -22,7 +22,7 @@ pub struct RealDisk;
 
 struct RealFile(File);
 
-/// The lock lasts as long as the file is open; the kernel releases it when the process ends for any reason.
+/// A held lock: it lasts as long as the file is open, and the kernel releases it when the process ends for any reason.
 struct RealLock(File);
 
 impl DiskLock for RealLock {}

@@ -1,5 +1,5 @@
-//! The interface of all deciders. A session holds one decider per task and does not know which kinds exist: the
-//! session folds facts into its deciders, records the facts that follow, and runs the effects that the deciders want.
+//! The interface of all deciders. A session holds one decider for each run, workflow and conversation: the session
+//! folds facts into its deciders, records the facts that follow, and runs the effects that the deciders want.
 
 use althing_protocol::{
     AgentId, AnswerLabel, ChatSpec, ContextAccess, Decision, Event, Fact, InteractionId, Item, Millis,
@@ -8,11 +8,11 @@ use althing_protocol::{
 };
 use std::sync::Arc;
 
-/// A model call that should be running, identified by its position in the conversation: once the conversation has
-/// moved on, the next call has a different key.
+/// A model call that should be running. The key contains the call's position in its attempt, so the next call has a
+/// different key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
-    /// The index of the member that makes the call.
+    /// The index of the member that makes the call; 0 for the chat agent.
     pub member_index: usize,
     /// The number of the attempt that makes the call.
     pub attempt: u32,
@@ -23,7 +23,7 @@ pub struct CallKey {
 /// Work for an agent other than a model call: for example a tool call, a snapshot, or storing a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SideTask {
-    /// The index of the member that the work is for.
+    /// The index of the member that the work is for; 0 for the chat agent.
     pub member_index: usize,
     /// The number of the member's attempt that needs the work.
     pub attempt: u32,
@@ -47,7 +47,7 @@ pub enum SideTaskKind {
         /// The target directory within the workspace.
         name: String,
     },
-    /// Make the writable context paths writable for the agent.
+    /// Let the agent write to the context paths that the run may write to.
     OpenContext,
     /// Make the context paths read-only again, and list what changed.
     CloseContext,
@@ -165,7 +165,7 @@ pub(crate) trait Decider: Send {
     /// Whether the task has ended.
     fn is_over(&self) -> bool;
 
-    /// The input of a wanted effect; None if the effect is no longer wanted.
+    /// The input of a wanted effect; None if the state no longer contains what the effect needs.
     fn effect_request(&self, effect: &EffectKey) -> Option<EffectRequest>;
 
     /// The task that an effect's outcome is recorded on.
@@ -182,8 +182,8 @@ pub(crate) trait Decider: Send {
         Vec::new()
     }
 
-    /// What follows from a person's answer, or why the answer is rejected. None if the question belongs to another
-    /// decider.
+    /// What follows from a person's answer, or why the answer is rejected. None if no open question of this decider
+    /// has this id.
     fn answer_question(
         &self,
         interaction: &InteractionId,
@@ -195,7 +195,7 @@ pub(crate) trait Decider: Send {
         None
     }
 
-    /// The result files by name; empty until the task has ended.
+    /// The result files by name; empty until the run or workflow has ended, and always for a conversation.
     fn files(&self) -> Result<Vec<(&'static str, String)>, serde_json::Error> {
         Ok(Vec::new())
     }

@@ -232,7 +232,7 @@ pub(crate) fn answer(call: &ToolCall) -> Result<String, String> {
 pub(crate) fn vote(call: &ToolCall) -> Result<(String, String), String> {
     let arguments = arguments(call)?;
     let target = text_field(call, &arguments, "agent_id")?;
-    // A missing reason does not invalidate a vote.
+    // A missing reason, or a reason that is not a text, does not invalidate a vote.
     let reason = arguments.get("reason").and_then(Value::as_str).unwrap_or_default().to_owned();
     Ok((target.trim().to_owned(), reason))
 }

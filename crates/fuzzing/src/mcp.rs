@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, duplex, split};
 
-/// The largest input, with room for all responses.
+/// The largest input, in bytes; the responses to it fit into the pipe.
 const ROOM: usize = 64 * 1024;
 const PIPE: usize = 16 * 1024 * 1024;
 /// An unguessable id, so that no input cancels the request that must be answered.

@@ -76,7 +76,7 @@ pub(crate) fn check(bytes: &[u8]) {
     show(&screen);
 }
 
-/// Checks that a screen contains only letters, and returns it.
+/// Checks that the cursor is on the screen and that no text on it contains control characters, and returns the screen.
 fn check_screen(drawn: &FuzzTerminal) -> Screen {
     let screen = drawn.screen();
     assert!(screen.cursor.is_none_or(|(col, row)| col < screen.cols && usize::from(row) < screen.rows.len()));

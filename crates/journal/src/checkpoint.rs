@@ -34,8 +34,8 @@ pub struct CheckpointFold {
     tasks: Vec<CheckpointTask>,
     /// The index in `tasks` of each task.
     task_indexes: HashMap<TaskId, usize>,
-    /// The task whose status is the session's status: the workflow, or else the newest run that is not a
-    /// subagent run.
+    /// The task whose status decides the state of a session that is not a conversation: the workflow, or else
+    /// the newest run that is not a subagent run.
     head_task: Option<TaskId>,
     /// The name and the task ids of each stage; empty if the session has no workflow.
     stages: Vec<(String, Vec<TaskId>)>,
@@ -120,8 +120,8 @@ impl CheckpointFold {
         })
     }
 
-    /// The goal of the session. A conversation has none when it is opened, so the first line of its first
-    /// message is used.
+    /// The goal of the session. The goal of a conversation is the first line of its first message that is not
+    /// blank; until there is one, it is the goal with which the conversation was opened.
     fn goal(&self, head: &SessionOpened) -> String {
         let first = self.history.iter().find_map(|item| match item {
             Item::PromptSent { text, .. } if head.kind == SessionKind::Chat => text.trim().lines().next(),
@@ -166,7 +166,8 @@ impl CheckpointFold {
         self.stages.iter().map(stage).collect()
     }
 
-    /// Adds messages to and from CLI agents and the chat agent to the history.
+    /// Adds an item to the history if it is a message to or from a CLI agent, or a reply of the chat agent.
+    /// `apply` adds the messages to the chat agent.
     fn add_message(&mut self, task: Option<&TaskId>, item: &Item) {
         let conversing = self.chat.is_some() && task == Some(&TaskId::chat());
         match item {
@@ -254,7 +255,7 @@ fn pending(id: &TaskId) -> CheckpointTask {
     CheckpointTask { id: id.clone(), status: TaskStatus::Pending, attempts: 0, exit_code: None, error: None }
 }
 
-/// Why an attempt failed, in one line.
+/// Why an attempt failed; `None` if it did not fail, or if a program exited without an error.
 fn failure(outcome: &AttemptOutcome) -> Option<String> {
     match outcome {
         AttemptOutcome::Failed { error, .. } => Some(error.clone()),

@@ -1,4 +1,4 @@
-//! A session writer that also updates the checkpoint after each append that changes the session's state.
+//! A session writer that also queues a new checkpoint after appends with certain facts (see `changes_state`).
 
 use crate::checkpoint::CheckpointFold;
 use crate::writer::SessionWriter;
@@ -41,8 +41,8 @@ impl Journal for CheckpointingJournal {
     }
 }
 
-/// Whether a fact changes the state of a session or of one of its tasks. Most facts carry only content, and
-/// those need no new checkpoint.
+/// Whether a new checkpoint is queued after this fact. The other facts (accepted ops, attempts, items, phases,
+/// notices, timers) get into the next checkpoint.
 fn changes_state(fact: &Fact) -> bool {
     matches!(
         fact,

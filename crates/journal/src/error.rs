@@ -1,6 +1,6 @@
-//! Errors of stored sessions, with the file they concern and a hint for the user.
+//! Errors of stored sessions, most of them with a hint for the user.
 //!
-//! Every error says whether retrying can help, and a disk error keeps the reason that the disk gave.
+//! The kind of an error says whether retrying can help, and a disk error keeps the reason that the disk gave.
 
 use crate::scan::{Damage, DamageKind};
 use althing_disk::{DiskError, DiskErrorKind};
@@ -20,10 +20,10 @@ pub enum SessionError {
         /// The invalid string.
         id: String,
     },
-    /// The name would lead out of the task's directory.
+    /// The task's id or the name of the task's file is not allowed: it could lead out of the task's directory.
     #[error("`{name}` is not a valid name for a file of a task")]
     InvalidName {
-        /// The task's id and the invalid name, as `task/name`.
+        /// The task's id and the name of the file, as `task/name`.
         name: String,
     },
     /// There is no such session.
@@ -34,13 +34,13 @@ pub enum SessionError {
         /// The state directory.
         state: PathBuf,
     },
-    /// A session with this id already has events.
+    /// A session with this id already has a log that is not empty.
     #[error("session `{id}` already exists")]
     Exists {
         /// The id of the session.
         id: String,
     },
-    /// Another process owns the session.
+    /// The session is already open for writing, usually in another process.
     #[error("session `{id}` is in use by another process{}", pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
     Locked {
         /// The id of the session.
@@ -56,7 +56,7 @@ pub enum SessionError {
         /// Why the log's beginning cannot be read.
         what: String,
     },
-    /// The log is damaged before its end.
+    /// The log is damaged before its end, or has an intact line that this version does not understand.
     #[error("{} is damaged: {damage}", path.display())]
     Damaged {
         /// The log.
@@ -77,7 +77,7 @@ pub enum SessionError {
     OutOfOrder {
         /// The log.
         path: PathBuf,
-        /// The number of the last event in the log.
+        /// The number of the event before the refused one: the last event in the log or in the same append.
         last: Seq,
         /// The number of the event that was to be appended.
         found: Seq,

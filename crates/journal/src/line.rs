@@ -89,7 +89,8 @@ pub(crate) fn decode(line: &[u8], mapping: &StateDirMapping) -> Result<Event, Ba
         .map_err(|e| BadLine::NotUnderstood(format!("not an event of this log: {e}")))
 }
 
-/// The position of a line; `None` if the checksum is bad or the line does not begin with an event number.
+/// The position of a line; `None` if the checksum is missing or wrong, or if the line does not begin with an
+/// event number.
 pub(crate) fn position(line: &[u8]) -> Option<LinePosition> {
     let head = check(line).ok()?;
     let digits = head.strip_prefix(b"{\"seq\":")?;

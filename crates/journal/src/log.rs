@@ -2,7 +2,7 @@
 //! length after a failure.
 //!
 //! Invariants: a batch is acknowledged only when it is durable, no partial line precedes a good one, and
-//! nothing is written to a file that another process changed.
+//! nothing is appended to a file that another process deleted or whose length another process changed.
 
 use crate::error::SessionError;
 use crate::line;
@@ -102,7 +102,8 @@ impl Log {
         SessionError::NotWritable { path: self.path.clone(), seq, why: why.into() }
     }
 
-    /// Checks that nobody else changed the file, and removes what a failed append left behind.
+    /// Checks that nobody else deleted the file or changed its length, and removes what a failed append left
+    /// behind.
     fn restore_length(&mut self) -> Result<(), SessionError> {
         let len = self.file.size().map_err(SessionError::io("access", &self.path))?;
         let changed = |what| SessionError::Changed { path: self.path.clone(), what };

@@ -71,7 +71,7 @@ const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("task", &["", "data", "op"]),
 ];
 
-/// Everything below these fields comes from a model, a program or a user.
+/// Everything below these fields comes from a model, a program or a user, except `tasks` of a workflow stage.
 const FOREIGN_FIELDS: &[&str] =
     &["tool_calls", "launch", "edited", "options", "tasks", "coordination_overrides", "agent_system_prompts"];
 
@@ -125,7 +125,8 @@ pub struct Masker {
     in_text: Search,
     /// Finds values in the JSON of an event.
     in_json: Search,
-    /// The values in all their forms, to detect a form that is cut at the end of a chunk.
+    /// The values in all their forms, to search a stream of chunks and to detect a form that is cut at the end
+    /// of a chunk.
     forms: Vec<String>,
     /// The first bytes of all forms: a quick check that rules out most chunk ends.
     first_bytes: BTreeSet<u8>,
@@ -226,8 +227,9 @@ impl Masker {
         (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
     }
 
-    /// The event without secrets in any of its strings. Costs one serialization, and more only if a secret was
-    /// found.
+    /// The event with masked secrets. Values that Althing itself produces, such as ids and statuses, stay as they
+    /// are, and so does an event that could not be read back with masks. Costs one serialization, and more only
+    /// if a secret was found.
     pub fn mask_event(&self, event: Event) -> Event {
         if matches!(self.in_json, Search::Nothing) {
             return event;
@@ -238,8 +240,9 @@ impl Masker {
             return event;
         }
         let Ok(value) = serde_json::from_str::<Value>(&json) else { return event };
-        // The second try leaves the words of the log format (such as enum values) unmasked: a secret that
-        // equals such a word protects nothing, and masking it makes the event unreadable.
+        // The second try leaves strings unmasked that consist only of letters and `_`, because they may be words
+        // of the log format, such as enum values: a secret that equals such a word protects nothing, and masking
+        // it makes the event unreadable.
         for keep_format_words in [false, true] {
             let mut value = value.clone();
             self.mask_value(&mut value, FieldPosition { keep_format_words, ..FieldPosition::default() });

@@ -8,7 +8,7 @@ use althing_disk::names::{is_plain_name, task_dir};
 use althing_protocol::{SessionId, TaskId, Timestamp};
 use std::path::{Path, PathBuf};
 
-/// The creation time of a session, if its id has the format of [`new_session_id`](crate::new_session_id).
+/// The creation time of a session, if its id begins with a time as in [`new_session_id`](crate::new_session_id).
 pub(crate) fn creation_time(id: &SessionId) -> Option<Timestamp> {
     let digits: String = id.as_str().chars().take(15).filter(char::is_ascii_digit).collect();
     let part = |from: usize, to: usize| digits.get(from..to);

@@ -1,4 +1,5 @@
-//! Reads ranges of a log while its writer appends. The index remembers where events begin, not their content.
+//! Reads ranges of a log while its writer appends. The index remembers where every `STRIDE`th event begins, and
+//! no content.
 //!
 //! The reader never returns an event that is not durable yet, and it never blocks the writer.
 

@@ -35,7 +35,7 @@ struct SaverState {
 
 pub(crate) struct CheckpointSaver {
     shared: Arc<Shared>,
-    /// `None` if everything runs on the caller's thread.
+    /// The thread that writes checkpoints. `None` if the caller's thread writes them, and after `close`.
     worker: Option<JoinHandle<()>>,
 }
 
@@ -43,7 +43,7 @@ impl CheckpointSaver {
     pub(crate) fn new(disk: Arc<dyn Disk>, dir: PathBuf) -> Self {
         let single_threaded = disk.single_threaded();
         let shared = Arc::new(Shared { disk, dir, state: Mutex::default(), wakeup: Condvar::new() });
-        // If no thread can be started, the caller writes checkpoints itself: slower, but correct.
+        // If no thread can be started, `save` writes checkpoints on the caller's thread: slower, but correct.
         let worker = if single_threaded {
             None
         } else {
@@ -53,7 +53,8 @@ impl CheckpointSaver {
         Self { shared, worker }
     }
 
-    /// Queues a checkpoint; it replaces one that is still waiting.
+    /// Queues a checkpoint, which replaces one that is still waiting. Without a worker, the checkpoint is written
+    /// at once.
     pub(crate) fn save(&self, checkpoint: Checkpoint) {
         self.shared.state().waiting = Some(Box::new(checkpoint));
         if self.worker.is_some() {

@@ -1,9 +1,9 @@
-//! Reads a whole log and classifies damage as a bad tail or a bad middle.
+//! Reads a whole log and classifies its damage: a bad tail, a bad middle, or a line that is not understood.
 //!
 //! Events are numbered from 1, one good line each. The log is good up to the first line that is not the
 //! expected one. The rest is a *tail* if nothing in it proves that the bad line was ever acknowledged: a crash
-//! can leave any mixture of the last append's pages. The rest is a *middle* if a later good line proves that
-//! the bad line was once durable. The scan never changes the file and never returns an event after a bad line.
+//! can leave any mixture of the last append's pages. The rest is a *middle* if a good line in it proves that the
+//! expected line was once durable. The scan never changes the file and never returns an event after a bad line.
 
 use crate::line::{self, BadLine};
 use crate::state_dir_mapping::StateDirMapping;
@@ -25,10 +25,11 @@ const MAX_THREADS: usize = 8;
 /// How a log is damaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DamageKind {
-    /// The log is damaged at its end, as after a crash or a truncation. Opening the session repairs it.
+    /// The log is damaged at its end, as after a crash or a truncation. Opening the session for writing repairs
+    /// the log.
     Tail,
     /// The log is damaged before its end: events that were once durable are lost. Reading stops there, and
-    /// writing is refused.
+    /// writing is refused until the user has the log repaired.
     Middle,
     /// The line is intact, but this version does not understand its content.
     NotUnderstood,
@@ -66,7 +67,7 @@ pub(crate) struct Scan {
     pub(crate) damage: Option<Damage>,
 }
 
-/// Why a log contains no session.
+/// Why a log cannot be read as a session: it has no readable beginning, or it has this newer schema version.
 #[derive(Debug)]
 pub(crate) enum NoSession {
     Blank(String),
@@ -137,7 +138,7 @@ pub(crate) fn scan(bytes: &[u8], acknowledged: Seq, state: &Path) -> Result<Scan
 }
 
 /// Reads only the first line: a log with a newer schema must be refused before its lines are classified as
-/// damage. Returns the state directory that the line records.
+/// damage. Returns the state directory that the line records, or `None` if it records none or is damaged.
 fn read_header(bytes: &[u8]) -> Result<Option<String>, NoSession> {
     #[derive(Deserialize)]
     struct Header {
@@ -237,9 +238,10 @@ fn wrong_number(found: Seq, expected: u64) -> String {
     format!("found event {found} instead of event {expected}")
 }
 
-/// Tail or middle? An append starts only when everything before it is durable. So the bad part was once durable
-/// if, after it, an append begins, or a line belongs to an append that began after the expected event, or the
-/// checkpoint shows that the expected event was acknowledged and good lines follow.
+/// Tail or middle? An append starts only when everything before it is durable. So the expected event was once
+/// durable if an append begins after the bad line, or if the bad line or a later one belongs to an append that
+/// began after the expected event, or if the checkpoint shows that the expected event was acknowledged and good
+/// lines follow.
 fn classify(bytes: &[u8], bad: usize, expected: u64, acknowledged: Seq) -> DamageKind {
     let rest = bytes.get(bad..).unwrap_or_default();
     let whole = memchr::memrchr(b'\n', rest).and_then(|last| rest.get(..last)).unwrap_or_default();

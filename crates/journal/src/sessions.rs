@@ -1,7 +1,8 @@
 //! The state directory: creates, opens, reads and deletes sessions.
 //!
-//! Only the holder of the lock may write. A bad tail of a log is saved to a separate file and truncated; any
-//! other damage is left as it is. A session that has events is never treated as empty.
+//! Only the holder of the lock may write. A bad tail of a log is saved to a separate file and truncated; `repair`
+//! does the same with a damaged middle. Other logs are left as they are. A session that has events is never
+//! treated as empty.
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;
@@ -47,7 +48,7 @@ pub struct OpenedSession {
 pub struct ReadSession {
     /// All events up to the first damage.
     pub events: Vec<Arc<Event>>,
-    /// The damage of the log, if any. While a writer is active, its last line may look truncated.
+    /// The damage of the log, if any. While a writer appends to the log, the log's last line may look truncated.
     pub damage: Option<Damage>,
 }
 
@@ -70,7 +71,7 @@ pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, Session
 }
 
 impl SessionManager {
-    /// Opens a state directory on any disk.
+    /// Opens a state directory on this disk; creates it if it is missing.
     pub fn on_disk(disk: Arc<dyn Disk>, dir: &Path) -> Result<Self, SessionError> {
         create_dirs(&*disk, dir, Durability::Synced)?;
         let ignore = dir.join(".gitignore");
@@ -184,7 +185,7 @@ impl SessionManager {
         let dir = self.existing(id)?;
         let _lock = self.lock(id, &dir)?;
         self.sweep();
-        // One rename makes the session invisible; a later call deletes what a crash leaves behind.
+        // One rename makes the session invisible; `sweep` later deletes what a crash leaves behind.
         let renamed = self.sessions_dir().join(format!("{REMOVING}{id}"));
         self.disk.rename(&dir, &renamed).map_err(SessionError::io("delete", &dir))?;
         remove_tree(&*self.disk, &renamed)?;
@@ -251,7 +252,7 @@ impl SessionManager {
         }
     }
 
-    /// Saves a bad tail to a separate file, durably, and only then truncates the log.
+    /// Saves everything from the first bad line on to a separate file, durably, and only then truncates the log.
     fn cut_tail(&self, dir: &Path, tail: &[u8], damage: &Damage) -> Result<Notice, SessionError> {
         let taken = self.disk.list(dir).map_err(SessionError::io("list", dir))?;
         let free = |name: &String| !taken.contains(name);

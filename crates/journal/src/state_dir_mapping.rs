@@ -14,7 +14,8 @@ use std::sync::Arc;
 /// clone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateDirMapping {
-    /// The recorded and the current directory, JSON-escaped; `None` if they are the same.
+    /// The recorded and the current directory, JSON-escaped. `None` if nothing is to be replaced: the log records
+    /// no directory, both are the same, or one of them is relative, the root or not UTF-8.
     moved: Option<Arc<(String, String)>>,
 }
 
@@ -29,7 +30,7 @@ impl StateDirMapping {
         Self { moved: moved.map(|(recorded, now)| Arc::new((escaped(recorded), escaped(now)))) }
     }
 
-    /// An event's JSON with the recorded directory, as it is written to the log.
+    /// An event's JSON with the recorded directory in place of the current one, as it is written to the log.
     pub(crate) fn to_recorded<'a>(&self, json: &'a str) -> Cow<'a, str> {
         match self.moved.as_deref() {
             Some((recorded, now)) => replace(json, now, recorded),
@@ -46,7 +47,7 @@ impl StateDirMapping {
     }
 }
 
-/// A path, JSON-escaped.
+/// A path without slashes at its end, JSON-escaped.
 fn escaped(path: &str) -> String {
     let json = serde_json::Value::from(path.trim_end_matches('/')).to_string();
     json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()

@@ -48,7 +48,7 @@ impl SessionManager {
         Ok(self.list()?.into_iter().next())
     }
 
-    /// Deletes the sessions that have not changed since `before`, except those in use.
+    /// Deletes the sessions that have not changed since `before`, except those in use and those of unknown age.
     pub fn prune(&self, before: Timestamp) -> Result<Pruned, SessionError> {
         self.sweep();
         let mut pruned = Pruned::default();

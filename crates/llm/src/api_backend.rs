@@ -30,7 +30,8 @@ pub(crate) struct ApiBackend<W> {
     provider: &'static Provider,
     client: reqwest::Client,
     url: Url,
-    /// The request headers, all marked sensitive, so that `Debug` output does not show them.
+    /// The request headers. The API key and the user's headers are marked sensitive, so that `Debug` output does not
+    /// show them.
     headers: HeaderMap,
     /// Values that must not appear in any message.
     secrets: Vec<Secret>,
@@ -40,14 +41,14 @@ pub(crate) struct ApiBackend<W> {
     wire: W,
 }
 
-/// The model name from the config.
+/// The model name from the config; an error if it is missing or blank.
 pub(crate) fn model(config: &BackendConfig) -> Result<String, BuildError> {
     let model = config.model.clone().filter(|model| !model.trim().is_empty());
     model.ok_or_else(|| BuildError::NoModel { kind: config.kind.clone() })
 }
 
 impl<W: Wire> ApiBackend<W> {
-    /// Checks the rest of the config, so that a call can fail only for what happens on the wire.
+    /// Checks the rest of the config here, so that no call fails because of an invalid config.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,

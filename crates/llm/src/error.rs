@@ -1,7 +1,7 @@
 //! Errors of this crate: of building a backend, and of one attempt at a call.
 //!
-//! Decides the kind of a failure, whether it is retried, and the hint for the user. No message may contain a key:
-//! provider texts pass through [`sanitize`].
+//! Decides how often each kind of failure may be retried. No message may contain a key: provider texts pass through
+//! [`sanitize`].
 
 use crate::limits::{MAX_RETRIES, MAX_SLOW_RETRIES, PROVIDER_MESSAGE_CHARS};
 use crate::prices::TokenCounts;
@@ -59,7 +59,7 @@ impl BuildError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RetryPolicy {
     Never,
-    /// The attempt may be retried at most this many times, with backoff.
+    /// The attempt may be retried at most this many times (fewer if `max_retries` is lower), with backoff.
     AtMost(u32),
 }
 
@@ -125,8 +125,8 @@ impl From<crate::sse::EventTooLarge> for CallFailure {
     }
 }
 
-/// A provider's text made safe to show: one line, no control characters, shortened, and with every secret replaced.
-/// Some providers quote the key that they reject.
+/// A provider's text made safe to show: one line, no control characters, shortened, and with every secret of at least
+/// four bytes replaced. Some providers quote the key that they reject.
 pub(crate) fn sanitize<'s>(text: &str, secrets: impl IntoIterator<Item = &'s str>) -> String {
     let mut text = text.to_owned();
     for secret in secrets.into_iter().filter(|secret| secret.len() >= 4) {

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
 
-/// Reads an error response; its body only up to a size and time limit.
+/// Reads an error response. A body that exceeds the size limit or the time limit is ignored.
 pub(crate) async fn read(response: Response, deadline: Instant) -> CallFailure {
     let status = response.status();
     let after = requested_wait(response.headers(), now());
@@ -21,7 +21,8 @@ pub(crate) async fn read(response: Response, deadline: Instant) -> CallFailure {
     failure_from(status, after, &body)
 }
 
-/// The failure for a status and body; `after` is the wait requested by the headers.
+/// The failure for a status and body. `after` is the wait that the headers request; if they request none, the body
+/// may.
 pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[u8]) -> CallFailure {
     let body = String::from_utf8_lossy(body);
     let after = after.or_else(|| retry_delay(&body));
@@ -89,8 +90,8 @@ fn classify(status: u16, what: String, message: &str) -> CallFailure {
     }
 }
 
-/// The failure for an error object inside a stream: by its code if it has a known one, else a server error. The stream
-/// started with status 200, so there is no error status.
+/// The failure for an error object inside a stream: by its code or type if these are known, else a server error. The
+/// response itself had a success status, so there is no error status.
 pub(crate) fn stream_error(error: &str) -> CallFailure {
     let value: Value = serde_json::from_str(error).unwrap_or_default();
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
@@ -129,7 +130,7 @@ fn retry_delay(body: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(delay.strip_suffix('s')?.parse().ok()?).ok()
 }
 
-/// The provider's message from an error body, in all known formats; else the body itself.
+/// The provider's message from an error body, in all known formats; else the body itself, without HTML tags.
 fn provider_message(body: &str) -> String {
     let Ok(value) = serde_json::from_str::<Value>(body) else { return without_tags(body) };
     // Some providers wrap the error in a list.

@@ -1,4 +1,4 @@
-//! Adjustments that every wire format makes to the conversation history.
+//! Adjustments that the wire formats make to the conversation history.
 
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
@@ -7,7 +7,8 @@ use std::fmt::Write;
 /// Limit on how much of invalid arguments is shown to the model.
 const BROKEN_ARGUMENTS_CHARS: usize = 2000;
 
-/// A tool result for a format without an error flag. Without the prefix, a model takes an error for the result.
+/// A tool result for a format without an error flag: an error gets the prefix `Error: `, unless it begins with that
+/// word. Without the prefix, a model would take the error for the result.
 pub(crate) fn marked(content: &str, is_error: bool) -> Cow<'_, str> {
     let says_so = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     if is_error && !says_so { Cow::Owned(format!("Error: {content}")) } else { Cow::Borrowed(content) }
@@ -24,7 +25,7 @@ pub(crate) fn arguments_text(arguments: &str) -> Cow<'_, str> {
     Cow::Owned(Value::Object(arguments_object(arguments)).to_string())
 }
 
-/// The arguments as a JSON object, wrapped if they are invalid.
+/// The arguments as a JSON object: empty if there are none, wrapped (and shortened) if they are not a JSON object.
 pub(crate) fn arguments_object(arguments: &str) -> Map<String, Value> {
     let trimmed = arguments.trim();
     if trimmed.is_empty() {

@@ -2,7 +2,7 @@
 //!
 //! Decides how connections are made, not what is sent. Root certificates are compiled in (`webpki-roots`), because
 //! loading the platform's certificates adds tens of milliseconds to startup. Redirects are not followed: a key is sent
-//! only to the URL that the user configured.
+//! only to the URL in the config, or the provider's default URL.
 
 use crate::BuildError;
 use crate::limits;
@@ -32,7 +32,7 @@ pub struct HttpClient {
 struct Inner {
     tls: rustls::ClientConfig,
     /// The clients by connect timeout, which reqwest sets per client, and by whether they are for local servers.
-    /// There is nearly always only one.
+    /// Usually there are only one or two.
     clients: Mutex<Vec<(Duration, bool, reqwest::Client)>>,
     /// Throttles by the hash from [`key_of`].
     throttles: Mutex<Vec<(u64, Arc<Throttle>)>>,
@@ -40,7 +40,7 @@ struct Inner {
 
 impl HttpClient {
     /// Creates the client without opening a connection. `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` are
-    /// honored.
+    /// honored, except for servers on this machine.
     pub fn new(options: &HttpOptions) -> Result<Self, BuildError> {
         let tls = tls_config(options)?;
         let inner = Inner { tls, clients: Mutex::default(), throttles: Mutex::default() };
@@ -77,7 +77,8 @@ impl HttpClient {
         self.client(connect, is_local(host))
     }
 
-    /// The throttle for a config's API key, shared with every config that uses the same key.
+    /// The throttle for a config's API key, shared with every config that uses the same key at the same server with
+    /// the same `backend.type`.
     pub(crate) fn throttle(&self, config: &BackendConfig, url: &Url) -> Result<Arc<Throttle>, BuildError> {
         let allowed = RateLimits::from_params(&config.params)?;
         let key = key_of(config, url);
@@ -94,7 +95,7 @@ impl HttpClient {
     }
 }
 
-/// Identifies an API key by provider, host, port and key, without storing the key.
+/// A hash that identifies an API key at a server: of `backend.type`, host, port and key.
 fn key_of(config: &BackendConfig, url: &Url) -> u64 {
     let mut hasher = DefaultHasher::new();
     let key = config.api_key.as_ref().map(|key| key.reveal().trim());

@@ -43,7 +43,7 @@ use althing_protocol::{Backend, BackendConfig};
 use providers::{Api, Provider};
 use std::sync::Arc;
 
-/// Builds the backend for one agent's config.
+/// Builds the backend for one agent's config: a model behind an HTTP API, or the offline model.
 pub fn backend(
     config: &BackendConfig,
     http: &HttpClient,

@@ -1,7 +1,7 @@
-//! All time and size limits of a model call, in one place.
+//! The time and size limits of a model call.
 //!
-//! Nothing in this crate waits or grows without a limit from this module. A limit whose comment names a key can be
-//! changed per backend through `params` (see [`CallLimits::from_params`]); the others cannot.
+//! A limit whose comment names a key can be changed per backend through `params` (see [`CallLimits::from_params`]);
+//! the others cannot.
 
 use crate::BuildError;
 use serde_json::{Map, Value};
@@ -12,16 +12,17 @@ pub const CONNECT: Duration = Duration::from_secs(10);
 /// The time limit from the request to the response headers, including connecting. Key:
 /// `first_byte_timeout_seconds`.
 pub const FIRST_BYTE: Duration = Duration::from_mins(2);
-/// The time limit between two complete events of the stream. Events count rather than bytes, because a
-/// trickle of bytes is as dead as silence. Key: `idle_timeout_seconds`.
+/// The time limit between two complete events or comments of the stream, and for the whole body of a reply that is not
+/// streamed. Events count rather than bytes, because a trickle of bytes is as dead as silence. Key:
+/// `idle_timeout_seconds`.
 pub const IDLE: Duration = Duration::from_mins(2);
 /// The time limit of the whole call: all attempts and the waits between them. Key: `request_timeout_seconds`.
 pub const WHOLE_CALL: Duration = Duration::from_mins(30);
-/// The time to wait, after the reply is complete (`finish_reason`), for the usage and `[DONE]` that should
+/// The time to wait, after the model has finished the reply, for the usage and the end of the stream that should
 /// follow.
 pub const TAIL: Duration = Duration::from_secs(5);
-/// The time to wait, after `[DONE]`, for the end of the HTTP body, without which the connection cannot be
-/// reused.
+/// The time to wait, after the stream's end marker, for the end of the HTTP body, without which the connection cannot
+/// be reused.
 pub const DRAIN: Duration = Duration::from_millis(100);
 /// The time limit for reading the body of an error response.
 pub const ERROR_BODY_TIME: Duration = Duration::from_secs(5);
@@ -32,7 +33,7 @@ pub const LOCAL_WHOLE: Duration = Duration::from_secs(1);
 /// How long an idle connection is kept open.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 
-/// Maximum number of retries. Key: `max_retries`, which can only lower it.
+/// Maximum number of retries. Key: `max_retries`, which can only lower this number.
 pub const MAX_RETRIES: u32 = 4;
 /// Maximum number of retries that are slow or unlikely to help: no connection, a timeout, an empty reply.
 pub const MAX_SLOW_RETRIES: u32 = 2;
@@ -40,19 +41,20 @@ pub const MAX_SLOW_RETRIES: u32 = 2;
 pub const RETRY_BASE: Duration = Duration::from_millis(500);
 /// Upper limit of the backoff.
 pub const RETRY_CAP: Duration = Duration::from_secs(20);
-/// The longest `Retry-After` that is honored; a longer one fails the call at once.
+/// The longest wait requested by a provider that is honored; if a provider requests a longer wait, the call fails at
+/// once.
 pub const RETRY_AFTER_CAP: Duration = Duration::from_mins(1);
 
-/// The maximum size of one server-sent event. The largest allowed tool arguments fit even if every byte is
-/// escaped.
+/// The maximum size of one server-sent event, and of a reply that is not streamed. The largest allowed tool arguments
+/// fit even if every byte needs a backslash.
 pub const EVENT_BYTES: usize = 8 << 20;
 /// The maximum size of the text of one reply, and of its reasoning. The longest model outputs today are about
 /// 1 MiB.
 pub const TEXT_BYTES: usize = 4 << 20;
-/// The maximum total size of the arguments of all tool calls of one reply.
+/// The maximum total size of the arguments, names and ids of all tool calls of one reply.
 pub const ARGUMENT_BYTES: usize = 2 << 20;
 pub const TOOL_CALLS: usize = 128;
-/// The maximum number of bytes that are read of an error response's body.
+/// The maximum size of an error response's body; a larger body is ignored.
 pub const ERROR_BODY_BYTES: usize = 64 << 10;
 /// The longest provider message shown, in characters.
 pub const PROVIDER_MESSAGE_CHARS: usize = 300;

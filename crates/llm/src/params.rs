@@ -9,7 +9,7 @@ use althing_protocol::BackendConfig;
 use serde_json::{Map, Value};
 use std::sync::{Mutex, PoisonError};
 
-/// Parameters that Althing itself uses.
+/// Parameters that Althing itself uses; never sent under these names.
 const RESERVED: &[&str] = &[
     "connect_timeout_seconds",
     "first_byte_timeout_seconds",
@@ -32,7 +32,7 @@ pub enum BuildWarning {
     NotSent { param: String, api: &'static str },
 }
 
-/// The parameters in a backend's config that have no effect.
+/// The parameters in a backend's config that have no effect, except those that are null or false.
 pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
     let Some(api) = provider(&config.kind).and_then(|provider| provider.api_for(config).ok()) else {
         return Vec::new();
@@ -138,14 +138,15 @@ impl<'a> Section<'a> {
         }
     }
 
-    /// The name and schema that the reply must follow: `response_format` in OpenAI's notation.
+    /// The name and schema that the reply must follow: `response_format` or `text.format`, in OpenAI's notation. The
+    /// name may be null.
     pub(crate) fn reply_schema(self) -> Option<(&'a Value, &'a Value)> {
         let format = self.get("response_format").or_else(|| self.field("text", "format"))?;
         let inner = format.get("json_schema").unwrap_or(format);
         Some((inner.get("name").unwrap_or(&Value::Null), inner.get("schema")?))
     }
 
-    /// Merges `extra_body` into a body, except for reserved fields.
+    /// Merges `extra_body` into a body, except for the fields in `ours`.
     pub(crate) fn add_extra(self, body: &mut Map<String, Value>, ours: &[&str]) {
         if let Some(Value::Object(extra)) = self.get("extra_body") {
             for (key, value) in extra.iter().filter(|(key, _)| !ours.contains(&key.as_str())) {
@@ -190,8 +191,9 @@ const NOT_TAKEN: &[&str] = &[
 ];
 
 impl UnsupportedFields {
-    /// Records the field of `optional` that a rejection names, if it names one. Child fields must be listed before
-    /// their parents. Returns whether a field was recorded that was not known before.
+    /// Records the first field of `optional` that a rejection names and that is not recorded yet, if the rejection
+    /// says that something is not supported. Child fields must be listed before their parents. Returns whether a field
+    /// was recorded.
     pub(crate) fn learn(&self, refusal: &str, optional: &[&'static str]) -> bool {
         let message = refusal.to_ascii_lowercase();
         if !NOT_TAKEN.iter().any(|words| message.contains(words)) {

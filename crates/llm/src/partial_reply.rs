@@ -1,8 +1,8 @@
 //! A partial reply, independent of the wire format, and the decision whether it ended successfully.
 //!
-//! A reply whose stream broke off is never returned: half an answer reads like a whole one, and half a tool call may
-//! do harm. A reply that reached the output limit is returned with `cut` set. The wire formats only translate their
-//! frames into calls to this module.
+//! A reply whose stream broke off before the provider said that the reply is complete is never returned: half an
+//! answer reads like a whole one, and half a tool call may do harm. A reply that reached the output limit is returned
+//! with `cut` set. The wire formats only translate their frames into calls to this module.
 
 use crate::error::CallFailure;
 use crate::limits::TEXT_BYTES;
@@ -33,7 +33,7 @@ pub(crate) enum FinishReason {
     Garbled(String),
 }
 
-/// A partial reply.
+/// A reply that is being received.
 #[derive(Debug, Default)]
 pub(crate) struct PartialReply {
     text: String,

@@ -19,8 +19,8 @@ impl PriceTable {
         Self { own: own.iter().map(|(model, price)| (model.to_ascii_lowercase(), *price)).collect() }
     }
 
-    /// The price of a model, named with or without its provider (`openai/gpt-5-mini`). A name that ends in `:free`
-    /// costs nothing, unless the user's prices include it.
+    /// The price of a model, named with or without its provider (`openai/gpt-5-mini`); None if it is not known. A name
+    /// that ends in `:free` costs nothing, unless the user's prices include it.
     pub fn price(&self, model: &str) -> Option<Price> {
         let full = model.trim().to_ascii_lowercase();
         let bare = full.rsplit('/').next().unwrap_or(&full);
@@ -57,7 +57,7 @@ impl PriceTable {
     }
 }
 
-/// Token counts of one attempt, as reported by the provider.
+/// Token counts of one attempt: as reported by the provider, or estimated if it reported none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TokenCounts {
     /// Input tokens, including cache reads and writes.

@@ -10,9 +10,9 @@ use serde_json::Value;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-/// Limit on stored replies.
+/// The maximum number of replies whose state is stored.
 const MOST: usize = 256;
-/// Limit on the total size of stored replies, in bytes.
+/// The maximum total size of the stored states, in bytes.
 const MOST_BYTES: usize = 16 << 20;
 
 /// Stored state of recent replies, newest last.
@@ -27,7 +27,8 @@ struct StoredState {
 }
 
 impl ProviderStates {
-    /// Stores the state that belongs to these calls.
+    /// Stores the state that belongs to these calls, and drops the oldest states beyond the limits. Without calls,
+    /// nothing is stored.
     pub(crate) fn store(&self, calls: &[ToolCall], value: Value) {
         if calls.is_empty() {
             return;
@@ -41,7 +42,8 @@ impl ProviderStates {
         }
     }
 
-    /// The state that belongs to exactly these calls; None if the conversation was changed since.
+    /// The state that belongs to exactly these calls. None if their reply had no state, if another process received
+    /// the reply, if newer states have displaced it, or if the calls were changed since.
     pub(crate) fn find(&self, calls: &[ToolCall]) -> Option<Value> {
         let states = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let same = |state: &&StoredState| state.ids.iter().eq(calls.iter().map(|call| &call.id));

@@ -14,7 +14,7 @@ pub(crate) struct Provider {
     /// The default API.
     pub(crate) api: Api,
     pub(crate) key_header: KeyHeader,
-    /// The usual variable for the key; None if users usually run the server themselves.
+    /// The environment variable that usually contains the key; None if users usually run the server themselves.
     pub(crate) key_variable: Option<&'static str>,
     /// How `reasoning: {effort: …}` is sent in chat completions.
     pub(crate) reasoning: Reasoning,
@@ -105,13 +105,15 @@ pub(crate) static PROVIDERS: &[Provider] = &[
     own("inference"),
 ];
 
-/// The backend type `kind`.
+/// The row of backend type `kind`; None if that type has no HTTP API.
 pub(crate) fn provider(kind: &str) -> Option<&'static Provider> {
     PROVIDERS.iter().find(|provider| provider.kind == kind)
 }
 
 impl Provider {
-    /// The API for a config: its `api` parameter, else the end of its URL, else the default of the type.
+    /// The API for a config. A type whose default API is not chat completions or Responses always uses its default.
+    /// For the others: the `api` parameter, else the end of the URL, else Responses for a `grok` config with a search
+    /// enabled, else the default.
     pub(crate) fn api_for(&self, config: &BackendConfig) -> Result<Api, BuildError> {
         if !matches!(self.api, Api::Chat | Api::Responses) {
             return Ok(self.api);

@@ -14,8 +14,9 @@ pub(crate) enum RetryDecision {
     GiveUp(Option<String>),
 }
 
-/// Decides whether a failed attempt (HTTP 429, 5xx, a broken connection) is retried, and after which wait. `retries` is
-/// the number of retries so far, `left` is the remaining time of the whole call, `random` is in 0..1.
+/// Decides whether a failed attempt (for example HTTP 429, 5xx or a broken connection) is retried, and after which
+/// wait. `retries` is the number of retries so far, `left` is the remaining time of the whole call, `random` is in
+/// 0..1.
 pub(crate) fn decide_retry(
     failure: &CallFailure,
     limits: &CallLimits,

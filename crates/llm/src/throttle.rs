@@ -1,8 +1,8 @@
 //! Rate limits per API key: concurrent requests and requests per minute.
 //!
-//! Providers count per key, so agents that share a key share a throttle, whatever their models. Every attempt needs a
-//! permit, including retries, because providers count those as well. Waiting is fair (first come, first served),
-//! counts toward the call's time limit, and a call dropped while waiting leaves no trace.
+//! Providers count per key, so agents that share a key of one server share a throttle, whatever their models. Every
+//! attempt needs a permit, including retries, because providers count those as well. Waiting is fair (first come,
+//! first served), counts toward the call's time limit, and a call dropped while waiting leaves no trace.
 
 use crate::BuildError;
 use crate::limits::whole_number;
@@ -40,8 +40,8 @@ impl RateLimits {
 #[derive(Debug)]
 pub(crate) struct Throttle {
     running: Arc<Semaphore>,
-    /// Start times of the requests in the last minute, oldest first. The lock is held while waiting, so that permits
-    /// are granted in order.
+    /// The latest start times of requests, oldest first; at most `requests_per_minute` many, and unused without that
+    /// limit. The lock is held while waiting, so that permits are granted in order.
     started: Mutex<VecDeque<Instant>>,
     allowed: SyncMutex<RateLimits>,
 }
@@ -62,8 +62,8 @@ impl Throttle {
         }
     }
 
-    /// Applies additional limits. If backends that share an API key have different limits, the strictest
-    /// limit applies to all of them.
+    /// Applies additional limits. If backends that share this throttle have different limits, the strictest limit
+    /// applies to all of them.
     pub(crate) fn tighten(&self, to: RateLimits) {
         let mut allowed = self.allowed.lock().unwrap_or_else(PoisonError::into_inner);
         let before = allowed.at_once.unwrap_or(Semaphore::MAX_PERMITS);

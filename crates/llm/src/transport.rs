@@ -1,7 +1,7 @@
 //! Sends one request and reads the response within all time limits.
 //!
-//! Decides when a server counts as dead. Every wait has a deadline, and bytes do not count as a sign of life: only a
-//! complete event or comment does. Nothing is retried here.
+//! Decides when a server counts as dead. Every wait has a deadline. In a stream, bytes do not count as a sign of life:
+//! only a complete event or comment does. Nothing is retried here.
 
 use crate::error::CallFailure;
 use crate::error_response;
@@ -24,7 +24,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) deadline: Instant,
     /// Estimated input tokens, for replies without token counts.
     pub(crate) input_estimate: u64,
-    /// How the wire format is named in messages.
+    /// The names of the wire format for messages.
     pub(crate) wire_info: &'static WireInfo,
 }
 
@@ -178,7 +178,7 @@ struct IdleWatch {
     alive: Instant,
     /// Whether an event or comment arrived since the last check.
     moved: bool,
-    /// When the reply was complete.
+    /// When the reply was found to be complete.
     finished: Option<Instant>,
 }
 
@@ -288,8 +288,8 @@ pub(crate) fn innermost(error: &reqwest::Error) -> String {
     }
 }
 
-/// Whether TLS is the root cause of an error. `std::io::Error` does not report the error it wraps as its `source`, and
-/// wrappers may be nested.
+/// Whether an error of TLS is among the causes of an error. `std::io::Error` does not report the error it wraps as its
+/// `source`, and wrappers may be nested.
 fn tls_problem(error: &(dyn Error + 'static)) -> bool {
     let wrapped = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     error.is::<rustls::Error>()

@@ -10,10 +10,10 @@ use reqwest::Url;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use serde_json::Value;
 
-/// How a wire format is named in messages.
+/// The parts of a wire format's URL, and its name for messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WireInfo {
-    /// The path after `base_url`.
+    /// The path after `base_url`, or its beginning.
     pub(crate) path: &'static str,
     /// The usual end of `base_url`.
     pub(crate) base: &'static str,

@@ -118,7 +118,8 @@ fn cycle(tasks: &[PlanTask]) -> Option<Vec<String>> {
         }
         left.retain(|id| !gone.contains(id));
     }
-    // Every remaining task depends on another remaining one, so following dependencies leads into the cycle.
+    // Every remaining task depends on a remaining task (perhaps on itself), so following dependencies leads into a
+    // cycle.
     let mut way: Vec<&str> = Vec::new();
     let mut at = left.first().copied()?;
     loop {

@@ -1,8 +1,8 @@
 //! What a plan is: its tasks, how it is found in an agent's answer, and what makes it valid. No I/O.
 //!
-//! This is the only parser of plans. The engine shows the plan to the user and the workspace stores it, both
-//! with this parser, so what the user approves is what is stored. Missing or invalid parts are reported, never
-//! guessed.
+//! This is the only parser of plans. The engine uses it for the plan that it shows to the user, `app` and `workspace`
+//! for the plan that they store, so what the user approves is what is stored. Missing or invalid parts are reported,
+//! never guessed.
 
 mod check;
 mod parse;
@@ -37,7 +37,7 @@ impl Plan {
         problems(&self.tasks, MOST_TASKS)
     }
 
-    /// The task with this id.
+    /// The task with this id, if the plan has one.
     pub fn task(&self, id: &str) -> Option<&PlanTask> {
         self.tasks.iter().find(|task| task.id == id)
     }

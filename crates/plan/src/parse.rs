@@ -26,7 +26,8 @@ pub fn find_plan(answer: &str) -> Result<Plan, PlanError> {
                 }
             }
             Ok(_) => {}
-            // Broken JSON is reported only if it was meant as a plan.
+            // Broken JSON counts as a broken plan only if it contains `"tasks"`. It is reported only if no other block
+            // is a plan.
             Err(error) if block.contains("\"tasks\"") => broken = Some(error.to_string()),
             Err(_) => {}
         }

@@ -19,15 +19,16 @@ pub struct AgentKind {
     /// A command that installs the agent.
     pub install_hint: &'static str,
     /// How the agent's model names a tool of an MCP server, with the placeholders `{server}` and `{tool}`; None if the
-    /// agent does not support MCP. Without MCP, the agent's final message is its answer or vote.
+    /// agent does not support MCP. If an agent does not connect to Althing's tools over MCP, its final message is its
+    /// answer or vote.
     pub tool_name_pattern: Option<&'static str>,
     /// The vendor, as a value of OpenTelemetry's `gen_ai.provider.name`.
     pub vendor: &'static str,
-    /// The keys of [`AgentOptions`] that the agent's adapter can pass on. A config that sets any other of
-    /// these keys is rejected, except `reasoning_effort`, which only gives a warning.
+    /// The keys of [`AgentOptions`] that the agent's adapter can pass on. Any other key of [`AgentOptions`] in a
+    /// config is an error when Althing runs with that config (`reasoning_effort`: only a warning).
     pub supports: &'static [&'static str],
-    /// The directories and files in a project from which the agent reads settings that can run code. Agents must not
-    /// write to them.
+    /// The names of directories and files in the user's directories from which the CLI agent reads settings that can
+    /// run code. No agent may write to them.
     pub project_dirs: &'static [&'static str],
 }
 
@@ -105,8 +106,8 @@ impl AgentKind {
     }
 }
 
-/// The config's settings of a CLI agent's own permissions, tools, prompt and reasoning. They can narrow what the agent
-/// may do, never widen it.
+/// The config's settings of a CLI agent's own permissions, tools, prompt and reasoning. Althing limits the agent (for
+/// example with a sandbox); these settings can narrow those limits, never widen them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentOptions {
     /// What the agent may do without asking.
@@ -140,7 +141,8 @@ impl AgentOptions {
         Self::REASONING_EFFORT,
     ];
 
-    /// The only key that gives just a warning if the agent does not support it; the other keys are then rejected.
+    /// The config key of [`Self::reasoning_effort`]. If the agent does not support this key, Althing only warns; any
+    /// other unsupported key is an error.
     pub const REASONING_EFFORT: &'static str = "reasoning_effort";
 
     /// Whether no option is set.
@@ -155,9 +157,9 @@ impl AgentOptions {
 pub enum PermissionMode {
     /// The agent asks before it changes or runs anything; if nobody can answer, the action is denied.
     Default,
-    /// The agent may edit files in its working directory.
+    /// The agent may edit files in its working directory without asking.
     AcceptEdits,
-    /// The agent may do everything that its sandbox allows.
+    /// The agent may do everything that its sandbox allows without asking.
     BypassPermissions,
     /// The agent may only read.
     Plan,

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 /// The spec of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ChatSpec {
-    /// The chat agent. None: interactive mode is off, and each message starts a run.
+    /// The chat agent. None: the config file disables `interactive_mode` or lacks that section, and each message
+    /// starts a run.
     pub agent: Option<InteractiveAgent>,
-    /// The agents that runs are made of.
+    /// The agents and rules of the conversation's runs.
     pub team: TeamSpec,
-    /// The directory of the project workspace.
+    /// The directory of the project that the conversation uses; None: the conversation uses no project.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// The user's mode choices when the conversation began.
@@ -34,7 +35,8 @@ pub struct InteractiveAgent {
     pub append_system_prompt: Option<String>,
     /// When and how a long conversation is compacted.
     pub compaction: ContextCompaction,
-    /// The cost after which the user is asked before more is spent, in millionths of a US dollar.
+    /// The budget in millionths of a US dollar; None: no budget. If the budget is spent, or the next model call or run
+    /// would probably exceed it, the user is asked first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micro_usd: Option<u64>,
 }
@@ -63,10 +65,10 @@ pub struct ModeChoice {
     /// Whether one agent or several work.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent_mode: Option<AgentMode>,
-    /// The agent for single-agent mode.
+    /// The agent that works alone if `agent_mode` is `Single`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// Whether agents refine their answers; false is quick mode.
+    /// Whether agents may improve their answers after seeing the others'; false (`--quick`): each agent answers once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refinement: Option<bool>,
     /// Whether agents only plan.
@@ -74,7 +76,8 @@ pub struct ModeChoice {
     pub planning: Option<bool>,
 }
 
-/// The arguments of `launch_run`: the same for the chat agent, for MCP clients and for edited approvals.
+/// The arguments of `launch_run`: the same for the chat agent, MCP clients, runs in workflows, and approvals in which
+/// the user edited the run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchRun {
@@ -83,13 +86,16 @@ pub struct LaunchRun {
     /// Background: constraints, earlier decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// Whether one agent or several work; several by default.
+    /// Whether one agent or several work. By default one if `agents` names one agent or the team has only one agent,
+    /// otherwise several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_mode: Option<AgentMode>,
-    /// The agents that take part; all by default.
+    /// The agents that take part. By default all of the team or, if only one agent works, the agent that the user
+    /// selected, else the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<AgentId>>,
-    /// Whether agents refine and vote; by default yes for several agents and no for one.
+    /// Whether agents may improve their answers after seeing the others'; by default yes for several agents and no for
+    /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refinement: Option<bool>,
     /// Whether agents only plan and change nothing.
@@ -104,7 +110,7 @@ pub struct LaunchRun {
     /// Additional system prompt text per agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_system_prompts: BTreeMap<AgentId, String>,
-    /// Changes to the run's rules, by config key.
+    /// Changes to the run's rules, by config key. Only some keys are allowed, and the user's limits cannot be raised.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub coordination_overrides: serde_json::Map<String, serde_json::Value>,
 }
@@ -134,7 +140,7 @@ pub enum Permission {
 /// A run that awaits approval, exactly as it would be started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The chat agent's request, with the user's mode choices applied.
+    /// The chat agent's request, after the user's mode choices and all defaults were filled in.
     pub launch: LaunchRun,
     /// The agents that take part.
     pub members: Vec<Member>,
@@ -145,10 +151,11 @@ pub struct Proposal {
     /// The context paths that are read-only.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub may_read: Vec<String>,
-    /// The context paths that the presenter may write to.
+    /// The context paths that may be written to: by the presenter of the run or, if the run only plans, of the run
+    /// that executes its plan.
     pub may_write: Vec<String>,
-    /// The digest of the proposal. An approval must contain this digest, so that the approval is valid only for this
-    /// proposal, and only once.
+    /// SHA-256 of the other fields. An approval must contain this digest, so that the approval is valid only for this
+    /// proposal.
     pub digest: String,
 }
 

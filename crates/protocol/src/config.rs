@@ -37,9 +37,9 @@ pub struct Config {
     pub agents: Vec<AgentConfig>,
     /// The rules of runs, before modes are applied.
     pub rules: RunRules,
-    /// The conversation's settings; None if the section is absent.
+    /// The conversation's settings; None if the config has no section `interactive_mode`.
     pub interactive: Option<InteractiveConfig>,
-    /// Custom prices by model.
+    /// The user's own prices by model, which override the built-in prices.
     pub prices: BTreeMap<String, Price>,
     /// The context paths of every run, as written; relative paths are not resolved yet.
     pub context_paths: Vec<ContextPath>,
@@ -47,11 +47,11 @@ pub struct Config {
     pub project_instructions: bool,
     /// Skills for the agents, if any.
     pub skills: Option<SkillsConfig>,
-    /// Whether agents store memories as files in their workspaces.
+    /// Whether agents may keep notes as files in their workspaces, which are carried over from run to run.
     pub file_memory: bool,
     /// Task lists of the agents, if enabled.
     pub task_planning: Option<TaskPlanning>,
-    /// Planning mode by config: agents only plan until the presentation. None: disabled.
+    /// The settings of `enable_planning_mode`, with which agents only plan until the presentation. None: disabled.
     pub planning: Option<PlanningConfig>,
     /// Subagents that agents may start; None: disabled.
     pub subagents: Option<SubagentsConfig>,
@@ -77,7 +77,7 @@ pub struct TaskPlanning {
     pub as_files: bool,
 }
 
-/// The settings of planning mode, in which agents only plan until the presentation.
+/// The settings of `enable_planning_mode`, with which agents only plan until the presentation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanningConfig {
     /// A custom instruction for planning agents, replacing the built-in one.
@@ -89,11 +89,11 @@ pub struct PlanningConfig {
 pub struct SubagentsConfig {
     /// The time limit of a subagent if its caller asks for none.
     pub default_timeout: Millis,
-    /// The shortest time limit that may be requested.
+    /// The shortest time limit of a subagent; a shorter requested limit is raised to this one.
     pub min_timeout: Millis,
-    /// The longest time limit that may be requested.
+    /// The longest time limit of a subagent; a longer requested limit is lowered to this one.
     pub max_timeout: Millis,
-    /// The maximum number of subagents that work at once.
+    /// The maximum number of subagents of one agent that work at once.
     pub max_concurrent: u32,
     /// Whether subagents may be started in the background.
     pub background: bool,
@@ -135,7 +135,7 @@ pub struct ToolsConfig {
     pub commands: Option<CommandsConfig>,
     /// The MCP servers whose tools the agent has.
     pub mcp_servers: Vec<McpServerConfig>,
-    /// Names of tools that the agent does not get.
+    /// Names of tools that the agent does not get, whatever the other fields say.
     pub excluded_tools: Vec<String>,
 }
 
@@ -151,9 +151,10 @@ impl ToolsConfig {
 pub struct CommandsConfig {
     /// The container to run commands in; None: a sandbox on this host.
     pub docker: Option<DockerConfig>,
-    /// Whether commands have network access.
+    /// Whether commands on this host have network access. In a container, `DockerConfig::network_mode` decides
+    /// instead.
     pub network: bool,
-    /// The time limit of one command.
+    /// The time limit of one command; None for the default.
     pub timeout: Option<Millis>,
     /// Regexes, one of which must match the beginning of a command; empty: all commands are allowed.
     pub allowed: Vec<String>,
@@ -232,7 +233,8 @@ pub struct BackendConfig {
     pub api_key: Option<Secret>,
     /// Additional headers to send. Secret, because they often contain keys.
     pub headers: Vec<(String, Secret)>,
-    /// Further keys of the backend section that are sent to the provider unchanged.
+    /// The backend section's parameters of model calls. The crate `llm` translates some for the provider, such as
+    /// `temperature`, and uses others itself, such as `max_retries`.
     pub params: serde_json::Map<String, serde_json::Value>,
     /// For a CLI agent: the config's settings of its own permissions, tools, prompt and reasoning.
     pub options: AgentOptions,
@@ -241,20 +243,21 @@ pub struct BackendConfig {
 /// The settings of the conversation (`orchestrator.interactive_mode`).
 #[derive(Clone, Debug, PartialEq)]
 pub struct InteractiveConfig {
-    /// Whether interactive mode is on.
+    /// Whether the conversation has a chat agent. If false, each message starts a run.
     pub enabled: bool,
     /// Whether a run needs the user's approval.
     pub require_approval: bool,
     /// The chat agent's backend; None for the first agent's backend.
     pub backend: Option<BackendConfig>,
-    /// The MCP servers and tool lists of the chat agent's backend section. No other tools can be configured for the
-    /// chat agent.
+    /// The MCP servers and excluded tools of the chat agent's backend section. No other tools can be configured for
+    /// the chat agent.
     pub tools: ToolsConfig,
     /// The user's text at the end of the chat agent's system prompt.
     pub append_system_prompt: Option<String>,
     /// When and how a long conversation is compacted.
     pub context_compaction: ContextCompaction,
-    /// The cost after which the user is asked before more is spent.
+    /// The budget in US dollars; None: no budget. If the budget is spent, or the next model call or run would probably
+    /// exceed it, the user is asked first.
     pub budget_usd: Option<f64>,
 }
 

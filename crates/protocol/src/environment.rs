@@ -1,4 +1,4 @@
-//! The environment variables that child processes inherit, listed only here.
+//! The environment variables that child processes inherit from Althing, listed only here.
 
 /// The variables that every child process inherits, including a model's commands. They say where programs are, and in
 /// which language, time zone and format to write text. A trailing `*` matches any suffix.

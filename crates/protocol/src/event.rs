@@ -24,7 +24,8 @@ pub struct Event {
     pub at: Timestamp,
     /// The task that the event belongs to; None for the session itself.
     pub task: Option<TaskId>,
-    /// The number of the fact that caused this one.
+    /// For a fact that follows from earlier facts: the newest fact when this one was decided. None for a fact from
+    /// outside, such as an op, the outcome of an effect, or a timer.
     pub cause: Option<Seq>,
     /// The fact itself.
     #[serde(flatten)]
@@ -40,7 +41,8 @@ pub enum Fact {
     SessionOpened(Box<SessionOpened>),
     /// The session ended; nothing is left to resume.
     SessionClosed {},
-    /// An op was accepted.
+    /// An op was accepted. Not recorded: `Input`, `Resize`, and ops without an id that start a task, which
+    /// `TaskCreated` records.
     OpAccepted {
         /// The op.
         op: Op,
@@ -83,7 +85,7 @@ pub enum Fact {
         /// How the attempt ended.
         #[serde(flatten)]
         outcome: AttemptOutcome,
-        /// The usage of failed calls, which no reply accounts for.
+        /// The usage that no recorded reply accounts for: of a failed model call, or of a program.
         #[serde(default)]
         usage: Usage,
     },
@@ -100,7 +102,7 @@ pub enum Fact {
     InteractionClosed {
         /// The id of the question.
         id: InteractionId,
-        /// The person's answer, or the default that applied.
+        /// The person's answer, the default that applied, or `MovedOn`.
         decision: Decision,
     },
     /// A run, a workflow or a conversation entered another phase.
@@ -125,7 +127,8 @@ pub struct SessionOpened {
     pub session: SessionId,
     /// The kind of the session.
     pub kind: SessionKind,
-    /// The goal of the session, in the user's words.
+    /// The goal of the session, in the user's words; empty for a conversation, which gets its goal from the first
+    /// message.
     pub goal: String,
     /// The directory in which the session was started.
     pub cwd: String,
@@ -133,15 +136,16 @@ pub struct SessionOpened {
     pub version: String,
     /// Where the config came from: a path, or a description of how it was generated.
     pub config_source: String,
-    /// The config's text without its secrets; `resume` uses it.
+    /// The config's text without its secrets. `resume` uses this text unless the config file still has
+    /// `config_digest`.
     pub config_text: String,
-    /// SHA-256 of the config file, to detect later changes.
+    /// SHA-256 of the config's text, to detect later changes of the config file.
     pub config_digest: String,
     /// The state directory in which the session was created. When the log is read in a state directory that
     /// was moved, paths below the recorded directory are mapped to the new one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state_dir: Option<String>,
-    /// The directory of the project workspace, if the session uses one.
+    /// The directory of the project that the session uses, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<String>,
     /// What the session was opened to do. Recorded here so that a session can be resumed even if a crash left nothing
@@ -154,15 +158,16 @@ pub struct SessionOpened {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "snake_case")]
 pub enum Verdict {
-    /// The votes were counted.
+    /// The winner was determined from the votes or, if nobody voted, by the newest answer.
     Winner {
-        /// The agent that won.
+        /// The agent that won, whether by votes or by its newest answer.
         winner: AgentId,
         /// The number of votes per agent.
         votes: BTreeMap<AgentId, u32>,
         /// The ballots that were counted.
         ballots: Vec<Ballot>,
-        /// How a tie was broken, for people; None if the votes were decisive.
+        /// How a tie was broken, or that nobody voted, for people; None if the votes were decisive or only one agent
+        /// has an answer.
         tie_break: Option<String>,
         /// How the final answer will be produced.
         strategy: FinalAnswerStrategy,
@@ -274,9 +279,9 @@ pub enum Progress {
         after: Seq,
         /// The task that the program belongs to.
         task: TaskId,
-        /// The output as written; invalid UTF-8 is replaced.
+        /// The output as written, except that known secrets are masked and invalid UTF-8 is replaced.
         raw: String,
-        /// The output without escape sequences and redraws.
+        /// The output without escape sequences and redraws; known secrets are masked.
         clean: String,
     },
     /// A program's screen changed; `Engine::screen` returns the new screen.
@@ -312,7 +317,7 @@ pub enum DeltaKind {
     Retry,
 }
 
-/// An item of the event feed. Shared, because every front end receives the same event.
+/// An item of the event feed. The content is in an `Arc`, because every front end receives the same item.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FeedItem {
     /// A durable fact.

@@ -19,11 +19,12 @@ pub struct Grant {
     pub roots: Vec<GrantRoot>,
     /// Whether the agent only plans. A planning agent writes nothing, not even in its workspace.
     pub planning: bool,
-    /// The network access that the config gives the agent's commands; see [`Self::command_network`]. A CLI agent always has the
-    /// host's network, because it must reach its model. MCP servers have the host's network too, but are not called
-    /// while their agent plans.
+    /// The network access that the config gives the agent's commands; see [`Self::command_network`]. A CLI agent
+    /// always has the host's network, because it must reach its model. MCP servers have the host's network too, but
+    /// are not called while their agent plans.
     pub network: NetworkGrant,
-    /// Althing's state directory: inaccessible, except for the workspace and the roots inside it.
+    /// Althing's state directory: inaccessible, except for `workspace`, `output_dir` and the roots of kind `View`
+    /// inside it.
     pub state_dir: Option<PathBuf>,
     /// The directory where long tool outputs are stored; readable.
     pub output_dir: Option<PathBuf>,
@@ -45,7 +46,8 @@ pub struct GrantRoot {
 /// Why an agent has access to a root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RootKind {
-    /// A read-only view: other members' snapshots, skills, stored outputs.
+    /// A read-only directory: other members' snapshots, skills, stored outputs, for a subagent the workspace of the
+    /// agent that started it, and for the chat agent the files of the conversation's runs.
     View,
     /// The user's files: a context path or the project. Some files in it that run code later are protected; see
     /// [`RunsCode`].
@@ -73,7 +75,7 @@ impl Grant {
     }
 
     /// Protects more paths. `project` is the canonical path of the directory of [`Grant::project`]; the paths in
-    /// `protected` are canonical, too. If `project` is inside one of them, it is not writable at all.
+    /// `protected` are canonical, too. If `project` is inside a protected path, `project` is not writable at all.
     #[must_use]
     pub fn with_protected(mut self, protected: &[PathBuf], project: &Path) -> Self {
         for root in self.roots.iter_mut().filter(|root| root.kind == RootKind::Context) {
@@ -83,7 +85,7 @@ impl Grant {
         self
     }
 
-    /// Narrows the grant to one call: with `ReadOnly` access, or while the agent plans, no root is writable.
+    /// Narrows the grant to one call: with `ReadOnly` access, or if `planning` is set, no root is writable.
     #[must_use]
     pub fn with_access(mut self, access: ContextAccess) -> Self {
         let closed = self.planning || access == ContextAccess::ReadOnly;
@@ -133,9 +135,9 @@ impl From<&ContextPath> for GrantRoot {
     }
 }
 
-/// Names that the file tools never write in a context path, regardless of configuration: MassGen's list and
-/// Althing's state directory. The names are compared case-insensitively, because some file systems ignore
-/// case.
+/// Names of files and directories in a context path that the file tools never write to, regardless of configuration:
+/// MassGen's list and Althing's state directory. A context path that has such a name itself is not written to either.
+/// The names are compared case-insensitively, because some file systems ignore case.
 pub const EXCLUDED_NAMES: &[&str] = &[
     ".althing",
     ".massgen",

@@ -97,7 +97,7 @@ impl TaskId {
         self.0.strip_suffix(EXECUTION).unwrap_or(&self.0).contains('.')
     }
 
-    /// The id of a workflow's task, from its name in the workflow file.
+    /// The id of a task of this workflow, from the task's name in the workflow file.
     pub fn stage_task(&self, name: &str) -> Self {
         Self::new(format!("{self}.{name}"))
     }

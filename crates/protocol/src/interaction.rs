@@ -11,8 +11,8 @@ pub struct Interaction {
     /// The question.
     #[serde(flatten)]
     pub kind: InteractionKind,
-    /// How long the question stays open before the default applies. None: the question stays open until it is
-    /// answered.
+    /// How long the question stays open before the default applies. None: the question stays open until it is answered
+    /// or no longer needed.
     pub countdown: Option<Millis>,
 }
 
@@ -39,7 +39,7 @@ pub enum InteractionKind {
         /// Short descriptions of the plan's tasks, in order.
         preview: Vec<String>,
     },
-    /// The session is about to exceed its budget.
+    /// The conversation's budget is spent, or the next model call or run would probably exceed it.
     Budget {
         /// The cost so far, in millionths of a US dollar.
         spent_micro_usd: u64,
@@ -65,11 +65,11 @@ pub struct Candidate {
     pub preview: String,
 }
 
-/// A person's answer to an interaction.
+/// How an interaction was closed: a person's answer, the default, or `MovedOn`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
-    /// Accept the default.
+    /// Accept the default: the winner of the vote presents.
     Continue,
     /// Choose the presenter.
     Presenter {
@@ -78,10 +78,10 @@ pub enum Decision {
     },
     /// Approve what was asked: a run, a plan, further spending, or starting a task again.
     Approve {
-        /// The digest of the approved proposal; only that proposal runs.
+        /// For a run: the digest of the approved proposal, which is required. For a plan: the plan's id, or None.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,
-        /// Changed arguments of the run, which replace the arguments that were shown.
+        /// For a run: changed arguments, which replace the arguments that were shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edited: Option<Box<LaunchRun>>,
         /// Additional instructions from the person.
@@ -90,7 +90,7 @@ pub enum Decision {
     },
     /// Reject what was asked.
     Reject {
-        /// Why the person rejected it.
+        /// Why the person rejected what was asked.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -104,6 +104,6 @@ pub enum Decision {
         /// The id of the option.
         option: String,
     },
-    /// The program continued without an answer.
+    /// The program continued, asked something else or ended without an answer.
     MovedOn,
 }

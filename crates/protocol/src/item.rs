@@ -116,7 +116,7 @@ pub enum Item {
         /// The error, if the snapshot failed.
         error: Option<String>,
     },
-    /// The writable context paths were made writable for the agent, or could not be.
+    /// The context paths that are configured as writable were made writable for the agent, or could not be.
     ContextOpened {
         /// The error, if opening failed.
         error: Option<String>,
@@ -139,7 +139,7 @@ pub enum Item {
     PlanProgress(PlanProgress),
     /// The plan in a planning run's answer was stored, or could not be stored.
     PlanStored {
-        /// The stored plan.
+        /// The stored plan; None if storing failed.
         plan: Option<PlanRef>,
         /// The error, if storing failed.
         error: Option<String>,
@@ -147,7 +147,7 @@ pub enum Item {
     /// The stored plan that a run executes was read before the run began, or could not be read. People may
     /// have changed the plan since the run was requested, and some of its tasks may be completed already.
     PlanOpened {
-        /// The plan as it is stored now.
+        /// The plan as it is stored now; None if reading failed.
         plan: Option<PlanRun>,
         /// The error, if reading failed.
         error: Option<String>,
@@ -185,7 +185,7 @@ pub enum Item {
     },
     /// An answer was stored.
     Answer(Answer),
-    /// A vote was counted.
+    /// A vote was accepted. It counts unless a newer answer invalidates it.
     Vote(Ballot),
     /// A vote was not counted, because the voter did not know the newest answers.
     StaleVote(Ballot),

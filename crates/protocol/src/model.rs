@@ -70,8 +70,8 @@ pub struct CallContext {
     pub work: TaskId,
     /// The attempt that the call belongs to.
     pub attempt: u32,
-    /// The id of the backend's own conversation to resume, from the backend's last reply. That conversation already
-    /// contains everything up to the last assistant message.
+    /// The id of the CLI agent's own conversation to resume, from its last reply. That conversation already contains
+    /// everything up to the last assistant message.
     pub native: Option<String>,
     /// The working directory of a CLI agent, if the call has one: the agent's workspace, or a directory of the user.
     pub workspace: Option<String>,
@@ -96,7 +96,7 @@ pub struct Reply {
     /// Whether the token limit cut the reply short.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut: bool,
-    /// Tokens and cost, including retries.
+    /// Tokens and cost of the call, including failed attempts before this reply.
     pub usage: Usage,
 }
 
@@ -133,7 +133,7 @@ pub struct BackendInfo {
     pub offline: bool,
 }
 
-/// Why a model call failed, after all retries.
+/// Why a model call failed, after all retries (if the backend retries).
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct BackendError {
@@ -143,7 +143,7 @@ pub struct BackendError {
     pub message: String,
     /// A hint for people: how to fix the problem.
     pub hint: Option<String>,
-    /// Tokens and cost of the failed calls.
+    /// Tokens and cost of all attempts at the call.
     pub usage: Usage,
 }
 
@@ -151,15 +151,15 @@ pub struct BackendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendErrorKind {
-    /// The provider rejected the API key.
+    /// The provider rejected the API key, or a CLI agent is not signed in.
     Auth,
-    /// The model does not exist, or the URL is wrong.
+    /// The model does not exist, the URL is wrong, or a CLI agent cannot be started.
     NotFound,
-    /// The provider rejected the request.
+    /// The provider rejected the request or withheld the reply.
     BadRequest,
     /// The provider's rate limit was reached.
     RateLimited,
-    /// The provider had an internal error.
+    /// The provider had an internal error, or a CLI agent failed for a reason that is not known.
     Server,
     /// The connection could not be established.
     Connect,
@@ -169,7 +169,7 @@ pub enum BackendErrorKind {
     Timeout,
     /// The response does not follow the provider's protocol.
     Protocol,
-    /// The reply exceeded the size limit.
+    /// The reply exceeded a size limit.
     TooLarge,
     /// The reply was empty.
     Empty,

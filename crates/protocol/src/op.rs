@@ -3,7 +3,7 @@
 use crate::{ChatSpec, Decision, InteractionId, ModeChoice, PathGrant, RunSpec, Seq, TaskId, WorkflowSpec};
 use serde::{Deserialize, Serialize};
 
-/// A request to the engine. The resulting events name the accepted op in `cause`.
+/// A request to the engine. The engine accepts the op, which events then show, or rejects it with a notice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
@@ -85,8 +85,8 @@ pub enum Op {
     Shutdown,
 }
 
-/// An idempotency key that a sender gives an op: a second delivery under the same id is ignored. Unique within a
-/// session.
+/// An idempotency key that a sender gives an op: once an op with this id was accepted, another delivery under the same
+/// id is ignored. Unique within a session.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OpId(String);

@@ -1,4 +1,5 @@
-//! The ports: traits that connect the crates. An implementation of one port knows nothing of the others.
+//! The ports: traits that connect the crates. A crate uses what another crate implements only through these traits;
+//! the app passes the implementations in.
 
 use crate::{
     AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest,
@@ -21,8 +22,8 @@ pub trait Backend: Send + Sync {
     /// The backend's type and model.
     fn info(&self) -> &BackendInfo;
 
-    /// Makes one call: streams into `on_delta`, retries retryable failures, and returns the whole reply or a typed
-    /// error within the backend's time limits. Dropping the future cancels the call.
+    /// Makes one call: streams into `on_delta`, and returns the whole reply or a typed error within the backend's time
+    /// limits. A backend may retry a failed call before it returns. Dropping the future cancels the call.
     fn call<'a>(
         &'a self,
         request: &'a ModelRequest,
@@ -33,17 +34,17 @@ pub trait Backend: Send + Sync {
 /// An agent's access to the writable context paths of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ContextAccess {
-    /// The agent may only read the context paths. This is the default while agents work in parallel.
+    /// The agent may only read the context paths. This is the access of every agent that does not have `Writable`.
     ReadOnly,
-    /// The agent may write to the context paths that are configured as writable. This is the access of the
-    /// presenter, and of a quick single agent.
+    /// The agent may write to the context paths that are configured as writable. This is the access of the presenter,
+    /// and of the agent of a run that has only one agent and neither refinement nor votes.
     Writable,
 }
 
 /// The result of a tool call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolOutcome {
-    /// The text for the model, already truncated, with a note on where the rest is.
+    /// The text for the model. If it was too long, it is already truncated, with a note on where the rest is.
     pub content: String,
     /// Whether the call was refused or failed.
     pub is_error: bool,
@@ -55,8 +56,8 @@ pub trait ToolHost: Send + Sync {
     /// The tools that the host offers under this access.
     fn tools(&self, access: ContextAccess) -> Vec<ToolSpec>;
 
-    /// Executes a call to one of the host's tools. Refusals and failures are results for the model, not
-    /// errors. Dropping the future cancels the call and ends every process that it started.
+    /// Executes a call to one of the host's tools. Refusals and failures are results for the model, not errors.
+    /// Dropping the future cancels the call and ends every process that the call started.
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
 }
 
@@ -90,15 +91,15 @@ pub trait AgentEnv: Send + Sync {
     /// Copies another directory of the session into the workspace under `name`, replacing what is there.
     fn import_dir<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
-    /// Records the state of the writable context paths, so that changes can be listed and undone, and makes these
-    /// paths writable for the agent.
+    /// Records the state of the context paths that are configured as writable, so that changes can be listed and
+    /// undone, and makes these paths writable for the agent.
     fn open_context(&self) -> BoxFuture<'_, Result<(), String>>;
 
     /// Makes the context paths read-only again and lists what the agent changed.
     fn close_context(&self) -> BoxFuture<'_, Result<Vec<FileWrite>, String>>;
 }
 
-/// Creates the agents' environments.
+/// Opens the environments of agents.
 pub trait AgentEnvs: Send + Sync {
     /// Opens the environment of one member of a run whose files are in `run_dir`. An existing workspace is reused.
     fn open<'a>(
@@ -186,7 +187,7 @@ impl JournalError {
 
 /// A running session, as front ends see it: they fold its events and submit ops.
 pub trait Engine: Send + Sync {
-    /// Submits an op; its effect shows as events. Returns false if the session has ended.
+    /// Submits an op. What the op causes shows as events. Returns false if the session has ended.
     fn submit(&self, submission: Submission) -> bool;
 
     /// Streams everything after `from`: first history, then live events, without gaps or repeats.

@@ -26,7 +26,7 @@ pub enum ProgramReport {
     /// A finished piece of content: the id of the program's own conversation, a message, a use of a tool, or a prompt
     /// that was sent to the program.
     Item(Item),
-    /// Output. Either field may be empty.
+    /// The program wrote output. Either field may be empty.
     Output {
         /// The output as written.
         raw: Vec<u8>,
@@ -113,8 +113,8 @@ pub trait Programs: Send + Sync {
     /// Changes the size of a running program's terminal.
     fn resize(&self, task: &TaskId, cols: u16, rows: u16);
 
-    /// Answers a question that a program asked over its structured protocol. Returns false if the program has no open
-    /// question with that id.
+    /// Answers a question that a program asked over its structured protocol: `native` is the program's id for the
+    /// question, `option` the id of the chosen option. Returns false if the program has no open question with that id.
     fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool;
 
     /// A program's current screen; None if the program has no terminal.
@@ -197,7 +197,7 @@ pub enum ScreenColor {
     Rgb(u8, u8, u8),
 }
 
-/// Offers tools to CLI agents over MCP: one endpoint per attempt of an agent.
+/// Offers Althing's tools to CLI agents over MCP: one endpoint for each model call to a CLI agent.
 pub trait Endpoints: Send + Sync {
     /// Opens an endpoint that offers these tools. Dropping the endpoint closes it and revokes its token.
     fn open(

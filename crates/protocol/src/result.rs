@@ -43,9 +43,10 @@ pub struct RunResult {
     pub status: RunStatus,
     /// The modes of the run.
     pub modes: Modes,
-    /// The final answer, or the best answer so far.
+    /// The final answer or, if the run ended early, the best answer so far.
     pub final_answer: Option<String>,
-    /// The presenter's workspace, if agents have workspaces.
+    /// The workspace of the agent whose answer is the final answer: of the presenter, else of the winner, else of the
+    /// agent that ranks first so far. None if there is no answer, or if that agent has no workspace.
     pub workspace_path: Option<String>,
     /// How the agents answered and voted.
     pub coordination_summary: CoordinationSummary,
@@ -62,18 +63,18 @@ pub struct RunResult {
     pub duration: Millis,
     /// The directory with the run's files.
     pub log_dir: String,
-    /// Why there is no answer, or only a partial one.
+    /// Why there is no answer or only a partial one, or that the run was cancelled.
     pub error: Option<String>,
 }
 
 /// How the agents of a run answered and voted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinationSummary {
-    /// The agent that won the vote.
+    /// The agent that won the vote or, if nobody voted, gave the newest answer; None if the run ended before that.
     pub winner: Option<AgentId>,
-    /// The agent that wrote the final answer.
+    /// The agent that presented or, if nobody presented, whose answer is the final answer.
     pub presenter: Option<AgentId>,
-    /// How the final answer was produced.
+    /// How the final answer is produced according to the rules, even if the run ended before that.
     pub strategy: FinalAnswerStrategy,
     /// Whether a person chose a presenter other than the winner.
     pub overridden: bool,
@@ -104,7 +105,7 @@ pub struct AgentSummary {
     pub status: AgentOutcome,
     /// The number of answers that the agent gave.
     pub answers: u32,
-    /// Why the agent dropped out.
+    /// Why the agent dropped out; None if it did not.
     pub error: Option<String>,
 }
 

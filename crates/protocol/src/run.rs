@@ -19,7 +19,7 @@ pub enum AgentMode {
 pub struct Modes {
     /// Whether one agent or several work.
     pub agent_mode: AgentMode,
-    /// Whether agents refine and vote until they agree; false is quick mode.
+    /// Whether agents may improve their answers after seeing the others'; false (`--quick`): each agent answers once.
     pub refinement: bool,
     /// Whether agents only plan and change nothing.
     pub planning: bool,
@@ -92,7 +92,8 @@ impl RunOverrides {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalAnswerStrategy {
-    /// The winner's answer is used unchanged, without another call.
+    /// The winner's answer is used unchanged, without another call, unless the presenter must still write to context
+    /// paths or act.
     WinnerReuse,
     /// The winner rewrites its answer for the user.
     WinnerPresent,
@@ -120,9 +121,9 @@ pub enum AnswerNovelty {
     /// Any answer that is not identical to a known answer.
     #[default]
     Lenient,
-    /// At most 70 % of the words of the new and a known answer may be common to both.
+    /// Of all different words in the new and a known answer, at most 70 % may occur in both.
     Balanced,
-    /// At most 50 % of the words of the new and a known answer may be common to both.
+    /// Of all different words in the new and a known answer, at most 50 % may occur in both.
     Strict,
 }
 
@@ -131,9 +132,9 @@ pub enum AnswerNovelty {
 pub struct RunLimits {
     /// The time limit of the whole run.
     pub orchestrator: Millis,
-    /// The time after which an agent is asked to finish its first attempt.
+    /// The time after which an agent is asked to finish an attempt to give a first answer.
     pub initial_round: Option<Millis>,
-    /// The time after which an agent is asked to finish a later attempt.
+    /// The time after which an agent is asked to finish any other attempt.
     pub subsequent_round: Option<Millis>,
     /// How long an attempt may continue after its agent was asked to finish.
     pub round_grace: Millis,
@@ -163,30 +164,33 @@ pub struct RunRules {
     pub max_new_answers_global: Option<u32>,
     /// How good an answer must be before agents vote for it.
     pub voting_sensitivity: VotingSensitivity,
-    /// Agents do not vote, and prompts do not mention votes; the run ends once everyone has answered.
+    /// Agents do not vote, and prompts do not mention votes; the newest answer wins once every agent has answered or
+    /// dropped out.
     pub skip_voting: bool,
-    /// Agents are not shown each other's answers while they work.
+    /// Agents see each other's answers only for the vote, and several agents do not improve their answers.
     pub disable_injection: bool,
     /// No agent votes before every agent has answered or dropped out.
     pub defer_voting_until_all_answered: bool,
     /// How the final answer is produced, if the config or a mode sets it.
     pub final_answer_strategy: Option<FinalAnswerStrategy>,
-    /// MassGen's older key for `winner_reuse`.
+    /// MassGen's older key: true means `winner_reuse` if `final_answer_strategy` is not set.
     pub skip_final_presentation: bool,
     /// How long an agent that has answered waits for the others' first answers before it may judge without them.
     pub first_answer_wait: Millis,
-    /// How long a person may override the winner; None if nobody is present.
+    /// How long a person may override the winner; None: the winner cannot be overridden, for example because nobody is
+    /// present.
     pub override_window: Option<Millis>,
     /// How different a new answer must be from the answers that its author knows.
     #[serde(default)]
     pub answer_novelty: AnswerNovelty,
-    /// How many answers an agent may be ahead of the slowest active agent before it has to wait; None: unlimited.
+    /// An agent that is this many answers ahead of the agent with the fewest answers may vote, but not answer again
+    /// until that agent catches up or drops out; None: unlimited.
     #[serde(default)]
     pub fairness_lead_cap: Option<u32>,
     /// How often the run may start over after its final answer was rejected.
     #[serde(default)]
     pub max_restarts: u32,
-    /// Agents only plan until the presentation; then the presenter acts.
+    /// Agents only plan until the presentation; then the presenter acts. The config's `enable_planning_mode`.
     #[serde(default)]
     pub plan_first: bool,
     /// The settings of subagents; None: agents cannot start any.
@@ -292,7 +296,7 @@ pub struct Exchange {
 /// A file or directory of the user that a run works on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextPath {
-    /// The absolute path.
+    /// The absolute path; in [`crate::Config`], the path as written.
     pub path: String,
     /// Whether the presenter may write to the path.
     pub writable: bool,
@@ -325,7 +329,7 @@ pub struct RunSpec {
     pub modes: Modes,
     /// The effective rules, with modes applied.
     pub rules: RunRules,
-    /// The agent that started this run as a subagent; None if a person or a client did.
+    /// The agent that started this run as a subagent; None if the run is not a subagent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_of: Option<SubagentOf>,
     /// The plan that the run executes.
@@ -363,14 +367,14 @@ pub struct SubagentOf {
 
 impl RunSpec {
     /// Whether the presenter may do something that the other agents may not: write to context paths or, with
-    /// `plan_first`, act at all. False in planning mode.
+    /// `plan_first`, act at all. False if `modes.planning` is set.
     pub fn may_write(&self) -> bool {
         let writes = self.rules.plan_first || self.context_paths.iter().any(|path| path.writable);
         writes && !self.modes.planning
     }
 
-    /// Whether the run has a single agent that answers once. Such an agent may write while it works, because no other
-    /// agent works at the same time.
+    /// Whether the run has a single agent, which answers once and does not vote. Such an agent may write while it
+    /// works, because no other agent works at the same time.
     pub fn is_single_and_quick(&self) -> bool {
         self.members.len() == 1 && self.rules.skip_voting
     }

@@ -3,7 +3,8 @@
 use crate::{Checkpoint, Event, Journal, JournalError, JournalReader, Notice, Seq, SessionId, Timestamp};
 use std::sync::Arc;
 
-/// A store of sessions: a state directory, or a database that several hosts share.
+/// A store of sessions. The crate `journal` implements it with a state directory; a database that several hosts share
+/// could implement it too.
 ///
 /// The methods may block on the storage; async code must call them on a blocking thread. Every session has at most one
 /// owner, and only the owner writes.
@@ -18,7 +19,7 @@ pub trait SessionStore: Send + Sync {
     /// Reads a session's events after `after`, without taking ownership or changing anything.
     fn read(&self, id: &SessionId, after: Seq) -> Result<StoredSession, JournalError>;
 
-    /// Summaries of all sessions, newest first.
+    /// Summaries of all sessions, the most recently changed first.
     fn list(&self) -> Result<Vec<SessionSummary>, JournalError>;
 
     /// Deletes a session. Fails while a process owns it.
@@ -40,7 +41,7 @@ pub struct OwnedSession {
     pub reader: Arc<dyn JournalReader>,
     /// Everything recorded so far; empty for a new session.
     pub events: Vec<Arc<Event>>,
-    /// Messages to people about repairs that were made when the session was opened.
+    /// Messages to people about repairs of a damaged log that were made when the session was opened.
     pub notices: Vec<Notice>,
 }
 

@@ -106,7 +106,7 @@ pub enum AttemptOutcome {
         /// What was wrong with the agent's last reply.
         reason: String,
     },
-    /// The agent's backend failed.
+    /// A model call of the agent, or something else that the attempt needs, failed.
     Failed {
         /// The error message.
         error: String,
@@ -185,7 +185,7 @@ pub enum SessionKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum SessionState {
-    /// The session waits for the user.
+    /// The conversation waits for the user, or no run or workflow has begun yet.
     Idle,
     /// The chat agent works on a reply.
     Chatting,
@@ -217,21 +217,21 @@ pub struct Checkpoint {
     pub id: SessionId,
     /// The kind of the session.
     pub kind: SessionKind,
-    /// The goal of the session, in the user's words.
+    /// The goal of the session, in the user's words; for a conversation, the first line of its first message.
     pub goal: String,
     /// The state of the session.
     pub state: SessionState,
     /// The current stage of a workflow; 0 for other sessions.
     pub current_stage_index: u32,
-    /// The session's tasks by stage; a run is one stage.
+    /// The session's tasks by stage; a session without a workflow has one stage with all its tasks.
     pub stages: Vec<CheckpointStage>,
-    /// The conversation's messages and answers, newest last.
+    /// The messages to and from the chat agent and programs, and the final answers of runs, newest last.
     pub history: Vec<Item>,
     /// The last fact that the checkpoint includes.
     pub seq: Seq,
     /// When the session was created.
     pub created_at: Timestamp,
-    /// When the checkpoint was written.
+    /// When the last fact that the checkpoint includes was recorded.
     pub updated_at: Timestamp,
 }
 
@@ -249,15 +249,15 @@ pub struct CheckpointStage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CheckpointTask {
-    /// The id of the task.
+    /// The id of the task; in a workflow, the task's name in the workflow file.
     pub id: TaskId,
     /// The status of the task.
     pub status: TaskStatus,
-    /// The number of attempts.
+    /// The number of the last attempt, counted from 1; 0 if there was none.
     pub attempts: u32,
     /// The exit code, for tasks that are programs.
     pub exit_code: Option<i32>,
-    /// Why the task failed.
+    /// Why the task, or its last attempt so far, failed.
     pub error: Option<String>,
 }
 

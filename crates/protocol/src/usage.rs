@@ -1,4 +1,4 @@
-//! The cost of model calls: tokens, calls, money.
+//! What model calls used: tokens, calls, money.
 
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
@@ -16,9 +16,9 @@ pub struct Usage {
     /// The output tokens spent on reasoning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub reasoning_tokens: u64,
-    /// Cost by the price table; 0 if no price is known.
+    /// Cost in US dollars: by the price table, or as a CLI agent reports it; 0 if it is not known.
     pub cost_usd: f64,
-    /// Model calls made, including failed ones.
+    /// The number of model calls, including failed ones and retries.
     pub calls: u64,
 }
 

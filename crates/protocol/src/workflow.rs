@@ -71,9 +71,9 @@ pub enum ExecutionMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInterrupt {
-    /// The program is started again.
+    /// The program is started again, with a new conversation.
     Restart,
-    /// A person decides.
+    /// A person decides whether the task is started again.
     Ask,
     /// The task fails.
     Fail,
@@ -104,36 +104,37 @@ pub struct ProgramSpec {
     /// program is started again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_interrupt: Option<OnInterrupt>,
-    /// Whether the program runs in a sandbox. None: a CLI agent that gets its bypass flag runs in a sandbox, and a
-    /// command of the user does not.
+    /// Whether the program runs in a sandbox. None: a CLI agent that cannot ask a person (headless, without
+    /// `approvals`) runs in a sandbox if one works on this machine; any other program does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<bool>,
-    /// How long the program may produce no output.
+    /// How long the program may produce no output before it is ended; None for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Millis>,
-    /// Whether the program asks a person for approvals over its structured protocol instead of getting its bypass
-    /// flag. Headless only.
+    /// Whether a headless CLI agent asks a person for approvals over its structured protocol. If false, it acts
+    /// without asking, within its sandbox.
     #[serde(default)]
     pub approvals: bool,
     /// The agent of the config that the program works as, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// The config's settings of the program's own permissions, tools and prompt.
+    /// For a CLI agent: the config's settings of its own permissions, tools, prompt and reasoning.
     #[serde(default, skip_serializing_if = "AgentOptions::is_empty")]
     pub options: AgentOptions,
 }
 
-/// A CLI agent that the user describes in the config, so that driving it needs no code.
+/// A CLI agent that the user describes in the config or the workflow file, so that driving it needs no code.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CustomAdapter {
     /// The name by which tasks refer to the adapter.
     pub name: String,
     /// The executable.
     pub program: String,
-    /// The arguments for interactive mode, in which the CLI agent runs in a terminal.
+    /// The arguments if the task is interactive, so that the CLI agent runs in a terminal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// The arguments for headless mode, where the prompt comes on stdin. None: no headless mode.
+    /// The arguments if the task is headless; the CLI agent then gets the prompt on stdin. None: the CLI agent cannot
+    /// run headless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headless_args: Option<Vec<String>>,
     /// Arguments, appended to the others, that resume a conversation; `{session}` stands for the conversation's id.
@@ -155,7 +156,7 @@ pub struct CustomAdapter {
     pub env: BTreeMap<String, String>,
 }
 
-/// How to recognize on a program's screen that it waits for a person.
+/// How to recognize on a program's screen that the program waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InteractionPattern {
     /// A regex that is searched for in the screen's text.

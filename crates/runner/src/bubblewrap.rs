@@ -1,8 +1,10 @@
-//! Builds `bwrap` command lines: a command in its own namespaces that sees only the mounts it was given.
+//! Builds `bwrap` command lines: for a sandbox ([`Bubblewrap::args`]) and for a program that only has some paths
+//! read-only ([`Bubblewrap::protecting_args`]).
 //!
-//! The sandbox must never expose the user's home, `/run` (sockets of Docker and SSH agents) or other
-//! processes. The sandbox process closes what bubblewrap leaves open before it starts bubblewrap (see
-//! `kernel::confine`).
+//! In the sandbox a command has its own namespaces and sees only the system's programs and its mounts. The sandbox
+//! must never expose `/run` (sockets of Docker and SSH agents), other processes, or anything of the user's home that
+//! is not in the mounts. What bubblewrap itself does not restrict, the sandbox process gives up before it executes
+//! bubblewrap (see `kernel::confine`).
 
 use crate::mount_table::{ETC, MountMode, MountTable};
 use std::path::{Path, PathBuf};
@@ -21,7 +23,7 @@ pub struct Bubblewrap {
 }
 
 impl Bubblewrap {
-    /// The first line that `bwrap --version` prints.
+    /// The first non-blank line that `bwrap --version` printed, or `an unknown version`.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -67,8 +69,8 @@ impl Bubblewrap {
         args.0
     }
 
-    /// The `bwrap` arguments that run `argv` with the user's own rights, except that these paths are mounted in
-    /// these modes.
+    /// The `bwrap` arguments that run `argv` with the user's own rights, except that these paths are mounted writable
+    /// or (in any other mode) read-only.
     pub(crate) fn protecting_args(paths: &[(PathBuf, MountMode)], cwd: &Path, argv: &[&str]) -> Vec<String> {
         let mut args = Args::default();
         // Without CAP_SYS_ADMIN the command cannot undo the mounts.
@@ -83,7 +85,8 @@ impl Bubblewrap {
     }
 }
 
-/// Mounts the system's programs and libraries, and no user data.
+/// Mounts the system's programs, libraries and parts of `/etc` read-only, and a private `/proc`, `/dev` and `/tmp`;
+/// no user data.
 fn system(args: &mut Args) {
     args.bind("--ro-bind", Path::new("/usr"));
     for name in ["bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
@@ -111,7 +114,7 @@ impl Args {
     }
 
     fn path(&mut self, flag: &str, path: &Path) {
-        // The conversion is lossless: `SandboxPaths::checked` refuses paths that are not UTF-8.
+        // The conversion is lossless for granted paths: `SandboxPaths::checked` refuses those that are not UTF-8.
         self.flags(&[flag, &path.to_string_lossy()]);
     }
 

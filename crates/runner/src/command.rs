@@ -35,8 +35,8 @@ pub struct CommandHost {
     policy: CommandPolicy,
     launcher: GuardLauncher,
     placeholders: Placeholders,
-    /// The protected paths that existed when a command could first write to context paths. A repository that a
-    /// later command creates belongs to the agent and is not protected.
+    /// The protected paths that existed before the first command that may write to context paths. A repository that
+    /// a command creates below a context path is not among them: it belongs to the agent.
     protected: OnceCell<Vec<PathBuf>>,
 }
 
@@ -105,8 +105,8 @@ impl CommandHost {
         }
     }
 
-    /// The protected paths that exist inside the writable context paths; empty if this call may not write
-    /// there, or if the sandbox is neither bubblewrap nor Landlock. The error is written for the model.
+    /// The value of the field `protected`, found by the first call that needs it; empty if this call may not write
+    /// to context paths, or if the sandbox is neither bubblewrap nor Landlock. The error is written for the model.
     async fn protected(&self, access: ContextAccess) -> Result<&[PathBuf], String> {
         let here = matches!(self.policy.sandbox, Sandbox::Bubblewrap(_) | Sandbox::Landlock);
         if access == ContextAccess::ReadOnly || !here {
@@ -172,8 +172,8 @@ impl CommandHost {
         end
     }
 
-    /// The command's working directory; refused if it is outside the mounts. The error is written for the
-    /// model.
+    /// The command's working directory; refused if it does not exist, is outside the mounts or is hidden. The error
+    /// is written for the model.
     fn cwd(&self, arguments: &Arguments, mounts: &MountTable) -> Result<PathBuf, String> {
         let Some(asked) = &arguments.cwd else { return Ok(self.policy.sandbox_paths.workspace.clone()) };
         let named = without_dots(&self.policy.sandbox_paths.workspace.join(asked));
@@ -234,8 +234,9 @@ impl Drop for Scratch {
 /// nobody can create the path.
 ///
 /// Removing a placeholder unprotects its path in every sandbox that mounted the placeholder. Placeholders are
-/// therefore removed only when no call is running and the last call ended by itself, or when this value is
-/// dropped. A crash may leave an empty `.git` behind, which git ignores and later calls protect like any other.
+/// therefore removed only when the last running call has ended and was not cancelled, or when this value is
+/// dropped. A crash may leave placeholders behind: git ignores an empty `.git`, and later calls protect it like any
+/// other.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders(Mutex<PlaceholderState>);
 
@@ -269,7 +270,8 @@ impl Drop for Placeholders {
     }
 }
 
-/// One running call that uses the placeholders. The flag says whether the call ended by itself.
+/// One running call that uses the placeholders. The flag says whether the caller waited for the call's end; it is
+/// false if the call was cancelled.
 pub(crate) struct PlaceholderLease<'a>(&'a Placeholders, bool);
 
 impl PlaceholderLease<'_> {

@@ -1,7 +1,8 @@
 //! Detects which sandboxes work on this machine.
 //!
-//! A sandbox counts as available only after a harmless command ran inside it; a version number or an existing
-//! file proves nothing. The user's consent to run unconfined is not decided here.
+//! Bubblewrap and Landlock count as available only after a harmless command ran inside them; a version number or an
+//! existing file proves nothing. Docker counts as available if its daemon answers. The user's consent to run
+//! unconfined is not decided here.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::command::CommandHost;
@@ -26,7 +27,7 @@ const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct SandboxProbe<T> {
     /// The working sandbox, or `None`.
     pub works: Option<T>,
-    /// The version if it works, otherwise what is missing and how to fix it. Shown to the user.
+    /// The version if the sandbox works, otherwise the reason why it does not. Shown to the user.
     pub note: String,
 }
 
@@ -35,7 +36,7 @@ pub struct SandboxProbe<T> {
 pub struct AvailableSandboxes {
     /// Bubblewrap, which is preferred over Landlock where both work.
     pub bubblewrap: SandboxProbe<Bubblewrap>,
-    /// Landlock; the value is the newest Landlock ABI that this kernel supports.
+    /// Landlock; the value is the newest Landlock ABI that this kernel is known to support.
     pub landlock: SandboxProbe<u8>,
 }
 
@@ -46,7 +47,7 @@ pub struct SandboxAvailability {
     pub name: &'static str,
     /// Whether the sandbox works on this machine.
     pub usable: bool,
-    /// The version, or what is missing.
+    /// The version if the sandbox works, otherwise the reason why it does not.
     pub note: String,
 }
 
@@ -68,14 +69,14 @@ impl AvailableSandboxes {
     }
 }
 
-/// Probes each sandbox once, in its own subdirectory of `scratch`, which must exist.
+/// Probes bubblewrap and Landlock in subdirectories of `scratch`, which are removed afterwards.
 pub async fn detect_sandboxes(launcher: &GuardLauncher, scratch: &Path) -> AvailableSandboxes {
     let (bubblewrap, landlock) =
         futures_util::join!(bubblewrap(launcher, scratch), landlock(launcher, scratch));
     AvailableSandboxes { bubblewrap, landlock }
 }
 
-/// Probes bubblewrap, Landlock and Docker once each, for `althing agents`.
+/// Probes bubblewrap, Landlock and Docker, for `althing agents`.
 pub async fn availability(
     launcher: &GuardLauncher,
     scratch: &Path,

@@ -1,6 +1,6 @@
 //! The messages between us and a guard: what to start, what happened, and their framing on the guard's socket.
 //!
-//! Everything is sent over the socket and nothing in arguments or the environment, which other users could
+//! Commands are sent over the socket, not in the guard's arguments or environment, which other processes could
 //! read.
 
 use serde::{Deserialize, Serialize};
@@ -70,7 +70,7 @@ pub(crate) enum LandlockAccess {
     Read,
     /// Read and write, but not execute, create or delete: a device such as `/dev/null`.
     Device,
-    /// Everything except creating devices.
+    /// Everything except creating devices and controlling them (`ioctl`).
     Write,
 }
 
@@ -82,7 +82,8 @@ pub(crate) enum GuardReport {
     /// The command could not be started; nothing of it ran.
     Failed {
         message: String,
-        /// Whether the program, its interpreter or its working directory does not exist.
+        /// Whether the program, its interpreter or its working directory does not exist. Always false if the command
+        /// was started by the sandbox process.
         missing: bool,
     },
     /// The command ended.

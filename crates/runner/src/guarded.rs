@@ -1,8 +1,9 @@
 //! The client side of a guard: starts it, and ends it and everything below it by closing its socket.
 //!
 //! Dropping a [`Guarded`] closes the socket, and so does our own death; the guard then kills everything.
-//! Nothing here waits without a limit: not for a pipe that another process holds, not for a guard that stopped
-//! answering.
+//! [`GuardLauncher::run`] and [`Guarded::finish`] wait only for a limited time: for the command, for a pipe that
+//! another process holds, and for a guard that stopped answering. [`Guarded::started`] and [`Guarded::exited`] have
+//! no limit of their own.
 
 use crate::adapter::Stream;
 use crate::fd_passing;
@@ -28,7 +29,7 @@ pub(crate) const CHUNK: usize = 256 * 1024;
 /// How long a guard may take, beyond the grace period after TERM, to kill and report.
 pub(crate) const GUARD_SLACK: Duration = Duration::from_secs(8);
 
-/// Starts our own executable in its hidden modes.
+/// Starts guards: our own executable in a hidden mode (see [`crate::reexec_main`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardLauncher {
     program: PathBuf,
@@ -46,7 +47,7 @@ impl GuardLauncher {
         Self { program }
     }
 
-    /// Runs a command to its end and collects its output.
+    /// Runs a command to its end or its time limit and collects its output.
     pub(crate) async fn run(
         &self,
         guarded_command: &GuardedCommand,
@@ -242,7 +243,8 @@ impl Guarded {
         self.control.write_all(&[TERMINATE]).await
     }
 
-    /// Kills what is left and waits until the guard is reaped, so that no zombie remains.
+    /// Kills what is left and waits until the guard is reaped, so that no zombie remains, but not longer than
+    /// [`GUARD_SLACK`].
     pub(crate) async fn finish(self) {
         let Self { mut guard, control, reports } = self;
         drop((control, reports));

@@ -1,8 +1,8 @@
 //! Translates a mount table into Landlock rules.
 //!
-//! Landlock rules can only grant access, never revoke it below a granted directory. A writable directory that
-//! contains a protected path is therefore granted entry by entry, and nothing can be created or deleted
-//! directly next to that path.
+//! Landlock rules can only grant access, never revoke it below a granted directory. A directory that contains, at any
+//! depth, a path with a stricter mode (such as a protected path in a writable directory) is therefore granted entry
+//! by entry, and nothing can be created or deleted directly in that directory.
 
 use crate::guard_protocol::{LandlockAccess, LandlockRule};
 use crate::mount_table::{MountMode, MountTable};
@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// The maximum number of rules. A directory with a protected path inside that needs more is refused rather than
-/// granted in part.
+/// The maximum number of rules. A mount table that needs more is refused rather than granted in part.
 const MAX_RULES: usize = 10_000;
 
-/// The Landlock rules for a mount table. Fails when a writable directory with a protected path inside has too
-/// many entries.
+/// The Landlock rules for a mount table and the writable directory `scratch`. Fails when a directory that must be
+/// granted entry by entry has too many entries or cannot be listed.
 pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<Vec<LandlockRule>> {
     let mut rules = Vec::new();
     let mut modes: BTreeMap<&Path, MountMode> =

@@ -1,8 +1,8 @@
 //! Starts, watches and ends processes and containers; no other crate does.
 //!
-//! A model's command runs under a guard, so that nothing it starts outlives us, and inside a sandbox, so that
-//! it can access only what its agent was given. This crate must never run a command in a weaker sandbox than
-//! requested: what cannot be enforced is refused.
+//! A model's command runs under a guard (or in a container), so that nothing it starts outlives us, and inside a
+//! sandbox, so that it can access only what its agent was given; it runs without a sandbox only if the user accepted
+//! that. This crate must never run a command in a weaker sandbox than requested: what cannot be enforced is refused.
 #![expect(clippy::disallowed_methods, reason = "runner owns processes")]
 
 pub mod adapter;

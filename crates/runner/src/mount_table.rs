@@ -1,9 +1,9 @@
 //! What a command can see and change, as a list of paths with modes; the deepest entry that contains a path
 //! decides.
 //!
-//! The table is built anew for each call, because files may have appeared or disappeared. It is independent of
-//! the sandbox: every sandbox translates the same table, so they cannot disagree about what an agent may
-//! access.
+//! The table is built anew for each command, program or container, because files may have appeared or disappeared.
+//! It is independent of the sandbox: every sandbox translates the same table, so no two sandboxes disagree about
+//! what an agent may access.
 
 use crate::policy::SandboxPaths;
 use crate::protected_paths::is_repository;
@@ -42,7 +42,8 @@ pub(crate) const ETC: [&str; 23] = [
 /// How a path is mounted, ordered from the strictest to the most permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum MountMode {
-    /// The path appears as an empty directory.
+    /// The path appears as an empty directory (bubblewrap, Docker) or its files cannot be accessed (Landlock), except
+    /// for deeper mounts.
     Hidden,
     /// Read and execute.
     ReadOnly,
@@ -59,7 +60,7 @@ pub(crate) struct MountRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountTable {
     rules: Vec<MountRule>,
-    /// Protected paths inside writable ones that do not exist (yet): nobody may create them.
+    /// Protected paths inside writable ones that do not exist (yet): no command may create them.
     missing: Vec<PathBuf>,
 }
 
@@ -127,7 +128,8 @@ impl MountTable {
         Self { rules: in_order_of_depth(modes), missing }
     }
 
-    /// Adds writable paths, no part of which is protected, and pins their parents.
+    /// Makes these paths writable, without searching them for protected paths, and pins their parents (see
+    /// [`pin_parents`]). Deeper mounts keep their modes.
     pub(crate) fn with_writable(self, paths: impl Iterator<Item = PathBuf>) -> Self {
         let mut modes: BTreeMap<PathBuf, MountMode> =
             self.rules.into_iter().map(|rule| (rule.path, rule.mode)).collect();
@@ -208,8 +210,8 @@ mod tests {
         }
     }
 
-    /// A project with a `.git`, a protected path and our state directory, which holds the workspace and the
-    /// outputs.
+    /// Calls `check` with the table of a project with a `.git`, a protected path and our state directory, which holds
+    /// the workspace and the outputs.
     fn mounts(access: ContextAccess, check: impl Fn(&dyn Fn(&str) -> Option<MountMode>, &MountTable, &Path)) {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();

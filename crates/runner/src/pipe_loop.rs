@@ -1,8 +1,9 @@
 //! The loop that reads a guarded program's pipes until the program has ended.
 //!
 //! Commands, headless programs and structured sessions all use this loop, so the same guarantees hold for all
-//! of them: it waits for nothing without a limit, its memory does not grow with the output, and a program that
-//! floods one pipe starves neither its other pipe nor other programs.
+//! of them: a program is asked to end at its handler's deadline, and from then on each wait is limited; the loop's
+//! memory does not grow with the output; and a program that floods one pipe starves neither its other pipe nor other
+//! programs.
 
 use crate::adapter::Stream;
 use crate::guarded::{CHUNK, GUARD_SLACK, Guarded};
@@ -84,8 +85,8 @@ async fn readable(pipe: Option<&pipe::Receiver>) -> io::Result<()> {
     }
 }
 
-/// Reads until the program has ended and its pipes are closed. At the handler's deadline the program is asked
-/// to end.
+/// Reads until the program has ended and its pipes are closed, but after the program's end at most for
+/// [`StopTimeouts::drain`]. At the handler's deadline the program is asked to end.
 pub(crate) async fn read_until_end(
     guarded: &mut Guarded,
     mut pipes: OutputPipes,

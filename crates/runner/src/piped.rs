@@ -1,4 +1,4 @@
-//! A program under a guard whose stdin, stdout and stderr are pipes held by the caller, such as an MCP server.
+//! A program under a guard, such as an MCP server, whose stdin, stdout and stderr are pipes that the caller holds.
 //!
 //! The program has the user's own rights except for what its [`WriteProtection`] makes read-only. When the
 //! [`PipedProcess`] is dropped, or when we are killed, the guard kills the program and everything it started.

@@ -33,7 +33,8 @@ pub struct CommandPolicy {
 /// The paths of a [`Grant`] as sandboxes need them. A path is the same inside and outside the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxPaths {
-    /// The agent's own directory: writable, the value of `HOME` and the default working directory.
+    /// The agent's own directory: writable (unless `planning`), the value of `HOME` and the default working
+    /// directory.
     pub workspace: PathBuf,
     /// Other readable paths: snapshots of the other agents, toolchains.
     pub readable: Vec<PathBuf>,
@@ -79,7 +80,7 @@ pub struct ContextMount {
     pub protected: Vec<PathBuf>,
 }
 
-/// A child's complete environment.
+/// The environment of a child process. `PATH`, `HOME` and `TMPDIR` have default values; nothing else is passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildEnvironment {
     /// Names of variables that are passed on from our own environment; a trailing `*` matches any suffix.
@@ -127,7 +128,7 @@ pub struct CommandLimits {
     pub drain: Duration,
     /// How many bytes of output the model is shown.
     pub shown: usize,
-    /// How many bytes of output are written to a file if the model is not shown everything.
+    /// How many bytes of output at most are written to a file if the model is not shown everything.
     pub kept: u64,
 }
 
@@ -157,7 +158,7 @@ pub enum PolicyError {
         /// The error of the file system.
         source: std::io::Error,
     },
-    /// Granting this path would grant access to the whole system.
+    /// The path is a system directory such as `/` or `/etc`, which is never granted as a whole.
     #[error("commands cannot be given access to {path}: it is a system directory")]
     TooWide {
         /// The system directory.
@@ -193,7 +194,7 @@ pub enum PolicyError {
         /// The path, which is shown lossily.
         path: PathBuf,
     },
-    /// A command pattern is not a valid regular expression.
+    /// A command pattern is not a valid regular expression, or is too large when compiled.
     #[error("`{pattern}` is not a valid command pattern: {why}")]
     Pattern {
         /// The pattern as configured.
@@ -252,7 +253,8 @@ impl SandboxPaths {
         }
     }
 
-    /// Canonicalizes every path, drops context and readable paths that do not exist, and refuses unsafe ones.
+    /// Creates the output directory, canonicalizes every path, drops context paths, readable paths and a state
+    /// directory that do not exist or cannot be accessed, and refuses unsafe paths.
     pub(crate) fn checked(mut self) -> Result<Self, PolicyError> {
         self.workspace = canonical("the workspace", &self.workspace)?;
         let private = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.output_dir);
@@ -307,7 +309,8 @@ impl ContextMount {
         self.writable && access == ContextAccess::Writable
     }
 
-    /// The read-only paths inside `path`, absolute and without `..`.
+    /// The configured protected paths inside `path` (the canonical form of the mount's path) and, if `path` is a
+    /// directory, its `.git`: absolute and without `..`. The paths need not exist.
     fn protected_paths(&self, path: &Path) -> Vec<PathBuf> {
         let given = self.protected.iter().map(|inside| {
             let absolute = without_dots(&self.path.join(inside));

@@ -1,7 +1,7 @@
 //! Finds and ends every process below this one.
 //!
-//! For guards only. A guard is a child subreaper: orphans become its own children, so they cannot escape with
-//! `setsid` or a double fork. Never signals a process that is not below the caller.
+//! For guards only. On Linux a guard is a child subreaper: orphans become its own children, so they cannot escape
+//! with `setsid` or a double fork. Never signals a process that is not below the caller.
 
 use crate::kernel;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};

@@ -1,6 +1,6 @@
 //! The hidden modes in which our executable starts itself: as a guard and as a sandbox.
 //!
-//! They are not part of the command-line interface and may change at any time. They exist because this
+//! They are not part of the command-line interface and may change at any time. The sandbox mode exists because this
 //! workspace forbids unsafe code: the steps between fork and exec run in a small process of their own instead
 //! of a `pre_exec` hook.
 

@@ -26,16 +26,17 @@ pub enum Sandbox {
     Bubblewrap(Bubblewrap),
     /// Kernel access rules. More limited than bubblewrap: no private `/tmp`, no unix sockets, no change of any
     /// file's mode, owner or times (so the output of a linker is not executable), and no creating or deleting
-    /// entries directly next to `.git` in a writable context path. The names (not the contents) of other files
-    /// stay visible.
+    /// entries directly in a directory of a writable context path that contains, at any depth, a `.git` or another
+    /// protected path. The names (not the contents) of hidden files in such a directory stay visible.
     Landlock,
     /// The command runs inside the agent's container.
     Docker(Arc<Container>),
     /// The command runs with the user's own rights.
     Unconfined(AcceptedByUser),
-    /// No sandbox works here and the user did not accept running unconfined: every call is refused.
+    /// No sandbox can be used, usually because none works here and the user did not accept running unconfined: every
+    /// call of `run_command` is refused.
     Refused {
-        /// What is missing, as a message for the user.
+        /// The reason, as a message for the user.
         why: String,
     },
 }

@@ -103,7 +103,7 @@ pub(crate) fn spec(
     ToolSpec { name: name.to_owned(), description, parameters }
 }
 
-/// The result of a call that was not executed.
+/// The result of a call that was refused, or that failed for a reason other than the command itself.
 pub(crate) fn refused(why: impl Into<String>) -> ToolOutcome {
     ToolOutcome { content: why.into(), is_error: true }
 }
@@ -127,8 +127,8 @@ pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str) -> ToolOut
     }
 }
 
-/// Whether bubblewrap itself failed, which it reports with its own prefix. A command that prints the same
-/// prefix is only reported as failed.
+/// Whether bubblewrap itself failed: exit code 1, and output that begins with bubblewrap's prefix. A command that
+/// ends in the same way is wrongly reported as not run, which does no harm.
 pub(crate) fn is_sandbox_failure(end: CommandEnd, output: &str) -> bool {
     end.code == Some(1) && output.starts_with("bwrap: ")
 }

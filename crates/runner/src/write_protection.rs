@@ -1,7 +1,8 @@
 //! Read-only paths for a program that otherwise has the user's own rights.
 //!
 //! This is used for MCP servers. They need the user's files, caches and network, so nothing is hidden from
-//! them, but what their agent may not write is read-only for them, too. Only bubblewrap can enforce that.
+//! them, but our state directory and those paths of the grant that their agent may not write to are read-only for
+//! them, too. Only bubblewrap can enforce that.
 
 use crate::bubblewrap::Bubblewrap;
 use crate::mount_table::{MountMode, MountTable};

@@ -11,10 +11,10 @@ const TRACES: &str = "/v1/traces";
 /// An invalid collector address, or an invalid list of headers.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// The address is not an HTTP URL.
+    /// The address is not an HTTP or HTTPS URL.
     #[error("`{given}` is not a collector address: {reason}")]
     InvalidAddress {
-        /// The input, without passwords.
+        /// The beginning of the input, without a password.
         given: String,
         /// What is wrong with the address.
         reason: String,

@@ -25,9 +25,9 @@ const MAX_SPANS: usize = 512;
 const MAX_SPANS_WITH_CONTENT: usize = 64;
 /// The capacity of the queue of unsent spans, in full requests.
 const MAX_QUEUED_REQUESTS: usize = 8;
-/// How long spans are collected before a batch is sent.
+/// How long spans are collected, at most, before a batch is sent. A full batch is sent at once.
 const BATCH_WINDOW: Duration = Duration::from_secs(1);
-/// The delay before the first retry of a request. The delay doubles with every further retry.
+/// The delay before the first retry of a request. The delay doubles with every further retry, up to [`MAX_DELAY`].
 const FIRST_DELAY: Duration = Duration::from_secs(1);
 /// The maximum delay before a retry, even if the collector asks for a longer one.
 const MAX_DELAY: Duration = Duration::from_secs(30);
@@ -188,7 +188,7 @@ impl Worker {
         }
     }
 
-    /// Waits until `finish` is called.
+    /// Waits until `Exporter::finish` is called or the exporter is dropped.
     async fn finishing(&mut self) {
         // A closed channel means that the exporter was dropped, which also ends the work.
         let _ = self.finishing.wait_for(|finishing| *finishing).await;
@@ -261,7 +261,8 @@ impl BatchSender {
         }
     }
 
-    /// Waits for a span, then collects more spans for a short time. Returns false if the queue is closed and empty.
+    /// Waits for a span, then collects more spans for up to [`BATCH_WINDOW`]. Returns false if the queue is closed and
+    /// empty.
     async fn collect_batch(&mut self) -> bool {
         let max_spans = self.worker.max_spans();
         if self.waiting.recv_many(&mut self.batch, max_spans).await == 0 {

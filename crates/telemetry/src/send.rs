@@ -35,7 +35,7 @@ pub(crate) enum Retry {
     Later(Option<Duration>),
 }
 
-/// A response with a success status.
+/// What a response with a success status says.
 pub(crate) struct Accepted {
     /// The number of spans that the collector rejected all the same.
     pub(crate) rejected: u64,

@@ -94,13 +94,14 @@ impl fmt::Debug for SpanId {
     }
 }
 
-/// The seed of a session's trace and span ids. The same log always gives the same ids; two sessions with the same id
-/// on different machines share no trace or span ids.
+/// The seed of a session's trace and span ids. The same log always gives the same ids. Sessions that have the same
+/// session id by chance get different trace and span ids, unless they also began in the same millisecond and directory
+/// with the same goal.
 #[derive(Clone, Debug)]
 pub(crate) struct Seed([u8; 32]);
 
 impl Seed {
-    /// A seed from the values that identify a session.
+    /// A seed from the values that together identify a session.
     pub(crate) fn new(parts: &[&str]) -> Self {
         Self(digest(&[], parts))
     }

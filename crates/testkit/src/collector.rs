@@ -1,5 +1,6 @@
-//! An OpenTelemetry collector that stores and strictly checks what it receives: every request must be valid
-//! OTLP/HTTP JSON, including the format of ids and numbers. The collector can also be slow, full or failing.
+//! An OpenTelemetry collector that stores what it receives. Reading the spans checks strictly that every accepted
+//! request is valid OTLP/HTTP JSON, including the format of ids and numbers. The collector can also be slow, full or
+//! failing.
 
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};

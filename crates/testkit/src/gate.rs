@@ -51,7 +51,7 @@ impl Gate {
         self.inner.read(|state| state.sent)
     }
 
-    /// Waits until `n` chunks in total were written to the socket.
+    /// Waits until `n` chunks in total were written to the socket; panics after `limit`.
     pub async fn wait_sent(&self, n: usize, limit: Duration) {
         let done = self.inner.wait_for(limit, enough(n)).await;
         assert!(done.is_some(), "{}", self.complaint("chunks sent", n));
@@ -63,7 +63,7 @@ impl Gate {
         assert!(done.is_some(), "{}", self.complaint("chunks sent", n));
     }
 
-    /// Waits until `n` streams wait at the closed gate.
+    /// Waits until `n` streams wait at the closed gate; panics after `limit`.
     pub async fn wait_waiting(&self, n: usize, limit: Duration) {
         let done = self.inner.wait_for(limit, |state| (state.waiting >= n).then_some(())).await;
         assert!(done.is_some(), "{}", self.complaint("streams waiting", n));

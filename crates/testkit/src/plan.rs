@@ -27,17 +27,17 @@ pub(crate) enum Step {
     Pass(Gate),
     /// Tells the gate that a chunk was written.
     Passed(Gate),
-    /// One byte at a time.
+    /// Sends one byte at a time, with this pause after each.
     Dribble(Bytes, Duration),
     /// Sends nothing more; the connection stays open until the client closes it.
     Stall,
-    /// Repeats the same bytes until the client disconnects.
+    /// Repeats a chunk of these bytes, with this pause in between, until the client disconnects.
     Repeat(Bytes, Duration),
     /// Closes the connection normally (FIN).
     Close,
     /// Closes the connection with a reset (RST).
     Reset,
-    /// Stops listening for a while, then resets.
+    /// Resets the connection and refuses new ones for this time.
     Refuse(Duration),
 }
 
@@ -103,7 +103,7 @@ impl Plan {
         self
     }
 
-    /// The bytes that this plan writes without a fault.
+    /// The bytes of the plan's raw writes and chunks; all other steps are ignored.
     pub(crate) fn bytes(&self) -> Bytes {
         let mut out = BytesMut::new();
         for step in &self.steps {

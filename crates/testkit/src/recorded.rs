@@ -45,7 +45,7 @@ pub enum RequestOutcome {
 }
 
 impl RecordedRequest {
-    /// The index of this request on this server, from 0.
+    /// The index of this request among the server's model calls, from 0; other requests are counted separately.
     pub fn seq(&self) -> usize {
         self.call.seq
     }
@@ -60,7 +60,7 @@ impl RecordedRequest {
         self.call.connection
     }
 
-    /// `POST` or `GET`.
+    /// The HTTP method, such as `POST`.
     pub fn method(&self) -> &str {
         &self.call.method
     }
@@ -80,7 +80,7 @@ impl RecordedRequest {
         self.headers().iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The JSON body; `Null` if there was none.
+    /// The JSON body; `Null` if there was none, or if it was not JSON.
     pub fn body(&self) -> &Value {
         &self.call.body
     }

@@ -140,7 +140,7 @@ impl Script {
         self.rule(None, Some(n), action.into())
     }
 
-    /// The first request gets the fault; the others get the fallback.
+    /// The first request gets the fault, unless a rule for its model applies.
     pub fn fault_once(self, fault: Fault, moment: FaultMoment) -> Self {
         self.nth(0, Action::Fault(fault, moment))
     }

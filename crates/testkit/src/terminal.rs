@@ -157,7 +157,8 @@ impl Terminal {
         })
     }
 
-    /// Waits until the screen satisfies a condition; panics with the screen after `limit`.
+    /// Waits until the screen satisfies a condition; panics with the screen after `limit`, or if the program ends
+    /// first.
     #[track_caller]
     pub fn wait_until(&self, limit: Duration, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let end = Instant::now() + limit;

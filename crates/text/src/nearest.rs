@@ -10,17 +10,17 @@ pub fn edit_distance(one: &str, other: &str) -> usize {
     strsim::osa_distance(&letters(one), &letters(other))
 }
 
-/// The known name closest to `given`; `None` if more edits are needed than a third of the letters of `given`,
-/// or than one for a short name.
+/// The known name closest to `given`. At most a third of the letters of `given` may need an edit, or one letter if
+/// `given` is short. `None` if no name is that close, or if `given` is longer than 60 bytes.
 pub fn nearest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let (name, distance) = closest(given, known)?;
     let allowed = (letters(given).chars().count() / 3).max(1);
     (distance <= allowed).then_some(name)
 }
 
-/// The known word of which `given` is almost certainly a misspelling, so that ignoring `given` would not do
-/// what its author wants. At most two letters are wrong, missing, extra or swapped; in a short word, where two
-/// edits make another word, at most one.
+/// The known word of which `given` is almost certainly a misspelling, so that ignoring `given` would not do what its
+/// author wants. At most two letters are wrong, missing, extra or swapped; in a short word, where two edits make
+/// another word, at most one. `None` also if `given` is longer than 60 bytes.
 pub fn misspelled<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let outline = Outline::of(given);
     // A file may have thousands of unknown keys; the outline rules out most known words cheaply.
@@ -30,7 +30,7 @@ pub fn misspelled<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> 
     (distance <= allowed).then_some(word)
 }
 
-/// The length up to which a word counts as short.
+/// The number of letters and digits up to which a word counts as short.
 const SHORT: usize = 4;
 
 /// A summary of a word that can be compared cheaply: its length and its set of letters.
@@ -58,7 +58,8 @@ impl Outline {
     }
 }
 
-/// The known name with the fewest edits from `given`, and the number of edits.
+/// The known name with the fewest edits from `given`, and the number of edits; `None` if `given` is too long, or no
+/// name is known.
 fn closest<'a>(given: &str, known: impl IntoIterator<Item = &'a str>) -> Option<(&'a str, usize)> {
     if given.len() > LONGEST {
         return None;

@@ -48,7 +48,7 @@ pub fn is_safe(c: char) -> bool {
     matches!(treatment(c), Treatment::Keep | Treatment::Mark)
 }
 
-/// Sanitizes one line. Line breaks and tabs become spaces.
+/// Sanitizes text into one line. Line feeds and tabs become spaces; carriage returns are dropped.
 pub fn line(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return Cow::Borrowed(text);
@@ -63,7 +63,8 @@ pub fn line(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// Sanitizes text of several lines. Tabs become spaces up to the next tab stop.
+/// Sanitizes text of several lines. Tabs become spaces up to the next multiple of four columns; carriage returns are
+/// dropped.
 pub fn text(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| byte == b'\n' || (b' '..=b'~').contains(&byte)) {
         return Cow::Borrowed(text);
@@ -89,7 +90,8 @@ pub fn text(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// Sanitizes text of several lines for plain output. Tabs are kept, so that a diff can still be applied.
+/// Sanitizes text of several lines for plain output. Tabs are kept, so that a diff can still be applied; carriage
+/// returns are dropped.
 pub fn output(text: &str) -> Cow<'_, str> {
     if text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
         return Cow::Borrowed(text);
@@ -132,7 +134,7 @@ fn filter(text: &str, mut own: impl FnMut(char, &mut String) -> bool) -> String 
             }
             Treatment::Mark => {
                 marks += 1;
-                // A mark needs a preceding letter.
+                // A mark needs a preceding character that is not white space.
                 if marks <= MOST_MARKS && out.chars().next_back().is_some_and(|last| !last.is_whitespace()) {
                     out.push(c);
                 }

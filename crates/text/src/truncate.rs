@@ -1,6 +1,6 @@
 //! Truncates texts and marks what is missing.
 
-/// At most `most` characters; the last one is `…` if something was left out.
+/// At most `most` characters (but at least one); the last one is `…` if something was left out.
 pub fn truncate_chars(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

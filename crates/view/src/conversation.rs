@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The audience that the lines are written for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// A script: replies are printed without a prefix, and questions are answered with `y`, `n` or JSON.
+    /// A script: replies are printed without a prefix, and most questions are answered with `y`, `n` or JSON.
     Script,
     /// A person: each line starts with a label, and questions are answered with commands such as `/approve`.
     Person,
@@ -21,11 +21,13 @@ pub enum Audience {
 /// A piece of new output, which may span several lines of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversationLine {
-    /// A reply of the chat agent, or the final answer of a run if no chat agent summarizes the run.
+    /// A reply of the chat agent, or the final answer of a run. For a script, the final answer appears only if no chat
+    /// agent summarizes the run.
     Reply(String),
     /// A notice for the user.
     Notice(String),
-    /// A status change of a run or task.
+    /// A status change of a run or program. For a person also other events, such as the user's own message or a tool
+    /// call.
     Progress(String),
     /// A question that was opened.
     Question(String),
@@ -40,7 +42,7 @@ impl ConversationLine {
     }
 }
 
-/// Produces the new lines of a session. No line is produced twice.
+/// Produces the new lines of a session: each conversation entry and each question once, and each change of a status.
 #[derive(Debug)]
 pub struct ConversationLines {
     reader: Audience,

@@ -178,7 +178,7 @@ pub fn refinement(on: bool) -> &'static str {
     if on { "Refine" } else { "Quick" }
 }
 
-/// The total number of tokens and, if a price is known, the cost.
+/// The total number of tokens and, if it is more than 0, the cost.
 pub fn tokens(usage: &Usage) -> String {
     let tokens = short_number(usage.input_tokens + usage.output_tokens);
     if usage.cost_usd > 0.0 {

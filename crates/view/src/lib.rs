@@ -1,4 +1,5 @@
-//! The state of a session for people, folded from its events once for all front ends. No I/O, no clock.
+//! The state of a session as people see it, folded from its events by the same code for all front ends. No I/O, no
+//! clock.
 #![allow(missing_docs, reason = "internal crate: names that explain themselves need no comment")]
 
 mod changed_files;

@@ -54,7 +54,7 @@ impl ProgressLines {
 
     fn describe_event(&self, event: &Event) -> Option<(String, String)> {
         let agent = event.task.as_ref().and_then(|task| self.session.worker(task)).map(|worker| worker.name);
-        // Runs of a workflow are shown under their task names.
+        // The name is the part of the run's id after the first dot: for a run of a workflow, the name of its task.
         let run = || match event.task.as_ref().and_then(|task| task.as_str().split_once('.')) {
             Some((_, name)) => name.to_owned(),
             None => "run".to_owned(),

@@ -21,7 +21,7 @@ pub struct AgentFilesOptions {
     pub tools: ToolSet,
     /// Whether anything but the file tools (commands, MCP servers) can write to context paths.
     pub coverage: UndoCoverage,
-    /// How much is copied in advance for an undo.
+    /// The maximum that is copied in advance for an undo.
     pub limits: UndoLimits,
 }
 
@@ -101,8 +101,8 @@ impl AgentFiles {
         self.run_exclusively(move || workspace.import_dir(&from, &name)).await
     }
 
-    /// Waits until no other session writes to the writable context paths, records their state, and opens them
-    /// to the file tools. Must be called before commands may write there.
+    /// Waits until no other session writes to the writable context paths (an error if that takes too long),
+    /// records their state, and opens them to the file tools. Must be called before commands may write there.
     pub async fn open_context(&self) -> Result<(), String> {
         if self.tracker.is_empty() {
             return Ok(());

@@ -1,5 +1,6 @@
-//! The environment of a conversation's chat agent: the project's files, MCP servers, and the files of its runs. The
-//! chat agent works alone, so it may write to the project, and to nothing else.
+//! The environment of a conversation's chat agent: the project's files, MCP servers, and the files of the
+//! conversation's runs. The chat agent works alone, so it may write to the project at any time, unless the project is
+//! read-only. Outside of the project it may write only to its own workspace.
 
 use super::grant::Grantee;
 use super::{SessionEnvs, guidance, make_dir, run_blocking};
@@ -20,7 +21,8 @@ pub struct ChatEnv {
     router: ToolRouter,
     briefing: ProjectBriefing,
     project: Option<Arc<Project>>,
-    /// The overview of the project workspace, refreshed before each call.
+    /// The overview of the project workspace, refreshed before each model call; None before the first one, or if the
+    /// session has no project.
     overview: Mutex<Option<String>>,
     guidance: Mutex<Guidance>,
     memory: Option<Memory>,
@@ -78,7 +80,8 @@ impl SessionEnvs {
         Ok(Some(ChatEnv { path, grant, router, briefing, project, overview, guidance, memory }))
     }
 
-    /// The tools that CLI agents get as well: those of the project workspace, of MCP servers, and of the task list.
+    /// Adds the hosts of the tools that CLI agents get as well: those of the project workspace, of MCP servers, and of
+    /// the task list.
     async fn add_hosts(
         &self,
         hosts: &mut Vec<Arc<dyn ToolHost>>,
@@ -111,7 +114,7 @@ impl AgentEnv for ChatEnv {
         &self.router
     }
 
-    /// The chat agent works alone, so the project is always open to it.
+    /// The same grant for every access: the chat agent works alone, so a writable project is writable at any time.
     fn grant(&self, _access: ContextAccess) -> Grant {
         self.grant.clone()
     }

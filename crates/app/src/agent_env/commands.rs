@@ -1,4 +1,4 @@
-//! The sandbox in which agents' commands run, and what they may touch there.
+//! The sandbox in which agents' commands run, and what the commands may touch there.
 
 use althing_protocol::{
     AgentId, CommandsConfig, ContextAccess, DockerConfig, Grant, NetworkGrant, SessionId, TaskId,
@@ -14,9 +14,10 @@ use std::sync::Arc;
 pub struct Sandboxes {
     /// Starts processes under a guard.
     pub launcher: GuardLauncher,
-    /// The confinement of commands that run directly on this machine.
+    /// The sandbox of MCP servers, and of commands that do not run in a container.
     pub local: Sandbox,
-    /// The client of the Docker daemon, for commands that run in containers.
+    /// The client of the Docker daemon, for commands that run in containers; None if no agent needs Docker, or if no
+    /// daemon answers.
     pub docker: Option<DockerClient>,
 }
 
@@ -27,7 +28,8 @@ impl Sandboxes {
         Self { launcher: GuardLauncher::default(), local: Sandbox::Refused { why }, docker: None }
     }
 
-    /// Detects the sandboxes of this machine.
+    /// Detects the sandboxes that work on this machine and chooses one for `local`. `accepted`: the user allows
+    /// commands without a sandbox if none works. `docker` is None.
     pub async fn detect(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
         let launcher = GuardLauncher::default();
         let available = althing_runner::detect_sandboxes(&launcher, scratch).await;
@@ -35,7 +37,8 @@ impl Sandboxes {
     }
 }
 
-/// The socket of the Docker daemon: the one that `DOCKER_HOST` names, otherwise the default one.
+/// The socket of the Docker daemon: the path in `DOCKER_HOST` if that begins with `unix://`, otherwise the default
+/// one.
 pub fn docker_socket(docker_host: Option<&str>) -> PathBuf {
     let named = docker_host.and_then(|host| host.strip_prefix("unix://")).map(PathBuf::from);
     named.unwrap_or_else(|| PathBuf::from("/var/run/docker.sock"))

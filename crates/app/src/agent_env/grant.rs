@@ -1,6 +1,7 @@
-//! The grant of each agent of a run and of the chat agent: decides what the agent may read and write. The sandbox
-//! policy of commands, containers, CLI agents and MCP servers, and the policy of file tools, are derived from the
-//! grant. (The program of a workflow task gets its grant in `runner/src/program/mod.rs`.)
+//! The grant of each agent of a run and of the chat agent: decides what the agent may read and write, and whether its
+//! commands have network access. The sandbox policy of commands, containers, CLI agents and MCP servers, and the
+//! policy of file tools, are derived from the grant. (The program of a workflow task gets its grant in
+//! `runner/src/program/mod.rs`.)
 
 use super::SessionEnvs;
 use althing_engine::workspace_of;
@@ -58,9 +59,9 @@ impl SessionEnvs {
         }
     }
 
-    /// The project, and the other paths that the chat agent may read. A working directory that is the home directory,
-    /// or contains it, is read-only: starting Althing there does not grant the whole home. Paths that the config makes
-    /// read-only stay read-only.
+    /// The chat agent's project (the project workspace, or without one the working directory), and the other paths
+    /// that the chat agent may use. The project is read-only if it is `/`, or if it is or contains the home directory,
+    /// so that starting Althing there does not grant the whole home; and also if the config makes it read-only.
     fn project_and_context(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
         let here = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
         let project_dir = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
@@ -77,7 +78,8 @@ impl SessionEnvs {
             others.push(ContextPath { path, writable: false, protected: Vec::new() });
         }
         for context in configured {
-            // Runs only read the project workspace, but the chat agent maintains it.
+            // Paths in the project workspace are skipped: the chat agent maintains all of it, even what runs only
+            // read.
             if project_dir
                 .as_ref()
                 .is_some_and(|project_dir| Path::new(&context.path).starts_with(project_dir))
@@ -90,7 +92,8 @@ impl SessionEnvs {
             } else if context.writable && Path::new(&context.path).starts_with(&dir) {
                 project.protected.extend(context.protected.iter().cloned());
                 let below = Path::new(&context.path).strip_prefix(&dir).unwrap_or(Path::new(""));
-                // This path runs code, so it would be protected inside the project; the user allowed it by naming it.
+                // Files at this path run code later, so it would be protected inside the project; by naming the path,
+                // the user allowed writing to it.
                 if runs_code(below).is_some_and(|row| row.protected) {
                     others.push(context.clone());
                 }

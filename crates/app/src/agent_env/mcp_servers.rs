@@ -1,6 +1,6 @@
-//! An agent's MCP servers, from its config. Each server runs under a guard, so that neither the server nor its
-//! children outlive Althing. Where the sandbox can protect paths, a server cannot write to paths that its agent may
-//! not write to.
+//! An agent's MCP servers, from its config. A server that Althing starts runs under a guard, so that neither the
+//! server nor its children outlive Althing. If the sandbox is bubblewrap, such a server cannot write to paths that its
+//! agent may not write to, except in a root that contains the home directory.
 
 use crate::context::Notify;
 use althing_mcp::{
@@ -23,14 +23,15 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct AgentServers {
     pub host: Arc<McpToolHost>,
     spawner: Arc<GuardedSpawner>,
-    /// What determines the servers' write protection; None if Althing started no server, or if no sandbox can protect
-    /// paths from the servers.
+    /// What determines the servers' write protection. None if Althing starts none of the servers, or if the sandbox
+    /// cannot protect paths and the user did not accept `--unconfined`.
     policy: Option<ProtectionPolicy>,
 }
 
 impl AgentServers {
-    /// Gives the servers this access to context paths. If this changes the write protection, the servers are stopped,
-    /// because a running process keeps the mounts that it was started with; the next call of a server starts it again.
+    /// Gives the servers this access to context paths. If this changes the write protection, the servers that Althing
+    /// started are stopped, because a running process keeps the mounts that it was started with; the next call of a
+    /// server's tool starts that server again.
     pub async fn set_access(&self, access: ContextAccess) -> Result<(), String> {
         let Some(policy) = &self.policy else { return Ok(()) };
         let protection = policy.protection(access).await?;
@@ -47,7 +48,8 @@ impl AgentServers {
     }
 }
 
-/// Starts an agent's servers. A server that does not start is left out, with a notice.
+/// Starts an agent's servers. A server is left out, with a notice, if it does not start or has the name of an earlier
+/// one.
 pub async fn start_mcp_servers(
     configs: &[McpServerConfig],
     workspace: &str,
@@ -68,7 +70,7 @@ pub async fn start_mcp_servers(
     AgentServers { host: Arc::new(McpToolHost::start(specs, options).await), spawner, policy }
 }
 
-/// What determines the write protection of an agent's servers: the agent's grant, and the sandbox that works here.
+/// What determines the write protection of an agent's servers: the agent's grant, and the local sandbox.
 #[derive(Clone)]
 pub struct ProtectionPolicy {
     grant: Grant,
@@ -83,7 +85,7 @@ impl ProtectionPolicy {
         Self { grant, sandbox: sandbox.clone() }
     }
 
-    /// What the servers must not write to with this access; None if this sandbox cannot enforce it.
+    /// What the servers must not write to with this access; None if the sandbox is not bubblewrap.
     pub async fn protection(&self, access: ContextAccess) -> Result<Option<WriteProtection>, String> {
         let Self { grant, sandbox } = self.clone();
         let looked =
@@ -102,7 +104,7 @@ struct GuardedSpawner {
 impl Spawner for GuardedSpawner {
     fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>> {
         Box::pin(async move {
-            // The guard runs in another directory, so a relative path is resolved here.
+            // The guard runs in another directory, so a relative `cwd` is resolved here.
             let here = std::env::current_dir()?;
             let program = PipedProgram {
                 program: launch.program.clone(),

@@ -45,7 +45,7 @@ pub struct SessionEnvs {
     notes: PathBuf,
     sandboxes: Sandboxes,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-    /// The directory where Althing was started: the chat agent's project.
+    /// The directory where the session was started; the chat agent's project if there is no project workspace.
     cwd: PathBuf,
     /// The project workspace, if the session has one.
     project: Option<Arc<Project>>,
@@ -144,7 +144,7 @@ impl SessionEnvs {
         let spec = &self.confined_spec(spec)?;
         let member = spec.members.get(member_index).ok_or("no such agent")?;
         let tools = self.tools.agent(&member.id);
-        // A CLI agent writes with tools of its own, which the file tools do not see.
+        // CLI agents, commands and MCP servers write without the file tools, so undo has to look for their changes.
         let is_cli_agent = member.is_cli_agent();
         let coverage = if is_cli_agent || tools.commands.is_some() || !tools.mcp_servers.is_empty() {
             UndoCoverage::Everything
@@ -268,12 +268,12 @@ impl SessionEnvs {
         started
     }
 
-    /// Loads the agent's notes into its workspace.
+    /// Loads the agent's notes into its workspace; None if the config does not turn notes on, or if loading fails.
     async fn memory(&self, workspace: &Path, store: &Path, agent: &AgentId) -> Option<Memory> {
         if !self.tools.shared.memory {
             return None;
         }
-        // The agent may have written notes in an earlier run of this session.
+        // Save first: the agent may have written notes in an earlier run of this session.
         self.save_notes().await;
         let (workspace, store) = (workspace.to_owned(), store.to_owned());
         match run_blocking(move || Memory::open(&workspace, &store)).await {
@@ -288,7 +288,7 @@ impl SessionEnvs {
         }
     }
 
-    /// The notes for an agent's first prompt; None, with a notice to the user, if they cannot be read.
+    /// The notes for an agent's first prompt; None without `memory`, or (with a notice) if reading the notes fails.
     fn notes_for_prompt(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<AgentNotes> {
         match guidance::notes(memory?) {
             Ok(notes) => Some(notes),
@@ -317,7 +317,7 @@ impl SessionEnvs {
     }
 
     /// Decides which sandbox an agent's commands run in: a Docker container if the config says so, otherwise the local
-    /// sandbox that works on this machine. The sandbox policy follows from the grant (`grant.rs`).
+    /// sandbox, which refuses all commands if none works here. The policy follows from the grant (`grant.rs`).
     async fn choose_command_sandbox(
         &self,
         config: &CommandsConfig,
@@ -383,7 +383,7 @@ struct MemberEnv {
     memory: Option<Memory>,
     /// The container of the agent's commands, if they run in one.
     container: Option<Arc<Container>>,
-    /// The agent's MCP servers, if its config has any.
+    /// The agent's MCP servers; None if its config has none, or if the run only plans.
     servers: Option<AgentServers>,
     notify: AgentNotifier,
 }
@@ -426,7 +426,7 @@ impl AgentEnv for MemberEnv {
 
     fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            // Save the notes even if the snapshot of the files is refused.
+            // Save the notes even if the snapshot of the files fails.
             let snapshot = self.local.take_snapshot(label).await;
             let notes = self.save_own_notes().await;
             snapshot.and(notes)
@@ -471,8 +471,8 @@ impl MemberEnv {
         Ok(())
     }
 
-    /// Gives commands and servers this access to context paths. Mounts cannot be changed, so the container is replaced
-    /// and the MCP servers are restarted.
+    /// Gives commands and servers this access to context paths. Mounts cannot be changed, so the container is
+    /// replaced; MCP servers whose write protection changes are stopped, and their next call starts them again.
     async fn recreate(&self, access: ContextAccess) -> Result<(), String> {
         if let Some(servers) = &self.servers {
             servers.set_access(access).await?;
@@ -490,7 +490,7 @@ fn make_dir(dir: &Path) -> Result<(), String> {
     made.map_err(|error| format!("{} cannot be created: {error}", dir.display()))
 }
 
-/// Connects to Docker, if its daemon answers, and removes containers that an earlier crash left behind.
+/// Connects to Docker and removes abandoned containers; None, with a notice, if the daemon does not answer.
 pub async fn connect_docker(notify: &Notify, socket: &Path) -> Option<DockerClient> {
     match DockerClient::connect(socket).await {
         Ok(containers) => {

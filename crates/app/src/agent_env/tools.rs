@@ -18,7 +18,7 @@ pub struct TeamTools {
 /// What every agent with tools has in addition to its own tools.
 #[derive(Clone, Default)]
 pub struct SharedAbilities {
-    /// The skills directories, as written in the config.
+    /// The skills directories: the configured one and `.agent/skills`; empty if the config does not turn skills on.
     pub skills: Vec<String>,
     pub instructions: bool,
     pub memory: bool,
@@ -53,7 +53,7 @@ impl TeamTools {
         self.agents.get(id).cloned().unwrap_or_default()
     }
 
-    /// Whether the config gives an agent tools.
+    /// Whether an agent gets tools: by its own config, or because all agents get skills, notes or a task list.
     pub fn has(&self, id: &AgentId) -> bool {
         let SharedAbilities { skills, memory, tasks, .. } = &self.shared;
         !skills.is_empty() || *memory || tasks.is_some() || self.agents.get(id).is_some_and(ToolsConfig::any)

@@ -182,7 +182,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}), flush=True)
 "#;
 
-/// Althing's tools are not called in these tests.
+/// Opens no endpoint: the CLI agents of these tests call none of Althing's tools.
 struct NoEndpoints;
 
 impl Endpoints for NoEndpoints {
@@ -353,7 +353,7 @@ impl World {
         Self { _dir: dir, base, run_dir, spec, sandbox, envs, env, chats, phase, notices }
     }
 
-    /// The environment of an agent, and the directory of its chat.
+    /// The directory of a chat agent's conversation (None for a member of the run), and the agent's environment.
     fn agent_env(&self, kind: Kind) -> (Option<&Path>, &Arc<dyn AgentEnv>) {
         let chat = match kind {
             ChatFileTools | ChatMcpServer => self.chats.first(),
@@ -400,7 +400,7 @@ impl World {
         })
     }
 
-    /// A CLI agent as a member of the run, or as the chat agent.
+    /// Runs a CLI agent as a member of the run, or as the chat agent; returns its output and its error.
     async fn headless(&self, kind: Kind, env: BTreeMap<String, String>) -> String {
         let agent_env = self.agent_env(kind).1;
         let dir = self.base.join("state/members");
@@ -425,7 +425,7 @@ impl World {
         format!("{} {}", output.unwrap_or_default(), failed.unwrap_or_default())
     }
 
-    /// A CLI agent as a task of a workflow, in a terminal in the user's project.
+    /// Runs a CLI agent as a task of a workflow, in a terminal in the project; returns its output and its error.
     async fn interactive(&self, env: BTreeMap<String, String>) -> String {
         let runner = ProgramRunner::new(self.starter(), PatternTable::default());
         let runner = runner.with_protected(vec![self.base.join("project/locked")]);
@@ -534,7 +534,7 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
     ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default() }
 }
 
-/// Tries every act that is forbidden in this phase, and returns those that were not refused.
+/// Tries every act that is forbidden in this phase, and some that are allowed; returns those that ended wrongly.
 async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<String> {
     let mut failures = Vec::new();
     let mut fail = |act: &str, output: &str| {
@@ -606,7 +606,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
     failures
 }
 
-/// A file that runs code later and does not exist yet: creating it is prevented, or reported afterwards.
+/// Tries to create files that run code later; returns those that were neither prevented nor reported afterwards.
 async fn make_what_runs_code(world: &World, sandbox_name: SandboxName) -> Vec<String> {
     let mut made = Vec::new();
     let members = [FileTools, Command, McpServer, CliHeadless];
@@ -626,7 +626,7 @@ async fn make_what_runs_code(world: &World, sandbox_name: SandboxName) -> Vec<St
     made.into_iter().filter_map(missed).collect()
 }
 
-/// A server that ran while the context paths were writable may not write to them after the run has closed them.
+/// Tries to write with a server that ran while the context paths were writable, after the run has closed them.
 async fn write_too_late(world: &World, sandbox_name: SandboxName) -> Option<String> {
     let path = "project/src/work.txt";
     if exempt(McpServer, sandbox_name, Presenting).is_some() {
@@ -675,7 +675,7 @@ fn sandboxes() -> impl Iterator<Item = SandboxName> {
     SANDBOXES.into_iter().filter(|sandbox_name| !is_excluded(&format!("{sandbox_name:?}").to_lowercase()))
 }
 
-/// The acts that were not refused in this sandbox.
+/// The acts that ended wrongly in this sandbox, in all phases and by all kinds of agents.
 async fn try_in(sandbox_name: SandboxName) -> Vec<String> {
     let test_sandbox = TestSandbox::start(sandbox_name).await;
     let mut failures = Vec::new();

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 const KINDS: [&str; 8] =
     ["chatcompletion", "openrouter", "azure_openai", "openai", "grok", "claude", "gemini", "offline"];
 
-/// A value that is wrong for every parameter of Althing's own.
+/// A value that is wrong for every parameter that Althing itself interprets.
 const WRONG: &str = "no such value";
 
 /// A request: path, headers, body.
@@ -72,7 +72,7 @@ fn keys(section: &Value, definitions: &Value) -> Vec<(Vec<String>, Vec<Value>)> 
     found
 }
 
-/// The backend settings that a config with these keys gives.
+/// The backend settings that a config with these keys gives; None if the config is invalid.
 fn settings(kind: &str, address: &str, keys: &[&Value]) -> Option<BackendConfig> {
     let mut section = Map::from_iter([
         ("type".to_owned(), json!(kind)),
@@ -93,7 +93,7 @@ fn built(config: &BackendConfig) -> Result<std::sync::Arc<dyn althing_protocol::
     althing_llm::backend(config, &http, &PriceTable::default())
 }
 
-/// The request that a backend sends for a fixed task; None if the backend cannot be built.
+/// The request that a backend sends for a fixed task; None if the backend cannot be built or sends nothing.
 async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
     let request = ModelRequest {
         system: "Be brief.".into(),
@@ -113,7 +113,7 @@ async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
     Some((first.path().to_owned(), first.headers().to_vec(), first.body().clone()))
 }
 
-/// Whether a wrong value of a parameter is rejected by name.
+/// Whether some backend type rejects a wrong value of a parameter by name.
 fn is_refused(name: &str, address: &str) -> bool {
     KINDS.iter().filter_map(|kind| settings(kind, address, &[])).any(|mut config| {
         config.params.insert(name.to_owned(), json!(WRONG));

@@ -109,7 +109,7 @@ struct Chat<'a> {
     shown_at: Option<Instant>,
     session: SessionView,
     updates: ConversationLines,
-    /// Messages that were sent and not yet accepted by the session.
+    /// The number of messages that were sent and not yet accepted by the session.
     sent: usize,
     /// The op ids of all messages so far.
     ids: BTreeSet<OpId>,
@@ -166,7 +166,7 @@ impl Chat<'_> {
         }
     }
 
-    /// Whether stdin has ended and every message that was sent has been answered.
+    /// Whether stdin has ended, every message that was sent has been answered, and no question is open.
     fn is_done(&self) -> bool {
         let delivered = self.sent == 0 && self.session.queued() == 0 && self.held.is_empty();
         self.lines.is_none()
@@ -280,7 +280,7 @@ impl Chat<'_> {
         open.find(|one| !matches!(one.interaction.kind, InteractionKind::WinnerOverride { .. }))
     }
 
-    /// Rejects the open question, because stdin has ended.
+    /// Rejects the open question unless it is answered already, because stdin has ended.
     fn reject_question(&mut self) {
         let asked =
             self.question().filter(|_| !self.answered).map(|question| question.interaction.id.clone());
@@ -336,7 +336,8 @@ impl Chat<'_> {
         self.handle_question();
     }
 
-    /// Answers a new question automatically, or shows it to the user.
+    /// Answers a new question as `--approve` says. With `ask`, shows the question to the user (with `--json` the
+    /// question's event is enough); if stdin has ended, rejects it.
     fn handle_question(&mut self) {
         let Some(Interaction { id, kind, .. }) = self.question().map(|question| &question.interaction) else {
             return;

@@ -1,4 +1,4 @@
-//! `althing sessions`: lists, shows and deletes sessions.
+//! `althing sessions`: lists, shows, repairs and deletes sessions.
 
 use crate::args::{Options, SessionsAction};
 use crate::exit::Exit;

@@ -1,5 +1,5 @@
 //! `althing` in a terminal: shows conversations on the screen, one session after another, until the user quits; also
-//! shows a workflow until it ends.
+//! shows a workflow until the user leaves the screen (in plain mode, until the workflow ends).
 
 use crate::args::Options;
 use crate::exit::Exit;

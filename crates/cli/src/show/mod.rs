@@ -65,7 +65,7 @@ fn write_notice(text: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Prints output on stdout. A closed pipe is ignored.
+/// Prints output on stdout. Write errors are ignored, so a closed pipe is no failure.
 pub fn print(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
@@ -92,6 +92,7 @@ pub fn problems(report: &ConfigReport) {
     let color =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let style = if color { Style::Color } else { Style::Plain };
-    // The text is not sanitized, to keep the renderer's colors; quoted text was sanitized when it was parsed.
+    // The text is not sanitized, to keep the renderer's colors; quoted source lines are already free of control
+    // characters.
     let _ = write!(std::io::stderr(), "{}", mask(&report.render(style)));
 }

@@ -104,8 +104,8 @@ fn unresponsive_servers_do_not_delay_the_listing() {
         .env("DOCKER_HOST", format!("unix://{}", socket.display()));
     let began = Instant::now();
     let rows = rows(&althing);
-    // The command takes 1.5 s on an idle machine; without its time limits, each of the three servers would
-    // block it for minutes.
+    // The command takes 1.5 s on an idle machine; without its time limits, the program and each of the two servers
+    // would block it for minutes.
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     let found = backend(&rows, "codex");
     assert_eq!((&found["usable"], &found["version"]), (&Value::Bool(true), &Value::Null), "{found}");
@@ -113,7 +113,7 @@ fn unresponsive_servers_do_not_delay_the_listing() {
     assert_eq!(backend(&rows, "ollama")["usable"], false);
     let docker = rows["confinement"].as_array().unwrap().iter().find(|row| row["name"] == "docker").unwrap();
     assert!(docker["note"].as_str().unwrap().contains("does not answer"), "{docker}");
-    // Neither the program that was asked for its version nor its child is left behind.
+    // The child of the program that was asked for its version is not left behind.
     let sleeper = std::fs::read_to_string(&alive).unwrap();
     let proc = Path::new("/proc").join(sleeper.trim()).join("cmdline");
     wait::until(LIMIT, || !std::fs::read(&proc).is_ok_and(|line| line.starts_with(b"/bin/sleep")));

@@ -275,7 +275,7 @@ fn without_interactive_mode_each_message_is_a_run_with_the_earlier_ones_as_histo
     assert_eq!(runs[1]["data"]["spec"]["history"][0]["user"], "First question");
 }
 
-/// The chat agent of the long test: every fifteenth message launches a run.
+/// The chat agent of the long test: launches a run for each message that starts with `job`.
 fn long_chat_agent(request: &RecordedRequest) -> Reply {
     // Compaction requests have no tools.
     if request.tool_names().is_empty() {

@@ -7,7 +7,7 @@ use super::support::{Fixture, LIMIT, SKY, Team};
 
 const CHAT_MODEL: &str = "talker";
 
-/// A chat agent that calls these tools, one in each reply, and then reports the last result.
+/// A chat agent that calls these tools, one in each reply, and then says that it is done.
 fn fixture(calls: impl Fn(&Fixture) -> Vec<(&'static str, Value)>, backend: &Value) -> Fixture {
     let script: std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>> = std::sync::Arc::default();
     let known = script.clone();
@@ -191,8 +191,8 @@ fn the_chat_agent_uses_its_own_mcp_servers_or_those_of_the_first_agent() {
     }
 }
 
-/// A stand-in for `claude`: writes a file in its working directory, calls one of Althing's tools the first time, and
-/// prints what it knows.
+/// A stand-in for `claude`: writes a file in its working directory. If its prompt contains no tool result yet, it
+/// calls a tool over Althing's MCP endpoint; otherwise it reports that result.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys, urllib.request
 prompt = sys.stdin.read()

@@ -1,5 +1,6 @@
-//! `kill -9` at any moment (row D2): every session can be resumed, nothing that was shown is lost, and no call whose
-//! reply is in the log is made again. The checks use only the log and the requests that the server recorded.
+//! `kill -9` at any moment (row D2 of docs/reliability.md): every session can be resumed, nothing that was shown is
+//! lost, and no call whose reply is in the log is made again. The checks use only the log and the requests that the
+//! server recorded.
 
 use std::path::Path;
 use std::time::{Duration, Instant};

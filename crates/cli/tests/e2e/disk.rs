@@ -51,8 +51,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A run of three agents in which `c` waits at a gate after `a` and `b` have answered; the answers are long, so that
-/// they need space.
+/// The fixture of a run of three agents in which `c` waits at a gate while `a` and `b` answer; the answers are long,
+/// so that they need space. None if no file system can be mounted.
 fn run_held_at_gate() -> Option<(Fixture, SmallDisk, Gate)> {
     let gate = Gate::before_headers();
     let long = |model: &str| Reply::new_answer(&format!("Answer of {model}: {}", "long ".repeat(4000)));

@@ -1,6 +1,6 @@
-//! How processes end, with commands and CLI agents at work: killed workflows resume without repeating finished tasks
-//! (row D2), no process that we started is left (A4), and a cancelled task starts nothing more and keeps its results
-//! (A6).
+//! How processes end, with commands and CLI agents at work (rows of docs/reliability.md): killed workflows resume
+//! without repeating finished tasks (D2), no process that we started is left (A4), and a cancelled task starts nothing
+//! more and keeps its results (A6).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -47,7 +47,8 @@ fn recording_script(record: &Path, name: &str, marker: &str, work: &str) -> Valu
     json!({"id": name, "agent": "command", "command": ["sh", "-c", script], "executionMode": "headless", "prompt": ""})
 }
 
-/// Two stages of two short tasks each; the last task may run forever.
+/// Writes a workflow of two stages with two short tasks each; unless `ends`, the last task runs forever. Returns the
+/// path of the record that the tasks write.
 fn two_stages(althing: &Althing, marker: &str, ends: bool, rng: &mut Rng) -> PathBuf {
     let record = althing.work_dir().join("diary");
     let mut moment = || format!("sleep 0.0{}", rng.u32(1..=6));
@@ -73,7 +74,8 @@ fn statuses(events: &[Value], task: &str) -> Vec<String> {
     changes.filter_map(|event| Some(event["data"]["status"].as_str()?.to_owned())).collect()
 }
 
-/// Waits for a moment of the run that is defined by its progress, not by a clock; at the latest for the end of `c`.
+/// Waits for a moment of the workflow that is defined by its progress, not by a clock: at the latest until seven of
+/// the eight lines of the record are written, or until the process has ended.
 fn wait_for_moment(althing: &Althing, record: &Path, running: &RunningProcess, rng: &mut Rng) -> String {
     let (facts, lines) = (rng.usize(2..=40), rng.usize(1..=7));
     let by_diary = rng.bool();

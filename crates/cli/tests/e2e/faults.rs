@@ -1,5 +1,5 @@
-//! Row A1 end to end: for every fault of a model server, the run ends within its limits, the other agents answer, and
-//! the failure is reported.
+//! Row A1 of docs/reliability.md end to end: for every fault of a model server, the run ends within its limits, the
+//! other agents answer, and the failure is reported.
 
 use std::time::Duration;
 

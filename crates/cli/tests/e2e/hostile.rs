@@ -1,5 +1,5 @@
-//! Hostile environments: projects that would start programs (row S13), files that would exhaust the machine (S14), and
-//! models that would control the terminal (S7).
+//! Hostile environments (rows of docs/reliability.md): projects that would start programs (S13), files that would
+//! exhaust the machine (S14), and models that would control the terminal (S7).
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ fn trust_is_remembered_until_the_file_changes() {
     assert_eq!(server.request_count(), 2 * made);
 }
 
-// Row S5: if the list of trusted files cannot be read, nothing is trusted.
+// Row S5 of docs/reliability.md: if the list of trusted files cannot be read, nothing is trusted.
 #[test]
 fn trust_that_cannot_be_read_is_no_trust() {
     let server = FakeModel::start_on_thread(Script::parliament());
@@ -454,7 +454,7 @@ fn fuzz(rng: &mut Rng, letters: usize) -> String {
     text
 }
 
-/// Gives hostile replies wherever a model can give text, and calls a tool with a hostile name.
+/// Gives hostile replies wherever a model can give text; with a seed, also calls a tool with a hostile name.
 fn hostile_model(seed: Option<u64>) -> Script {
     Script::from_fn(move |request: &RecordedRequest| {
         let mut rng = Rng::with_seed(seed.unwrap_or_default() + request.seq() as u64 * 1000);
@@ -475,12 +475,12 @@ fn hostile_model(seed: Option<u64>) -> Script {
     })
 }
 
-/// The inputs: one text that contains every fragment, and as many random ones as the scale of this test run asks for.
+/// The seeds: None for the text [`HOSTILE`], then as many random ones as the scale of this test run asks for.
 fn seeds() -> impl Iterator<Item = Option<u64>> {
     std::iter::once(None).chain((1..=scale(2, 200) as u64).map(|seed| Some(seed * 1_000_000)))
 }
 
-/// The first character of a text that a terminal would act on.
+/// The first character that a terminal would act on, or that is invisible; newlines and tabs do not count.
 fn first_terminal_control(text: &str) -> Option<char> {
     text.chars().find(|&c| {
         (c.is_control() && c != '\n' && c != '\t')
@@ -488,7 +488,7 @@ fn first_terminal_control(text: &str) -> Option<char> {
     })
 }
 
-/// Two agents on a model with a hostile name. The config escapes the name, because a raw one would be rejected.
+/// Two agents, one on a model with a hostile name. The config escapes the name, because a raw one would be rejected.
 fn hostile_fixture(seed: Option<u64>) -> Fixture {
     let name = seed.map_or(HOSTILE.to_owned(), |seed| fuzz(&mut Rng::with_seed(seed), 100));
     let fixture =

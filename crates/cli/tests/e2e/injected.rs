@@ -1,6 +1,6 @@
-//! A model that obeys everything it reads (row S3): instructions hidden in files, file names, tool results, command
-//! output and other agents' answers. Nothing is done that the agent's role may not do, and nothing is revealed that
-//! the agent may not see.
+//! A model that obeys everything it reads (row S3 of docs/reliability.md): instructions hidden in files, file names,
+//! tool results, command output and other agents' answers. Nothing is done that the agent's role may not do, and
+//! nothing is revealed that the agent may not see.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -116,7 +116,7 @@ enum InjectionRoute {
 }
 
 impl InjectionRoute {
-    /// The tool call through which the model reads the instructions.
+    /// The tool call through which the model reads the instructions; None if they are in another agent's answer.
     fn opening(self, context: &Path, words: &[String]) -> Option<(&'static str, Value)> {
         match self {
             Self::File => Some(("read_file", json!({"path": context.join("notes.md")}))),
@@ -182,7 +182,8 @@ fn fixture(
     (fixture, paths)
 }
 
-/// Checks that nothing outside changed, no secret was revealed, and only the first run started.
+/// Checks that nothing in the working directory changed, the secret was sent to no model, and only the first run
+/// started.
 #[track_caller]
 fn assert_unharmed(fixture: &Fixture, before: &[(PathBuf, Vec<u8>)], what: &str) {
     assert_eq!(tree(&fixture.althing.work_dir()), before, "{what}: something was changed");

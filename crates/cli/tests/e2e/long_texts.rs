@@ -94,7 +94,7 @@ fn messages_that_do_not_fit_are_replaced_by_one_exchange_that_sums_them_up() {
     assert!(text.contains("The user said, word for word: Question 1: why?"), "the first message is the goal");
 }
 
-/// A chat agent that launches a run with this answer, and then says that it is done.
+/// A chat agent that launches a run whose agent gives this answer, and then says that it is done.
 fn chat_agent_launching(answer_of_the_run: &str) -> Fixture {
     let said = answer_of_the_run.to_owned();
     let talker = Action::with(|request: &RecordedRequest| {

@@ -1,5 +1,5 @@
-//! Terminal behavior of the built binary: the terminal is restored in every case (row S9), and every size works (S10).
-//! Only the chosen colors and characters are used, and there is a mode without a screen.
+//! Terminal behavior of the built binary (rows of docs/reliability.md): the terminal is restored in every case (S9),
+//! and every size works (S10). Only the chosen colors and characters are used, and there is a mode without a screen.
 
 use std::time::{Duration, Instant};
 
@@ -92,7 +92,8 @@ fn drive_until_failpoint(terminal: &mut Terminal, failpoint: &str) {
     }
 }
 
-// Row S9: drawing, folding events, keys, the editor, the feed, the session, an agent's environment, other threads.
+// Row S9 of docs/reliability.md: panics while drawing, folding events, reading keys, running the editor, in the feed,
+// the session, an agent's environment and other threads.
 #[test]
 fn a_panic_anywhere_restores_the_terminal_and_shows_a_readable_message() {
     // The first three facts come before the screen; the others come with the message and its run.

@@ -70,7 +70,7 @@ impl AgentAdapter for Toy {
     }
 }
 
-/// A program that saves its prompt beside itself and succeeds, votes or fails, as the prompt says.
+/// A program that saves its prompt in its working directory, and succeeds, votes or fails, as the prompt says.
 const PROGRAM: &str = "#!/bin/sh
 [ \"$1\" = --version ] && { echo 1.2.3; exit; }
 cat > prompt.txt

@@ -1,7 +1,7 @@
 //! The documentation matches the binary: the examples run, and so do the commands in the README and the guide.
 //!
-//! No network: `althing` in these commands is the binary with `--offline`, CLI agents are stand-ins, and `cargo` only
-//! builds what is already built.
+//! No network: `althing` in these commands is the binary with `--offline`, CLI agents are stand-ins, and `cargo` is a
+//! script that builds nothing and starts `althing` for `cargo run --release --`.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::support::{LIMIT, SKY, althing, ensure, in_parallel, run};
 
-/// A stand-in for `claude`: on pipes it prints its last event, in a terminal it says hello and exits.
+/// A stand-in for every CLI agent: with `-p` it prints a result event as `claude` does, otherwise it says hello and
+/// exits.
 const STAND_IN: &str = r#"case " $* " in
 *" -p "*) cat > /dev/null; echo '{"type":"result","subtype":"success","is_error":false,"result":"Three changes.","session_id":"s1"}';;
 *) echo "hello from a stand-in";;

@@ -123,7 +123,8 @@ fn tasks_with_status(request: &RecordedRequest, status: &str) -> Vec<String> {
     tasks
 }
 
-/// Starts the first unfinished task of the plan and writes the task's part; after that, completes the task.
+/// Starts the first unfinished task of the plan and writes the task's part, or completes the task if it has started;
+/// answers when all tasks are completed.
 fn worker(request: &RecordedRequest) -> Reply {
     let done = tasks_with_status(request, "completed");
     let Some(n) = (1..=8).find(|n| !done.contains(&format!("t{n}"))) else {
@@ -271,7 +272,7 @@ fn a_plan_approved_in_a_conversation_is_executed_as_on_disk_and_its_progress_is_
     assert_eq!(stored["approved"], true, "the approval is stored with the plan: {stored}");
 }
 
-/// Plans three parts, then writes them.
+/// Plans two tasks; in the execution, marks them as completed and then answers.
 fn plans_and_executes(request: &RecordedRequest) -> Reply {
     if request.tool_names().contains(&"update_plan_task") {
         let done = tasks_with_status(request, "completed");

@@ -90,7 +90,7 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
     let Some(dir) = programs() else { return };
     let gate = Gate::before_headers();
     let held = gate.clone();
-    // Every CLI agent is told to write here and in the home directory; the second stage is delayed once.
+    // Every CLI agent is told to write in its own and in the home directory; the second stage waits at a gate.
     let script = Script::from_fn(move |request: &RecordedRequest| {
         if let Some(internal_reply) = internal_reply(request) {
             return Action::from(internal_reply);
@@ -357,7 +357,7 @@ fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered()
     type_in("\r");
     running.wait(START_TIMEOUT).expect_code(0);
     assert_eq!(statuses(&althing.events(), "w1.t"), ["RUNNING", "WAITING_FOR_USER", "RUNNING", "DONE"]);
-    // None of the answers was written into the user's settings.
+    // The dialogs that were suppressed left no answers in the user's settings.
     let settings = std::fs::read_to_string(althing.home_dir().join(".claude.json")).unwrap();
     let settings: Value = serde_json::from_str(&settings).unwrap();
     assert_eq!(settings.get("hasCompletedOnboarding"), None);
@@ -410,7 +410,7 @@ fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answe
     let Some(dir) = programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(command_reply));
     let althing = with_programs(&dir, &server);
-    // On a new installation we have to choose how Gemini CLI signs in.
+    // Without settings, as on a new installation, Althing has to choose how Gemini CLI signs in.
     let own = althing.home_dir().join(".gemini/settings.json");
     std::fs::remove_file(&own).unwrap();
     let answers =
@@ -441,7 +441,7 @@ fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answe
     assert!(!own.exists(), "its own settings are left alone");
 }
 
-/// Whether a user message of the request, on any wire format, contains this text as a JSON string.
+/// Whether any message of the request, on any wire format, has a text that ends with this one.
 fn has_user_text(request: &RecordedRequest, text: &str) -> bool {
     fn has(value: &Value, text: &str) -> bool {
         match value {
@@ -455,7 +455,7 @@ fn has_user_text(request: &RecordedRequest, text: &str) -> bool {
     lists.iter().filter_map(|list| request.body().get(list)).any(|list| has(list, text))
 }
 
-/// Waits until each of these CLI agents has sent this text to its model.
+/// Waits until each of these CLI agents has sent its text to its model.
 #[track_caller]
 fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
     let deadline = Instant::now() + START_TIMEOUT;
@@ -684,7 +684,7 @@ fn a_real_cli_agent_writes_to_a_context_path_but_not_to_its_git_directory_and_pr
     }
 }
 
-/// The first request that the real CLI agent of this kind sends as a member, with these options in its config.
+/// The first request with Althing's tools that the real CLI agent of this kind sends as a member, with these options.
 fn first_request(dir: &Path, kind: &str, options: &Value) -> RecordedRequest {
     let server = FakeModel::start_on_thread(Script::from_fn(member));
     let althing = with_programs(dir, &server);
@@ -694,7 +694,7 @@ fn first_request(dir: &Path, kind: &str, options: &Value) -> RecordedRequest {
     let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
     let agents = json!([{"id": "api", "backend": api}, {"id": "a", "backend": backend}]);
     althing.file("team.yaml", json!({"agents": agents}).to_string());
-    // Without a sandbox the CLI agents would have fewer tools.
+    // Where no sandbox works, CLI agents would have fewer tools without `--unconfined`.
     let args = ["--config", "team.yaml", "--unconfined", "--json", "Which is best?"];
     althing.new_command().args(args).spawn().wait(START_TIMEOUT).expect_code(0);
     let offers_ours = |request: &&RecordedRequest| {

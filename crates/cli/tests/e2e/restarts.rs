@@ -38,7 +38,7 @@ fn an_insufficient_answer_restarts_the_run_up_to_the_limit() {
     let result = fixture.result(&[TASK]);
     assert_eq!(result["coordination_summary"]["restarts"], 2);
     assert_eq!(result["status"], "completed");
-    // Three attempts of five calls, two of which are followed by a judgment.
+    // Three tries of five calls each; the first two are followed by a judgment.
     assert_eq!((fixture.server.request_count(), &result["usage"]["calls"]), (17, &json!(17)));
     let requests = fixture.server.requests();
     let told = requests.iter().filter(|request| texts(request).contains("Name the law."));

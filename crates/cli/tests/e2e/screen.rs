@@ -53,7 +53,7 @@ fn a_task_on_the_command_line_is_the_first_message() {
     let command = fixture.althing.new_command().args(["--config", "team.yaml", "Why is the sky blue?"]);
     let mut terminal = command.terminal(90, 30);
     terminal.wait_for("Why is the sky blue?", LIMIT);
-    // Without interactive mode the message is a run.
+    // Without `interactive_mode` in the config, the message is a run.
     terminal.wait_for("Run: Why is the sky blue?", LIMIT);
     terminal.keys("\x03\x03\x03");
     terminal.wait(LIMIT);

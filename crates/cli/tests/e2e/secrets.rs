@@ -1,5 +1,5 @@
-//! Secrets never leak (row S6): they are in no file of ours and not on stdout or stderr, even if a model or provider
-//! repeats them.
+//! Secrets never leak (row S6 of docs/reliability.md): they are in no file of ours and not on stdout or stderr, even
+//! if a model or provider repeats them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::mcp::Client;
 use super::support::{Fixture, LIMIT, SKY, Team, althing, files_below, items, paths_below, run};
 
-/// Environment variables, each with its canary. The last one has characters that JSON escapes.
+/// Environment variables, each with its canary, a secret that must not leak. JSON escapes characters of the last one.
 const ENVIRONMENT: [(&str, &str); 9] = [
     ("OPENAI_API_KEY", "sk-canary-01-environment"),
     ("GROQ_API_KEY", "gsk_canary_02_environment"),
@@ -77,7 +77,7 @@ fn config(server: &FakeModel) -> String {
     format!("# old: api_key: {}\n{config:#}", IN_CONFIG[6])
 }
 
-/// The program with every canary in its environment.
+/// The program with every canary in its environment, in a `.env` file or in its config.
 fn with_canaries(server: &FakeModel) -> Althing {
     let lines = |pairs: &[(&str, &str)]| -> String {
         pairs.iter().map(|(name, value)| [name, "=", value, "\n"].concat()).collect()
@@ -498,7 +498,7 @@ fn a_secret_in_any_variable_is_masked_by_name_or_by_value_and_ordinary_values_ar
 
 #[test]
 fn a_secret_that_a_model_encodes_is_masked_too() {
-    // "sk-canary-01-environment", alone and as part of "user:sk-canary-01-environment!" and "me:…".
+    // In base64, "sk-canary-01-environment", "user:sk-canary-01-environment!" and "me:…"; the first also in hex.
     let encoded = [
         "c2stY2FuYXJ5LTAxLWVudmlyb25tZW50",
         "dXNlcjpzay1jYW5hcnktMDEtZW52aXJvbm1lbnQh",

@@ -21,9 +21,9 @@ use super::support::{LIMIT, SKY, Team, althing};
 
 const TOKEN: &str = "a-token-of-the-soak-that-is-long-enough";
 const CHAT_MODEL: &str = "talker";
-/// The number of rounds before the baseline is measured, by default.
+/// The number of rounds before the baseline is measured.
 const WARM_UP: usize = 2;
-/// The number of rounds after the baseline is measured, by default.
+/// The number of rounds after the baseline is measured, if `ALTHING_SOAK_MINUTES` is not set.
 const ROUNDS: usize = 4;
 /// The largest memory growth that passes, in kilobytes per hour. The median of a minute varies by some
 /// hundred kilobytes, which over 24 minutes is one or two thousand an hour; a leak of three kilobytes a run
@@ -36,7 +36,7 @@ const KB_PER_TURN: f64 = 8.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Sample {
     second: f64,
-    /// Private memory, in kilobytes.
+    /// Resident anonymous memory, in kilobytes.
     memory: u64,
     descriptors: usize,
     threads: u64,
@@ -80,7 +80,7 @@ impl WatchedProcess {
         Self { name, running, samples: Vec::new() }
     }
 
-    /// The resources of the process when idle: the minimum over a few seconds.
+    /// The resources of the process when idle: the current memory, and the minimum of each count over one second.
     fn when_idle(&self, start: Instant) -> Sample {
         let begun = Instant::now();
         let mut least = sample(self.running.id(), start);
@@ -288,8 +288,8 @@ impl Processes {
         Self { server, address, watched, workflow, round: 0 }
     }
 
-    /// One client connects, launches runs, cancels one, makes mistakes and disconnects; and one message is sent in the
-    /// conversation.
+    /// One client connects, launches two runs, cancels the second, makes a mistake and disconnects; and one message is
+    /// sent in the conversation.
     fn round(&mut self) {
         self.round += 1;
         let mut client = Client::connect(&self.address);
@@ -343,7 +343,7 @@ impl Processes {
         }
     }
 
-    /// Ends all processes normally, and checks that nothing is left behind.
+    /// Ends all processes normally, and waits until no process works in the server's or the workflow's directory.
     fn end(self) {
         std::fs::write(self.workflow.work_dir().join("stop"), "").unwrap();
         let [server, chat, workflow] = self.watched;
@@ -364,7 +364,7 @@ fn remove_session(session: &Path) -> bool {
     std::fs::remove_dir_all(session).is_ok() || !session.exists()
 }
 
-/// Whether any process has this directory as its working directory.
+/// Whether the working directory of any process is this directory or below it.
 fn is_working_directory(dir: &Path) -> bool {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     processes

@@ -155,7 +155,8 @@ impl Fixture {
             .unwrap_or_else(|error| panic!("stdout is not one JSON object ({error}): {}", output.stdout))
     }
 
-    /// Resumes the newest session.
+    /// Runs `althing resume` until it exits: it resumes the newest session that is neither over nor in use, or if
+    /// there is none, the newest.
     #[track_caller]
     pub fn resume(&self) -> Output {
         run(&self.althing, &["resume"])
@@ -188,7 +189,7 @@ impl Fixture {
     }
 }
 
-/// The texts of all messages of a request.
+/// The texts of all messages of a request whose content is a plain string.
 pub fn texts(request: &RecordedRequest) -> String {
     let texts: Vec<&str> =
         request.messages().iter().filter_map(|message| message["content"].as_str()).collect();

@@ -25,7 +25,7 @@ fn write(path: &Path, text: &str) -> serde_json::Value {
     json!({ "path": path, "content": text })
 }
 
-/// A project outside of the program's working directory.
+/// Makes a directory `project` with one file in the program's working directory.
 fn project(fixture: &Fixture) -> std::path::PathBuf {
     let project = fixture.althing.work_dir().join("project");
     std::fs::create_dir_all(&project).unwrap();
@@ -389,7 +389,7 @@ fn a_runs_changes_are_shown_and_undone_on_the_screen() {
     let mut terminal = command.arg("task").terminal(120, 40);
     let screen = terminal.wait_for("Files written to context paths:", LIMIT);
     assert!(screen.contains("old.txt (modified)"), "{screen}");
-    // The diff opens from the answer in the conversation, or from the run.
+    // The diff opens from the answer in the conversation.
     terminal.keys("\td");
     let screen = terminal.wait_for("+changed by the run", LIMIT);
     assert!(screen.contains("-old"), "{screen}");
@@ -604,7 +604,7 @@ fn agents_on_four_wire_formats_work_together_and_only_the_presenter_writes() {
     assert!(output.stdout.contains(&footer), "{}", output.stdout);
 }
 
-// Row D8: each session would report and undo the other's changes as its own.
+// Row D8 of docs/reliability.md: each session would report and undo the other's changes as its own.
 #[test]
 fn two_sessions_cannot_write_to_one_path_at_once_and_the_second_gets_the_reason() {
     let gate = Gate::before_headers();

@@ -148,11 +148,12 @@ fn a_failing_task_is_shown_and_sets_the_exit_status() {
     assert_eq!(terminal.wait(LIMIT), 2);
 }
 
-/// Requests a title, the clipboard and the device status, saves its input, and floods its terminal.
+/// Sets a title, the clipboard and a link, requests the device status, saves a line of input, and (as `first`) floods
+/// its terminal.
 const HOSTILE: &str = r#"printf '\033]0;taken\007\033]52;c;aGk=\007\033]8;;http://evil\033\\link\033[6n\033[c\033Pq\033\\'
 echo; echo "$NAME is ready"; read line; echo "$line" > "$DIR/$NAME"; [ "$NAME" = first ] && yes 'a flood of words'; read line"#;
 
-// Row S8.
+// Row S8 of docs/reliability.md.
 #[test]
 fn an_attached_program_draws_only_its_own_cells_and_can_be_detached_during_a_flood() {
     let althing = althing();

@@ -52,7 +52,7 @@ fn stages_run_in_order_and_outputs_go_into_later_prompts() {
     assert_eq!(report["stages"][1]["tasks"][0]["output"], "got [three] for Ship 2.0");
     assert_eq!(report["stages"][1]["tasks"][0]["exitCode"], 0);
     assert!(report["session_id"].is_string() && report["log_dir"].is_string());
-    // The checkpoint beside the log contains what a restart needs.
+    // The checkpoint beside the log has the goal, the kind and the state.
     let checkpoint = checkpoint(&althing);
     assert_eq!(checkpoint["goal"], "Ship 2.0");
     assert_eq!(checkpoint["kind"], "workflow");
@@ -403,7 +403,7 @@ fn a_script_can_answer_a_waiting_task_over_stdin() {
     workflow(&althing, &[vec![asks]]);
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
     let running = althing.new_command().args(args).open_stdin().spawn();
-    // Input for a task that has no terminal yet is rejected with a message.
+    // Input for a task without a terminal is rejected with a message.
     let early = json!({"op": "input", "task": "w1.nobody", "bytes": b"Ada\r"});
     running.write_stdin(format!("{early}\n"));
     running.wait_for_stdout(|line| line.contains("w1.nobody has no terminal"), LIMIT);

@@ -1,7 +1,8 @@
 //! The table of all config keys: their names, values, and whether Althing supports them.
 //!
-//! Checks, suggestions, the JSON Schema, the Markdown reference and the shown defaults all read this table; none of
-//! them has a list of its own, which would go stale. The table is data only and looks at no document.
+//! The checks of single keys (`key_checker`), suggestions, the JSON Schema, the Markdown reference and the shown
+//! defaults all read this table; none of them has a list of its own, which would go stale. The table is data only and
+//! looks at no document.
 
 mod agent;
 mod backend;
@@ -49,10 +50,10 @@ pub(crate) struct Key {
     pub(crate) off: Option<&'static str>,
     /// For a key that has no effect: whether no value of it gives a warning.
     pub(crate) no_warning: bool,
-    /// Whether the value is passed to the model client unchanged (`BackendConfig::params`).
+    /// Whether the value is passed to the model client, in `BackendConfig::params`.
     pub(crate) passed_on: bool,
-    /// Whether the key takes effect in a config that was found in the working directory before the user trusts that
-    /// config. A new key needs trust unless its row says otherwise.
+    /// Whether a found config may set the key without the user's trust. A found config that sets any other key is not
+    /// used until the user trusts it. A new key needs trust unless its row says otherwise.
     pub(crate) before_trust: bool,
 }
 
@@ -63,7 +64,7 @@ pub(crate) enum Status {
     Supported,
     /// MassGen supports the key; Althing does not yet.
     NotYet,
-    /// Althing will not support the key; the text says what to use instead.
+    /// Althing will not support the key; the text says what to use instead, if there is anything.
     Alternative(&'static str),
     /// The key is from MassGen's first config format, which is not read any more; the text says what replaced
     /// it.
@@ -206,12 +207,12 @@ const fn not_yet(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { status: Status::NotYet, off, ..key(name, kind, about) }
 }
 
-/// A key of MassGen's for which Althing has an alternative.
+/// A key of MassGen's that Althing will not support; `use_this` says what to use instead.
 const fn alternative(name: &'static str, kind: Kind, about: &'static str, use_this: &'static str) -> Key {
     Key { status: Status::Alternative(use_this), ..not_yet(name, kind, about) }
 }
 
-/// A key that is passed to the model client unchanged.
+/// A key whose value is passed to the model client.
 const fn passthrough(name: &'static str, kind: Kind, about: &'static str) -> Key {
     Key { passed_on: true, ..key(name, kind, about) }
 }
@@ -225,8 +226,8 @@ impl Key {
         Self { required: true, ..self }
     }
 
-    /// Marks a key that takes effect in a found config without trust: the key names an agent, a prompt or a mode, and
-    /// no endpoint, variable, tool, path or program.
+    /// Marks a key that a found config may set without trust: the key sets an agent, a prompt, a mode, a limit or a
+    /// model's parameter, and no endpoint, variable, tool, path or program.
     const fn before_trust(self) -> Self {
         Self { before_trust: true, ..self }
     }

@@ -1,6 +1,7 @@
 //! Reports problems of an agent's tools that involve more than one key.
 //!
-//! This module resolves nothing. A key without effect is a warning; a wrong value is an error.
+//! This module resolves nothing. A key without effect, or a header that would be sent unencrypted, is a warning; a
+//! wrong value is an error.
 
 use std::collections::HashSet;
 
@@ -22,12 +23,13 @@ const DOCKER: &[&str] = &[
 /// Keys that only matter for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
-/// Keys for tools that the chat agent does not have: the chat agent works on the project itself.
+/// Keys for tools that the chat agent does not have: the chat agent works on the files of the directory where Althing
+/// was started.
 const UNAVAILABLE: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
 /// The maximum length of an MCP server's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
-/// Checks the tools of every agent.
+/// Checks the context paths and the tools of every agent, including the chat agent.
 pub(crate) fn check(root: &Node, backends: &BackendTypes, sink: &mut Sink<'_>) {
     paths::check(root, sink);
     let mut warned = HashSet::new();
@@ -42,8 +44,8 @@ pub(crate) fn check(root: &Node, backends: &BackendTypes, sink: &mut Sink<'_>) {
     interactive(root, sink);
 }
 
-/// Checks the chat agent's tools, and reports keys for tools that the chat agent does not have: it has the project's
-/// files and MCP servers, and runs do other work.
+/// Checks the chat agent's tools, and reports keys for tools that the chat agent does not have: it has MCP servers and
+/// the files of the directory where Althing was started, and launches runs for other work.
 fn interactive(root: &Node, sink: &mut Sink<'_>) {
     let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
     let Some(node) = section.and_then(|node| node.get("backend")) else { return };

@@ -46,7 +46,7 @@ fn builtin_tool(name: &str) -> Option<&'static str> {
     ours.or_else(|| MASSGEN_TOOLS.iter().find(|(theirs, _)| *theirs == bare).map(|(_, ours)| *ours))
 }
 
-/// All built-in tools.
+/// The built-in tools for files and commands.
 fn builtin_tools() -> impl Iterator<Item = &'static str> {
     FILE_TOOLS.iter().copied().chain([RUN_COMMAND])
 }
@@ -91,7 +91,7 @@ pub(crate) fn servers<'a>(backend: &'a Node, path: &str) -> Vec<ServerNode<'a>> 
 }
 
 impl ServerNode<'_> {
-    /// How the server is reached: by its `type`, else by whether it has a `url` or a `command`.
+    /// How the server is reached: by its `type`; without a `type`, over HTTP if it has a `url` and no `command`.
     fn transport(&self) -> Transport {
         match self.node.get("type").and_then(Node::as_text) {
             Some("stdio") => Transport::Stdio,
@@ -107,7 +107,7 @@ impl ServerNode<'_> {
             Some(Node { value: Value::Text(text), .. }) if text.substitution == Substitution::None => {
                 split(&text.content)
             }
-            // The value of a variable is one word, even if it contains spaces.
+            // A text with a variable is one word, even if it contains spaces; a list has one word per item.
             Some(command) => command.as_text().map(str::to_owned).into_iter().chain(texts(command)).collect(),
             None => Vec::new(),
         };

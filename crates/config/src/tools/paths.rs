@@ -87,7 +87,8 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
     }
 }
 
-/// The resolved context paths, each once; a path is writable if any entry says so.
+/// The context paths as settings, each path once: writable if any entry says so, with the protected paths of all
+/// entries.
 pub(crate) fn resolve(root: &Node) -> Vec<ContextPath> {
     let mut paths: Vec<ContextPath> = Vec::new();
     let mut indices: HashMap<&str, usize> = HashMap::new();

@@ -16,7 +16,7 @@ use crate::tree::Node;
 /// The file tools that remain with `exclude_file_operation_mcps`.
 const FILE_TOOLS_WITH_COMMANDS: &[&str] = &["write_file", "edit_file"];
 
-/// The tools of an agent with this backend. If the team has context paths, the agent always has file tools.
+/// The tools of an agent with this backend. The agent has file tools if `cwd` is set or if the team has context paths.
 pub(crate) fn tools(backend: &Node, has_paths: bool, backends: &BackendTypes) -> ToolsConfig {
     let has_workspace = text(backend, "cwd").is_some_and(|cwd| !cwd.trim().is_empty());
     let allowed = allowed_tools(backend, backends);

@@ -186,7 +186,8 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Reports a headless task without a prompt: nobody can be asked what to do.
+    /// Reports a headless task without a prompt, or with a blank one unless `may_be_blank`: nobody can be asked what
+    /// to do.
     fn headless_prompt(&mut self, may_be_blank: bool) {
         let path = self.path("prompt");
         let Some(prompt) = self.task.node.get("prompt") else {

@@ -66,7 +66,7 @@ pub enum WorkflowAgent {
         adapter: String,
         /// The model.
         model: Option<String>,
-        /// The agent's own permissions, tools and prompt.
+        /// The agent's own permissions, tools, prompt and reasoning effort.
         options: AgentOptions,
     },
 }
@@ -142,8 +142,8 @@ impl WorkflowFile {
         &self.processes
     }
 
-    /// The workflow as the engine takes it. `source` and `digest` are the file's; `run` resolves a run's members and
-    /// rules, as for `launch_run`.
+    /// The workflow as the engine takes it. `source` is the path of the workflow file and `digest` the digest of its
+    /// text; `run` resolves a run's members and rules, as for `launch_run`.
     pub fn into_spec<E>(
         self,
         source: &str,
@@ -266,7 +266,7 @@ fn substitute_env_and_cwd(root: &mut Node, env: substitute::Lookup<'_>) -> subst
 
 /// A workflow's document and its context.
 struct Document<'a> {
-    /// The document with variables substituted.
+    /// The document with the variables in `env` and `cwd` substituted.
     root: &'a Node,
     /// The document as written.
     written: &'a Node,
@@ -329,7 +329,7 @@ impl<'a> Document<'a> {
         })
     }
 
-    /// Every name that can be resolved.
+    /// Every name that `find_agent` finds.
     fn names(&self) -> Vec<&str> {
         let mut names: Vec<&str> = built_in(self.surroundings.kinds).collect();
         names.extend(self.custom.iter().map(|adapter| adapter.name.as_str()));

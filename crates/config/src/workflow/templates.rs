@@ -90,8 +90,8 @@ impl<'a> Cursor<'a> {
         Self { rest, at: node.span, whole: node.span }
     }
 
-    /// The span of the next template; the whole value if the template cannot be found, because it is written with
-    /// escapes.
+    /// The span of the next template; the whole value if the template cannot be found, for example because it is
+    /// written with escapes.
     fn next(&mut self, written: &str) -> Span {
         let Some((before, behind)) = self.rest.split_once(written) else {
             self.rest = "";

@@ -1,5 +1,5 @@
-//! The run that executes the plan of a planning run. The planning run starts this run exactly once, and is over only
-//! when this run has ended.
+//! The run that executes the plan of a planning run, if the planning run's spec has an `execution`. The planning run
+//! starts this run at most once, and is over only when this run has ended or will not start.
 
 use super::{Consequence, Coordination};
 use crate::launch;
@@ -8,7 +8,7 @@ use althing_protocol::{Fact, RunResult, RunStatus, TaskSpec, Verdict};
 /// The state of the run that executes the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Execution {
-    /// Not started.
+    /// Not started, or not requested.
     Due,
     /// In progress.
     Running,
@@ -62,7 +62,7 @@ impl Coordination {
         }
     }
 
-    /// Whether the run has ended, and so has the run that executes its plan.
+    /// Whether the run has ended, and the run that executes its plan has ended or will not start.
     pub fn is_over(&self) -> bool {
         self.result().is_some_and(|result| self.overall_status(result).is_some())
     }

@@ -1,4 +1,5 @@
-//! Interprets a model's reply: as an answer, a vote, the final answer, or an error that leads to a reminder.
+//! Interprets a model's reply: as tool calls, an answer, a vote, the final answer, an evaluation of the final answer,
+//! or an error that leads to a reminder.
 //!
 //! Pure: the same reply in the same state always gets the same meaning.
 
@@ -33,7 +34,7 @@ enum ReplyMeaning {
 pub(crate) enum NextStep {
     /// A model call.
     Call,
-    /// The execution of these tool calls, from the attempt's last reply.
+    /// The execution of these tool calls, from the attempt's last reply; empty if only subagents are waited for.
     Tools(Vec<ToolCall>),
     /// A snapshot of the workspace for the answer in the attempt's last reply.
     Snapshot(AnswerLabel),
@@ -229,7 +230,7 @@ fn interpret_reply(
             contribute(state, member, attempt, reply, OfferedTools { answer: true, vote: false })
         }
         Purpose::Judge { may_answer, .. } => {
-            // The cap may have been reached after the tools were offered.
+            // `max_new_answers_global` may have been reached after the tools were offered.
             let answer = may_answer && !state.global_cap_reached();
             contribute(state, member, attempt, reply, OfferedTools { answer, vote: true })
         }

@@ -41,7 +41,7 @@ pub struct Coordination {
     pub(crate) phase: Phase,
     /// The override window, while it is open.
     interaction: Option<Interaction>,
-    /// Whether the override window has been closed.
+    /// Whether the time of the override window is over, or the window was closed. A restart resets this.
     window_over: bool,
     status: TaskStatus,
     /// The active time: the time between facts, without downtime before a resume and without waiting for a person.
@@ -147,7 +147,7 @@ impl Coordination {
         rest.parse::<usize>().ok()?.checked_sub(1).filter(|index| *index < self.state.members.len())
     }
 
-    /// Folds one event into the state. Events of unrelated tasks are ignored.
+    /// Folds one event into the state. Events of unrelated tasks only add to the active time.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {
@@ -325,7 +325,7 @@ impl Coordination {
         let interrupts_others = !self.state.spec.rules.disable_injection;
         match item {
             Item::Answer(answer) => {
-                // A new answer invalidates the votes, which were cast without knowing that answer.
+                // Without `disable_injection`, a new answer invalidates the votes, which were cast without knowing it.
                 for member in self.state.members.iter_mut().filter(|_| interrupts_others) {
                     member.vote = None;
                     if let Some(attempt) = member.attempt.as_mut().filter(|_| member.agent.id != answer.agent)

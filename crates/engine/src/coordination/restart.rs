@@ -1,8 +1,8 @@
 //! The evaluation of the final answer, and how a run starts over.
 //!
 //! In a run that may start over, the author of the final answer evaluates it. A rejected answer is kept: the agents
-//! are shown the rejected answer in the next round, and it stays the result if that round produces no answer. The
-//! answer of the last allowed round is not evaluated, because nothing would follow.
+//! are shown the rejected answer after the restart, and it stays the result if the restart produces no answer. After
+//! the last allowed restart, the final answer is not evaluated, because nothing would follow.
 
 use super::state::{Evaluation, MemberState, PostVoteState, Presentation};
 use super::{Consequence, Coordination};

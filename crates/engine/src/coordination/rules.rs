@@ -53,7 +53,7 @@ impl RunState {
         (0..).zip(&self.members).filter(|(_, member)| known(member)).map(|(index, _)| index).collect()
     }
 
-    /// Whether an attempt must be shown other agents' answers that it does not know; never if agents are independent.
+    /// Whether an attempt must be shown other agents' answers that it does not know; never with `disable_injection`.
     pub(crate) fn is_stale(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         !self.spec.rules.disable_injection && self.has_unseen(member, attempt.knows)
     }
@@ -85,7 +85,7 @@ impl RunState {
     fn may_answer(&self, member: &MemberState, progress: TeamProgress) -> bool {
         let rules = &self.spec.rules;
         let capped = rules.max_new_answers_per_agent.is_some_and(|cap| member.answers.len() >= cap as usize);
-        // Independent agents see the others' answers only for the vote, so they do not improve on them.
+        // With `disable_injection`, agents see the others' answers only for the vote and do not improve on them.
         let independent = rules.disable_injection && self.members.len() > 1;
         !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(member, progress)
     }
@@ -138,7 +138,7 @@ impl RunState {
                 && member.vote.is_none()
                 && self.has_unseen(member, member.seen)
         };
-        // Independent agents see the others' answers only for the vote, which waits for everyone.
+        // With `disable_injection`, agents see the others' answers only for the vote, which waits for everyone.
         let deferred = rules.defer_voting_until_all_answered || rules.disable_injection || rules.skip_voting;
         !deferred && !self.first_answers_are_in() && self.members.iter().any(waits)
     }
@@ -478,7 +478,7 @@ impl Coordination {
         }
     }
 
-    /// The member that presents; None if the winner's answer is used unchanged.
+    /// The member that presents; None before the vote, and if an answer is used unchanged.
     pub(crate) fn presenter(&self) -> Option<(usize, &MemberState)> {
         let post_vote = &self.state.post_vote;
         let chosen = self.state.find_member(post_vote.presenter.as_ref().or(post_vote.winner.as_ref())?)?;

@@ -10,7 +10,7 @@ use super::execution::Execution;
 use super::restart::RejectedAnswer;
 use super::subagents::Subagent;
 
-/// The number of incorrect ends of a turn after which an agent drops out.
+/// The number of incorrect ends of a turn after which an attempt ends with `AttemptOutcome::GaveUp`.
 pub(crate) const MAX_TRIES: u32 = 3;
 
 /// The state of one member of the run.
@@ -33,7 +33,7 @@ pub(crate) struct MemberState {
     pub(crate) suspended: Option<MemberAttempt>,
     /// The number of the newest attempt.
     pub(crate) attempts: u32,
-    /// The number of rounds: attempts before the vote, not counting continuations of interrupted ones.
+    /// The number of rounds: attempts to answer or judge, not counting continuations of interrupted attempts.
     pub(crate) rounds: u32,
     /// The revision of the answers that the member was last shown.
     pub(crate) seen: Revision,
@@ -83,7 +83,7 @@ pub(crate) struct MemberAttempt {
     pub(crate) faults: u32,
     /// The number of turns when the soft time limit passed; the agent is warned before its next call.
     pub(crate) warn: Option<usize>,
-    /// The number of turns when another agent answered; the agent is shown the answer before its next call.
+    /// The number of turns when another agent answered. An agent that judges is shown the answer before its next call.
     pub(crate) stale: Option<usize>,
     /// Whether the hard time limit passed.
     pub(crate) expired: bool,
@@ -123,7 +123,8 @@ pub(crate) enum AttemptTurn {
     },
     /// The agent was warned that its time limit is near.
     TimeWarning,
-    /// A snapshot of the workspace was taken for the answer in the last reply. The model does not see this turn.
+    /// A snapshot of the workspace was taken, or failed, for the answer in the last reply. The model does not see this
+    /// turn.
     Snapshot,
 }
 
@@ -168,7 +169,7 @@ impl MemberAttempt {
         }
     }
 
-    /// Whether the last reply has been processed: something other than a snapshot follows it.
+    /// Whether the last reply has been processed: something other than a snapshot follows it, or there is no reply.
     pub(crate) fn is_reply_processed(&self) -> bool {
         self.last_reply().is_none_or(|(_, since)| since.iter().any(|turn| *turn != AttemptTurn::Snapshot))
     }
@@ -317,7 +318,7 @@ impl MemberState {
             | AttemptOutcome::Paused
             | AttemptOutcome::Cancelled => None,
         };
-        // An agent that fails to present or to evaluate does not drop out: the run falls back to an existing answer.
+        // An agent that fails to present or to evaluate does not drop out: the run uses the answer that exists.
         if !after_the_vote && out.is_some() {
             self.out = out;
         }
@@ -342,7 +343,7 @@ pub(crate) struct PostVoteState {
 /// The outcome of the evaluation of the final answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Evaluation {
-    /// The answer is good enough.
+    /// The answer was accepted, or the evaluation was stopped before it ended.
     Accepted,
     /// The run should start over.
     NeedsRestart(Restart),
@@ -381,7 +382,8 @@ pub(crate) struct RunState {
     pub(crate) plan: Vec<PlanProgress>,
     /// The number of expired waits for first answers.
     pub(crate) waits: u32,
-    /// The newest revision that waiting agents may judge although some first answers are missing.
+    /// The revision of the answers when a wait for first answers last expired. An agent that was shown only older
+    /// revisions may judge although some first answers are missing.
     pub(crate) early: Revision,
     pub(crate) timed_out: bool,
     pub(crate) cancelled: bool,

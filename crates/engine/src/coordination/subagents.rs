@@ -40,9 +40,10 @@ pub(crate) struct SubagentEnd {
     error: Option<String>,
     /// The directory of the subagent's result files.
     log_dir: String,
-    /// The subagent's workspace, until the files there were imported.
+    /// The subagent's workspace, until importing its files was attempted. None if there is no such workspace, or the
+    /// calling agent has no tools.
     workspace: Option<String>,
-    /// The outcome of importing the subagent's files.
+    /// The outcome of importing the subagent's files; None if that was not attempted.
     imported: Option<Result<(), String>>,
 }
 
@@ -168,8 +169,8 @@ impl RunState {
         reports(&started)
     }
 
-    /// Processes a `wait_for_subagents` call: it reports the background subagents that were started since the last
-    /// such call.
+    /// Processes a `wait_for_subagents` call: it waits for the background subagents that were started since the last
+    /// such call, and reports them once all of them have ended.
     pub(super) fn wait(
         &self,
         (member_index, attempt): (usize, &MemberAttempt),
@@ -271,7 +272,7 @@ impl Coordination {
         }
     }
 
-    /// Stops the subagents whose attempt has ended.
+    /// Stops the subagents whose attempt has ended and will not be continued.
     pub(super) fn stop_subagents(&self) -> Vec<Consequence> {
         let wanted = |subagent: &Subagent| {
             let member = self.state.members.get(subagent.member_index);

@@ -1,4 +1,4 @@
-//! Counts votes and breaks ties, independent of the agents' order in the config.
+//! Counts votes and breaks ties, without favoring agents that come earlier in the config.
 
 use super::state::{MemberState, RunState};
 use althing_protocol::{AgentId, Ballot};

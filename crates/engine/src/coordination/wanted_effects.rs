@@ -98,7 +98,8 @@ impl Coordination {
             && self.state.spec.may_write()
     }
 
-    /// Whether no other agent works during this attempt, so that the agent of this attempt may act.
+    /// Whether the agent may act during this attempt, because no other agent works: it presents, or it is the agent of
+    /// a quick single-agent run. During an evaluation an agent never acts.
     fn works_alone(&self, attempt: &MemberAttempt) -> bool {
         match attempt.purpose {
             Purpose::Present { .. } => true,
@@ -107,8 +108,8 @@ impl Coordination {
         }
     }
 
-    /// Whether the agent of this attempt only plans and may change nothing: always in a planning run; in a run that
-    /// plans first, until the agent may act. An agent with tools may act once its context paths are open.
+    /// Whether the agent of this attempt only plans and may change nothing: always in a planning run; in a run with
+    /// `plan_first`, until the agent may act. An agent with tools may act once its context paths are open.
     pub(crate) fn only_plans(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let spec = &self.state.spec;
         let acts = if member.agent.has_tools {

@@ -1,4 +1,4 @@
-//! Parses the arguments of a `launch_run` call by a model or an MCP client; every error names the parameter.
+//! Parses the arguments of a `launch_run` call by a model or an MCP client; an error in a parameter names it.
 
 use super::{check_length, did_you_mean};
 use althing_protocol::LaunchRun;

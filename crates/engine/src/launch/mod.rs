@@ -28,7 +28,8 @@ use althing_text::{hex, nearest};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The maximum size of a launch's task, and separately of its context, in bytes. Longer texts belong in files.
+/// The maximum size in bytes of each text of a launch: task, context and each system prompt. Longer texts belong in
+/// files.
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Whether a person consents to a run's permissions before it begins.
@@ -171,7 +172,7 @@ fn check_length(name: &str, text: &str) -> Result<(), String> {
     ))
 }
 
-/// SHA-256 of the proposal.
+/// SHA-256 of the proposal, computed while its `digest` is empty.
 fn digest_of(proposal: &Proposal) -> Result<String, String> {
     let shown = serde_json::to_vec(proposal)
         .map_err(|error| format!("the proposal cannot be serialized: {error}"))?;

@@ -1,13 +1,13 @@
 //! `coordination_overrides`: changes to a run's rules, by config key.
 //!
-//! An agent can only tighten the user's limits, and cannot change the override window.
+//! A launch may shorten the user's time limits but not extend them, and it cannot set the keys in `USER_ONLY_KEYS`.
 
 use super::did_you_mean;
 use althing_protocol::{AnswerNovelty, FinalAnswerStrategy, Millis, Modes, RunRules, VotingSensitivity};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-/// The keys that an agent may set.
+/// The keys that a launch may set.
 pub(super) const KEYS: &[&str] = &[
     "max_new_answers_per_agent",
     "max_new_answers_global",
@@ -32,7 +32,7 @@ pub(super) const KEYS: &[&str] = &[
 const USER_ONLY_KEYS: &[&str] =
     &["override_window_seconds", "interactive_mode", "context_paths", "budget_usd"];
 
-/// Applies changes to rules; limits must stay within those of `configured`.
+/// Applies changes to rules; time limits must not exceed those of `configured`.
 pub(super) fn apply(
     rules: &mut RunRules,
     configured: &RunRules,

@@ -77,7 +77,8 @@ fn refusal(path: &str, wants_write: bool, team: &TeamSpec) -> String {
     )
 }
 
-/// Normalizes an absolute path, so that paths can be compared as text. Rejects `..`.
+/// Normalizes an absolute path, so that paths can be compared as text. Rejects relative paths, `..` and control
+/// characters.
 fn normalize(path: &str) -> Result<String, String> {
     let trimmed = path.trim();
     if !trimmed.starts_with('/') {

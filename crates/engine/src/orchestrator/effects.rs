@@ -17,7 +17,7 @@ use std::sync::mpsc::Sender;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-/// The error of an effect that panicked.
+/// The error of a side task or a program whose code in Althing panicked.
 const INTERNAL_ERROR: &str = "the operation failed because of an internal error in Althing";
 
 /// Identifies a running effect: the task whose decider wants it, and its key.
@@ -65,8 +65,8 @@ impl Effects {
         self.running.get(owner).is_some_and(|keys| keys.contains_key(key))
     }
 
-    /// Whether the running effects of an owner are exactly these model calls. A fast path: with hundreds of agents
-    /// this is checked after every reply.
+    /// Whether all wanted effects are model calls, and the owner's running effects are exactly these calls. A fast
+    /// path: with hundreds of agents this is checked after every reply.
     pub(super) fn match_exactly(&self, owner: &TaskId, wanted: &[EffectKey]) -> bool {
         let all_there =
             wanted.iter().all(|key| matches!(key, EffectKey::Call(_)) && self.is_running_key(owner, key));
@@ -281,7 +281,7 @@ fn outcome_item(kind: &SideTaskKind, result: Result<SideTaskOutput, String>) -> 
     }
 }
 
-/// Reports an effect's outcome on drop, so that an effect that panics does not leave its run waiting forever.
+/// Reports an effect's outcome on drop, so that an effect that panics does not leave its task waiting forever.
 struct OutcomeGuard {
     inbox: Sender<Input>,
     id: EffectId,

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 /// An open environment, None if the agent has none, or why it could not be opened.
 type OpenedEnv = Result<Option<Arc<dyn AgentEnv>>, String>;
 
-/// The environments by run and member index.
+/// The environments by task and member index. The chat agent's task is the conversation, and its index is 0.
 #[derive(Default)]
 pub(super) struct AgentEnvCache {
     envs: HashMap<(TaskId, usize), Arc<OnceCell<OpenedEnv>>>,
@@ -73,8 +73,8 @@ impl AgentEnvHandle {
         }
     }
 
-    /// Adds the environment to a model request: its tools, its briefing, its grant, and the other members' paths as
-    /// this agent sees them.
+    /// Adds the environment to a model request: its tools, briefing, grant and working directory. In the messages, the
+    /// paths of other members' workspaces are replaced with the paths at which this agent sees their snapshots.
     pub(super) async fn add_context(
         &self,
         request: &mut ModelRequest,

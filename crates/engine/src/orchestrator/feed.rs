@@ -1,7 +1,7 @@
 //! The event feed for front ends: first history, then live events, without gaps or repeats.
 //!
-//! There is no back-pressure: the ring buffer holds only the newest items, and a reader that falls behind gets a `Gap`
-//! and re-reads the missed facts from the log. Missed progress is lost.
+//! There is no back-pressure: the ring buffer holds only the newest items. A subscriber that missed facts there gets
+//! `Progress::Gap`, and then the missed facts from the log. Missed progress is lost.
 
 use althing_protocol::{
     BoxFuture, DeltaKind, Event, EventStream, FeedItem, Interest, JournalError, JournalReader, Progress, Seq,
@@ -26,7 +26,8 @@ struct Shared {
     // A std mutex: held only briefly, never across an await.
     ring: Mutex<Ring>,
     changed: Notify,
-    /// The number of subscribers that want all progress; if it is 0, progress is not produced.
+    /// The number of subscribers that want all progress; if it is 0, streaming text and program output are not
+    /// published.
     watchers: AtomicUsize,
     log: Arc<dyn JournalReader>,
 }
@@ -49,7 +50,7 @@ pub(crate) struct Ring {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
     position: u64,
-    /// The last fact that the reader received or was told to read from the log.
+    /// The last fact that the reader had when it subscribed, has received since, or was told to read from the log.
     last: Seq,
 }
 
@@ -154,7 +155,8 @@ impl Feed {
     }
 
     fn ring(&self) -> MutexGuard<'_, Ring> {
-        // A poisoned mutex is safe to use: the operations call no foreign code, so they cannot panic halfway.
+        // A poisoned mutex is safe to use: no foreign code is called while the buffer is changed, so no change is left
+        // half done by a panic.
         self.shared.ring.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -204,7 +206,7 @@ impl Feed {
 pub struct Subscription {
     feed: Feed,
     cursor: Cursor,
-    /// The last fact that was delivered.
+    /// The last fact that was delivered; before that, the fact after which the subscription begins.
     delivered: Seq,
     /// Items that were read from the log and not delivered yet.
     backlog: VecDeque<FeedItem>,

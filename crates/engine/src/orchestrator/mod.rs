@@ -2,8 +2,8 @@
 //!
 //! One thread owns a session (`session.rs`). It turns ops and the outcomes of effects into facts, records the facts
 //! that the deciders derive from them, writes everything to the journal in one batch, publishes the batch, and only
-//! then starts or stops effects (`reconcile.rs`). Therefore nothing is shown or started that a crash could undo, and
-//! everything that arrives while the disk is busy goes into the next batch.
+//! then starts or stops effects (`reconcile.rs`). Therefore a crash cannot undo a fact that was shown or that started
+//! an effect, and everything that arrives while the disk is busy goes into the next batch.
 
 mod effects;
 mod envs;
@@ -82,7 +82,7 @@ pub struct SessionDeps {
 pub enum SessionEnd {
     /// Everything that was requested is done.
     Finished,
-    /// The session was asked to stop and can be resumed. Contains the partial results of its runs.
+    /// The session was asked to stop and can be resumed. Contains the partial results of its runs without a parent.
     Halted(Vec<RunResult>),
     /// The journal could not be written. Everything that was published is durable.
     Disk(JournalError),
@@ -112,7 +112,8 @@ pub struct Orchestrator {
 pub struct Submitter(Sender<Input>);
 
 impl Submitter {
-    /// Submits an op; its effect shows as events.
+    /// Delivers an op to the session's thread. Ok does not mean that the session accepts the op: if it rejects the
+    /// op, it records a notice.
     pub fn submit(&self, submission: Submission) -> Result<(), SubmitError> {
         self.0.send(Input::Op(submission)).map_err(|_| SubmitError)
     }
@@ -153,7 +154,7 @@ impl Orchestrator {
         &self.feed
     }
 
-    /// A handle for front ends. While a handle exists, the session waits for ops.
+    /// A handle with which front ends submit ops, subscribe to the feed, and read the screens of programs.
     pub fn engine_handle(&self) -> EngineHandle {
         EngineHandle { submitter: self.submitter(), feed: self.feed.clone(), programs: self.programs.clone() }
     }

@@ -1,4 +1,5 @@
-//! Routes the reports of a workflow's programs: content and questions to the session, output to the event feed.
+//! Routes the reports of a workflow's programs: content, questions and that a program continued without an answer go
+//! to the session; output and screen changes go to the event feed.
 
 use super::feed::Feed;
 use super::progress::mask_chunk;

@@ -8,7 +8,8 @@ use althing_protocol::{Fact, Millis, Notice, NoticeLevel, ProgramJob, TaskId, Ti
 use std::sync::mpsc::Receiver;
 
 impl Session {
-    /// Starts and stops effects and timers, so that exactly the wanted ones are running.
+    /// Sends the answers for programs, then starts and stops effects and timers, so that exactly the wanted ones are
+    /// running.
     pub(super) fn reconcile(&mut self) {
         for answer in std::mem::take(&mut self.program_answers) {
             if let Some(programs) = &self.deps.programs {
@@ -66,7 +67,7 @@ impl Session {
         }
     }
 
-    /// Writes the result files of the tasks that have ended.
+    /// Writes the result files of the tasks that have ended, once per task. A failure is recorded as a warning.
     pub(super) fn write_result_files(&mut self) {
         let mut errors = Vec::new();
         for (task, decider) in &self.deciders {
@@ -93,7 +94,8 @@ impl Session {
         }
     }
 
-    /// Ends the session: stops its effects, commits the last facts, and closes the feed.
+    /// Ends the session: stops its effects and closes the feed. If all tasks have ended, the last facts are committed
+    /// first; otherwise the result contains the partial results of the runs.
     pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         self.effects.stop_all();
         if self.halting && !self.is_over() {

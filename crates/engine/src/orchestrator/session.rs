@@ -20,9 +20,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-/// The maximum number of inputs in one batch, so that a flood of inputs cannot delay the write forever.
+/// The maximum number of inputs in one batch after its first input, so that a flood of inputs cannot delay the write
+/// forever.
 const BATCH: usize = 512;
-/// The interval at which writing to an unavailable journal is retried.
+/// The longest time between two attempts to write to an unavailable journal; an input causes an attempt earlier.
 const DISK_RETRY: Duration = Duration::from_millis(250);
 
 /// The state of a session.
@@ -34,16 +35,16 @@ pub(super) struct Session {
     pub(super) envs: AgentEnvCache,
     /// The deciders by task: the conversation or the workflow, and any number of runs.
     pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
-    /// The number of runs.
+    /// The number of runs created so far, including subagent runs.
     runs: u32,
-    /// The tasks whose result files have been written.
+    /// The tasks whose result files were written, or could not be written. Writing them is not repeated.
     pub(super) files_written: BTreeSet<TaskId>,
-    /// The parent of each task.
+    /// The parents of the tasks that have one.
     parents: BTreeMap<TaskId, TaskId>,
     next_seq: Seq,
     /// Facts that are recorded but not durable yet; they are not published and have no effects yet.
     pending: Vec<Arc<Event>>,
-    /// The open questions, with the facts that opened them.
+    /// The open questions, with the numbers of the facts that opened them.
     questions: BTreeMap<InteractionId, Seq>,
     /// Answers for programs, sent once the corresponding facts are durable.
     pub(super) program_answers: Vec<ProgramAnswer>,
@@ -99,7 +100,8 @@ impl Session {
             self.record(None, None, Fact::SessionOpened(Box::new(opening)));
             self.begin(op);
         }
-        // Writes the result files that a killed process did not get to write.
+        // After a resume, this writes the files of all ended tasks again: the earlier process may have been killed
+        // before it wrote them.
         self.write_result_files();
         loop {
             if self.pending.is_empty() && !self.wait_for_input(inbox) {
@@ -121,7 +123,7 @@ impl Session {
         }
     }
 
-    /// Whether everything that was requested is done.
+    /// Whether everything that was requested is done: there is a task without a parent, and all such tasks have ended.
     pub(super) fn is_over(&self) -> bool {
         let mut top = self.deciders.iter().filter(|(task, _)| self.is_root_task(task)).peekable();
         top.peek().is_some() && top.all(|(_, decider)| decider.is_over())
@@ -140,7 +142,7 @@ impl Session {
         }
     }
 
-    /// Waits for input or a timer and records what happened. False if all handles of the session are gone.
+    /// Waits for input or a timer and records what happened. False if no sender of the inbox exists any more.
     fn wait_for_input(&mut self, inbox: &Receiver<Input>) -> bool {
         let first = match self.timers.next_in(self.deps.clock.now()) {
             Some(wait) => inbox.recv_timeout(wait),
@@ -168,7 +170,7 @@ impl Session {
         true
     }
 
-    /// Records an input; the facts that follow are settled later.
+    /// Handles one input. The facts that follow from what is recorded here are recorded later, by `settle`.
     fn handle_input(&mut self, input: Input) {
         match input {
             Input::Op(submission) => self.handle_submission(submission),
@@ -227,7 +229,7 @@ impl Session {
         self.record_all(facts, None);
     }
 
-    /// Accepts an op, unless an op with the same id was accepted before.
+    /// Accepts or rejects an op. An op with the id of an op that was accepted before is ignored.
     fn handle_submission(&mut self, Submission { op, by, id }: Submission) {
         if id.as_ref().is_some_and(|id| self.accepted_ids.contains(id)) {
             return;
@@ -317,14 +319,15 @@ impl Session {
         self.refuse_because_of(None, why);
     }
 
-    /// Records that an op was rejected; `cause` is the fact that the op refers to. For a rejected answer, this is the
-    /// fact that opened the question: the question stays open, and the front end shows it again.
+    /// Records that an op was rejected; `cause` is the fact that the op refers to. For a rejected answer to an open
+    /// question, this is the fact that opened the question, which stays open: the front end shows it again.
     fn refuse_because_of(&mut self, cause: Option<Seq>, why: &str) {
         let text = format!("rejected: {why}");
         self.record(None, cause, Fact::Notice(Notice { level: NoticeLevel::Warning, text, hint: None }));
     }
 
-    /// Creates a run. Its `TaskCreated` contains the whole op, so no `OpAccepted` is recorded.
+    /// Creates a run. Its `TaskCreated` contains the whole op, so no `OpAccepted` is recorded here;
+    /// `handle_submission` records one if the op has an id.
     fn start_run(&mut self, spec: RunSpec) {
         let id = TaskId::run(self.runs + 1);
         let spec = TaskSpec::Run(Box::new(spec));
@@ -346,8 +349,8 @@ impl Session {
         }
     }
 
-    /// Gives a fact its number and time, and folds it into the state. The fact becomes durable and is published with
-    /// the next commit.
+    /// Gives a fact its number and time, masks its secrets, and folds it into the state. The fact becomes durable and
+    /// is published with the next commit.
     pub(super) fn record(&mut self, task: Option<TaskId>, cause: Option<Seq>, fact: Fact) -> Seq {
         let (seq, at) = (self.next_seq, self.deps.clock.now());
         let event = Arc::new(self.deps.mask.event(Event { seq, at, task, cause, fact }));
@@ -420,8 +423,9 @@ impl Session {
     }
 
     /// Makes all recorded facts durable, then publishes them. If the disk is full (ENOSPC), or the journal cannot be
-    /// written for another reason that may pass, this retries until the write succeeds or `journal_retry_timeout` is
-    /// over; until then nothing is published or started, and subscribers get `Progress::Stalled`.
+    /// written for another reason that may pass, this retries until the write succeeds, `journal_retry_timeout` is
+    /// over, or the session must stop. Until then no fact is published, no effect starts, and subscribers get
+    /// `Progress::Stalled`.
     pub(super) fn commit_or_wait_for_disk(&mut self, inbox: &Receiver<Input>) -> Result<(), JournalError> {
         if self.pending.is_empty() {
             return Ok(());

@@ -21,7 +21,7 @@ impl Timers {
         }
     }
 
-    /// The time until the next timer expires.
+    /// The time until the next timer expires; None if no timer is running.
     pub(super) fn next_in(&self, now: Timestamp) -> Option<Duration> {
         self.due.values().min().map(|due| due.since(now).duration())
     }

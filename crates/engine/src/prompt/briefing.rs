@@ -63,7 +63,7 @@ impl WorkspaceBriefing {
 /// The briefing of the chat agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProjectBriefing {
-    /// The project directory, against which relative paths are resolved.
+    /// The project's directory, or without a project the working directory. Relative paths are resolved against it.
     pub project: String,
     /// Whether the agent may write to the project.
     pub writable: bool,

@@ -1,5 +1,5 @@
-//! Guidance for an agent with tools: project instructions, skills, its notes, its task list, and whether it only
-//! plans. The guidance is sent with every call, so each section is short, and an empty section is omitted.
+//! Guidance for an agent with tools: project instructions, skills, its notes, its task list, and whether it plans
+//! first. The guidance is sent with every call, so each section is short, and an empty section is omitted.
 
 use althing_protocol::ContextAccess;
 use std::fmt::Write;
@@ -15,7 +15,7 @@ pub struct Guidance {
     pub notes: Option<AgentNotes>,
     /// Whether the agent has a task list.
     pub tasks: bool,
-    /// Whether the agent only plans.
+    /// Whether the agents plan before the presenter acts.
     pub planning: Planning,
 }
 
@@ -46,7 +46,7 @@ pub struct SkillEntry {
 pub struct AgentNotes {
     /// The directory of the notes.
     pub dir: String,
-    /// The short-term notes, which are included in full.
+    /// The short-term notes, which are included with their text.
     pub short_term: Vec<FileExcerpt>,
     /// The long-term notes: path and first line.
     pub long_term: Vec<(String, String)>,

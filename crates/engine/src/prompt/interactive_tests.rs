@@ -1,4 +1,4 @@
-//! Snapshots of the chat agent's system prompt for each combination of settings.
+//! Snapshots of the chat agent's system prompt for different teams and settings.
 
 use super::interactive::{ChatPromptInput, launch_guidance, system_prompt};
 use crate::interactive::tests::harness::{agent, team};

@@ -25,7 +25,7 @@ pub(crate) struct PromptInput<'a> {
     pub(crate) agents: usize,
     /// Whether agents vote.
     pub(crate) votes: bool,
-    /// Whether agents only plan.
+    /// Whether the run is a planning run (`modes.planning`).
     pub(crate) planning: bool,
     /// Whether the agent may start subagents.
     pub(crate) subagents: bool,
@@ -49,7 +49,7 @@ pub(crate) enum TurnKind {
 }
 
 impl Coordination {
-    /// The model request that a member's attempt needs.
+    /// The model request of a member's running attempt; None if the member has no running attempt.
     pub(crate) fn request(&self, member_index: usize) -> Option<ModelRequest> {
         let member = self.state.members.get(member_index)?;
         let attempt = member.attempt.as_ref()?;

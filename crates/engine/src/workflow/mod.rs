@@ -47,7 +47,7 @@ impl WorkflowExecutor {
         self.session.program(key)
     }
 
-    /// Folds one event into the state. Events of unrelated tasks are ignored.
+    /// Folds one event into the state. Events of unrelated tasks only add to the active time.
     pub fn apply(&mut self, event: &Event) {
         self.session.apply(event);
     }
@@ -68,7 +68,7 @@ impl WorkflowExecutor {
         facts
     }
 
-    /// The facts that follow when a program continued without an answer.
+    /// The facts that follow when a program continued without an answer; none if it has no open question.
     pub fn moved_on(&self, key: &ProgramKey) -> Vec<Consequence> {
         let Some(state) = self.session.tasks.get(&key.task).filter(|state| state.is_current(key)) else {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! The report of a workflow, which `--json` prints.
+//! The report of a workflow: the content of its `result.json`, which `--json` also prints.
 
 use super::WorkflowExecutor;
 use althing_protocol::{Millis, TaskStatus};
@@ -16,7 +16,7 @@ pub struct WorkflowReport {
     /// The active time, without downtime before a resume.
     #[serde(rename = "duration_ms")]
     pub duration: Millis,
-    /// The id of the first failed task, and why that task failed.
+    /// The id of the first failed task in the order of the workflow file, and why it failed; None if no task failed.
     pub error: Option<String>,
 }
 
@@ -41,7 +41,7 @@ pub struct TaskReport {
     pub exit_code: Option<i32>,
     /// The run's final answer, or the program's final message or output; None until the task has ended.
     pub output: Option<String>,
-    /// Why the task failed.
+    /// The error of the task's program or run, if any. A run that ended with a partial result has one too.
     pub error: Option<String>,
 }
 

@@ -3,8 +3,8 @@
 //! 1. Stages run in the order of the workflow file; there is no dependency graph, and so no cycle. (The tasks of a
 //!    plan have dependencies; `althing_plan` checks them for cycles.) The tasks of a stage are created together, with
 //!    their templates expanded from earlier stages.
-//! 2. An interrupted task resumes its own conversation, starts again, asks a person, or fails, as configured. A
-//!    finished task is never started again.
+//! 2. An interrupted program starts again, asks a person first, or fails, as its `on_interrupt` says. When it starts,
+//!    it resumes its own conversation if it has one, except with `restart`. A finished task is never started again.
 //! 3. A stage ends when all of its tasks have ended. After a failed task without `continue_on_failure`, no further
 //!    stage begins.
 //! 4. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.

@@ -312,7 +312,7 @@ fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
     let pick = |rng: &mut Rng, len: usize| rng.usize(0..len.max(1));
     match rng.u32(0..16) {
         0 => {
-            // A crash, which may leave any prefix of the last batch.
+            // A crash, which may leave any part of the last batch that includes its first event.
             let left = world.log.len() - pick(rng, world.log.len() - world.batch);
             *world = World::folded(spec, &world.log[..left.max(1)]);
             world.op(Op::Resume);

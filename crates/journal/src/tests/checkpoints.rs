@@ -1,4 +1,4 @@
-//! The checkpoint and the session list always match the log, whatever happened to `session.json`.
+//! The checkpoint and the session list match the log even if `session.json` is missing, damaged or outdated.
 
 use super::{batches, event, id, log_path, manager, opened, run_spec, session, stored};
 use crate::{SessionError, rebuild_checkpoint};

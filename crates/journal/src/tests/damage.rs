@@ -74,8 +74,8 @@ fn expect_tail(good: &Good, log: &[u8], kept: usize, case: &str) {
     assert_eq!((read.events.as_slice(), read.damage), (good.events.as_slice(), None), "{case}");
 }
 
-/// Expects that opening is refused, that reading returns the events before the damage, and that nothing is
-/// changed.
+/// Expects that opening is refused, that reading returns the events before the damage (unless the first line is
+/// damaged), and that nothing is changed.
 fn expect_refused(good: &Good, disk: &SimDisk, log: &[u8], kept: usize, case: &str) {
     let error = manager(disk).open(&id()).err().unwrap_or_else(|| panic!("{case}: opened"));
     assert!(error.kind() != JournalErrorKind::Unavailable && error.hint().is_some(), "{case}: {error}");
@@ -174,8 +174,8 @@ fn doubled_swapped_and_missing_lines_are_found_wherever_they_are() {
     }
 }
 
-/// Checks the rule of the scan, stated differently: do the lines after the first wrong line prove that the
-/// wrong line was once good?
+/// Checks the rule of the scan, stated differently: do the lines from the first wrong line on prove that the
+/// line that belongs there was once durable?
 fn check_order(good: &Good, log: &[u8], order: &[usize], case: &str) {
     let kept = (0..order.len()).find(|n| order[*n] != *n).unwrap();
     let proof = (kept..order.len()).any(|place| {

@@ -74,7 +74,7 @@ fn run_with_fault(events: &[Arc<Event>], n: u64, kind: FaultKind, duration: Faul
     triggered
 }
 
-/// Every visible file is complete.
+/// Checks that the checkpoint and the task's file are complete, if they are visible.
 fn whole_files_only(disk: &SimDisk, case: &str) {
     // `peek` bypasses the fault: only the content matters here.
     let dir = log_path().with_file_name("");

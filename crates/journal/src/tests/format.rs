@@ -1,5 +1,5 @@
-//! The log format is stable: these bytes were written by the first version, and every later version must be
-//! able to read them.
+//! The log format is stable: `golden.jsonl` was written by the first version, and every later version must be
+//! able to read it.
 
 use super::{event, id, manager, opened, read, session, stored};
 use crate::event_json::{parse_canonical, read_event};

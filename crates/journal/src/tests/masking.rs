@@ -104,7 +104,8 @@ fn short_values_are_ignored_and_white_space_is_trimmed() {
     assert_eq!(format!("{masker:?}"), "Masker(…)");
 }
 
-/// Events with a text in every place where an event can have free text.
+/// Events with this text as goal, config, task, context, system message, reply, reasoning, tool argument, notice
+/// and hint.
 fn carriers(text: &str) -> Vec<Arc<Event>> {
     let arguments = format!("{{\"content\":{}}}", in_json(text));
     let call = ToolCall { id: "c1".into(), name: "new_answer".into(), arguments };
@@ -176,7 +177,7 @@ fn a_secret_that_equals_a_format_word_breaks_no_event() {
     assert_eq!(after, *carriers("my key is [secret]")[3]);
 }
 
-/// Facts with names that models, programs and people choose.
+/// Events with this text in the names and texts that models, programs and people choose.
 fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     let call = |id: &str| ToolCall { id: id.into(), name: text.into(), arguments: "{}".into() };
     let reply =
@@ -272,8 +273,8 @@ fn texts(value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// The positions of Althing's own ids (tasks, agents, sessions, interactions, plans) and of backend names from
-/// the config.
+/// Whether a JSON pointer leads to one of Althing's own ids (tasks, agents, sessions, interactions, plans), to a
+/// digest, or to the name of a backend or model from the config.
 fn is_our_id(place: &str) -> bool {
     let place = place.replace(|c: char| c.is_ascii_digit(), "");
     let ends = |ends: &[&str]| ends.iter().any(|end| place.ends_with(end));
@@ -331,7 +332,7 @@ fn a_secret_that_equals_a_format_word_does_not_unmask_other_secrets() {
         let masked = json_of(&masker.mask_event((*event).clone()));
         assert_eq!(leaks(&masked), Vec::<String>::new(), "{masked}");
     }
-    // If this word were masked, the approval could not be read back.
+    // If the word `run_approval` were masked, the event could not be read back.
     let json = json_of(&named_by_others("plain")[0]).replace("\"write\"", "\"read\"");
     let masker = Masker::new(["chosen", "read_x", "run_approval", "sk-canary-0123456789abcdef"]);
     let json = json.replace("\"task\":\"plain\"", "\"task\":\"sk-canary-0123456789abcdef\"");
@@ -344,7 +345,7 @@ fn encoded_secrets_are_masked_at_any_offset() {
     let secret = "sk-canary/01?environment";
     let masker = Masker::new([secret]);
     for (text, masked) in [
-        // The secret alone, and after one, two and three other bytes.
+        // In base64: the secret alone, after one other byte, and after two (with three spellings of a slash).
         ("c2stY2FuYXJ5LzAxP2Vudmlyb25tZW50.", "[secret]."),
         ("eHNrLWNhbmFyeS8wMT9lbnZpcm9ubWVudA==", "eH[secret]A=="),
         ("eHlzay1jYW5hcnkvMDE/ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),

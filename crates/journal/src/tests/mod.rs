@@ -152,7 +152,7 @@ pub(super) fn manager(disk: &SimDisk) -> SessionManager {
     SessionManager::on_disk(Arc::new(disk.clone()), Path::new(STATE)).unwrap()
 }
 
-/// Appends a batch and updates the checkpoint, as the engine does.
+/// Appends a batch and queues the checkpoint after it.
 pub(super) fn write(writer: &mut SessionWriter, fold: &mut CheckpointFold, batch: &[Arc<Event>]) {
     writer.append(batch).unwrap();
     for event in batch {

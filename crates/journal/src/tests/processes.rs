@@ -24,7 +24,8 @@ enum ChildMessage {
     Wrote(u64),
 }
 
-/// Not a test: the main loop of a child process, which runs until it is killed.
+/// Not a test: in a child process (with the variable `CHILD`), this is the main loop, which runs until the child
+/// is killed. In the test process it does nothing.
 #[test]
 fn a_child_competes_for_the_session_until_it_is_killed() {
     let Ok(state) = std::env::var(CHILD) else { return };
@@ -81,7 +82,7 @@ fn spawn(number: usize, state: &Path, messages: &Sender<(usize, ChildMessage)>) 
 struct Competition {
     children: Vec<Child>,
     messages: Receiver<(usize, ChildMessage)>,
-    /// Children that were killed; messages that still arrive from them are old.
+    /// For each child, whether it was killed; messages that still arrive from a killed child are old.
     killed: Vec<bool>,
     last_acknowledged: u64,
 }

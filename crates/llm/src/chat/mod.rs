@@ -49,8 +49,9 @@ impl Chat {
     }
 }
 
-/// Azure's URL: the deployment is in the path, the version in the query. A URL that already ends in `/openai/v1` or
-/// names its deployment is kept.
+/// Azure's URL: the deployment (the model name) is in the path, the version in the query. A URL whose path names a
+/// deployment keeps it; a URL that ends in `/openai/v1` gets neither deployment nor version. `/chat/completions` is
+/// appended unless it is there.
 fn azure_url(config: &BackendConfig) -> Result<Url, BuildError> {
     let mut url = address(config)?;
     let path = url.path().trim_end_matches('/').to_owned();

@@ -12,7 +12,8 @@ use serde::{Serialize, Serializer};
 use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 
-/// Parameters that are sent unchanged.
+/// Parameters that are copied from the config. Only `max_completion_tokens` may be renamed, and `tool_choice` and
+/// `parallel_tool_calls` are sent only with tools.
 pub(crate) const SENT: &[&str] = &[
     "temperature",
     "top_p",
@@ -49,7 +50,8 @@ pub(crate) const SENT: &[&str] = &[
     "web_search_options",
 ];
 
-/// Parameters that are sent under another name.
+/// Parameters that have an effect but are not simply copied: limits on the output, reasoning, verbosity, and the
+/// version in Azure's URL.
 pub(crate) const KNOWN: &[&str] = &["max_tokens", "max_output_tokens", "reasoning", "text", "api_version"];
 
 /// Parameters of OpenRouter's web search, and the switch that enables it.
@@ -59,7 +61,7 @@ const WEB_PLUGIN: &[&str] = &["engine", "max_results", "search_prompt"];
 /// Parameters that a request without tools must not contain.
 const ONLY_WITH_TOOLS: &[&str] = &["parallel_tool_calls", "tool_choice"];
 
-/// Fields written by this module; `extra_body` cannot change them.
+/// Fields that `extra_body` cannot set. This module writes them, except `n`, which must keep its default of 1.
 const RESERVED: &[&str] = &["model", "messages", "tools", "stream", "stream_options", "n"];
 
 /// How a provider differs from the default format, learned from its rejections.

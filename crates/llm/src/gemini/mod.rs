@@ -1,8 +1,8 @@
 //! Google's Gemini format: `schema` adapts tool schemas, `request` writes, `read` parses the stream.
 //!
 //! From Gemini 3 on, a tool call must be sent back with its thought signature, so the parts of a reply with calls are
-//! stored unchanged (`provider_state`) and sent back. If they are no longer available, Google's documented placeholder
-//! is sent instead.
+//! stored (`provider_state`) and sent back; only unsigned text is merged. If the parts are not available, a call is
+//! sent to Gemini 3 and later with Google's documented placeholder instead of a signature.
 
 mod read;
 mod request;

@@ -97,7 +97,7 @@ struct GeminiUsage {
 pub(crate) struct GeminiReader {
     partial_reply: PartialReply,
     calls: u32,
-    /// The parts to send back, without thought summaries.
+    /// The parts to send back, without unsigned thought summaries; empty if they are too large.
     parts: Vec<Value>,
     bytes: usize,
 }
@@ -167,7 +167,7 @@ impl GeminiReader {
     fn call(&mut self, call: &Call<'_>, on_delta: &mut DeltaSink<'_>) -> Result<(), CallFailure> {
         let id = match &call.id {
             Some(id) if !id.as_str().is_empty() => id.as_str().to_owned(),
-            // The id is unique across replies, because stored provider state is looked up by id.
+            // The id is random, so that it is unique across replies: stored provider state is looked up by id.
             _ => format!("{OUR_ID}{:08x}-{}", fastrand::u32(..), self.calls),
         };
         let decoded: Text<'_>;
@@ -185,7 +185,8 @@ impl GeminiReader {
         self.partial_reply.call(Fragment { index, id: &id, name, arguments }, on_delta)
     }
 
-    /// Stores a part to send back. Consecutive text is merged unless a piece is signed.
+    /// Stores a part to send back. Consecutive text is merged unless a piece is signed. If the parts become too large,
+    /// all are dropped.
     fn remember(&mut self, raw: &RawValue, part: &Part<'_>) {
         self.bytes += raw.get().len();
         if self.bytes > EVENT_BYTES {

@@ -55,7 +55,7 @@ const EFFORT_BUDGETS: &[(&str, i64)] = &[
 /// Fields written by this module; `extra_body` cannot change them.
 const RESERVED: &[&str] = &["contents", "systemInstruction", "tools"];
 
-/// Google's placeholder for a thought signature that is no longer available.
+/// Google's placeholder for a thought signature that is not available.
 const NO_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// A backend's parameters, ready to be sent.
@@ -65,8 +65,8 @@ pub(crate) struct GeminiParams {
     calling: Option<Value>,
     /// Tools that the provider runs.
     hosted: Vec<Value>,
-    /// Whether the model is Gemini 3 or later, which signs its thoughts, has thinking levels instead of budgets, and
-    /// accepts provider tools together with ours.
+    /// Whether the model is Gemini 3 or later, or its name contains no version. Gemini 3 signs its thoughts, has
+    /// thinking levels (and still accepts a budget), and accepts provider tools together with ours.
     is_gen3: bool,
 }
 

@@ -1,13 +1,13 @@
 //! Converts a tool's JSON Schema to the subset that Gemini accepts. One unsupported keyword makes Gemini reject the
 //! whole request.
 //!
-//! Unsupported constraints are widened, never narrowed: the model may see fewer constraints than the tool checks, but
-//! no wrong ones.
+//! Unsupported constraints are dropped, so the model may see fewer constraints than the tool checks. A part without a
+//! type that Gemini can express, such as `true` or a schema that is nested too deeply, becomes a string.
 
 use crate::params::put;
 use serde_json::{Map, Value, json};
 
-/// Maximum depth of references, because a schema may refer to itself.
+/// Maximum nesting depth, including references, because a schema may refer to itself.
 const DEEPEST: usize = 12;
 
 /// Keywords copied unchanged.
@@ -34,7 +34,8 @@ pub(crate) fn parameters(schema: &Value) -> Option<Value> {
 
 fn fit(schema: &Value, root: &Value, depth: usize) -> Value {
     let Some(object) = schema.as_object().filter(|_| depth < DEEPEST) else {
-        // `true` and similar schemas accept anything; a string can express anything.
+        // The schema is `true` or similar, which accepts anything, or it is nested too deeply: a string can express
+        // anything.
         return json!({"type": "string"});
     };
     if let Some(target) = object.get("$ref").and_then(Value::as_str) {
@@ -116,7 +117,7 @@ fn set_type(out: &mut Map<String, Value>, object: &Map<String, Value>) {
         [one] => {
             out.insert("type".to_owned(), json!(one));
         }
-        // An array type would need `items`; the model can write it as text instead.
+        // Of several types, `array` and `object` are left out, because `array` would need `items`.
         several => {
             let simple = several.iter().filter(|kind| !matches!(**kind, "array" | "object"));
             let choices: Vec<Value> = simple.map(|kind| json!({"type": kind})).collect();

@@ -1,8 +1,9 @@
 //! Anthropic's Messages format: `model` knows what each Claude generation accepts, `request` writes, `read` parses the
 //! stream.
 //!
-//! Thoughts before a tool call are sent back unchanged (`provider_state`). If they are no longer available, a request
-//! that would have to start with them disables thinking, which the API accepts; adaptive thinking does not need this.
+//! Thoughts before a tool call are sent back unchanged (`provider_state`). If they are not available, a request that
+//! answers such a call is sent without its thinking budget, because the API would require the thoughts; adaptive
+//! thinking does not need them.
 
 mod model;
 mod read;

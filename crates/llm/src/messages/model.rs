@@ -1,8 +1,8 @@
 //! What each Claude generation accepts: how thinking is requested, and the output limit.
 //!
 //! Derived from the version in the name; a name without a version counts as the newest, so that a new model needs no
-//! new entry. As documented in 2026-11: thinking with a budget up to 4.6, adaptive thinking from 4.6 on, no sampling
-//! parameters from 4.7 on, effort from Opus 4.5 on.
+//! new entry. As documented in 2026-11: thinking with a budget from 3.7 to 4.6, adaptive thinking from 4.6 on, no
+//! sampling parameters from 4.7 on, effort from Opus 4.5 and from 4.6 of the other models on.
 
 use crate::params::Section;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ const EFFORT_BUDGETS: &[(&str, u64)] = &[
 ];
 /// The smallest budget that the API accepts.
 const LEAST_BUDGET: u64 = 1024;
-/// The default budget when thinking is enabled.
+/// The budget if thinking is enabled without a budget or an effort, and after a model rejected adaptive thinking.
 const DEFAULT_BUDGET: u64 = 10_000;
 /// The default output limit for models that could write more.
 const DEFAULT_OUTPUT: u64 = 32_000;
@@ -54,7 +54,7 @@ impl Thinking {
         matches!(self, Self::Adaptive { .. } | Self::Budget(_))
     }
 
-    /// What to send instead after this rejection, if it is about thinking.
+    /// What to send instead after this rejection; None if the rejection is not about this form of thinking.
     pub(crate) fn learn(self, refusal: &str) -> Option<Self> {
         let message = refusal.to_ascii_lowercase();
         let refused = message.contains("thinking")
@@ -120,7 +120,7 @@ impl Claude {
         }
     }
 
-    /// The default output limit, which must leave room after thinking.
+    /// The default output limit. It leaves room after a thinking budget, as far as the model's maximum allows.
     pub(crate) fn output_limit(self, thinking: Thinking) -> u64 {
         let wanted = match thinking {
             Thinking::Budget(tokens) => DEFAULT_OUTPUT.max(tokens + 8192),

@@ -100,7 +100,8 @@ impl MessagesParams {
         };
         let mut body = Map::from_iter([("model".to_owned(), json!(model))]);
         if !request.system.trim().is_empty() {
-            // Everything up to this cache mark, including the tools, is the same in every call of an agent.
+            // Everything up to this cache mark, including the tools, is usually the same in the next calls of the
+            // agent.
             let system = json!([{"type": "text", "text": &*request.system, "cache_control": cache_mark()}]);
             body.insert("system".to_owned(), system);
         }
@@ -127,7 +128,7 @@ impl MessagesParams {
     }
 }
 
-/// Marks the end of a prefix that the provider caches for five minutes.
+/// The field that marks the end of a prefix, which the provider then caches for five minutes.
 fn cache_mark() -> Value {
     json!({"type": "ephemeral"})
 }
@@ -243,8 +244,8 @@ fn fit_id(id: &str) -> Cow<'_, str> {
     Cow::Owned(id.chars().map(|c| if fits(c) { c } else { '_' }).collect())
 }
 
-/// Whether the request answers tool calls whose thoughts are no longer available: with a thinking budget, the API
-/// requires those thoughts.
+/// Whether the request answers tool calls for which no thoughts are stored: with a thinking budget, the API requires
+/// the thoughts.
 fn must_open_with_lost_thoughts(request: &ModelRequest, states: &ProviderStates) -> bool {
     let mut answers_calls = false;
     for message in request.messages.iter().rev() {

@@ -8,23 +8,23 @@ use althing_text::count;
 use serde_json::json;
 use std::fmt::Write;
 
-/// Number of messages listed in a summary.
+/// The maximum number of messages listed in a summary.
 const SUMMED_UP: usize = 20;
 
 /// How an agent approaches a task. There are three, so that three agents give three different answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Temperament {
-    /// The agent lists options, and refines its answer once.
+    /// The agent lists considerations and next steps, and refines its first answer once.
     Planner,
-    /// The agent lists risks.
+    /// The agent lists risks and checks.
     Skeptic,
-    /// The agent lists first steps.
+    /// The agent lists steps, and when the task is done.
     Builder,
 }
 
 impl Temperament {
-    /// The temperament, chosen by the letter in `offline-a`, else by the name's characters. Each rejected
-    /// attempt moves to the next one, so that a rejected duplicate is not submitted again.
+    /// The temperament, chosen by the letter in `offline-a`, else by the name's characters. Each failed tool call
+    /// moves to the next temperament, so that a rejected duplicate is not submitted again.
     pub(super) fn of(model: &str, errors: usize) -> Self {
         let letter = model.rsplit_once('-').map(|(_, letter)| letter).filter(|letter| letter.len() == 1);
         let base = match letter.and_then(|letter| letter.bytes().next()) {
@@ -47,7 +47,7 @@ impl Temperament {
     }
 }
 
-/// A plan of the task, in the format of plans.
+/// A plan for the task as a JSON block, to be appended to an answer.
 pub(super) fn plan(task: &Task<'_>) -> String {
     let subject = &task.subject;
     let plan = json!({"tasks": [
@@ -197,7 +197,8 @@ pub(super) fn refined(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'
     text
 }
 
-/// The final answer: the presenter's own or the best one, with points from the others.
+/// The final answer: the presenter's own answer or the best one, with points from the others; None if the prompt shows
+/// no answers.
 pub(super) fn presentation(prompt_input: &OfflinePromptInput<'_>) -> Option<String> {
     let base = prompt_input.own.or_else(|| best(prompt_input))?;
     let mut text = labeled();
@@ -224,7 +225,7 @@ pub(super) fn best<'a>(prompt_input: &OfflinePromptInput<'a>) -> Option<ShownAns
     prompt_input.answers.iter().max_by_key(|shown| key(shown)).copied()
 }
 
-/// The first points of every other agent's answer that `own` lacks.
+/// For every other agent, the first two points of its answer that `own` lacks.
 fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'a>) -> Vec<&'a str> {
     let others = prompt_input.answers.iter().filter(|shown| shown.agent != own.agent);
     let points = others.flat_map(|shown| {
@@ -240,7 +241,7 @@ fn missing_points<'a>(own: &ShownAnswer<'_>, prompt_input: &OfflinePromptInput<'
     chosen
 }
 
-/// A reply to a message that is not a task.
+/// The chat agent's reply: the outcome of a run if there is a `result`, else a fixed text that quotes the message.
 pub(super) fn chat(message: &str, result: Option<&str>) -> String {
     let mut text = labeled();
     if let Some(result) = result {
@@ -277,7 +278,7 @@ fn outcome(result: &str) -> String {
     }
 }
 
-/// A summary of a conversation: the user's messages.
+/// A summary of a conversation: the beginnings of the user's newest messages.
 pub(super) fn summary(talk: &str) -> String {
     let mut text = labeled();
     text.push_str("The user wrote, in this order:\n");

@@ -84,8 +84,8 @@ fn converse(prompt_input: &OfflinePromptInput<'_>, launch: &ToolSpec) -> Action 
     Action::Say(compose::chat(prompt_input.task, None))
 }
 
-/// Decides how an agent judges: it improves its first answer if its temperament refines and no tool call has failed,
-/// else it votes.
+/// Decides how an agent judges: it improves its first answer if a new answer is allowed, its temperament refines and
+/// no tool call has failed; else it votes.
 fn judge(
     prompt_input: &OfflinePromptInput<'_>,
     temperament: Temperament,

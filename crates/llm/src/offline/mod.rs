@@ -1,7 +1,8 @@
 //! The built-in offline model: not an AI, no network, no clock, no randomness.
 //!
 //! It plays every role of a run from the request alone, so that the whole product can be tried and tested anywhere.
-//! The same request always gets the same reply. The first line of every text for people says that it is not an AI.
+//! The same request always gets the same reply. The first line of every answer, summary and chat reply says that the
+//! model is not an AI.
 
 mod compose;
 mod decide;
@@ -20,7 +21,7 @@ use std::time::Duration;
 
 /// The config's `backend.type` for the offline model.
 pub(crate) const KIND: &str = "offline";
-/// The first line of every text for people.
+/// The first line of every answer, summary and chat reply.
 pub(crate) const LABEL: &str = "[offline model: not an AI]";
 /// Approximate size of a streamed chunk, in bytes.
 const CHUNK: usize = 24;

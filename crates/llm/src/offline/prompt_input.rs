@@ -23,11 +23,11 @@ pub(super) struct OfflinePromptInput<'a> {
     pub(super) answers: Vec<ShownAnswer<'a>>,
     /// The agent's own answer.
     pub(super) own: Option<ShownAnswer<'a>>,
-    /// Results of the tools called since the last user message.
+    /// The results of successful tool calls. In a prompt without markers, only those since the last user message.
     pub(super) results: Vec<&'a str>,
     /// A conversation to summarize.
     pub(super) conversation: Option<&'a str>,
-    /// Number of failed tool calls since the last user message.
+    /// The number of failed tool calls. In a prompt without markers, only those since the last user message.
     pub(super) errors: usize,
 }
 
@@ -66,7 +66,8 @@ impl<'a> OfflinePromptInput<'a> {
                 .any(|message| matches!(message, Message::User(text) if text.contains("<ORIGINAL MESSAGE>")))
     }
 
-    /// Newer answers replace an agent's earlier one. The last answer of the first list is the agent's own.
+    /// Takes the answers from a text; a newer answer replaces its agent's earlier one. The last answer of the first
+    /// text that shows answers is the reader's own.
     fn take_answers(&mut self, text: &'a str) {
         let found = answers(text);
         let first_list = self.answers.is_empty();

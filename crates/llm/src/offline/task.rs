@@ -4,7 +4,7 @@
 /// A parsed task.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Task<'a> {
-    /// The task on one line, without its final punctuation.
+    /// The first 200 characters of the task on one line, without its final punctuation.
     pub(super) line: String,
     /// The line without its leading instruction ("compare three ways to").
     pub(super) subject: String,
@@ -131,7 +131,7 @@ pub(super) fn is_work(text: &str) -> bool {
     order(&words).is_some()
 }
 
-/// The index of the first word that is not in `POLITE`, if it is a verb of `WORK`.
+/// The index of the first word that is not in `POLITE`, if it is one of the first six words and a verb of `WORK`.
 fn order(words: &[&str]) -> Option<usize> {
     words
         .iter()

@@ -1,7 +1,8 @@
 //! OpenAI's Responses format: `request` writes, `read` parses the stream.
 //!
-//! Nothing is stored at the provider (`store: false`), and reasoning is not carried from call to call: tool calls are
-//! sent back without their item ids, so that the API does not require the reasoning items that belong to them.
+//! Nothing is stored at the provider (`store: false`, unless the config sets `store`), and reasoning is not carried
+//! from call to call: tool calls are sent back without their item ids, so that the API does not require the reasoning
+//! items that belong to them.
 
 mod read;
 mod request;

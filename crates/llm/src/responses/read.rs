@@ -108,7 +108,7 @@ struct OutputDetails {
 #[derive(Debug, Default)]
 pub(crate) struct ResponsesReader {
     partial_reply: PartialReply,
-    /// Indices of output items that have streamed something.
+    /// Indices of the output items of which something was streamed, or which were taken as a whole.
     begun: HashSet<u32>,
 }
 
@@ -194,7 +194,7 @@ impl ResponsesReader {
         self.partial_reply.call(fragment, on_delta)
     }
 
-    /// A call's name and id, and its arguments if `whole` is set.
+    /// Adds a call's name and id, and also its arguments if `whole` is set.
     fn call(
         &mut self,
         index: u32,

@@ -1,5 +1,5 @@
-//! Row A1 of the reliability table: every fault, at every moment, once and permanently, ends in success or in a typed
-//! failure within its limit.
+//! Row A1 of the table in `docs/reliability.md`: every fault, at every moment, once and permanently, ends in success
+//! or in a typed failure within its limit.
 
 use super::support::{Called, KINDS, call, config_of, http, request};
 use althing_llm::{HttpClient, PriceTable, backend};
@@ -41,10 +41,11 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
     (called, server.request_count())
 }
 
-/// All tables run concurrently on few processors; with more at once, slow cases would be mistaken for silence.
+/// The number of cases that may run at once, in all tests of this file together. With more on few processors, slow
+/// cases would be mistaken for silence.
 static SLOTS: Semaphore = Semaphore::const_new(64);
 
-/// Runs all cases, a few at a time, and returns all failures.
+/// Runs all cases, as many at once as [`SLOTS`] allows, and returns all failures.
 async fn complaints(
     kind: &'static str,
     always: bool,
@@ -76,7 +77,7 @@ fn ensure(holds: bool, complaint: &str) -> Result<(), String> {
     if holds { Ok(()) } else { Err(complaint.to_owned()) }
 }
 
-/// Checks a successful call, with or without faults.
+/// Checks that the call succeeded with the complete reply, whether or not a fault occurred before.
 fn is_whole(case: FaultCase, called: &Called) -> Result<(), String> {
     let reply = called.result.as_ref().map_err(|error| format!("failed: {error}"))?;
     let sample = if case.fault == Fault::Utf8Split { UTF8_SAMPLE } else { "" };

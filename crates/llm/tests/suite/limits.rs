@@ -49,7 +49,8 @@ async fn the_whole_call_has_one_limit_over_all_its_tries() {
     assert!(server.request_count() <= 2);
 }
 
-/// A server that sends these frames of a longer body and then nothing until the client disconnects. Returns its URL.
+/// A server that sends these frames of a longer body and then nothing until the client disconnects. Returns its URL
+/// and its task.
 async fn falls_silent_after(frames: &'static str) -> (String, tokio::task::JoinHandle<()>) {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -36,7 +36,8 @@ async fn one_call_in_a_process_of_its_own() {
     println!("{}", reported(&outcome));
 }
 
-/// Makes the call with these variables and no other proxy variables.
+/// Makes the call in a child process with these variables and no other proxy variables. Returns the reply or the
+/// error.
 async fn child(url: &str, variables: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([CHILD, "--exact", "--nocapture"]).env("ALTHING_TEST_URL", url);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// A deadline longer than any operation here.
 pub(crate) const LONG: Duration = Duration::from_secs(30);
 
-/// The key that must not appear anywhere.
+/// The API key of all configs here. It may appear only in the header that carries the key.
 pub(crate) const KEY: &str = "sk-test";
 
 /// One backend type per wire format; `openai` uses Responses.

@@ -15,7 +15,8 @@ fn agent(kind: &str, server: &FakeModel, key: &str, http: &HttpClient, params: V
     backend(&section, http, &PriceTable::default()).unwrap()
 }
 
-/// The highest number of concurrent calls of these agents.
+/// Makes one call with each agent at the same time. Returns the highest number of concurrent connections to the
+/// server.
 async fn peak(agents: Vec<Arc<dyn Backend>>, server: &FakeModel) -> usize {
     let calls: Vec<_> = agents
         .into_iter()

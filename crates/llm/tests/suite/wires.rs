@@ -6,7 +6,7 @@ use althing_protocol::{BackendErrorKind as Kind, Message, ModelRequest, ToolCall
 use althing_testkit::{FakeModel, Finish, Reply, Script, Usage as Counted};
 use serde_json::{Value, json};
 
-/// A model whose price is known, per wire format.
+/// A model of the wire format whose price is known, with its prices for input, cached input and output.
 fn priced(kind: &str) -> (&'static str, [f64; 3]) {
     match kind {
         "claude" => ("claude-sonnet-4-5", [3.0, 0.3, 15.0]),

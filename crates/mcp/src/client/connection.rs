@@ -107,18 +107,19 @@ impl Connection {
         self.process.is_some()
     }
 
-    /// Whether a failed exchange means that the server is gone. True for a pipe; a single HTTP request may fail on its
-    /// own.
+    /// Whether a failed exchange means that the server is gone. Always true for a process; for HTTP only if the
+    /// transport is closed, because a single request may fail on its own.
     pub(crate) fn is_gone_on_failure(&self) -> bool {
         self.process.is_some() || !self.is_up()
     }
 
-    /// Why an exchange failed on a connection that is still open, if known.
+    /// Why an exchange failed on a connection that is still open, if known; the reason is cleared for the next
+    /// exchange.
     pub(crate) fn take_failure(&self) -> Option<String> {
         self.exit_reason.take()
     }
 
-    /// The time since the connection was started.
+    /// The time since the connection was ready.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }

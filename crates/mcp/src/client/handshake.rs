@@ -201,7 +201,8 @@ async fn open_http(
     }
 }
 
-/// A server that supports only the newest revision may answer `initialize` with a plain 4xx.
+/// Whether the error is an HTTP status 4xx: a server that supports only the newest revision may answer `initialize`
+/// with a plain 4xx.
 fn is_client_error(error: &(dyn std::error::Error + 'static)) -> bool {
     matches!(
         error.downcast_ref::<StreamableHttpError<reqwest::Error>>(),

@@ -55,7 +55,7 @@ impl Shared {
 pub struct ServerState {
     /// The server's name in the config.
     pub name: String,
-    /// Whether the server is up. If not, the next call restarts it.
+    /// Whether the server is up. If not, the next call restarts it, unless it was restarted too often or closed.
     pub up: bool,
     /// The negotiated protocol revision.
     pub protocol: Option<String>,
@@ -78,7 +78,8 @@ pub struct McpToolHost {
 }
 
 impl McpToolHost {
-    /// Starts all servers in parallel. A server that does not start within its limit is left out, with a notice.
+    /// Starts all servers in parallel. A server is left out, with a notice, if it fails to start, takes longer than
+    /// its limit, or has the name of an earlier server.
     ///
     /// The future is boxed, so that rmcp's generic code is compiled in this crate and not again in each caller's.
     pub fn start(specs: Vec<ServerSpec>, options: ClientOptions) -> BoxFuture<'static, Self> {
@@ -134,8 +135,8 @@ impl McpToolHost {
     }
 
     /// Stops the servers that we started and waits a few seconds at most. The next call of a server's tool starts that
-    /// server again, and the result of that call tells the model about the restart. For servers whose permissions have
-    /// changed.
+    /// server again, and the result of that call tells the model about the restart if the server was called before.
+    /// For servers whose permissions have changed.
     pub async fn renew(&self) {
         join_all(self.servers.iter().map(McpServerClient::renew)).await;
     }

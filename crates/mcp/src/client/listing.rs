@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-/// The tools to offer, and notices about the others.
+/// The tools to offer, and notices, for example about tools that are left out.
 pub(crate) async fn list(
     peer: &Peer<RoleClient>,
     spec: &ServerSpec,

@@ -34,7 +34,8 @@ impl ServerLog {
         Arc::new(Self { server: server.to_owned(), sink, state: Mutex::default() })
     }
 
-    /// Logs one line.
+    /// Passes one line, cut to the limit, to the sink, unless too much output reached it before; a line that is not
+    /// blank is also stored among the last lines.
     pub(crate) fn line(&self, bytes: &[u8], rest_dropped: RestDropped) {
         let mut text = String::from_utf8_lossy(bytes.get(..limits::LOG_LINE).unwrap_or(bytes)).into_owned();
         if matches!(rest_dropped, RestDropped::Yes) || bytes.len() > limits::LOG_LINE {

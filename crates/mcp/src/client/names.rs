@@ -1,7 +1,8 @@
 //! The names under which tools are offered: `mcp__server__tool`, restricted to what every provider accepts.
 //!
 //! A name depends only on the set of tools, not on their order, so a tool keeps its name across restarts. If two tools
-//! would share a name, both get a hash suffix, so that a call cannot reach the wrong tool.
+//! would share a name, both get a hash suffix, so that a call cannot reach the wrong tool. A name that is too long is
+//! cut and gets one as well.
 
 use super::limits;
 use sha2::{Digest, Sha256};

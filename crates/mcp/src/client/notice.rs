@@ -127,7 +127,7 @@ pub enum StartError {
         origin: String,
         reason: String,
     },
-    /// The server requires credentials that the config does not provide.
+    /// The server requires credentials: the config provides none, or the server does not accept them.
     #[error("{origin} asks for authorization")]
     Unauthorized {
         /// Scheme, host and port.

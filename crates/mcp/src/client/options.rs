@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A callback that receives a server's name and one line of its stderr. It is called on the reading task, so
-/// it must not block.
+/// A callback that receives a server's name and one line of its stderr, or of its stdout that is not MCP. It is called
+/// on the reading task, so it must not block.
 pub(crate) type StderrSink = Arc<dyn Fn(&str, &str) + Send + Sync>;
 /// A callback that receives a notice as it occurs. It must not block.
 pub(crate) type NoticeSink = Arc<dyn Fn(&ServerNotice) + Send + Sync>;
@@ -25,7 +25,7 @@ pub struct ClientOptions {
     /// The HTTP client for HTTP servers; None builds one (rustls with ring, public roots, system proxies). A custom
     /// client should not follow redirects to other origins, because the requests carry the servers' keys.
     pub http: Option<reqwest::Client>,
-    /// Receives the servers' stderr line by line; None drops it.
+    /// Receives the servers' stderr, and their stdout that is not MCP, line by line; None drops both.
     pub stderr: Option<StderrSink>,
     /// Receives each notice as it occurs; notices are also stored for
     /// [`McpToolHost::notices`](super::McpToolHost::notices).
@@ -34,13 +34,14 @@ pub struct ClientOptions {
     pub output_dir: Option<PathBuf>,
     /// Masks known secrets in stored results; None stores them unmasked.
     pub output_masking: Option<Arc<dyn OutputMasking>>,
-    /// Total time that a call may take, however much progress it reports.
+    /// Total time that a call may take, however much progress it reports, unless the `call_timeout` of its server is
+    /// longer.
     pub progress_cap: Duration,
     /// How many times a dead server is restarted.
     pub max_restarts: u32,
-    /// The wait before the second restart; it doubles with each further restart.
+    /// The minimum time between the first and the second restart; it doubles with each further restart.
     pub restart_pause: Duration,
-    /// Uptime after which a server's restart count is reset.
+    /// If a server needs a restart this long after its last start, its restart count is reset.
     pub restarts_forgiven_after: Duration,
     /// Grace period for each shutdown step of a process.
     pub grace: Duration,

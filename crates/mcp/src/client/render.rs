@@ -1,4 +1,5 @@
-//! Renders a tool's result as text for the model: text verbatim, everything else as a one-line description.
+//! Renders a tool's result as text for the model: text verbatim, structured content as JSON if there is no text,
+//! everything else as a one-line description.
 
 use super::notice::quote;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult};

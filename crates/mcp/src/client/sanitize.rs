@@ -2,8 +2,8 @@
 //! unreadable.
 //!
 //! `rmcp` parses a result as the first type that fits. A single malformed tool or an unknown content type would
-//! therefore make a whole list or result unreadable. Such parts are removed or replaced, and recorded, before `rmcp`
-//! parses the message.
+//! therefore make a whole list or result unreadable. Before `rmcp` parses the message, such tools are removed and
+//! recorded, and such content is replaced.
 
 use super::notice::quote;
 use rmcp::model::{ContentBlock, ServerJsonRpcMessage, Tool};

@@ -234,7 +234,8 @@ impl McpServerClient {
     }
 }
 
-/// The wait before a restart: none before the first, then exponential backoff.
+/// The minimum time between the previous restart and the next one, after `used` restarts: it starts with `first` and
+/// doubles with each restart, up to a limit.
 fn pause(first: Duration, used: u32) -> Duration {
     let doubled = first.saturating_mul(2_u32.saturating_pow(used.saturating_sub(1)));
     doubled.min(limits::RESTART_PAUSE_MAX)

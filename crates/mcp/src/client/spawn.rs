@@ -49,7 +49,7 @@ pub trait ServerProcess: Send {
     /// Sends TERM to the process and its descendants.
     fn terminate(&mut self);
 
-    /// Kills the process and its descendants. Has no effect after the process has ended.
+    /// Kills the process and its descendants. Also called after the process has ended, to kill what it left behind.
     fn kill(&mut self);
 }
 

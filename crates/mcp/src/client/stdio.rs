@@ -88,7 +88,8 @@ impl Transport<RoleClient> for StdioTransport {
         }
     }
 
-    /// The next message; None when the server has ended or has to be stopped. Cancel-safe.
+    /// The next message; None when the server has ended or has to be stopped, or when the shutdown has started.
+    /// Cancel-safe.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
             if let Some(message) = self.waiting.pop_front() {
@@ -132,7 +133,8 @@ impl Drop for StdioTransport {
 }
 
 /// Writes messages until the channel closes, writing fails, or shutdown starts. Returning closes the child's stdin. A
-/// server that does not read its input is useless, so a failed write starts the shutdown.
+/// failed write starts the shutdown, because a server that does not read its input is useless; so does the closed
+/// channel.
 async fn write(
     mut stdin: Box<dyn AsyncWrite + Send + Unpin>,
     mut inbox: mpsc::Receiver<Vec<u8>>,

@@ -13,8 +13,8 @@ pub(crate) struct SupervisedProcess {
 }
 
 impl SupervisedProcess {
-    /// Takes over the process. The task outlives this handle, so that the process can end gracefully. If the runtime
-    /// ends first, the task is dropped, and with it `process`, which kills the process.
+    /// Takes over the process. The task that supervises it outlives this handle, so that the process can end
+    /// gracefully. If the runtime ends first, the task is dropped, and with it `process`, which kills the process.
     pub(crate) fn start(
         process: Box<dyn ServerProcess>,
         shutdown: CancellationToken,

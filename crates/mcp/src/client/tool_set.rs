@@ -109,14 +109,15 @@ impl<'a> ToolFilter<'a> {
         }
     }
 
-    /// Whether the limit on offered tools is reached.
+    /// Whether the server has more tools than the limit allows, so that further pages are useless.
     pub(crate) fn is_full(&self) -> bool {
         self.full
     }
 
     /// The tools to offer, and the notices.
     pub(crate) fn finish(mut self) -> (Vec<ServerTool>, Vec<NoticeKind>) {
-        // An unmatched entry is most likely a typo. It is not reported if the list was not read to its end.
+        // An unmatched entry is most likely a typo. It is not reported if there are too many tools, because then the
+        // list was not read to its end.
         if !self.full {
             let unknown = self.unmatched.iter().map(|entry| NoticeKind::UnknownTool { tool: quote(entry) });
             self.notices.extend(unknown);
@@ -149,7 +150,8 @@ fn describe(text: &str) -> String {
     truncate_chars(clean.trim(), limits::DESCRIPTION)
 }
 
-/// Checks a schema for what providers require: an object type, valid `properties` and `required`, a limited size.
+/// Checks a schema for what providers require: an object type, valid `properties` and `required`, a limited size. A
+/// missing `type` or `properties` is added.
 fn schema(mut schema: Map<String, Value>) -> Result<Value, String> {
     let invalid = |reason: &str| Err(format!("its input schema is invalid: {reason}"));
     match schema.get("type") {

@@ -19,7 +19,8 @@ use tools::Tools;
 
 pub(crate) use tools::offer;
 
-/// Opens endpoints. Listens on a free port from the first endpoint on; dropping it closes everything.
+/// Opens endpoints. Listens on a free port from the first endpoint on; dropping this value closes the port and every
+/// connection.
 pub struct AgentEndpoints {
     limits: WebLimits,
     routes: Arc<Routes>,

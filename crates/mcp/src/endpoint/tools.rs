@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Tools {
     offered: Arc<[Tool]>,
     calls: Arc<dyn EndpointHandler>,
-    /// Whether the tools have been listed.
+    /// Whether the CLI agent has listed the tools.
     listed: Arc<AtomicBool>,
     /// Cancelled when the endpoint is closed.
     end: CancellationToken,

@@ -43,7 +43,7 @@ const SESSION: Duration = Duration::from_secs(12 * 60 * 60);
 pub struct ServeOptions {
     /// How to use `launch_run` well; sent as the server's instructions and as its prompt.
     pub guidance: String,
-    /// How long `launch_run` and `run_result` wait for the run to end.
+    /// The longest time that `launch_run` and `run_result` wait for the run to end.
     pub wait: Duration,
     /// Whether a person must approve every run.
     pub require_approval: bool,

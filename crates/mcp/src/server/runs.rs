@@ -24,13 +24,14 @@ pub trait RunService: Send + Sync {
     /// The current state of a run; None if there is no run with that id.
     fn view<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunSummary>>;
 
-    /// The newest runs, newest first.
+    /// The newest runs, at most `most`, newest first.
     fn list(&self, most: usize) -> BoxFuture<'_, Vec<RunSummary>>;
 
     /// The updates of a run from now on; for an ended run, its end. None if there is no run with that id.
     fn follow<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<Box<dyn RunFeed>>>;
 
-    /// The outcome of an ended run, including the run that executed its plan.
+    /// The outcome of an ended run, including the run that executed its plan; None if the run has not ended or does
+    /// not exist.
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>>;
 
     /// An outcome as the result of a tool call, which a model reads: a long answer is replaced by a summary with the

@@ -18,7 +18,7 @@ pub(super) fn start(
     feed: Box<dyn RunFeed>,
 ) -> CreateTaskResult {
     let options = TaskOptions::new()
-        // Runs have no time limit, and their results are stored.
+        // A task never expires: a run may take long, and its result stays stored.
         .with_ttl_ms(None)
         .with_poll_interval_ms(POLL)
         .with_status_message(format!("run {run} is in progress"));

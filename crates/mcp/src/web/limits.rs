@@ -34,7 +34,7 @@ impl Default for WebLimits {
     }
 }
 
-/// How long a refused client may take to read the refusal before the connection is closed.
+/// How long a client may take to read the end of a response and close its side before the connection is closed.
 pub(super) const LINGER: Duration = Duration::from_secs(1);
 
 /// Pause after `accept` fails, usually because no file descriptors are left.

@@ -33,7 +33,7 @@ enum Signal {
     Cancel,
 }
 
-/// The guidance that the example serves.
+/// The guidance that the example and the tests serve.
 #[allow(dead_code, reason = "the example has its own use of it")]
 pub const GUIDANCE: &str = "Hand work that deserves several agents to `launch_run`.";
 

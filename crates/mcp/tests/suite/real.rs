@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A file of the installation. None if real servers are not installed; panics if they should be.
+/// A file of the installation. None if `ALTHING_MCP_SERVERS` is not set; panics if it is set and the file is missing.
 pub fn installed(path: &str) -> Option<String> {
     let Some(dir) = std::env::var_os("ALTHING_MCP_SERVERS") else {
         let why = "ALTHING_MCP_SERVERS is not set: there are no real servers and clients";

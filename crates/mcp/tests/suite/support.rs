@@ -27,7 +27,7 @@ pub fn fake(name: &str, flags: &[&str]) -> ServerSpec {
     ServerSpec::stdio(name, "python3", args)
 }
 
-/// The stderr output of the servers.
+/// The output of the servers: stderr, and stdout that is not MCP.
 #[derive(Clone, Default)]
 pub struct Recorder {
     lines: Arc<Mutex<Vec<(String, String)>>>,
@@ -60,7 +60,7 @@ pub fn options() -> (ClientOptions, Recorder) {
     (options, recorder)
 }
 
-/// One fake server with the default options.
+/// Starts one fake server with the options of [`options`].
 pub async fn started(flags: &[&str]) -> (McpToolHost, Recorder) {
     let (options, recorder) = options();
     (McpToolHost::start(vec![fake("fake", flags)], options).await, recorder)

@@ -61,8 +61,8 @@ impl ClaudeCode {
         }
     }
 
-    /// The names of Claude Code's own tools that the config allows (`Bash(git *)` counts as `Bash`); `None` if
-    /// all are allowed.
+    /// The names of Claude Code's own tools in the config's `allowed_tools` (`Bash(git *)` counts as `Bash`);
+    /// `None` if the config has no such list.
     fn allowed_names(task: &LaunchRequest<'_>) -> Option<Vec<String>> {
         let name = |tool: &String| tool.split('(').next().unwrap_or_default().trim().to_owned();
         Some(own_tools(task)?.map(name).collect())
@@ -96,7 +96,8 @@ impl ClaudeCode {
         flags.iter().map(|word| (*word).to_owned()).chain(tools.into_iter().flatten()).collect()
     }
 
-    /// Claude Code's own tools that a headless run may use without asking.
+    /// Claude Code's own tools that `--allowedTools` has to name, because a headless run may use them without
+    /// asking and the flags from [`Self::permissions`] alone do not allow that.
     fn allowed_without_asking(task: &LaunchRequest<'_>) -> Vec<String> {
         let all = || READ_ONLY_TOOLS.iter().map(|tool| (*tool).to_owned());
         match (task.permissions, own_tools(task)) {
@@ -117,8 +118,8 @@ impl ClaudeCode {
         let mode = match task.spec.options.permission_mode {
             Some(PermissionMode::Plan) => "plan",
             Some(PermissionMode::AcceptEdits) => "acceptEdits",
-            // Without the flag, current releases decide by themselves; the mode `default` asks in old and new
-            // releases.
+            // Without `--permission-mode`, current releases of Claude Code choose a mode by themselves; the mode
+            // `default` asks a person in old and new releases.
             Some(PermissionMode::Default | PermissionMode::BypassPermissions) | None => "default",
         };
         let tools = Self::allowed_names(task).map(|names| ["--tools".to_owned(), names.join(",")]);
@@ -129,7 +130,8 @@ impl ClaudeCode {
             .collect()
     }
 
-    /// Configures our MCP server; `own` lists Claude Code's own tools that need no approval.
+    /// Adds `--allowedTools` with our tools and `own` (Claude Code's own tools that need no approval) and, if
+    /// `tools` is given, configures our MCP server.
     fn tools(tools: Option<&ToolEndpoint>, own: Vec<String>, config: &mut LaunchConfig) {
         let ours = tools.into_iter().flat_map(ToolEndpoint::tool_names);
         let allowed: Vec<String> = ours.chain(own).collect();
@@ -155,8 +157,8 @@ impl ClaudeCode {
     }
 }
 
-/// The entries of the config's `allowed_tools` that are Claude Code's own tools, not ours; `None` if the config
-/// has no such list.
+/// The entries of the config's `allowed_tools` that are Claude Code's own tools, not tools of an MCP server;
+/// `None` if the config has no such list.
 fn own_tools<'a>(task: &LaunchRequest<'a>) -> Option<impl Iterator<Item = &'a String>> {
     let allowed = task.spec.options.allowed_tools.as_ref()?;
     Some(allowed.iter().filter(|tool| !tool.starts_with("mcp__")))

@@ -53,7 +53,7 @@ impl Codex {
         }
     }
 
-    /// Restricts Codex's own sandbox to reading if the config's permission mode is `plan`.
+    /// Restricts Codex's own sandbox to reading if the config's `permission_mode` is `plan`.
     fn sandbox_mode(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         if task.spec.options.permission_mode == Some(PermissionMode::Plan) {
             config.args.extend(["-c", "sandbox_mode=\"read-only\""].map(str::to_owned));
@@ -103,7 +103,7 @@ impl AgentAdapter for Codex {
             PermissionLevel::ReadOnly | PermissionLevel::Workspace if task.sandboxed => {
                 &["--dangerously-bypass-approvals-and-sandbox"]
             }
-            // Without these two settings all of /tmp would be writable.
+            // Without the two `exclude_…` settings, /tmp and the directory in `TMPDIR` would be writable, too.
             PermissionLevel::Workspace => &[
                 "-s",
                 "workspace-write",
@@ -221,8 +221,8 @@ impl EventHandler for CodexEvents {
             "item.completed" => self.item(event.pointer("/item").unwrap_or(&Value::Null), emit),
             "turn.completed" => self.completed = Some(event.clone()),
             "turn.failed" => self.failed = Some(text(event, "/error/message").to_owned()),
-            // Events such as "Reconnecting…" do not end the run; the text is used only if no better error
-            // follows.
+            // Events such as "Reconnecting…" do not end the run; the text is used only if the run fails without
+            // a `turn.failed` event.
             "error" => self.last_error = Some(text(event, "/message").to_owned()),
             _ => {}
         }

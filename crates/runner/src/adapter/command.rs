@@ -1,5 +1,5 @@
-//! The adapter `command` for any program of the user: the prompt is the program's stdin, stdout is the answer,
-//! and the exit code tells whether the program succeeded.
+//! The adapter `command` for any program of the user. In a headless run the prompt is the program's stdin, stdout
+//! is the answer, and the exit code tells whether the program succeeded.
 
 use super::{
     AgentAdapter, AskPattern, Exit, LaunchConfig, LaunchRequest, OutputEvent, OutputParser, Pattern,

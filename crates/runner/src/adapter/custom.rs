@@ -13,7 +13,7 @@ use super::{
 /// typed.
 #[derive(Clone, Debug, Default)]
 pub struct UserDefinedAdapter {
-    /// The name by which workflows refer to the adapter.
+    /// The name by which configs and workflows refer to the adapter.
     pub name: String,
     /// The executable: a name to be found in `PATH`, or a path.
     pub program: String,

@@ -6,7 +6,8 @@ use althing_protocol::Item;
 use althing_text::truncate_bytes;
 use serde_json::Value;
 
-/// How many bytes of diagnostics are kept when they are trimmed, which happens at twice this size.
+/// How many bytes remain when the diagnostics are trimmed, which happens when they exceed twice this size; also
+/// how many bytes are kept of one piece of text that is added.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 /// How many bytes of a tool's result are kept.
 const MAX_RESULT: usize = 2 * 1024;
@@ -93,14 +94,14 @@ impl Diagnostics {
         }
     }
 
-    /// The last line that mentions an error, or else the last line.
+    /// The last line that mentions an error or a failure, or else the last line that is not blank.
     pub(super) fn last_error_line(&self) -> Option<&str> {
         let lines = || self.0.lines().map(str::trim).filter(|line| !line.is_empty());
         let is_error_line = |line: &&str| line.contains("rror") || line.contains("ailed");
         lines().rfind(is_error_line).or_else(|| lines().next_back())
     }
 
-    /// An error message that appends the program's own explanation to `failure`.
+    /// An error message: `failure`, followed by [`Self::last_error_line`] if there is one.
     pub(crate) fn explain(&self, failure: &str) -> String {
         match self.last_error_line() {
             Some(line) => format!("{failure}: {}", truncate_bytes(line, 500)),

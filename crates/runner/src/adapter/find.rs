@@ -16,13 +16,13 @@ pub struct AgentInstallation {
     pub program: String,
     /// The path of the executable; `None` if the program is not installed.
     pub path: Option<PathBuf>,
-    /// The first non-blank line that `--version` prints; `None` if the program is not installed or did not
-    /// answer in time.
+    /// The first non-blank line that `--version` prints; `None` if the program is not installed, could not be
+    /// run, printed nothing or did not answer in time.
     pub version: Option<String>,
 }
 
-/// Looks up the program of every adapter in the directories of `search` and asks each program that was found
-/// for its version, all in parallel. A program that does not answer within `limit` is ended and reported
+/// Looks up the executable of every adapter that has one (see [`find_program`]) and asks each program that was
+/// found for its version, all in parallel. A program that does not answer within `limit` is ended and reported
 /// without a version.
 pub async fn find_agents(
     adapters: &Adapters,
@@ -53,7 +53,8 @@ pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
-    // To a shell an empty entry means the current directory, which we never search.
+    // Only absolute entries are searched: to a shell, an empty entry means the current directory, and a relative
+    // entry is inside it.
     let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
     dirs.map(|dir| Path::new(dir).join(program)).find(|path| is_program(path))
 }

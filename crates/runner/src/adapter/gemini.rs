@@ -30,7 +30,7 @@ const EDIT_TOOLS: &[&str] = &["write_file", "replace"];
 /// The path of the project settings, relative to the working directory, and of the user settings, relative to
 /// the home directory.
 const SETTINGS: &str = ".gemini/settings.json";
-/// The variable that overrides the directory of the user settings.
+/// The variable with a directory that Gemini CLI uses instead of the home directory.
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
 
 impl GeminiCli {
@@ -56,8 +56,8 @@ impl GeminiCli {
         ["--approval-mode", mode].map(str::to_owned)
     }
 
-    /// Writes the config's tool lists as policy rules with a higher priority than the built-in rules. Our own
-    /// tools are always allowed. Also writes the config's system prompt.
+    /// Adds a generated file with the config's tool lists as policy rules, which take precedence over Gemini CLI's
+    /// built-in rules. Our own tools are always allowed. Adds another file with the config's `system_prompt`.
     fn options(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         let options = &task.spec.options;
         let mut rules = String::new();
@@ -108,8 +108,9 @@ impl GeminiCli {
         config.env.push((HOME_VARIABLE.to_owned(), home.to_string_lossy().into_owned()));
     }
 
-    /// Gemini CLI's file tools work only in the working directory and in included directories. Its writing
-    /// tools would work there as well, so directories are included only in runs without writing tools.
+    /// Includes the task's readable directories, because Gemini CLI's file tools work only in the working directory
+    /// and in included directories. Its writing tools would work in them as well, so this is called only for
+    /// [`PermissionLevel::ReadOnly`].
     fn include_readable_dirs(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
         for dir in task.readable.iter().filter(|path| path.is_dir()) {
             config.args.extend(["--include-directories".to_owned(), dir.to_string_lossy().into_owned()]);

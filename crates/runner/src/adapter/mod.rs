@@ -1,7 +1,7 @@
 //! Adapters: how each CLI agent is started, what its output means, and how its screen shows that it is ready or
 //! waiting.
 //!
-//! An adapter only describes: it starts no process and touches no file. It returns argument vectors, never a
+//! An adapter only describes: it starts no process and changes no file. It returns argument vectors, never a
 //! shell command line. A headless prompt goes to stdin and never into the arguments, so no prompt can be read
 //! as a flag.
 
@@ -37,13 +37,13 @@ use std::path::{Path, PathBuf};
 pub struct LaunchRequest<'a> {
     /// The task: prompt, working directory, model and options.
     pub spec: &'a ProgramSpec,
-    /// The id of the program's own conversation to resume.
+    /// The id of the program's own conversation to resume; `None` begins a new conversation.
     pub resume: Option<&'a str>,
     /// A UUID for a new conversation, for programs that accept one.
     pub new_conversation_id: &'a str,
     /// What the program may do without asking a person.
     pub permissions: PermissionLevel,
-    /// Whether the program runs inside our sandbox, in which it cannot create its own.
+    /// Whether the program runs inside our sandbox, in which it cannot create a sandbox of its own.
     pub sandboxed: bool,
     /// Paths that the program may read in addition to its working directory.
     pub readable: &'a [PathBuf],
@@ -69,7 +69,8 @@ pub enum Onboarding {
     SkipWithKey(&'static str),
 }
 
-/// How to find out whether the user completed the first-start dialogs. The settings are only read.
+/// How to find out whether the user completed the first-start dialogs. Althing reads the program's settings file
+/// for this and never writes to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnboardingCheck {
     /// The program's own settings file, in JSON.
@@ -84,15 +85,16 @@ pub struct OnboardingCheck {
 /// What a program may do without asking a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionLevel {
-    /// The program may do everything that the sandbox allows: it gets its bypass flag. Used only inside our
-    /// sandbox or with the user's consent.
+    /// The program may do everything that the sandbox allows: it gets the flag that skips its permission checks
+    /// (but Claude Code with `allowed_tools` gets only those tools). A CLI agent has this level only inside our
+    /// sandbox, or without one if the user accepted that (`--unconfined`).
     Full,
-    /// The program's own rules apply: it may write in the working directory, and may run nothing that could
-    /// write elsewhere.
+    /// The program may write in the working directory, and may run nothing that could write elsewhere. Its own
+    /// rules enforce this (for Codex inside our sandbox: our sandbox).
     Workspace,
-    /// The program's own rules apply: it may only read.
+    /// The program may only read. Its own rules enforce this (for Codex inside our sandbox: our sandbox).
     ReadOnly,
-    /// The program asks a person.
+    /// The program asks a person before it acts, in a terminal or over its structured protocol.
     Ask,
 }
 
@@ -139,7 +141,8 @@ pub struct LaunchConfig {
 pub struct GeneratedFile {
     /// The absolute path, usually inside [`LaunchRequest::dir`].
     pub path: PathBuf,
-    /// The file's content. JSON is merged into an existing file.
+    /// The file's content. It is merged into an existing file that contains JSON; any other existing file is
+    /// replaced. The existing file is restored after the program's end.
     pub text: String,
 }
 
@@ -156,7 +159,8 @@ pub struct OwnPath {
 }
 
 impl OwnPath {
-    /// The location below `home`, or the location that the variable gives; `env` looks up the variable.
+    /// The location that the variable gives, or the location below `home` if there is no variable or it is not set;
+    /// `env` looks up the variable.
     pub(crate) fn path(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> PathBuf {
         let named = self.override_variable.as_ref().and_then(|(name, below)| Some(env(name)?.join(below)));
         named.unwrap_or_else(|| home.join(&self.in_home))
@@ -222,8 +226,8 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         Conversations::None
     }
 
-    /// Whether this error of a run says that the conversation to resume does not exist; the run is then repeated
-    /// in a new conversation.
+    /// Whether this error of a run says that the conversation to resume does not exist. A headless run that has not
+    /// done anything is then repeated in a new conversation.
     fn is_lost_conversation(&self, _error: &str) -> bool {
         false
     }
@@ -316,7 +320,7 @@ pub struct ProgramOutcome {
     pub ok: bool,
     /// The final message; `None` if the whole output is the message.
     pub message: Option<String>,
-    /// Why the run failed. With `None`, the exit status and stderr are reported instead.
+    /// Why the run failed. If a failed run has none, the exit status and stderr are reported instead.
     pub error: Option<String>,
     /// What the user can do about the problem.
     pub hint: Option<String>,

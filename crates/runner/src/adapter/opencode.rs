@@ -38,8 +38,8 @@ impl Opencode {
     /// Permission rules of a headless run; empty if opencode may do everything. Each permission is named,
     /// because a project's own settings override the rule `*`.
     fn rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
-        // Our sandbox hides everything that opencode may not read, so reading outside the working directory is
-        // allowed.
+        // An agent that may only read may also read outside the working directory if it runs inside our sandbox,
+        // which hides everything that it may not read.
         let looks = task.permissions == PermissionLevel::ReadOnly && task.sandboxed;
         let outside = if looks { "allow" } else { "deny" };
         let edit = match task.permissions {
@@ -58,8 +58,8 @@ impl Opencode {
         rules
     }
 
-    /// Permission rules of a run in which a person answers: guarded permissions ask, or are denied in plan
-    /// mode. Edits are allowed without asking if the permission mode accepts edits.
+    /// Permission rules of a run in which a person answers: the permissions in [`GUARDED_PERMISSIONS`] ask, or are
+    /// denied if `permission_mode` is `plan`. With `acceptEdits`, edits are allowed without asking.
     fn interactive_rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         let plans = task.spec.options.permission_mode == Some(PermissionMode::Plan);
         let rule = if plans { "deny" } else { "ask" };
@@ -72,7 +72,8 @@ impl Opencode {
         rules
     }
 
-    /// Applies the config's tool lists to these rules. The lists can only remove permissions.
+    /// Applies the config's tool lists to these rules. The lists can only remove permissions, and none of our own
+    /// tools.
     fn apply_tool_lists(mut rules: Map<String, Value>, task: &LaunchRequest<'_>) -> Map<String, Value> {
         let options = &task.spec.options;
         if let Some(allowed) = &options.allowed_tools {
@@ -104,8 +105,8 @@ impl Opencode {
         rules
     }
 
-    /// The reasoning effort and the system prompts from the config. The prompts are passed as files, because
-    /// opencode would expand variables in a text inside its settings.
+    /// Adds the reasoning effort and the system prompts from the config to `settings`. The prompts are passed as
+    /// files, because opencode would expand variables in a text inside its settings.
     fn model_settings(
         task: &LaunchRequest<'_>,
         settings: &mut Map<String, Value>,
@@ -337,8 +338,8 @@ impl EventHandler for OpencodeEvents {
         }
     }
 
-    /// opencode has no final event: the run was completed if the last step finished with `stop` and the process
-    /// exited normally.
+    /// opencode has no final event: the run was completed if the last step finished with `stop`, no `error` event
+    /// came and the exit code is 0.
     fn end(
         &mut self,
         exit: Exit,

@@ -11,18 +11,21 @@ use std::time::Duration;
 pub struct TerminalTraits {
     /// Any match shows that the program accepts a prompt.
     pub ready: Vec<Pattern>,
-    /// After this time the prompt is typed even if no `ready` pattern matched.
+    /// After this time the prompt is typed even if no `ready` pattern matched, unless a question is on the screen.
+    /// `None` means 15 seconds.
     #[serde(with = "seconds", rename = "ready_limit_seconds")]
     pub ready_limit: Option<Duration>,
     /// Any match shows that the program is working.
     pub busy: Vec<Pattern>,
-    /// Matches show that the program waits for a person; the first match wins.
+    /// Matches show that the program waits for a person. A match on the screen takes precedence over one in the
+    /// title; otherwise the first match wins.
     pub asks: Vec<AskPattern>,
     /// Whether the arguments contain the prompt, so that nothing is typed.
     pub prompt_in_args: bool,
-    /// Input that makes the program exit by itself.
+    /// Input that makes the program exit by itself. Nothing uses it yet.
     pub leave: Option<String>,
-    /// A regular expression for the program's final output; its first group is the conversation's id.
+    /// A regular expression for the program's final output. The first group of its last match is the conversation's
+    /// id.
     pub conversation: Option<String>,
 }
 
@@ -64,7 +67,7 @@ impl Pattern {
 #[serde(rename_all = "snake_case")]
 pub enum PatternTarget {
     /// The rendered screen: its rows from the top, each without trailing blanks, joined by line breaks, without
-    /// trailing blank rows. So `\z` is the last visible character.
+    /// trailing blank rows. So `\z` matches just after the last visible character.
     #[default]
     Screen,
     /// The terminal's title.
@@ -87,7 +90,8 @@ impl AskPattern {
 pub struct AskPattern {
     /// The kind of question.
     pub about: AskKind,
-    /// The group `text`, or else the first group, is the text of the question.
+    /// The group `text`, or else the first group, is the text of the question. Without a group, that is the whole
+    /// match on a screen, and a text of ours for a title.
     pub pattern: Pattern,
     /// Answers that can be given by id, each with the keys to type.
     #[serde(default)]

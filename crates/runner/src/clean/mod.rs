@@ -99,7 +99,8 @@ impl Cleaner {
         self.given = 0;
     }
 
-    /// Processes text up to the next special byte.
+    /// Processes the plain and colored text at the beginning or, if there is none, one special byte or control
+    /// sequence. Returns the rest.
     fn plain<'b>(&mut self, bytes: &'b [u8], copy: &mut [u8; COPY]) -> &'b [u8] {
         if !self.returned {
             let (read, copied) = copy_colored(bytes, copy);
@@ -249,7 +250,8 @@ impl Cleaner {
                     self.act(*byte, number);
                     return bytes.get(at + 1..).unwrap_or_default();
                 }
-                // An incomplete sequence.
+                // The byte cannot belong to a control sequence: the sequence is dropped, and the byte is processed
+                // as text.
                 _ => {
                     self.state = EscapeState::Text;
                     return bytes.get(at..).unwrap_or_default();
@@ -274,7 +276,8 @@ impl Cleaner {
                 self.erase_line();
                 self.returned = false;
             }
-            // The cursor moves elsewhere on the screen, so the following text does not belong to this line.
+            // The cursor moves to another line, or the screen is erased (`J`), so the following text does not
+            // belong to this line.
             b'A' | b'B' | b'E' | b'F' | b'H' | b'd' | b'f' | b'J' if !self.line().is_empty() => {
                 self.text.push('\n');
                 self.returned = false;

@@ -18,8 +18,8 @@ const CONTROL_SEQUENCE: u64 = 0x5b1b;
 /// `\r\n` as the low bytes of a little-endian word.
 const LINE_END: u64 = 0x0a0d;
 
-/// How many bytes from the start are text, newlines and tabs. Stops at a byte that may begin a two-byte control
-/// character (U+0080 and up).
+/// A number of bytes from the start that are text, newlines and tabs; more such bytes may follow after about
+/// [`NEAR`] bytes. Stops at the byte 0xc2, which may begin a two-byte control character (U+0080 to U+009F).
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
     // There are rarely more than a few words between two color sequences, so large blocks pay off only after a
     // short run.
@@ -70,9 +70,9 @@ fn is_unusual(byte: u8) -> bool {
     (byte.wrapping_sub(0x20) > 0x5e) & (byte != b'\n') & (byte != b'\t')
 }
 
-/// Copies ASCII text without its color sequences, which is what most programs print. Stops at anything else, at
-/// a long run without colors, or near the end of a buffer. Returns the number of bytes read and the number
-/// copied.
+/// Copies ASCII text, which is what most programs print, without its color sequences and without the `\r` of
+/// `\r\n`. Stops at anything else, at a long run without colors, or near the end of a buffer. Returns the number
+/// of bytes read and the number copied.
 pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize) {
     let (mut read, mut copied) = (0, 0);
     while let (Some(from), Some(to)) = (chunk(bytes, read), chunk_mut(copy, copied)) {
@@ -102,8 +102,8 @@ pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize
     (read, copied)
 }
 
-/// The length of the color sequence at `at`, or 1 for the `\r` of a `\r\n`. 0 if there is neither, or if the
-/// sequence is longer than a machine word.
+/// The length of the color sequence at `at`, or 1 for the `\r` of a `\r\n`. 0 if there is neither, if the
+/// sequence is longer than a machine word, or if fewer bytes than a machine word are left.
 #[inline]
 fn color_length(bytes: &[u8], at: usize) -> usize {
     let Some(word) = chunk(bytes, at).map(|word| u64::from_le_bytes(*word)) else { return 0 };

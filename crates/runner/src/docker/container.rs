@@ -29,8 +29,8 @@ pub struct Container {
     /// The daemon's socket, used to remove the container when no async runtime is left.
     socket: PathBuf,
     spec: ContainerSpec,
-    /// The container's state: locked for reading while a command runs, for writing while the container
-    /// changes.
+    /// The container's state: locked for reading while a command runs, for writing while the container is replaced,
+    /// closed or freed of leftover processes.
     pub(super) state: RwLock<ContainerState>,
 }
 
@@ -100,7 +100,8 @@ impl Container {
         })
     }
 
-    /// Runs a command in the container, which is recreated first if it was created for another access.
+    /// Runs a command in the container. The container is recreated first if it was created for another access, or
+    /// if it was stopped or removed from outside.
     pub(crate) async fn run(
         self: &Arc<Self>,
         command: Exec<'_>,
@@ -138,8 +139,8 @@ impl Container {
         }
     }
 
-    /// Recreates the container for `access`, unless another call already replaced the container with the id
-    /// `seen`.
+    /// Recreates the container for `access` if its id is still `seen`; otherwise another call has already recreated
+    /// or closed it.
     async fn recreate_if_stale(&self, access: ContextAccess, seen: &str) -> Result<(), DockerError> {
         let mut state = self.state.write().await;
         if state.id.as_deref() == Some(seen) && state.access != access {

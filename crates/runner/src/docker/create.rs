@@ -1,7 +1,7 @@
 //! The request that creates a container: image, security options, limits, mounts, labels.
 //!
-//! Pure. The same [`MountTable`] as for the other sandboxes decides what is mounted, so a container cannot
-//! access more.
+//! Pure. The same [`MountTable`] as for the other sandboxes decides what is mounted, so a command in a container
+//! cannot access more of this machine's files than a command in another sandbox.
 
 use super::owner::{self, Owner};
 use crate::mount_table::{MountMode, MountTable};
@@ -68,7 +68,7 @@ impl ContainerSpec {
             image: Some(self.image.clone()),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), KEEP_ALIVE.to_owned()]),
             cmd: Some(Vec::new()),
-            // The caller's uid and gid, so that files in mounts belong to the caller.
+            // The uid and gid of this process, so that files in mounts belong to the user.
             user: Some(user()),
             working_dir: Some(text(&self.sandbox_paths.workspace)),
             labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
@@ -109,12 +109,13 @@ impl ContainerSpec {
     }
 }
 
-/// The caller as `uid:gid`.
+/// The user of this process as `uid:gid`.
 pub(super) fn user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }
 
-/// The conversion is lossless: `SandboxPaths::checked` refuses paths that are not UTF-8.
+/// The path as text. The conversion is lossless for granted paths: `SandboxPaths::checked` refuses those that are
+/// not UTF-8.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -30,8 +30,8 @@ const MARK: &str = "ALTHING_CALL";
 /// Runs the command with bash, because models write bash, or with sh if the image does not contain bash.
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
-/// Sends a signal to every process with the marker, using only a shell and grep; if the image does not contain
-/// grep, to every process.
+/// Sends a signal to every process in the container with the marker, using only a shell and grep; if the image does
+/// not contain grep, to every process in the container.
 const SIGNAL_MARKED: &str = r#"
 command -v grep >/dev/null 2>&1 || { kill -"$1" -1; exit; }
 for round in 1 2 3 4 5; do
@@ -54,7 +54,7 @@ pub(crate) struct Exec<'a> {
     pub(crate) time: CommandTimes,
 }
 
-/// Ends a command whose future was dropped.
+/// Ends a command whose future was dropped, or whose end could not be observed because of an error.
 struct EndOnDrop {
     container: Option<Arc<Container>>,
     id: String,

@@ -71,8 +71,8 @@ impl DockerClient {
         Box::pin(started.map_ok(Arc::new))
     }
 
-    /// Removes containers whose owner is gone and returns their ids. Containers that cannot be removed are left
-    /// for the next time.
+    /// Removes containers whose owner (the process that created them) is certainly gone, and returns their ids.
+    /// Containers that cannot be removed are left for the next time.
     pub fn sweep(&self) -> BoxFuture<'_, Result<Vec<String>, DockerError>> {
         Box::pin(self.remove_abandoned())
     }

@@ -1,7 +1,7 @@
-//! The owner of a container: this process, distinguishable from any other that had the same pid.
+//! The owner of a container: the process that created it, distinguishable from any other that had the same pid.
 //!
-//! An owner is considered gone only if that is certain. An owner on another host or in another pid namespace
-//! cannot be checked, so its containers are left alone.
+//! An owner is considered gone only if that is certain. An owner on another host, or in another pid namespace since
+//! the last boot, cannot be checked, so its containers are left alone.
 
 use super::DockerError;
 use std::fs::{read_link, read_to_string};

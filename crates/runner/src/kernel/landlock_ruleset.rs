@@ -1,4 +1,5 @@
-//! Landlock: kernel access rules for files, signals and TCP, for systems without bubblewrap.
+//! Landlock: kernel access rules for files, signals, abstract sockets and TCP. They are the sandbox on systems without
+//! bubblewrap ([`enforce`]), and a part of them is added to bubblewrap ([`scope`]).
 //!
 //! Enforced completely or not at all: a kernel that supports only part of the rules is reported as too old.
 
@@ -18,7 +19,8 @@ const FILES: ABI = ABI::V5;
 /// The ABI whose scopes are used: signals and abstract sockets (Linux 6.12).
 const SCOPES: ABI = ABI::V6;
 
-/// Drops every access that these rules do not grant. One of the sandbox process's last steps.
+/// Drops every access that is granted neither by these rules nor by the rules for [`SYSTEM`] and [`ETC`]. One of the
+/// sandbox process's last steps.
 pub(super) fn enforce(landlock_rules: &[LandlockRule], network: bool) -> io::Result<()> {
     let why = match restrict_self(landlock_rules, network) {
         Ok(RulesetStatus::FullyEnforced) => return Ok(()),
@@ -98,7 +100,7 @@ pub(crate) fn abi() -> Option<u8> {
     by_files.chain(by_scope).max()
 }
 
-/// System paths that every command needs.
+/// System paths that every command may access, because programs need them.
 const SYSTEM: [(&str, LandlockAccess); 15] = [
     ("/usr", LandlockAccess::Read),
     ("/bin", LandlockAccess::Read),

@@ -1,7 +1,7 @@
 //! Kernel features: sandboxing a process, adopting orphans, waiting for the end of a process.
 //!
-//! Linux supports all of them. Other systems have no sandbox, so confined commands are refused there, and
-//! processes that leave their process group are not found again.
+//! Linux supports all of them. Other systems have no sandbox, so confined commands are refused there, and a process
+//! whose parent has ended is not found again, so it may outlive its guard.
 
 #[cfg(target_os = "linux")]
 mod landlock_ruleset;

@@ -30,8 +30,8 @@ const NEVER: [c_long; 12] = [
     libc::SYS_quotactl,
 ];
 
-/// System calls that are denied without an IPC namespace: shared memory and message queues of the user's
-/// other processes.
+/// System calls that are denied without an IPC namespace: shared memory, semaphores and message queues of the
+/// user's other processes.
 const SHARED: [c_long; 5] =
     [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
 
@@ -56,7 +56,7 @@ const METADATA: [c_long; 14] = [
     469,
 ];
 
-/// Old variants of the calls in `METADATA`, which newer architectures do not have.
+/// Old variants of the calls in `METADATA` and of `utimensat`, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
 const OLD_METADATA: [c_long; 6] = [
     libc::SYS_chmod,
@@ -94,7 +94,7 @@ impl Filter {
         Self { sockets, own_namespaces: true }
     }
 
-    /// The filter for Landlock, which itself restricts only TCP and abstract sockets.
+    /// The filter for Landlock, which itself restricts no sockets other than TCP and abstract ones.
     pub(super) fn beside_landlock(network: bool) -> Self {
         Self { sockets: if network { Sockets::InternetOnly } else { Sockets::None }, own_namespaces: false }
     }

@@ -4,8 +4,8 @@
 //! The CLI agent works in the member's workspace with its own tools, inside our sandbox if there is one and
 //! otherwise under its own permission rules. Calls to our tools are not executed while the program runs: they
 //! are recorded, the program is told to end its turn, and the calls are returned as part of the reply, as
-//! with any model. The final message of a CLI agent that does not support MCP is read as its answer or vote.
-//! The CLI agent keeps its own conversation, so later calls send only what is new.
+//! with any model. The final message of a CLI agent that never connected to our tools is read as its answer or
+//! vote. The CLI agent keeps its own conversation, so later calls send only what is new.
 
 use super::cli_prompt;
 use super::excerpt::OutputExcerpt;
@@ -55,7 +55,7 @@ pub struct CliAgentConfig {
     pub env: BTreeMap<String, String>,
     /// The directory for generated files and raw output.
     pub dir: PathBuf,
-    /// The permission mode, tool lists and system prompts from the config.
+    /// The permission mode, tool lists, system prompts and reasoning effort from the config.
     pub options: AgentOptions,
     /// How long the program may be silent; `None` uses the default.
     pub idle: Option<Duration>,
@@ -99,7 +99,8 @@ impl CliBackend {
         }
     }
 
-    /// Starts the CLI agent (Claude Code, Codex, …) for one call and waits for its end. `None` if the conversation to resume does not exist.
+    /// Starts the CLI agent for one call and waits for its end, but after its first tool call at most for
+    /// [`STOP_AFTER_TOOL_CALL`]. `None` if the conversation to resume does not exist and no tool was called.
     async fn run_once(
         &self,
         call: &BackendCall<'_>,
@@ -285,7 +286,7 @@ impl RecordedCalls {
         std::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Completes when the program should have ended after its first recorded call.
+    /// Completes [`STOP_AFTER_TOOL_CALL`] after the first recorded call; never if there is no call.
     async fn overdue(&self) {
         self.first.notified().await;
         tokio::time::sleep(STOP_AFTER_TOOL_CALL).await;

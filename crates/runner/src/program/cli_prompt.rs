@@ -1,5 +1,5 @@
-//! Renders a model request as a prompt for a CLI agent, and reads its final message if it could not use our
-//! tools.
+//! Renders a model request as a prompt for a CLI agent, and reads the final message of a CLI agent that never
+//! connected to our tools.
 
 use crate::adapter::SERVER;
 use althing_protocol::{AgentKind, Message, ModelRequest, ToolCall, ToolSpec};
@@ -87,7 +87,7 @@ fn tool_of_call<'a>(id: &str, before: &'a [Message]) -> &'a str {
 
 /// Converts the final message of a program that never connected to our tools into a call. If `new_answer` is
 /// offered, the message is an answer, unless it consists only of a vote. Otherwise the call is the vote that
-/// the message contains as JSON.
+/// the message contains as JSON. `None` if the message is blank, or is neither an answer nor a vote.
 pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall> {
     let offered = |name: &str| tools.iter().any(|tool| tool.name == name);
     let call = |name: &str, arguments: Value| ToolCall {

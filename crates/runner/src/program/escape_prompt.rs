@@ -14,7 +14,8 @@ const FIRST_LINE: &str = "Task:\n";
 /// Punctuation that has no special meaning to any CLI agent at the beginning of a prompt.
 const HARMLESS: &str = "([{\"'`«“‘„<*-";
 
-/// Prompts that end a CLI agent or clear its conversation although they are plain words.
+/// Plain words that are commands of a CLI agent if the whole prompt is such a word: they end the agent, clear its
+/// conversation or show its help.
 const COMMAND_WORDS: [&str; 7] = ["exit", "quit", "bye", "clear", "help", "logout", "q"];
 
 /// The prompt, changed only if a CLI agent could misread it.

@@ -7,12 +7,12 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// The maximum size of an existing settings file; larger ones are refused.
+/// The maximum size of an existing file at the path of a generated one; a larger file is an error.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// The created files, each with whether a file existed at its path before. An existing file, which may belong
 /// to the user, is renamed and kept next to the new file. If we are killed before the existing file is
-/// restored, the next start restores it.
+/// restored, the next start that generates the same file restores it.
 #[derive(Debug, Default)]
 pub(crate) struct GeneratedFiles(Vec<(PathBuf, Before)>);
 
@@ -23,7 +23,8 @@ enum Before {
 }
 
 impl GeneratedFiles {
-    /// Creates the files. Our keys are merged into existing JSON settings; any other existing file is replaced.
+    /// Creates the files. Our keys are merged into an existing file that contains JSON; any other existing regular
+    /// file is replaced. A path that is a symlink or a directory is an error.
     pub(crate) fn make(files: &[GeneratedFile]) -> Result<Self, String> {
         let mut made = Self::default();
         for file in files {
@@ -92,7 +93,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(bytes)
 }
 
-/// The existing settings with our keys merged in; only our settings if the existing ones are not JSON.
+/// The existing settings with our keys merged in; only our text if the existing file is not JSON. Fails if the
+/// existing file is JSON and ours is not.
 fn added(before: &[u8], ours: &str) -> io::Result<String> {
     let Ok(mut settings) = serde_json::from_slice::<Value>(before) else { return Ok(ours.to_owned()) };
     merge(&mut settings, serde_json::from_str(ours)?);

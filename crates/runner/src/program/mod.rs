@@ -1,4 +1,4 @@
-//! Runs the programs of tasks; implements the port `Programs`.
+//! Runs the programs of tasks; implements the trait `Programs`.
 //!
 //! Headless programs are driven here over pipes, programs in terminals by `terminal::AgentRunner`. This module
 //! chooses the adapter, sandbox and permissions of a task's program; it knows nothing about workflows.
@@ -82,12 +82,12 @@ impl ProgramRunner {
     }
 
     /// The last lines that a program in a terminal printed, oldest first, including those that scrolled off its
-    /// screen.
+    /// screen; empty if no program of the task is running in a terminal.
     pub fn history(&self, task: &TaskId) -> Vec<String> {
         self.terminals.history(task)
     }
 
-    /// Starts the CLI agent of a workflow task in a terminal, or resumes it, and waits for its end.
+    /// Starts the task's program (a CLI agent or a command) in a terminal and waits for its end.
     async fn in_terminal(&self, job: &ProgramJob, reports: ReportSink) -> ProgramEnd {
         let grant = self.grant(job);
         let start = match self.starter.prepare(&StartRequest::of(job, &grant, job.resume.as_deref())) {
@@ -120,7 +120,7 @@ impl ProgramRunner {
         }
     }
 
-    /// Starts the CLI agent of a workflow task on pipes (headless) and waits for its end.
+    /// Starts the task's program (a CLI agent or a command) headless, on pipes, and waits for its end.
     async fn run_headless(
         &self,
         job: &ProgramJob,

@@ -2,9 +2,9 @@
 //!
 //! A [`PipeExchange`] defines what is sent to the program and what its output means: one prompt
 //! ([`super::headless`]) or a structured session ([`super::structured_session`]). There is no terminal, and
-//! none of the program's output reaches our own. Nothing here waits without a limit: not for a silent program,
-//! not for one that does not read its input, not for a process that holds the pipes open after the program's
-//! end.
+//! none of the program's output reaches our own. Except for a person's answer, nothing here waits without a limit:
+//! not for a silent program, not for one that does not read its input, not for a process that holds the pipes open
+//! after the program's end.
 
 use super::raw_output::RawOutputFile;
 use crate::adapter::{Diagnostics, Exit, OutputEvent, ProgramOutcome, Stream};
@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long to wait for more output after a program's end, while another process holds the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// An incomplete line is shown after this time.
+/// An incomplete line is reported after this time without output.
 const PARTIAL_LINE_DELAY: Duration = Duration::from_millis(200);
 
 /// What happens while a program runs.
@@ -30,7 +30,7 @@ pub(super) enum ProgramEvent<'a> {
     /// Output, raw and as clean text.
     Output(Stream, &'a [u8], &'a str),
     Parsed(OutputEvent),
-    /// The program has read its whole prompt, or will not read the rest.
+    /// The whole prompt was written to the program's stdin; the error says why that was not possible.
     PromptSent(Result<(), String>),
     /// The program asks a person.
     Waiting(Ask),
@@ -60,7 +60,8 @@ pub(super) trait PipeExchange: Send {
     /// were passed before.
     fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, outbox: &mut Outbox, sink: EventSink<'_>);
 
-    /// Called when everything queued was written, or when the program closed its input.
+    /// Called when everything queued was written, or with an error when the program closed its input or writing
+    /// failed.
     fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>);
 
     /// Waits for a person's next answer. Must be cancel-safe.
@@ -84,8 +85,7 @@ pub(super) struct Outbox {
     unsent: VecDeque<u8>,
     /// Whether to close the program's stdin once everything is written.
     closing: bool,
-    /// The time by which the program must have exited; set once the program was told that no more input
-    /// follows.
+    /// The time by which the program must have exited; set by [`Self::close_and_expect_exit`].
     exit_deadline: Option<Instant>,
 }
 
@@ -101,7 +101,8 @@ impl Outbox {
         self.closing = true;
     }
 
-    /// Closes the program's stdin, and asks the program to end if it has not exited within this time.
+    /// Closes the program's stdin once everything queued is written. If the program has not exited within this time,
+    /// it is asked to end.
     pub(super) fn close_and_expect_exit(&mut self, within: Duration) {
         self.close();
         self.exit_deadline.get_or_insert_with(|| Instant::now() + within);
@@ -116,8 +117,8 @@ impl Outbox {
         }
     }
 
-    /// Writes as much as the pipe accepts. Returns `Some` once everything was written or the program closed its
-    /// input.
+    /// Writes as much as the pipe accepts. Returns `Some` once everything was written, or an error if the program
+    /// closed its input or writing failed.
     fn write(&mut self) -> Option<Result<(), String>> {
         let (next, _) = self.unsent.as_slices();
         match self.to.as_ref()?.try_write(next) {

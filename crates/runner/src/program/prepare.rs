@@ -20,17 +20,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Starts a CLI agent or another program on this machine.
+/// Everything that is needed to start CLI agents and other programs on this machine.
 #[derive(Debug)]
 pub struct ProgramStarter {
     /// The adapters by name.
     pub adapters: Adapters,
     /// Starts the guard of each program.
     pub launcher: GuardLauncher,
-    /// The sandbox of agents that get their bypass flag. With `Refused` they run with their own strictest
-    /// permissions, with `Unconfined` with the user's rights.
+    /// The sandbox of programs that need one: CLI agents whose actions no person approves, and programs whose task
+    /// sets `sandbox: true`. With `Unconfined`, such a CLI agent runs with the user's rights; with `Refused` or
+    /// `Docker`, its own rules let it at most edit its workspace (as a backend) or read (as the program of a task).
     pub sandbox: Sandbox,
-    /// Our state directory, hidden from confined programs.
+    /// Our state directory, hidden from programs in a sandbox.
     pub state_dir: Option<PathBuf>,
     /// Time limits for programs.
     pub limits: ProgramLimits,
@@ -61,7 +62,8 @@ pub(crate) struct StartRequest<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) tools: Option<&'a ToolEndpoint>,
     pub(crate) grant: &'a Grant,
-    /// The permissions of an agent if there is no sandbox and the user did not accept running unconfined.
+    /// The permissions of a CLI agent that runs without a sandbox and without a person who approves its actions, if
+    /// the user did not accept running unconfined.
     pub(crate) unsandboxed_level: PermissionLevel,
 }
 
@@ -85,11 +87,12 @@ pub(crate) struct PreparedProgram {
     pub(crate) adapter: Arc<dyn AgentAdapter>,
     pub(crate) confined: ConfinedCommand,
     pub(crate) permissions: PermissionLevel,
-    /// The prompt to send, which the program cannot read as one of its own commands.
+    /// The prompt to send. For a CLI agent it is escaped, so that the agent cannot read it as one of its own
+    /// commands.
     pub(crate) prompt: String,
     /// The structured protocol over which the program asks for approvals; `None` for any other kind of run.
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
-    /// The id of the new conversation, if we chose it.
+    /// The id of the new conversation, if we chose it; `None` also if a conversation is resumed.
     pub(crate) chosen_id: Option<String>,
     /// The generated files, which exist as long as this value.
     _files: GeneratedFiles,

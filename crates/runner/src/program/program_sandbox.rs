@@ -1,8 +1,8 @@
 //! Converts an adapter's launch config into a command for the guard: which executable, which environment, which
 //! sandbox.
 //!
-//! A program never gets more permissions than its sandbox justifies: without a sandbox it is refused or, for an
-//! agent, started with the agent's own strictest permissions.
+//! Without a working sandbox, a program whose task sets `sandbox: true` is refused, and a CLI agent runs with
+//! restricted permissions unless the user accepted running unconfined. The user's own commands need no sandbox.
 
 use crate::adapter::{AgentAdapter, LaunchConfig, Onboarding, PermissionLevel, find_program};
 use crate::guard_protocol::{GuardedCommand, Input, Restrictions};
@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// Parts of variable names that suggest a secret; such variables are not passed on to the user's own commands
-/// either.
+/// Parts of variable names that suggest a secret; such variables are not passed on to the user's own commands,
+/// unless they are on the allow-list for all programs.
 const SECRET_NAME_PARTS: [&str; 7] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "ALTHING_"];
 
@@ -26,14 +26,14 @@ const SECRET_NAME_PARTS: [&str; 7] =
 const TOOLCHAIN_DIRS: [&str; 8] =
     [".rustup", ".cargo/bin", ".nvm", ".volta", ".pyenv", ".rbenv", ".local/bin", "go/bin"];
 
-/// How a program runs on this machine.
+/// The sandbox of a program (`None`: it runs without one) and its permissions.
 pub(super) struct ProgramSandbox<'a> {
     pub(super) sandbox: Option<&'a Sandbox>,
     pub(super) permissions: PermissionLevel,
 }
 
-/// Decides which sandbox a CLI agent or another program of a task runs in, and with which permissions, or explains why it
-/// may not run.
+/// Decides in which sandbox and with which permissions a program runs that asks no person. The error says why the
+/// program may not run.
 pub(super) fn choose_program_sandbox<'a>(
     adapter: &dyn AgentAdapter,
     spec: &ProgramSpec,
@@ -52,7 +52,7 @@ pub(super) fn choose_program_sandbox<'a>(
         (_, Some(true)) => return Err(format!("the task asks for a sandbox, but {why}")),
         (false, _) => (None, PermissionLevel::Full),
         (true, _) if accepted => (None, PermissionLevel::Full),
-        // No sandbox, and the user did not accept running unconfined.
+        // No sandbox works, or the task sets `sandbox: false`; and the user did not accept running unconfined.
         (true, _) => (None, PermissionLevel::ReadOnly),
     };
     Ok(ProgramSandbox { sandbox, permissions })
@@ -140,7 +140,8 @@ pub(super) fn build_guarded_command(
     Ok(ConfinedCommand { guarded_command, placeholders })
 }
 
-/// The subdirectory for a confined program's temporary files.
+/// The subdirectory of the task's directory that a program in a sandbox can always write to. Under Landlock it is
+/// also the directory for temporary files.
 const SCRATCH: &str = "scratch";
 
 fn mounts(
@@ -176,8 +177,8 @@ fn mounts(
     Ok(mounts.with_writable(writable.into_iter()))
 }
 
-/// The canonical path; `None` if a symlink inside a writable mount leads out of that mount. The program itself could
-/// have created such a symlink in an earlier run, to get access to its target.
+/// The canonical path; `None` if the path does not exist, or if a symlink inside a writable mount leads out of that
+/// mount. The program itself could have created such a symlink in an earlier run, to get access to its target.
 fn resolve_in_mounts(path: &Path, mounts: &MountTable) -> Option<PathBuf> {
     let real = path.canonicalize().ok()?;
     let mut parents = path.ancestors().skip(1).filter_map(|parent| parent.canonicalize().ok());
@@ -222,7 +223,8 @@ fn own_paths(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: 
     dirs
 }
 
-/// Whether to skip the first-start dialogs. Settings that exist but cannot be read count as completed dialogs.
+/// Whether to skip the first-start dialogs. Settings that exist but cannot be read or parsed count as completed
+/// dialogs.
 pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String, String>) -> Onboarding {
     let Some(onboarding_check) = adapter.onboarding_check() else { return Onboarding::LeaveToAgent };
     let env = environment(adapter, &[], spec_env);
@@ -245,7 +247,8 @@ pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String,
     }
 }
 
-/// A program's environment: an allow-list for agents; everything except secrets for the user's own commands.
+/// A program's environment: from ours, an allow-list for agents, and everything except secrets for the user's own
+/// commands; in addition the variables of the task and of the adapter.
 fn environment(
     adapter: &dyn AgentAdapter,
     config: &[(String, String)],

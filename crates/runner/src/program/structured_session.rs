@@ -55,7 +55,8 @@ impl OpenSessions {
         SessionHandle { sessions: Arc::clone(&self.0), task: task.clone(), open, answers }
     }
 
-    /// Answers a question. Returns false if the question or the option does not exist.
+    /// Answers a question. Returns false if the task has no open session, if the question is not open (any more),
+    /// or if it has no such option.
     pub(super) fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         let Some(open) = lock(&self.0).get(task).cloned() else { return false };
         let messages = open.structured_protocol().answer(native, option);

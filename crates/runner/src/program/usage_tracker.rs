@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct UsageTracker(Mutex<HashMap<String, Usage>>);
 
 impl UsageTracker {
-    /// The usage of this run. For a conversation whose total is not known yet, the whole total counts, because
-    /// no earlier run has reported its usage.
+    /// The usage of this run: `this_run`, and the growth of the conversation's total since this tracker last saw it.
+    /// For a conversation that this tracker does not know yet, the whole total counts.
     pub(crate) fn settle(&self, conversation: Option<&str>, spent: ReportedUsage) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let before = conversation.and_then(|id| known.get(id)).copied().unwrap_or_default();

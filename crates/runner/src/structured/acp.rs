@@ -9,7 +9,7 @@ use althing_protocol::{Ask, AskKind, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Fixed request ids, because each request is sent once.
+/// The id of the request `initialize`. All our request ids are fixed, because each request is sent once.
 const INITIALIZE: u64 = 1;
 const SESSION: u64 = 2;
 const PROMPT: u64 = 3;
@@ -97,7 +97,8 @@ impl Acp {
         }
     }
 
-    /// The agents report tokens in different places; the cost comes with `usage_update`.
+    /// Records the tokens, which Gemini CLI and opencode report in different places; the cost comes with
+    /// `usage_update`.
     fn record_usage(&mut self, result: &Value) {
         let either = |one: &str, other: &str| count(result, one).max(count(result, other));
         self.usage.input_tokens = either("/usage/inputTokens", "/_meta/quota/token_count/input_tokens");

@@ -59,7 +59,7 @@ impl ClaudeControl {
     }
 }
 
-/// A one-line summary of a tool's input.
+/// A summary of a tool's input: its command, path, URL or the like, or else the whole input as JSON.
 fn summary(input: &Value) -> String {
     let summary_keys = ["/command", "/file_path", "/path", "/url", "/pattern", "/description"];
     let found = summary_keys.into_iter().map(|pointer| text(input, pointer)).find(|words| !words.is_empty());

@@ -6,7 +6,7 @@ use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Fixed request ids, because each request is sent once.
+/// The id of the request `initialize`. All our request ids are fixed, because each request is sent once.
 const INITIALIZE: u64 = 1;
 const THREAD: u64 = 2;
 const TURN: u64 = 3;

@@ -68,7 +68,7 @@ fn anonymous(messages: &[Value]) -> Vec<Value> {
     messages.iter().map(strip).collect()
 }
 
-/// The parser of headless output has its own tests.
+/// A parser that ignores all output: the parser of headless output has its own tests.
 struct IgnoreOutput;
 
 impl crate::adapter::OutputParser for IgnoreOutput {

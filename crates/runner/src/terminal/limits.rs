@@ -4,12 +4,13 @@ use std::time::Duration;
 
 /// The maximum number of bytes of one read.
 pub(super) const BATCH: usize = 256 * 1024;
-/// More bytes than this within [`FLOOD_WINDOW`] are a flood: reading waits briefly for more, and most of it is
-/// never drawn.
+/// This many bytes within [`FLOOD_WINDOW`] are a flood: reading then waits briefly for more output, so that large
+/// pieces are processed at once, most of which need not be drawn.
 pub(super) const FLOOD: usize = 32 * 1024;
 /// How long to wait for more output during a flood.
 pub(super) const FLOOD_WAIT: Duration = Duration::from_millis(4);
-/// The window in which bytes are counted; a pause of this length starts a new one.
+/// The length of the window in which bytes are counted. The first read after its end, or after a pause of this
+/// length, starts a new window.
 pub(super) const FLOOD_WINDOW: Duration = Duration::from_millis(100);
 /// The screen is read once it has not changed for this long.
 pub(super) const READ_AFTER_QUIET: Duration = Duration::from_millis(40);
@@ -25,16 +26,16 @@ pub(super) const QUESTION_GONE_AFTER: Duration = Duration::from_millis(150);
 pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);
 /// A question that is still on the screen this long after its answer was typed is reported again.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// A program's own status that it waits for a person (OSC 7501) is reported after this time even if the screen
-/// shows no question.
+/// A program whose own status (OSC 7501) or title says that it waits for a person is reported as waiting after this
+/// time even if the screen shows no question.
 pub(super) const QUESTION_DRAWN_WITHIN: Duration = Duration::from_millis(400);
 /// Front ends are notified of screen changes at most this often.
 pub(super) const SCREEN_REPORT_INTERVAL: Duration = Duration::from_millis(33);
 /// How long to wait for more output after the program's end, while another process holds the terminal open.
 pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// How many bytes of raw output are reported.
+/// How many bytes of raw output at most are reported; the rest is only in the raw output file.
 pub(super) const MAX_REPORTED_RAW: usize = 16 * 1024 * 1024;
-/// How many bytes of clean text are reported.
+/// How many bytes of clean text at most are reported.
 pub(super) const MAX_REPORTED_CLEAN: usize = 16 * 1024 * 1024;
 /// The maximum size of the input that is queued for a program that does not read; more is refused.
 pub(super) const MAX_PENDING_INPUT: usize = 1024 * 1024;

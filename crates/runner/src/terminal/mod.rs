@@ -54,7 +54,7 @@ pub(crate) struct TypedPrompt<'a> {
     pub(crate) for_agent: bool,
 }
 
-/// Runs programs in terminals. One instance serves a whole session.
+/// Runs programs in terminals. One instance serves all tasks of a `ProgramRunner`.
 #[derive(Debug)]
 pub(crate) struct AgentRunner {
     launcher: GuardLauncher,
@@ -63,13 +63,13 @@ pub(crate) struct AgentRunner {
 }
 
 impl AgentRunner {
-    /// Makes a runner. `output_masking` removes secrets from stored output.
+    /// Makes a runner. `output_masking` masks secrets in the raw output file.
     pub fn new(launcher: GuardLauncher, output_masking: Option<Arc<dyn OutputMasking>>) -> Self {
         Self { launcher, output_masking, running: Arc::default() }
     }
 
-    /// Runs a program to its end and types this prompt. Dropping the future ends the program and everything it
-    /// started.
+    /// Runs a program to its end and types this prompt, unless the program's arguments contain it. Dropping the
+    /// future ends the program and everything it started.
     pub(crate) async fn run(
         &self,
         job: &ProgramJob,
@@ -137,8 +137,8 @@ impl AgentRunner {
         })
     }
 
-    /// Types into a running program's terminal. Returns false if there is no such terminal, or if the program
-    /// does not read its input.
+    /// Types into a running program's terminal. Returns false, and types nothing, if there is no such terminal, or if
+    /// too much input is queued because the program does not read.
     pub fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {
         self.find(task).is_some_and(|terminal| terminal.queue_input(bytes))
     }
@@ -154,7 +154,8 @@ impl AgentRunner {
         Some(self.find(task)?.model().emulator.snapshot())
     }
 
-    /// The last lines that the program printed, oldest first, including those that scrolled off its screen.
+    /// The last lines that the program printed, oldest first, including those that scrolled off its screen; empty if
+    /// the program is not running.
     pub fn history(&self, task: &TaskId) -> Vec<String> {
         let lines = |terminal: Arc<Terminal>| {
             let model = terminal.model();
@@ -163,7 +164,8 @@ impl AgentRunner {
         self.find(task).map(lines).unwrap_or_default()
     }
 
-    /// Types the keys of an answer. Returns false if there is no such question or answer.
+    /// Types the keys of an answer, [`ANSWER_DELAY`] after the question was reported. Returns false if the question
+    /// is not the current one, was already answered or has no such answer.
     pub fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         self.find(task).is_some_and(|terminal| terminal.answer(native, option))
     }
@@ -185,7 +187,7 @@ struct Terminal {
     /// Input that still has to be written.
     typing: Mutex<VecDeque<u8>>,
     question: Mutex<PendingQuestion>,
-    /// When the PTY thread must end; set once the program has ended.
+    /// When the PTY thread must end; set once the program has ended or the run's future was dropped.
     end_deadline: Mutex<Option<Instant>>,
     /// A byte written here wakes the PTY thread.
     wake: OwnedFd,
@@ -277,8 +279,8 @@ impl Terminal {
         let _ = self.pty.resize(size);
     }
 
-    /// Stores a question and returns its id; `None` if the same question was already reported and has not
-    /// ignored its answer.
+    /// Stores a question and returns its id; `None` if the same question was already reported and the program has
+    /// not ignored an answer to it.
     fn ask(&self, question: &ProgramQuestion, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
         if pending.question.as_ref() == Some(question) && !pending.answer_was_ignored(now) {

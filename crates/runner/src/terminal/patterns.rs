@@ -1,5 +1,6 @@
 //! User-defined patterns for reading programs' screens. They are data because patterns go stale with every
-//! release of a program. An entry replaces the patterns of the adapter with the same name.
+//! release of a program. An entry replaces the patterns of the adapter with the same name, unless a user defined
+//! that adapter together with patterns of its own.
 
 use crate::adapter::{AgentAdapter, TerminalTraits};
 use serde::Deserialize;
@@ -11,7 +12,8 @@ use std::collections::BTreeMap;
 pub struct PatternTable(BTreeMap<String, TerminalTraits>);
 
 impl PatternTable {
-    /// Parses a table and compiles every pattern. The error names the program.
+    /// Parses a table and compiles every pattern. The error says what is invalid and, for a pattern, names its
+    /// adapter.
     pub fn from_json(json: &str) -> Result<Self, String> {
         let table: Self =
             serde_json::from_str(json).map_err(|error| format!("invalid pattern table: {error}"))?;
@@ -21,7 +23,8 @@ impl PatternTable {
         Ok(table)
     }
 
-    /// The traits of an adapter's program: those of the table, otherwise the adapter's own.
+    /// The traits of an adapter's program: those of the table, unless the table has no entry for the adapter or a
+    /// user defined the adapter with traits of its own; then the adapter's own.
     pub(crate) fn traits(&self, adapter: &dyn AgentAdapter) -> TerminalTraits {
         let own = adapter.terminal();
         match self.0.get(adapter.name()) {

@@ -35,7 +35,7 @@ pub(crate) struct PromptTyper {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TypingStage {
-    /// The program is not ready yet; the prompt is typed at this time in any case.
+    /// The program is not ready yet; the prompt is typed at this time even so, unless a dialog is open.
     Awaited {
         until: Instant,
     },
@@ -44,7 +44,7 @@ enum TypingStage {
         until: Instant,
     },
     /// The prompt was pasted; the carriage return follows at this time. `before` is how often the end of the
-    /// prompt was visible before the paste.
+    /// prompt was visible before the paste, and `seen` whether the paste has become visible.
     Pasted {
         until: Instant,
         before: usize,
@@ -145,7 +145,8 @@ impl PromptTyper {
     }
 }
 
-/// Removes control characters, so that the text cannot end the paste or trigger the terminal.
+/// Removes control characters other than line breaks and tabs, so that the text cannot end the paste or trigger the
+/// terminal. Also removes line breaks at the end.
 fn plain(text: &str) -> String {
     let unix = text.replace("\r\n", "\n").replace('\r', "\n");
     unix.trim_end_matches('\n').chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()

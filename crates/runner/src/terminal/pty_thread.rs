@@ -1,7 +1,8 @@
 //! The thread of one terminal: reads the program's output, updates the screen, types input and reports events.
 //!
-//! It is a thread, so that a flood in one terminal delays neither the session nor other terminals. It never
-//! waits without a limit, locks the model only while drawing, and ends by itself when the program has ended.
+//! It is a thread, so that a flood in one terminal delays neither the session nor other terminals. It sleeps only
+//! until there is output, a wake-up or something due, locks the model only briefly, and ends by itself when the
+//! program has ended or the run's future was dropped.
 
 use super::Terminal;
 use super::limits::{
@@ -35,7 +36,7 @@ pub(super) struct PtyThread {
     state: ScreenState,
     /// Since when the reported question has not been on the screen.
     question_gone_since: Option<Instant>,
-    /// Since when the program's status has said that it waits, without a question on the screen.
+    /// Since when the program's status or title has said that it waits, without a question on the screen.
     blocked_undrawn_since: Option<Instant>,
     asked: bool,
     times: PtyTimes,
@@ -259,7 +260,7 @@ impl PtyThread {
 
     fn type_prompt(&mut self, now: Instant) {
         let Some(prompt) = &mut self.prompt else { return };
-        // A state that was read before the latest output is outdated.
+        // A state that was read before the latest output is outdated; only a question is assumed to be still there.
         let stale = self.times.unread_since.is_some() && !matches!(self.state, ScreenState::Asks(_));
         if stale {
             prompt.delay_return(now);

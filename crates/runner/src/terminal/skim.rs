@@ -1,8 +1,8 @@
 //! Skips drawing of output that would scroll off the screen at once, so that a flood costs little.
 //!
 //! Only complete lines of text and colors between two parts that are drawn are skipped, and only if enough
-//! lines follow that none of the skipped ones could still be visible. All other escape sequences are drawn,
-//! and the colors that the skipped lines leave set are applied.
+//! lines follow that none of the skipped ones could still be visible. If those lines contain other control
+//! sequences, nothing is skipped. The colors that the skipped lines leave set are applied.
 
 use std::borrow::Cow;
 

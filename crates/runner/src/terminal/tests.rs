@@ -175,7 +175,7 @@ fn exactly_the_questions_of_a_recording_are_reported() {
     }
 }
 
-/// The states of a recording, without repeats.
+/// The states of a recording in order, without consecutive repeats.
 fn states(program: &str, file: &Path) -> Vec<ScreenState> {
     let (reader, mut model) = (reader(program), TerminalModel::new(RECORDED));
     let mut states = Vec::new();

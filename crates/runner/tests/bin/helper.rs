@@ -52,7 +52,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs one command in `dir` and prints its outcome and this process's peak memory.
+/// Runs one command in this kind of sandbox, in the workspace `dir/workspace`, and prints its outcome and this
+/// process's peak memory.
 async fn run(kind: &str, dir: &Path, command: &str) {
     let launcher = GuardLauncher::default();
     let sandbox = match kind {
@@ -150,7 +151,7 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
     print_peak();
 }
 
-/// Runs an installed CLI agent in `dir`, in the strongest available sandbox, and prints its reports.
+/// Runs an installed CLI agent in `dir`, in the strongest available sandbox (if any works), and prints its reports.
 async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>) {
     let launcher = GuardLauncher::default();
     let sandbox = detect_sandboxes(&launcher, dir).await.choose_sandbox(None);

@@ -186,7 +186,7 @@ fn no_adapter_uses_its_bypass_flag_without_a_sandbox() {
             assert!(!bypass.iter().any(|word| line.contains(word)), "{name}: {line}");
         }
     }
-    // A CLI agent need not have such a flag; these have one.
+    // A CLI agent need not have a flag that skips its permission checks; these have one.
     for name in RECORDED {
         let line = line(name, PermissionLevel::Full);
         assert!(bypass.iter().any(|word| line.contains(word)), "{name}: {line}");

@@ -1,5 +1,5 @@
-//! Programs in sandboxes: an agent with its bypass flag, and a command that asks for a sandbox; and floods of
-//! output.
+//! Programs in sandboxes: an agent with full permissions, and a command whose task sets `sandbox: true`. Also which
+//! variables programs inherit, and floods of output.
 
 use super::programs::{AGENT, TaskFixture};
 use super::support::{HELPER, sandbox};

@@ -1,7 +1,7 @@
 //! Attempts to escape a sandbox. Every attempt runs in each sandbox and is judged only by its effects outside.
 //!
-//! An attempt succeeds if a file outside changes, a canary (a secret, or the word that an attempt prints on
-//! success) is printed, a process outside ends, or a listener outside gets a connection.
+//! An attempt succeeds if a file outside changes or appears, a canary (a secret, or the word that an attempt prints
+//! on success) is printed, a process outside ends, or a socket outside gets a connection or a packet.
 
 use super::support::{AgentFixture, SANDBOXES, exists, processes_with, run_as, sandbox, unique_seconds};
 use althing_protocol::ContextAccess;
@@ -14,7 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-/// The attempts by name. `{…}` is replaced by paths outside the sandbox; see [`Outside::fill`].
+/// The attempts by name. `{…}` is replaced by paths, ports, ids and names of the targets; see [`Outside::fill`].
 const ATTEMPTS: [(&str, &str); 60] = [
     ("write into the user's home", "echo x > {HOME}/.ssh/authorized_keys"),
     ("read the user's key", "cat {HOME}/.ssh/id"),
@@ -232,7 +232,7 @@ impl Outside {
         values.iter().fold(command.to_owned(), |text, (name, value)| text.replace(name, value))
     }
 
-    /// Everything that no command may change.
+    /// Everything in the fixture's directory that no command may change.
     fn snapshot(&self) -> BTreeMap<PathBuf, String> {
         let mut seen = BTreeMap::new();
         let allowed = [
@@ -293,7 +293,8 @@ impl Drop for Outside {
     }
 }
 
-/// Type, mode, times and content of everything below `dir`.
+/// Records type, mode, number of links, modification time and content of everything below `dir`, except for the
+/// `allowed` directories.
 fn look(dir: &Path, allowed: &[PathBuf], seen: &mut BTreeMap<PathBuf, String>) {
     for entry in std::fs::read_dir(dir).unwrap().flatten() {
         let path = entry.path();
@@ -364,7 +365,7 @@ async fn no_attempt_to_get_out_of_landlock_succeeds() {
     no_attempt_succeeds(SANDBOXES[1]).await;
 }
 
-/// Verifies the attempts themselves: without a sandbox most of them succeed.
+/// Verifies attempts that do no harm outside a sandbox: without a sandbox they succeed.
 #[tokio::test(flavor = "multi_thread")]
 async fn harmless_attempts_succeed_without_a_sandbox() {
     let sandbox = sandbox(SandboxKind::Unconfined).await.unwrap();

@@ -1,5 +1,5 @@
-//! A program that floods its output does not starve other tasks: between two of its reads every other pipe is
-//! polled.
+//! A program that floods its output does not starve other tasks: while another pipe is ready, the flood is read at
+//! most a few times.
 
 use super::programs::{AGENT, TaskFixture};
 use super::support::{AgentFixture, run, sandbox};

@@ -207,7 +207,7 @@ const DIRS: [&str; 7] =
     ["work", "project/.git", "project/src", "project/vendor/locked", "bare/src", "reading/src", "own"];
 
 /// Which of these files the program could write inside this sandbox; `None` if the tests were told to skip the
-/// sandbox.
+/// sandbox. If `shared`, the program works in the project and has another workspace; if `planning`, it may only plan.
 async fn written(kind: SandboxKind, shared: bool, planning: bool, files: &[&str]) -> Option<Vec<String>> {
     let sandbox = sandbox(kind).await?;
     let (fixture, endpoints) = (TaskFixture::new(), Arc::new(FakeEndpoints::default()));

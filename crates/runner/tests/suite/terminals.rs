@@ -246,7 +246,6 @@ async fn a_sandboxed_program_has_a_terminal() {
     }
 }
 
-/// An attached user sees what the program drew; the clean text is derived from the screen.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_attached_user_sees_what_was_drawn_and_clean_text_comes_from_the_screen() {
     let script =
@@ -264,7 +263,6 @@ async fn an_attached_user_sees_what_was_drawn_and_clean_text_comes_from_the_scre
     program.ended().await;
 }
 
-/// The emulated terminal answers a program's queries or drops them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_terminal_answers_harmless_queries_and_ignores_the_rest() {
     let ask = |query: &str| format!(r"printf '{query}'; sleep 0.1; ");
@@ -454,7 +452,7 @@ async fn a_yes_or_no_question_of_a_command_is_reported_and_can_be_answered() {
     assert_eq!(program.interactions(), [""; 0]);
 }
 
-/// The id of the nth question that can be answered by id.
+/// The id of the nth question, counted from 0; `None` if it was not reported or cannot be answered by id.
 fn native(program: &Running, nth: usize) -> Option<String> {
     let reports = program.reports.lock().unwrap();
     let asks = reports.iter().filter_map(|(_, report)| match report {

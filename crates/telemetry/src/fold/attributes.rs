@@ -1,5 +1,6 @@
-//! The attributes and events of spans. This module alone decides what leaves the machine: text that people,
-//! models and tools wrote is included only if the user asked for it.
+//! The attributes and events of spans. Texts that people, models and tools wrote leave the machine only through this
+//! module, and only if the user asked for it. (Names and ids of agents, models, tools, workflows and tasks are always
+//! exported.)
 
 use super::{ContentCapture, names};
 use crate::span::{Attributes, Span, Value};
@@ -9,7 +10,7 @@ use althing_protocol::{
 };
 use serde_json::json;
 
-/// The maximum length of an exported text.
+/// The maximum length of an exported text, without the `…` that marks a longer text as truncated.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// The name and the attributes of a span event.
@@ -212,7 +213,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
     }
 }
 
-/// The span event of an item that has no span of its own.
+/// The span event of an item; `None` for an item that has a span of its own or is not exported.
 pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventData> {
     let ballot = |ballot: &althing_protocol::Ballot| {
         let mut attributes: Attributes = vec![
@@ -248,7 +249,7 @@ pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventDa
     })
 }
 
-/// The span event of a fact, if the fact is worth one.
+/// The span event of a fact; `None` for facts that are not exported as events, such as an informational notice.
 pub(super) fn fact_event(fact: &Fact, content: ContentCapture) -> Option<EventData> {
     Some(match fact {
         Fact::PhaseChanged { phase } => {

@@ -1,10 +1,10 @@
 //! Folds the facts of one session into finished spans, following OpenTelemetry's semantic conventions for
 //! generative AI.
 //!
-//! The fold is pure: no clock, no randomness, no I/O. Ids are derived from the log, so a resumed session
-//! continues its trace. A run or a workflow becomes an `invoke_workflow` span, an agent's attempt an
-//! `invoke_agent` span, a model call a `chat` span, and a tool call an `execute_tool` span. A trace is a run or
-//! a workflow with everything below it, or one turn of a conversation.
+//! The fold is pure: no clock, no randomness, no I/O. Ids are derived from the log, so a resumed session continues its
+//! trace. A run or a workflow becomes an `invoke_workflow` span, an agent's attempt an `invoke_agent` span, an attempt
+//! to run a command of a workflow an `execute_task` span, a model call a `chat` span, and a tool call an
+//! `execute_tool` span. A trace is a run or a workflow with everything below it, or one turn of a conversation.
 
 mod attributes;
 mod names;
@@ -69,10 +69,10 @@ enum TaskRole {
 struct OpenAttempt {
     span: Span,
     member: Option<Member>,
-    /// The earliest time at which the current model call can have begun: when the last item that it depends on
-    /// was recorded.
+    /// When the span of the current model call begins: when the newest item of the attempt was recorded or, without
+    /// items, when the attempt began.
     since: Timestamp,
-    /// The tool calls without a result, by the model's call id.
+    /// The tool calls of the newest reply that have no result yet, by the model's call id.
     calls: HashMap<String, Span>,
 }
 
@@ -131,8 +131,8 @@ impl SpanFold {
     }
 
     fn open(&mut self, opened: &SessionOpened, at: Timestamp) {
-        // A session id consists of a second and 16 random bits; the other parts distinguish sessions of
-        // different machines.
+        // A session id consists of a second and 16 random bits; start time, directory and goal distinguish sessions of
+        // different machines that have the same id.
         let parts = [opened.session.as_str(), &at.0.to_string(), &opened.cwd, &opened.goal];
         let seed = Seed::new(&parts);
         self.session = Some(Session { id: opened.session.to_string(), seed });
@@ -280,7 +280,7 @@ impl SpanFold {
 
     fn end(&mut self, id: &TaskId, n: u32, outcome: &AttemptOutcome, usage: &Usage, event: &Event) {
         let content = self.content;
-        // The model call in progress failed: it gets a span, like a successful one.
+        // If a model call failed, it gets a span, like a successful one.
         if let AttemptOutcome::Failed { error, kind: Some(kind), .. } = outcome
             && let Some(mut call) = self.call(id, n, event.seq)
         {
@@ -299,7 +299,7 @@ impl SpanFold {
         }
     }
 
-    /// The span of the model call that a fact ended. The call began when the preceding item was recorded.
+    /// The span of the model call that the fact `seq` ended, not closed yet. It begins at [`OpenAttempt::since`].
     fn call(&mut self, id: &TaskId, n: u32, seq: Seq) -> Option<Span> {
         let attempt = self.attempt(id, n)?;
         let (parent_context, since, member) =
@@ -351,8 +351,8 @@ impl SpanFold {
         Some(ParentContext { trace, parent: None })
     }
 
-    /// The parent of what a task starts: the task's own span, or else the `launch_run` call or the span of the task's
-    /// newest attempt, or else the parent that applies to its parent task.
+    /// The parent of what a task starts: the task's own span; else, while an attempt is in progress, that attempt's
+    /// open `launch_run` call or the attempt itself; else the parent of what the parent task starts.
     fn parent_for(&self, id: &TaskId) -> Option<ParentContext> {
         let task = self.tasks.get(id)?;
         if let Some(span) = &task.span {
@@ -367,7 +367,7 @@ impl SpanFold {
         }
     }
 
-    /// The parent of a subagent run: the tool call that started it.
+    /// The parent of a subagent run: the tool call that started it, if that call is still open.
     fn subagent_parent(&self, of: &SubagentOf) -> Option<ParentContext> {
         let attempts = self.tasks.get(&of.work)?.attempts.values();
         attempts.rev().find_map(|attempt| attempt.calls.get(&of.call).map(context_below))

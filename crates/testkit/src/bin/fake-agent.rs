@@ -19,7 +19,7 @@
 //! | `env NAME` | prints an environment variable |
 //! | `size` | prints the size of the agent's terminal |
 //! | `read` | prints the next input line |
-//! | `exit CODE`, `kill SIGNAL` | exits |
+//! | `exit CODE`, `kill SIGNAL` | exits with a code; sends itself a signal |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -268,7 +268,7 @@ fn cut(frames: &[Frame], moment: FaultMoment) -> usize {
     }
 }
 
-/// A cut inside every multi-byte character.
+/// The cuts inside multi-byte characters: one before every byte of a character but its first.
 fn utf8_cuts(body: &[u8]) -> Vec<usize> {
     (1..body.len()).filter(|&at| body[at] & 0b1100_0000 == 0b1000_0000).collect()
 }

@@ -27,11 +27,11 @@ pub enum Fault {
     HeaderStall,
     /// The stream stops; the connection stays open.
     IdleStall,
-    /// The rest arrives one byte at a time, with this pause before each.
+    /// The rest of the response arrives one byte at a time, with this pause after each.
     Dribble(Duration),
     /// The body ends correctly for HTTP, but without finish reason and end marker.
     CutEnded,
-    /// The connection is closed (FIN) in the middle of the chunked body.
+    /// The connection is closed (FIN) before the response or in the middle of its chunked body.
     CutAbrupt,
     /// A frame whose JSON is truncated; the rest of the stream is fine.
     MalformedJson,
@@ -39,13 +39,13 @@ pub enum Fault {
     Utf8Split,
     /// The body in pieces of this many bytes.
     OddSplits(usize),
-    /// A tool call that cannot be executed.
+    /// A tool call with wrong or huge arguments, or of a tool that was not offered.
     BadArguments(BadArguments),
     /// No content and no tool call.
     EmptyReply,
     /// Every tool call arrives twice, with the same id.
     RepeatedIds,
-    /// Continues until the client disconnects: keep-alive comments if nothing was sent before, else text.
+    /// Continues until the client disconnects: keep-alive comments at the moment `BeforeHeaders`, else text.
     EndlessStream,
     /// Status 200 and an HTML page.
     WrongContentType,
@@ -73,11 +73,11 @@ pub enum RetryAfter {
 /// How a tool call can be wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum BadArguments {
-    /// The text is truncated.
+    /// The text of the arguments is truncated.
     NotJson,
     /// Every value is a number.
     WrongType,
-    /// A tool that was not offered.
+    /// The call is to a tool that was not offered.
     UnknownTool,
     /// [`BadArguments::HUGE`] bytes of valid arguments.
     Huge,

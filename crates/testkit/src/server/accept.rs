@@ -1,5 +1,5 @@
-//! Accepts connections while the port is open, and owns the tasks that serve them: dropping this future drops them
-//! all.
+//! Accepts connections while the port is open, and owns the tasks that serve them: dropping the future of `run` drops
+//! all these tasks.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

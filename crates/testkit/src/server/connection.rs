@@ -93,7 +93,8 @@ fn respond(request: Request, connection: usize, state: &ServerState) -> (Plan, O
     (plan, Some(recorded.seq()))
 }
 
-/// The response to a request that is not a model call: a model list, a token count, an availability check.
+/// The response to a request that is not a model call: a model list, a token count, an availability check, or status
+/// 404.
 fn other_response(request: &Request, models: &[String]) -> Plan {
     let path = bare(&request.path);
     let json = |value: Value| Plan::document(200, "application/json", &[], &value.to_string());

@@ -14,7 +14,7 @@ pub(super) struct Request {
     pub(super) path: String,
     pub(super) headers: Vec<(String, String)>,
     pub(super) raw: Bytes,
-    /// The JSON body; `Null` if there is none.
+    /// The JSON body; `Null` if there is none, or if it is not JSON.
     pub(super) body: Value,
 }
 

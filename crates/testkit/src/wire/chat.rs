@@ -37,7 +37,8 @@ struct Writer<'a> {
     buffer: BytesMut,
     /// The part of a chunk before its delta.
     prefix: String,
-    /// If usage is requested, OpenAI sends `"usage":null` in every chunk but the last.
+    /// The end of a chunk. If usage is requested, OpenAI sends `"usage":null` in every chunk but the one with the
+    /// usage.
     suffix: &'static str,
 }
 

@@ -56,7 +56,7 @@ impl Response {
         self.data().last().is_some_and(|last| last == "[DONE]")
     }
 
-    /// The chunks that parse as JSON.
+    /// The `data:` lines that are JSON, parsed.
     pub(crate) fn events(&self) -> Vec<Value> {
         self.data().iter().filter_map(|data| serde_json::from_str(data).ok()).collect()
     }

@@ -4,7 +4,7 @@ use althing_protocol::{Interaction, NoticeLevel, Seq, TaskId, Timestamp};
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct ConversationEntry {
-    /// The event that added the entry.
+    /// The number of the event that added the entry; 0 for a note that is not in the log.
     pub seq: Seq,
     pub at: Timestamp,
     pub body: EntryBody,
@@ -65,7 +65,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Seconds, rounded up, until the default applies; None without a countdown.
+    /// Seconds, rounded up, until the question's countdown ends; None without a countdown.
     pub fn seconds_left(&self, now: Timestamp) -> Option<u64> {
         let countdown = self.interaction.countdown?;
         Some(countdown.minus(now.since(self.since)).0.div_ceil(1000))

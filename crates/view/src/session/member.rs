@@ -1,4 +1,4 @@
-//! The view of one agent of a run: the agent's timeline and current state.
+//! The view of one agent of a run or one program of a workflow: its timeline and current state.
 
 use super::streaming::StreamingText;
 use crate::labels;
@@ -17,7 +17,7 @@ pub struct TimelineEntry {
 /// What a timeline entry records.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TimelineEvent {
-    /// The agent began to answer, judge or present.
+    /// The agent began an attempt; contains what it does there, such as `judging`.
     Began(&'static str),
     /// The agent produced reasoning.
     Reasoning(String),
@@ -25,18 +25,18 @@ pub enum TimelineEvent {
     Text(String),
     /// The agent called a tool.
     Tool {
-        /// The call id that the model chose.
+        /// The call id that the model chose; empty for a tool of a workflow's program.
         call: String,
         /// The tool's name.
         name: String,
-        /// The arguments as JSON.
+        /// The arguments as JSON; for a tool of a workflow's program, what it was used on.
         arguments: String,
-        /// The text of the result, the time of its arrival, and whether it is an error; None while the call runs.
+        /// The text of the result, the time of its arrival, and whether it is an error; None if there is none yet.
         result: Option<(String, Timestamp, bool)>,
     },
     /// The agent answered.
     Answer { label: AnswerLabel, content: String },
-    /// The agent was given newer answers of other agents.
+    /// The agent was shown newer answers. Contains the newest answer of every other agent.
     Update(Vec<AnswerLabel>),
     /// The agent was sent a reminder or a time warning, or a problem occurred with its files or prompt.
     Note(String),
@@ -57,7 +57,7 @@ pub enum TimelineEvent {
     Ended(String),
 }
 
-/// The state of one agent in a run.
+/// The state of one agent in a run, or of one program of a workflow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberView {
     pub member: Member,
@@ -77,7 +77,7 @@ pub struct MemberView {
     pub waiting_for: Option<String>,
     /// When the current attempt started; None between attempts.
     pub since: Option<Timestamp>,
-    /// Whether the agent dropped out of the run.
+    /// Whether the agent's work, or the program's task, has the status `Failed`.
     pub dropped_out: bool,
 }
 

@@ -39,7 +39,7 @@ pub struct SessionView {
     pub project: Option<String>,
     /// The budget of the conversation, in micro-USD.
     pub budget_micro_usd: Option<u64>,
-    /// The user's mode choices, as last recorded in the log.
+    /// The user's mode choices, as last recorded in the log. Approving a plan clears the choice of `planning`.
     pub choice: ModeChoice,
     /// The state of the conversation.
     pub state: ChatState,
@@ -52,7 +52,7 @@ pub struct SessionView {
     pub tasks: Vec<TaskView>,
     /// Open questions, oldest first.
     pub questions: Vec<Question>,
-    /// The open question whose answer was rejected last, and the reason.
+    /// The question whose answer was rejected last, and the reason. The question may be closed by now.
     pub refused: Option<(InteractionId, String)>,
     /// Usage of the conversation itself, without runs.
     pub chat_usage: Usage,
@@ -66,7 +66,7 @@ pub struct SessionView {
     pub last: Seq,
     /// When the last event was recorded.
     pub at: Timestamp,
-    /// The plan that the next run will execute.
+    /// The plan that the next run will execute; planning runs and subagent runs do not count as the next run.
     pub pending_plan: Option<PlanRef>,
     /// Whether this turn's message was sent in plan mode and therefore started a run directly, without the chat agent.
     turn_is_planning: bool,
@@ -416,9 +416,9 @@ impl SessionView {
         }
     }
 
-    /// Whether the chat agent already finished the text that a delta after event `after` belongs to. Each delta
-    /// carries the number of the event before it, and the feed keeps the order, so only a delta that arrives late
-    /// after a gap is older than the folded state.
+    /// Whether the chat agent already finished the text that a delta after event `after` belongs to; false for the
+    /// deltas of other tasks. Each delta carries the number of the event before it, and the feed keeps the order, so
+    /// only a delta that arrives late after a gap is older than the folded state.
     fn is_settled(&self, task: &TaskId, after: Seq) -> bool {
         *task == TaskId::chat()
             && self.streaming.is_empty()

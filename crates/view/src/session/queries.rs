@@ -4,8 +4,8 @@ use super::{ConversationEntry, EntryBody, Question, RunView, SessionView, TaskKi
 use althing_protocol::{ChatState, InteractionKind, RunResult, TaskId, TaskStatus, Usage};
 
 impl SessionView {
-    /// Runs started by the user or the conversation, in order of creation. Subagent runs are excluded: they belong to
-    /// the run that started them.
+    /// All runs of the session in order of creation, without subagent runs, which belong to the run that started
+    /// them.
     pub fn own_runs(&self) -> impl DoubleEndedIterator<Item = &RunView> {
         let runs = self.tasks.iter().filter_map(|task| self.runs.get(&task.id));
         runs.filter(|run| !run.is_subagent_run)
@@ -21,7 +21,6 @@ impl SessionView {
         self.own_runs().next_back()
     }
 
-    /// A task by its id.
     pub fn task(&self, id: &TaskId) -> Option<&TaskView> {
         self.tasks.iter().find(|task| task.id == *id)
     }
@@ -79,7 +78,7 @@ impl SessionView {
         self.entries.iter().filter(waits).count()
     }
 
-    /// The open question about the presenter.
+    /// The question of the open override window.
     pub fn override_question(&self) -> Option<&Question> {
         self.questions
             .iter()

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 pub struct VoteResult {
     pub winner: AgentId,
     pub votes: BTreeMap<AgentId, u32>,
-    /// How a tie was broken.
+    /// How a tie for the first place was broken, or how the winner was found if nobody voted.
     pub tie_break: Option<String>,
     /// How the final answer is produced.
     pub strategy: FinalAnswerStrategy,
@@ -81,7 +81,7 @@ impl RunView {
         }
     }
 
-    /// Elapsed time, or the total duration once the run has ended.
+    /// The time since the run began. Once there is a result, the result's duration: the run's active time.
     pub fn elapsed(&self, now: Timestamp) -> Millis {
         match &self.result {
             Some(result) => result.duration,
@@ -89,7 +89,7 @@ impl RunView {
         }
     }
 
-    /// Usage so far, or in total once the run has ended.
+    /// Usage of the members so far; once the run has ended, the total usage, which includes subagents.
     pub fn usage(&self) -> Usage {
         if let Some(result) = &self.result {
             return result.usage;

@@ -1,4 +1,4 @@
-//! Rows of the tasks panel: workflows, programs and runs.
+//! Rows of the tasks panel: the conversation, workflows, programs and runs.
 
 use super::member::{MemberView, TimelineEntry};
 use crate::labels;

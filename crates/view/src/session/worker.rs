@@ -6,7 +6,8 @@ use althing_protocol::{TaskId, TaskStatus};
 /// An agent of a run, or a program of a workflow.
 #[derive(Clone, Debug)]
 pub struct Worker<'a> {
-    /// The name of the agent or task. An agent of a workflow's run is shown as `task/agent`.
+    /// The name of the agent or task. An agent of a workflow's run is shown as `task/agent`, an agent of a
+    /// subagent run as, for example, `s1/agent`.
     pub name: String,
     /// Whether the worker is a program, which has no rounds.
     pub program: bool,

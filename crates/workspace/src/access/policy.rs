@@ -74,7 +74,7 @@ pub(crate) struct RootSet {
     pub context: Vec<ContextPath>,
     protected: Vec<PathBuf>,
     state: Vec<PathBuf>,
-    /// Context paths that do not exist.
+    /// Context paths that could not be opened, usually because they do not exist.
     pub missing: Vec<String>,
     planning: bool,
 }
@@ -106,8 +106,8 @@ fn both_forms(path: &Path) -> Vec<PathBuf> {
 }
 
 impl RootSet {
-    /// Opens all roots of the policy. A missing context path is skipped and listed in `missing`; a workspace or
-    /// view that cannot be opened is an error.
+    /// Opens all roots of the policy. A context path that cannot be opened is skipped and listed in `missing`; a
+    /// workspace or view that cannot be opened is an error.
     pub(crate) fn open(policy: &FilePolicy) -> Result<Self, DiskError> {
         let mut roots = vec![open_dir_root(RootRole::Workspace, &policy.workspace)?];
         for view in &policy.views {
@@ -120,7 +120,7 @@ impl RootSet {
                 Ok(root) => roots.push(root),
                 Err(_) => missing.push(context.path.clone()),
             }
-            // Protected paths are relative to the context path, or to its directory if it is a file.
+            // A protected path is absolute, or relative to the context path (to its directory, if it is a file).
             let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
             for part in &context.protected {
                 protected.extend(both_forms(&base.join(part)));

@@ -1,8 +1,8 @@
-//! Why an agent's file access was refused, with the path and the allowed alternative.
+//! Why a call of an agent's file tools or task list tools failed.
 
 use std::io;
 
-/// A refused file access. Nothing was read or changed.
+/// A refused or failed tool call. Nothing was changed, except possibly after `Io`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The string cannot be a path.
@@ -21,7 +21,7 @@ pub enum Refusal {
         /// The agent's roots, as text for the message.
         allowed: String,
     },
-    /// The path is in Althing's state directory.
+    /// The path is in Althing's state directory, outside of the agent's workspace and views.
     #[error("{path} belongs to Althing's own state, which agents cannot access")]
     State {
         /// The input.
@@ -51,12 +51,12 @@ pub enum Refusal {
         /// The path.
         path: String,
     },
-    /// The file is too large.
+    /// The file, or a line that is read from it, is too large.
     #[error("{path} has {size} bytes; the limit is {limit}")]
     TooLarge {
         /// The path.
         path: String,
-        /// The file's actual or future size.
+        /// The actual or future size of the file, or how many bytes of the line were read.
         size: u64,
         /// The maximum size.
         limit: u64,
@@ -75,12 +75,12 @@ pub enum Refusal {
         /// The path.
         path: String,
     },
-    /// The path has the wrong type for this tool.
+    /// What is at the path does not fit this tool: a directory, text in another encoding, an existing file.
     #[error("{path} is {what}")]
     WrongKind {
         /// The path.
         path: String,
-        /// What is at the path, and what the tool needs.
+        /// What is at the path, sometimes followed by what to do instead.
         what: &'static str,
     },
     /// A file operation failed.
@@ -123,7 +123,7 @@ pub enum ReadOnlyReason {
     /// The agent only plans.
     #[error("you are planning: nothing may be written until the plan is executed")]
     Planning,
-    /// The context path was not opened for writing.
+    /// The context path is not open for writing: it was never opened, or was closed again.
     #[error("the context paths have not been opened for writing")]
     NotOpen,
     /// The configuration protects the path.

@@ -33,7 +33,8 @@ pub(crate) struct ResolvedPath<'a> {
     pub dir: ConfinedDir,
     /// Directories that are missing between `dir` and `name`.
     pub missing: Vec<OsString>,
-    /// The name of the target in its directory; `None` if the target is a root, which is then `dir`.
+    /// The name of the target in its directory; `None` if the target is the directory of a root, which is then
+    /// `dir`.
     pub name: Option<OsString>,
     /// The metadata of what exists at the path; `None` if nothing does.
     pub found: Option<FileStat>,
@@ -45,7 +46,7 @@ pub(crate) struct ResolvedPath<'a> {
 
 enum WalkResult<'a> {
     Resolved(Box<ResolvedPath<'a>>),
-    /// A link or `..` led out of the root: restart with this path.
+    /// An absolute link, or something that led out of the root: restart with this path.
     Restart(PathBuf),
 }
 
@@ -56,7 +57,7 @@ fn quoted(text: &str) -> String {
 }
 
 impl RootSet {
-    /// Resolves a path. Fails unless the target is inside the agent's roots.
+    /// Resolves a path. Fails unless the target is inside the agent's roots and outside of Althing's state.
     pub(crate) fn resolve(&self, input: &str, last: LastLink) -> Result<ResolvedPath<'_>, Refusal> {
         let bad = |why| Err(Refusal::BadPath { path: quoted(input), why });
         if input.is_empty() {

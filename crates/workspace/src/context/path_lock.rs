@@ -37,8 +37,8 @@ pub(crate) struct PathLock {
 }
 
 impl PathLock {
-    /// Locks all of these paths. Waits while another session holds one of them, and fails if the wait takes too
-    /// long.
+    /// Locks all of these paths. Waits while another process or another run of this process holds one of them,
+    /// and fails if the wait takes too long.
     pub(crate) async fn acquire(paths: &[PathBuf]) -> Result<Self, WrittenElsewhere> {
         // The paths are resolved and deduplicated; missing paths cannot be written to and need no lock.
         let mut paths: Vec<PathBuf> = paths.iter().filter_map(|path| path.canonicalize().ok()).collect();

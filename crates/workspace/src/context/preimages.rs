@@ -10,7 +10,8 @@
 //!   undo          exists once an undo has begun; `undone` once it is complete
 //! ```
 //!
-//! A pre-image is durable before its file is changed. If a pre-image cannot be stored, its file is not changed.
+//! The pre-image of a file is durable before a file tool changes the file; if it cannot be stored, the tool does
+//! not change the file. What commands change has pre-images only if all files were stored in advance.
 
 use super::snapshot::ContextSnapshot;
 use crate::confine::{ConfinedDir, FileKind, TreeNode};
@@ -28,11 +29,11 @@ use std::path::{Path, PathBuf};
 pub enum UndoCoverage {
     /// Only Althing's file tools write: each file's pre-image is stored just before the file is changed.
     ToolWrites,
-    /// Commands write too: all files are stored in advance, up to the limits.
+    /// Commands write too: all files are stored in advance, unless together they exceed the limits.
     Everything,
 }
 
-/// The maximum that is stored in advance.
+/// The maximum that is stored in advance. If there is more, nothing is stored in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoLimits {
     /// The total size in bytes.
@@ -53,7 +54,7 @@ impl Default for UndoLimits {
 pub(crate) enum Coverage {
     Everything,
     ToolWrites,
-    /// Everything was to be stored but exceeded the limits.
+    /// Everything was to be stored but exceeded the limits: only changes by file tools are covered.
     TooLarge {
         bytes: u64,
         files: u64,

@@ -27,7 +27,7 @@ pub struct ChangedFile {
 /// The content of a file, as far as it can be shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileContent {
-    /// The file does not exist.
+    /// There is no file, or the current file cannot be read.
     Absent,
     /// Text.
     Text(String),
@@ -42,8 +42,8 @@ pub enum FileContent {
     Unknown,
 }
 
-/// What the run in `run_dir` changed in context paths, sorted by path; empty if it changed nothing, or if its
-/// context paths are still open.
+/// What the run in `run_dir` changed in context paths, sorted by context path, then by path; empty if it changed
+/// nothing, or if its context paths are still open.
 pub fn review(run_dir: &Path) -> Result<Vec<ChangedFile>, DiskError> {
     let preimages = Preimages::of(run_dir);
     let Some(before) = preimages.read::<ContextSnapshot>("before")? else { return Ok(Vec::new()) };

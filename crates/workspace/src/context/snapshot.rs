@@ -148,7 +148,7 @@ impl ContextSnapshot {
         }
     }
 
-    /// The changes since the snapshot, sorted by path.
+    /// The changes since the snapshot, sorted by context path, then by path.
     pub fn compare(&self) -> Result<Vec<FileWrite>, DiskError> {
         let display_path =
             |changed: &PathChange| self.roots.get(changed.root).map(|root| root.display_path(&changed.path));

@@ -20,7 +20,7 @@ pub(crate) enum PathState {
     Special,
 }
 
-/// The state of a changed file when the context paths were closed.
+/// A changed file with its state when the context paths were closed or, in an edit journal, after the last edit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RecordedChange {
     /// The index of the tracked context path.

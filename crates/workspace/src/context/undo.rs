@@ -23,9 +23,10 @@ use std::path::{Path, PathBuf};
 pub struct UndoReport {
     /// Files that have their earlier content again.
     pub restored: Vec<String>,
-    /// Files that the run had created and that were deleted.
+    /// Files that the run had created and the undo deleted.
     pub removed: Vec<String>,
-    /// Files without a pre-image: a command changed them in a context path that was too large to copy.
+    /// Changed files without a pre-image, which stay changed: for example, a command changed them in a context
+    /// path that was too large to copy.
     pub not_covered: Vec<String>,
     /// Whether this undo completed an interrupted one.
     pub resumed: bool,
@@ -128,7 +129,7 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     Ok(report)
 }
 
-/// Syncs the directories of the restored files; only then is the undo complete.
+/// Syncs the directories of the restored and deleted files; only then is the undo complete.
 fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     let mut dirs = BTreeSet::new();
     for step in steps.iter().filter(|step| dirs.insert((step.after.root, split_path(&step.after.path).0))) {

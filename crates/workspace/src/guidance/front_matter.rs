@@ -1,4 +1,4 @@
-//! Parses the YAML front matter of a Markdown file: its top-level string values.
+//! Parses the YAML front matter of a Markdown file: its top-level scalar values, as text.
 
 use granit_parser::{Event, Options, Parser};
 use std::collections::BTreeMap;
@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 /// The maximum nesting depth of the YAML.
 const MAX_DEPTH: usize = 16;
 
-/// The top-level keys with string values, and the text after the front matter. `None` if the front matter is
-/// not valid YAML.
+/// The top-level keys with scalar values, and the text after the front matter; no keys and the whole text if
+/// there is no front matter. `None` if the front matter is not valid YAML or is nested too deeply.
 pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     let Some((yaml, rest)) = split(text) else { return Some((BTreeMap::new(), text)) };
     let mut options = Options::default();
@@ -38,7 +38,8 @@ pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     Some((found, rest))
 }
 
-/// The text between the first two lines of three dashes, and the text after them.
+/// The text between the first two lines of three dashes, and the text after them; `None` unless the first of
+/// these lines begins the text.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches('\u{feff}');
     let body = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;

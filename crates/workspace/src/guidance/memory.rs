@@ -22,7 +22,7 @@ const MAX_FILES: usize = 64;
 const MAX_BYTES: usize = 64 * 1024;
 /// How many bytes of its short-term notes the agent is given in total.
 const MAX_SHORT_TERM: usize = 16 * 1024;
-/// The maximum length of a long-term note's summary.
+/// The maximum length of a long-term note's summary, in characters.
 const MAX_SUMMARY: usize = 200;
 
 /// Serializes `save`: two concurrent calls could delete each other's copies.
@@ -38,14 +38,14 @@ pub struct Memory {
 /// The content of an agent's notes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// The full texts of the short-term notes.
+    /// The texts of the short-term notes, truncated to 16 KiB in total.
     pub short_term: Vec<Document>,
     /// The path and the summary of each long-term note; the agent reads the note itself when necessary.
     pub long_term: Vec<(String, String)>,
 }
 
 impl Memory {
-    /// Opens the notes in a workspace; copies them from the store if the workspace has none yet.
+    /// Opens the notes in a workspace; copies them from the store if the workspace has no `memory/` yet.
     pub fn open(workspace: &Path, store: &Path) -> Result<Self, DiskError> {
         let memory = Self { workspace: workspace.to_owned(), store: store.to_owned() };
         let failed = |e| DiskError::io("prepare", &memory.dir())(e);
@@ -73,7 +73,8 @@ impl Memory {
         self.workspace.join(MEMORY)
     }
 
-    /// Copies the notes back to the store and deletes stored notes that are no longer in the workspace.
+    /// Copies the notes back to the store and deletes every stored note that was not copied: the agent deleted
+    /// it, or it exceeds a limit.
     pub fn save(&self) -> Result<(), DiskError> {
         let failed = |e| DiskError::io("save the notes in", &self.store)(e);
         let _one = SAVING.lock().unwrap_or_else(PoisonError::into_inner);

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// The maximum number of skills that agents are offered.
 const MAX_SKILLS: usize = 100;
-/// The maximum length of a skill's name, and likewise of its description.
+/// The maximum length of a skill's name, and likewise of its description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
 /// How much of a `SKILL.md` is read for its front matter.
 const MAX_READ: usize = 64 * 1024;

@@ -20,7 +20,7 @@ pub(crate) fn render_plan(
     text
 }
 
-/// The tasks with checkboxes, dependencies and verification.
+/// The tasks with checkboxes, dependencies, verification and notes.
 pub(crate) fn render_tasks(tasks: &[PlanTask], progress_by_task: &ProgressByTask) -> String {
     let mut text = String::new();
     for task in tasks {

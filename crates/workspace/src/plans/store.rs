@@ -44,7 +44,7 @@ struct PlanHeader {
     /// What the user added with the approval.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     additions: Option<String>,
-    /// Whether the plan may be executed.
+    /// Whether the plan was approved for execution; `edit` resets this.
     #[serde(default)]
     approved: bool,
 }
@@ -177,7 +177,7 @@ impl StoredPlan {
         self.header.additions.as_deref()
     }
 
-    /// Whether the plan may be executed.
+    /// Whether the plan was approved for execution. `edit` revokes the approval; an edit by hand does not.
     pub fn is_approved(&self) -> bool {
         self.header.approved
     }

@@ -100,7 +100,7 @@ impl ProjectWorkspace {
         Ok(text)
     }
 
-    /// The names directly in `deliverables/`, sorted.
+    /// The names directly in `deliverables/`, sorted, without those that begin with a dot or are not UTF-8.
     pub fn deliverables(&self) -> Result<Vec<String>, ProjectError> {
         let dir = self.root.open_dir(std::ffi::OsStr::new(super::DELIVERABLES));
         let names = match dir.and_then(|dir| dir.names()) {

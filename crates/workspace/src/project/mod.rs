@@ -1,8 +1,8 @@
 //! A project, which outlives conversations: `CONTEXT.md` describes it, `filepaths.json` lists important paths,
 //! `runs/<run>/run_description.json` records its runs, and `deliverables/` contains their results.
 //!
-//! The files belong to the user, who may edit them at any time. An edited file is never overwritten unnoticed,
-//! every file is replaced atomically, and only one session at a time may use the project.
+//! The files belong to the user, who may edit them at any time. A deliverable that the user edited is never
+//! overwritten, every file is replaced atomically, and only one session at a time may use the project.
 
 mod deliver;
 mod host;
@@ -41,12 +41,12 @@ const MAX_JSON: usize = 4 << 20;
 /// Why a project cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// Another session uses the project.
+    /// Another session uses the project, or another process is changing the list of projects.
     #[error("the project {} is in use by another session{}", dir.display(), pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
     Locked {
-        /// The project's directory.
+        /// The directory of the project, or of the list of projects.
         dir: PathBuf,
-        /// The process id of the other session, if it is known.
+        /// The process id of the lock's holder, if it is known.
         pid: Option<u32>,
     },
     /// A file of the project cannot be read, for example after an edit.
@@ -139,7 +139,7 @@ impl ProjectWorkspace {
         self.dir.join("memory")
     }
 
-    /// Reads `CONTEXT.md`.
+    /// Reads `CONTEXT.md`, up to 64 KiB; the text is empty if the file does not exist.
     pub fn context(&self) -> Result<Document, ProjectError> {
         let path = self.dir.join(CONTEXT);
         let (text, whole) = self.read(CONTEXT, MAX_CONTEXT)?.unwrap_or_default();

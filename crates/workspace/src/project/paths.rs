@@ -9,7 +9,7 @@ use std::path::Path;
 pub(super) const FILE: &str = "filepaths.json";
 /// The maximum number of described paths.
 const MAX_PATHS: usize = 200;
-/// The maximum length of a description.
+/// The maximum length of a description, in bytes.
 const MAX_DESCRIPTION: usize = 1000;
 
 /// A path with a description.

@@ -1,7 +1,8 @@
 //! An agent's task list: [`TaskHost`] provides the tools that maintain it in a file.
 //!
-//! The file is the source of truth: it survives a crash, and other agents see it with the workspace's snapshot.
-//! It is accessed through a confined handle, read again for every call, and replaced atomically.
+//! The file is the source of truth: it survives a crash of the process, and if it is in the workspace, other
+//! agents see it with the workspace's snapshot. It is accessed through a confined handle, read again for every
+//! call, and replaced atomically.
 
 mod specs;
 
@@ -28,7 +29,7 @@ use std::sync::Arc;
 const DIR: &str = "tasks";
 /// The file name of the list.
 const FILE: &str = "plan.json";
-/// The maximum size of the list's file, in bytes.
+/// How many bytes of the list's file are read; a larger file counts as broken.
 const CAP: u64 = 1 << 20;
 
 /// The tools for one agent's list.

@@ -23,7 +23,8 @@ use Expect::{Inside, LinkMayGo, Refused};
 
 type Prepare = fn(&Fixture);
 
-/// The path, the expected result, and the setup. `{b}` is the base directory, `{w}` the workspace.
+/// The path, the expected result, and the setup. `{b}` is the base directory, `{w}` the workspace, `{W}` the
+/// workspace in upper case.
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn patterns() -> Vec<(&'static str, Expect, Prepare)> {
     let none: Prepare = |_| {};

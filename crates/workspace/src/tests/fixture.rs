@@ -119,7 +119,8 @@ impl Fixture {
         self.call("read_file", &json!({"path": path}))
     }
 
-    /// All files that the agent must not access, with their content.
+    /// The files outside of the context paths and in Althing's state, with their content; the workspace is left
+    /// out.
     pub(super) fn foreign(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         for dir in ["outside", "project-twin", "single", "project/.althing"] {

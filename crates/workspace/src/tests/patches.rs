@@ -86,8 +86,8 @@ fn a_patch_with_one_failing_part_changes_nothing() {
 fn a_failure_during_commit_reverts_the_files_already_written() {
     let fixture = Fixture::new();
     let before = tree(&fixture.base);
-    // The second file needs a directory with the name of the first file; this fails only when the directory is
-    // created.
+    // `both` is to become a file and a directory. The directory is created first, so the patch fails only when
+    // the temporary file is renamed to `both`, after `ok.txt` was changed.
     let output = apply(
         &fixture,
         "*** Update File: ok.txt\n@@\n-fine\n+x\n*** Add File: both\n+x\n*** Add File: both/below\n+x\n",

@@ -1,4 +1,5 @@
-//! A project outlives sessions: its files are created once, kept current, and the user's edits are never lost.
+//! A project outlives sessions: its files are created once and kept current, and deliverables that the user edited
+//! are never overwritten.
 
 use super::fixture::{temp, write};
 use crate::{PathKind, ProjectError, ProjectHost, ProjectRegistry, ProjectWorkspace};

@@ -63,7 +63,7 @@ async fn fifty_injected_instructions_change_and_reveal_nothing() {
     }
 }
 
-/// A check that fails.
+/// A change observer whose check fails.
 struct Broken;
 
 impl ChangeObserver for Broken {
@@ -72,7 +72,7 @@ impl ChangeObserver for Broken {
     }
 }
 
-/// A check that panics.
+/// A change observer whose check panics.
 struct Panicking;
 
 impl ChangeObserver for Panicking {
@@ -136,7 +136,7 @@ async fn a_dropped_call_leaves_no_partial_change() {
         .await;
         drop(future);
     }
-    // A later call waits for the earlier ones, so none is running afterwards.
+    // A further write, which runs on this thread and does not wait for the dropped calls.
     fixture.write("settled.txt", "x").unwrap();
     let late =
         std::fs::read_to_string(fixture.workspace().join("late.txt")).unwrap_or_else(|_| "x".to_owned());

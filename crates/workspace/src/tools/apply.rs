@@ -1,7 +1,8 @@
 //! `apply_patch`: applies a patch to all of its files or to none.
 //!
 //! First everything is checked and computed, then all new contents are written to temporary files, and only
-//! then are these renamed. If a rename fails, the earlier ones are reverted.
+//! then are these renamed. If a rename fails, the earlier ones are reverted; if that fails as well, the error
+//! says so. A context path that is a single file has no temporary file: it is written in place.
 
 use super::args::Args;
 use super::change::{create_missing_dirs, read_text, write_in_place};
@@ -27,7 +28,8 @@ struct PlannedChange<'a> {
     message: String,
 }
 
-/// A change that is written to a temporary file but not renamed yet.
+/// A change that is prepared but not visible yet. `temporary` is the file to rename; `None` for a deletion and
+/// for a file that is written in place.
 struct StagedChange {
     dir: ConfinedDir,
     temporary: Option<OsString>,

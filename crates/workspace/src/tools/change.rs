@@ -1,4 +1,5 @@
-//! `write_file`, `edit_file` and `delete_file`: each changes one file atomically.
+//! `write_file`, `edit_file` and `delete_file`: each changes one file, atomically unless the file itself is a
+//! context path.
 
 use super::args::{Args, Flag};
 use super::job::{Job, check_size, file_name};
@@ -77,8 +78,8 @@ pub(crate) fn read_text(resolved: &ResolvedPath<'_>) -> Result<String, Refusal> 
     })
 }
 
-/// Converts `old` and `new` to the line ends of the file, because models write `\n` even if the file uses
-/// `\r\n`.
+/// Converts `old` and `new` to the line ends of the file if `old` does not occur as it is, because models write
+/// `\n` even if the file uses `\r\n`.
 fn with_line_ends(text: &str, old: &str, new: &str) -> (String, String) {
     if !text.contains(old) && text.contains("\r\n") && !old.contains('\r') {
         return (old.replace('\n', "\r\n"), new.replace('\n', "\r\n"));

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Which tools an agent has.
+/// Which file tools an agent has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ToolSet {
-    /// All tools.
+    /// All file tools.
     All,
     /// The agent has only tools that change nothing, for planning.
     ReadOnly,
@@ -71,13 +71,14 @@ impl FileHost {
         Ok(Self { inner: Arc::new(Inner { root_set, observer, workspace }), set })
     }
 
-    /// Context paths that did not exist when the host was opened and are therefore not accessible.
+    /// Context paths that could not be opened together with the host (usually because they did not exist) and
+    /// are therefore not accessible.
     pub fn missing(&self) -> &[String] {
         &self.inner.root_set.missing
     }
 
-    /// Reads the start of a text file by the rules of `read_file`; `None` if access is refused or the file is
-    /// not text.
+    /// Reads the start of a text file by the rules of `read_file`; `None` if access is refused, or if the file
+    /// does not exist, cannot be read or is not text.
     pub fn text(&self, path: &str, most: usize) -> Option<Document> {
         let resolved = self.inner.root_set.resolve(path, LastLink::Follow).ok()?;
         let (file, _) = Job::open(&resolved).ok()?;
@@ -85,7 +86,7 @@ impl FileHost {
         Some(Document { path: resolved.shown, text, whole })
     }
 
-    /// Runs a call on the caller's thread and returns the typed refusal.
+    /// Runs a call on the caller's thread, without the lock of the workspace, and returns the typed refusal.
     #[cfg(test)]
     pub(crate) fn call_blocking(
         &self,

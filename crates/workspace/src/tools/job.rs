@@ -77,7 +77,7 @@ impl<'a> Job<'a> {
         Ok(opened)
     }
 
-    /// Reads a whole file, up to the maximum size.
+    /// Reads a whole file; fails if it is larger than `FILE_CAP`.
     pub(crate) fn read_whole(resolved: &ResolvedPath<'_>) -> Result<(Vec<u8>, FileStat), Refusal> {
         let (file, found) = Self::open(resolved)?;
         check_size(found.stamp.size, &resolved.shown)?;

@@ -15,9 +15,9 @@ use std::io;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The maximum number of context lines around a match.
+/// The maximum number of context lines before a match, and likewise after it.
 const MAX_CONTEXT: u64 = 20;
-/// The searcher's memory limit in bytes; a file with a longer line is skipped.
+/// The searcher's memory limit in bytes; the search of a file ends at a line that is longer.
 const HEAP: usize = 16 << 20;
 
 struct Hits {

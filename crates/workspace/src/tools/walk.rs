@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const MAX_DEPTH: usize = 128;
 /// The maximum number of names per call.
 const MAX_NAMES: u64 = 500_000;
-/// The maximum size of a `.gitignore`.
+/// How many bytes of a `.gitignore` are read.
 const IGNORE_CAP: u64 = 256 << 10;
 
 /// Whether `.gitignore` files apply.
@@ -49,7 +49,7 @@ impl<'w> Walk<'w> {
         Self { job, real: start.real.clone(), gitignore_mode, rules: Vec::new(), seen: 0 }
     }
 
-    /// Visits everything below `start`; returns true if the walk was not ended early.
+    /// Visits every file and link below `start` that is not skipped; returns true if the walk was not ended early.
     pub(crate) fn run(mut self, start: &ConfinedDir, visit: Visitor<'_>) -> Result<bool, Refusal> {
         Ok(self.dir(start, Path::new(""), 0, visit)?.is_continue())
     }

@@ -1,6 +1,6 @@
 //! Copies a directory tree with several threads; the caller decides how each file is copied.
 //!
-//! Both sides are accessed through handles; links are copied as links.
+//! Both sides are accessed through handles; no link is followed.
 
 use crate::confine::{ConfinedDir, FileKind, FileStat, TreeNode, is_concurrent_change, worker_count};
 use crate::sparse::{CopyBudget, CopyLimits, HoleDetection};
@@ -190,7 +190,7 @@ pub(crate) fn split_path(path: &Path) -> (&Path, &OsStr) {
     (path.parent().unwrap_or(Path::new("")), path.file_name().unwrap_or_default())
 }
 
-/// Makes every directory below `root` read-only.
+/// Makes the directories among `nodes`, which are below `root`, read-only.
 pub(crate) fn make_dirs_read_only(root: &ConfinedDir, nodes: &[TreeNode]) -> io::Result<()> {
     for node in nodes.iter().rev().filter(|node| node.found.kind == FileKind::Dir) {
         root.open_dir_path(&node.path)?.set_mode(0o500)?;

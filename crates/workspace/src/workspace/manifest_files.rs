@@ -51,7 +51,8 @@ pub(crate) fn read_sealed<T: for<'de> Deserialize<'de>>(snapshots: &ConfinedDir,
     unseal(&bytes)
 }
 
-/// A fingerprint of a tree's metadata. The times of directories are left out, because all names are included.
+/// A fingerprint of a tree's metadata. Of a directory, only the path and the type are included; the entries below
+/// it show whether its content changed.
 pub(crate) fn fingerprint<'e>(names: impl Iterator<Item = (&'e Path, FileKind, u32, Stamp)>) -> String {
     let mut hash = Sha256::new();
     // Hashing many small pieces costs more than the digest itself.

@@ -30,11 +30,11 @@ pub struct WorkspaceSnapshot {
     pub copied: u64,
     /// The number of files shared with the earlier snapshot.
     pub shared: u64,
-    /// How the snapshot differs from the workspace.
+    /// Files that were left out or changed during the copy, and links that lead out of the workspace.
     pub issues: Vec<SnapshotIssue>,
 }
 
-/// A file that is not in the snapshot as it is in the workspace.
+/// A file that was left out or changed during the copy, or a link that leads out of the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotIssue {
     /// A link that leads out of the workspace: stored as a link, not followed.
@@ -89,7 +89,7 @@ impl Workspace {
         snapshots.remove_tree(&temporary)?;
         let built = self.build_snapshot(label, &snapshots, &temporary, &name);
         if built.is_err() {
-            // A refused snapshot may have filled the disk, so nothing of it may stay.
+            // A failed snapshot may have filled the disk, so nothing of it may stay.
             let _ = snapshots.remove_tree(&temporary);
         }
         built

@@ -1,7 +1,7 @@
 //! Shows an agent the snapshots of others, read-only, each under an anonymous name.
 //!
-//! The files are hard links to the snapshots, so nothing is copied, and snapshots are never written. A view is
-//! built under a temporary name and then renamed.
+//! The files are hard links to the snapshots; only a file that cannot be hard-linked is copied. Snapshots are
+//! never written. A view is built under a temporary name and then renamed.
 
 use super::copy::{Copier, fill_dir, make_dirs_read_only};
 use super::snapshot::{real_label, walk};

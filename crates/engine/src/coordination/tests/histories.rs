@@ -59,7 +59,7 @@ fn call_restart(arguments: &str) -> ToolCall {
     call("restart_orchestration", arguments)
 }
 
-/// A random call to one of the subagent tools.
+/// A reply with one or two tool calls, at least one of them to a subagent tool.
 fn random_spawn(rng: &mut Rng) -> Reply {
     let task = |rng: &mut Rng| serde_json::json!({"task": format!("part {}", rng.u8(..)), "team": rng.u8(0..4) == 0});
     let spawn = |rng: &mut Rng| {
@@ -258,7 +258,7 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
     for event in &world.log {
         let over = finished > 0;
         subagents.check_event(event, &fail);
-        // Invariants of a single run are checked for the main run only.
+        // Cancellations, answers, votes and verdicts are checked for the main run only.
         let own = |task: &TaskId| !task.as_str().contains(".s");
         match &event.fact {
             Fact::OpAccepted { op: Op::Cancel { task }, .. } if own(task) => cancelled = true,

@@ -19,7 +19,7 @@ pub(in crate::prompt) fn section(input: &ChatPromptInput<'_>) -> String {
     text
 }
 
-/// The settings of a run of several agents, and what they mean.
+/// The settings of a run if the team has several agents, and what they mean.
 const TEAM_SETTINGS: &[(&str, &str)] = &[
     ("agent_mode: single", "one agent, directly. For clear, contained work; quick and cheap."),
     ("agent_mode: single, refinement: true", "one agent that reviews its own work until it is satisfied."),
