@@ -4,11 +4,13 @@
 //! `runner/src/program/mod.rs`.)
 
 use super::SessionEnvs;
+use crate::context_paths;
 use althing_engine::workspace_of;
 use althing_protocol::{
     CommandsConfig, ContextPath, Grant, GrantRoot, NetworkGrant, RunSpec, ToolsConfig, runs_code,
 };
 use althing_workspace::Workspace;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 /// The agent that a grant is made for.
@@ -20,6 +22,17 @@ pub(super) enum Grantee<'a> {
 }
 
 impl SessionEnvs {
+    /// The spec with the context paths that agents really get: see [`context_paths::confined_context`].
+    pub(super) fn confined_spec<'a>(&self, spec: &'a RunSpec) -> Result<Cow<'a, RunSpec>, String> {
+        if spec.unapproved_paths.is_empty() {
+            return Ok(Cow::Borrowed(spec));
+        }
+        let project = self.project.as_ref().map(|project| project.workspace.dir());
+        let dirs = context_paths::readable_dirs(&self.cwd, self.home.as_deref(), project);
+        let context_paths = context_paths::confined_context(spec, &dirs)?;
+        Ok(Cow::Owned(RunSpec { context_paths, ..spec.clone() }))
+    }
+
     /// The most that an agent may touch. [`Grant::with_access`] narrows it for a single call.
     pub(super) fn grant(&self, agent: &Grantee<'_>, tools: &ToolsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {

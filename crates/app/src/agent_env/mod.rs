@@ -10,7 +10,6 @@ mod tool_hosts;
 mod tools;
 
 use crate::context::Notify;
-use crate::context_paths;
 use crate::environment::Environment;
 use crate::project::Project;
 use althing_engine::{AgentNotes, Guidance, Planning, ToolRouter, WorkspaceBriefing};
@@ -26,7 +25,6 @@ use althing_workspace::{
 };
 use grant::Grantee;
 use mcp_servers::{AgentServers, ProtectionPolicy};
-use std::borrow::Cow;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -220,17 +218,6 @@ impl SessionEnvs {
         })
     }
 
-    /// The spec with the context paths that agents really get: see [`context_paths::confined_context`].
-    fn confined_spec<'a>(&self, spec: &'a RunSpec) -> Result<Cow<'a, RunSpec>, String> {
-        if spec.unapproved_paths.is_empty() {
-            return Ok(Cow::Borrowed(spec));
-        }
-        let project = self.project.as_ref().map(|project| project.workspace.dir());
-        let dirs = context_paths::readable_dirs(&self.cwd, self.home.as_deref(), project);
-        let context_paths = context_paths::confined_context(spec, &dirs)?;
-        Ok(Cow::Owned(RunSpec { context_paths, ..spec.clone() }))
-    }
-
     /// Starts an agent's MCP servers in its workspace, with this access to context paths.
     async fn start_servers(
         &self,
@@ -290,13 +277,8 @@ impl SessionEnvs {
 
     /// The notes for an agent's first prompt; None without `memory`, or (with a notice) if reading the notes fails.
     fn notes_for_prompt(&self, memory: Option<&Memory>, agent: &AgentId) -> Option<AgentNotes> {
-        match guidance::notes(memory?) {
-            Ok(notes) => Some(notes),
-            Err(error) => {
-                (self.notify)(&format!("{agent} works without its notes: {error}"));
-                None
-            }
-        }
+        let notes = guidance::notes(memory?);
+        notes.inspect_err(|error| (self.notify)(&format!("{agent} works without its notes: {error}"))).ok()
     }
 
     fn guidance(&self, local: &AgentFiles, spec: &RunSpec, notes: Option<AgentNotes>) -> Guidance {
@@ -317,7 +299,7 @@ impl SessionEnvs {
     }
 
     /// Decides which sandbox an agent's commands run in: a Docker container if the config says so, otherwise the local
-    /// sandbox, which refuses all commands if none works here. The policy follows from the grant (`grant.rs`).
+    /// one (which refuses all commands if none works). The sandbox policy follows from the grant (`grant.rs`).
     async fn choose_command_sandbox(
         &self,
         config: &CommandsConfig,

@@ -12,6 +12,7 @@ mod compaction;
 mod cut;
 mod decide;
 mod history;
+mod launch_call;
 mod request;
 mod rules;
 mod state;
