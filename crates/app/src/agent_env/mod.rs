@@ -139,7 +139,6 @@ impl SessionEnvs {
         spec: &RunSpec,
         member_index: usize,
     ) -> Result<MemberEnv, String> {
-        let spec = &self.confined_spec(spec)?;
         let member = spec.members.get(member_index).ok_or("no such agent")?;
         let tools = self.tools.agent(&member.id);
         // CLI agents, commands and MCP servers write without the file tools, so undo has to look for their changes.
@@ -335,7 +334,7 @@ impl AgentEnvs for SessionEnvs {
         member_index: usize,
     ) -> BoxFuture<'a, Result<Arc<dyn AgentEnv>, String>> {
         Box::pin(async move {
-            let env = self.open_member_env(run, run_dir, spec, member_index).await?;
+            let env = self.open_member_env(run, run_dir, &*self.confined_spec(spec)?, member_index).await?;
             Ok(Arc::new(env) as Arc<dyn AgentEnv>)
         })
     }

@@ -41,6 +41,7 @@ mod limits;
 mod long_texts;
 mod manners;
 mod matrix;
+mod matrix_table;
 mod mcp;
 mod mcp_clients;
 mod mentions;

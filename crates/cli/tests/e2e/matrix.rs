@@ -2,9 +2,8 @@
 //!
 //! A door is a way to start a run: the options of the command line, a message with modes as the screen sends it,
 //! `launch_run` of the chat agent, a `run:` task of a workflow, and `launch_run` of an MCP client. A cell is one
-//! combination of agent mode, refinement, planning, strategy and context path. `TABLE` and the comments beside it come
-//! from the specification: the run-mode matrix of the interactive mode, the requirements on modes, and its rules 1, 6,
-//! 8 and 12.
+//! combination of agent mode, refinement, planning, strategy and context path. The table is in
+//! `matrix_table.rs`.
 //!
 //! Two things differ between the doors, because a door cannot express them:
 //! - The strategy is a parameter of `launch_run` and of workflow tasks; the command line and the screen have it only in
@@ -21,6 +20,7 @@ use std::time::Duration;
 use althing_testkit::{Action, Althing, FakeModel, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
+use super::matrix_table::{Cell, Phase, Planning, all_cells};
 use super::mcp::Client;
 use super::support::{Team, althing, ensure, files_below, in_parallel, texts};
 
@@ -47,188 +47,6 @@ enum Door {
 }
 
 const DOORS: [Door; 5] = [Door::CommandLine, Door::Screen, Door::ChatAgent, Door::Workflow, Door::Mcp];
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Planning {
-    /// Agents act at once.
-    No,
-    /// Agents only plan.
-    Plan,
-    /// Agents plan, and a second run executes the plan.
-    PlanAndExecute,
-}
-
-/// One combination of modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cell {
-    number: usize,
-    is_single: bool,
-    refinement: bool,
-    planning: Planning,
-    /// The strategy that is asked for; `default` if none is.
-    strategy: &'static str,
-    /// Whether the run gets a writable context path.
-    has_path: bool,
-}
-
-/// What a run does, for one agent mode, refinement and strategy.
-struct Row {
-    is_single: bool,
-    refinement: bool,
-    strategy: &'static str,
-    /// The number of attempts to answer, to judge, and to present without and with something to write.
-    answers: usize,
-    judges: usize,
-    presents: usize,
-    presents_with_path: usize,
-    /// The strategy in the result; None if the specification does not say.
-    used: Option<&'static str>,
-}
-
-const fn row(
-    (is_single, refinement): (bool, bool),
-    strategy: &'static str,
-    [answers, judges, presents, presents_with_path]: [usize; 4],
-    used: Option<&'static str>,
-) -> Row {
-    Row { is_single, refinement, strategy, answers, judges, presents, presents_with_path, used }
-}
-
-const QUICK_SINGLE: (bool, bool) = (true, false);
-const SINGLE: (bool, bool) = (true, true);
-const QUICK_MULTI: (bool, bool) = (false, false);
-const MULTI: (bool, bool) = (false, true);
-
-/// The table. In a multi run two agents take part, and both vote for the second, so it wins.
-const TABLE: [Row; 16] = [
-    // One agent, direct execution: one answer, no vote, no presentation whatever strategy is named; it writes to the
-    // context path while it works.
-    row(QUICK_SINGLE, "default", [1, 0, 0, 0], None),
-    row(QUICK_SINGLE, "winner_reuse", [1, 0, 0, 0], None),
-    row(QUICK_SINGLE, "winner_present", [1, 0, 0, 0], None),
-    row(QUICK_SINGLE, "synthesize", [1, 0, 0, 0], None),
-    // One agent with self-refinement: it votes when it is done. The winner presents by default. Its answer is reused
-    // when the presentation can be skipped, which is so unless there is something to write.
-    row(SINGLE, "default", [1, 1, 1, 1], Some("winner_present")),
-    row(SINGLE, "winner_reuse", [1, 1, 0, 1], Some("winner_reuse")),
-    row(SINGLE, "winner_present", [1, 1, 1, 1], Some("winner_present")),
-    row(SINGLE, "synthesize", [1, 1, 1, 1], Some("synthesize")),
-    // Several agents without refinement: one independent answer each, a vote for the presenter, and a synthesis by
-    // default.
-    row(QUICK_MULTI, "default", [2, 2, 1, 1], Some("synthesize")),
-    row(QUICK_MULTI, "winner_reuse", [2, 2, 0, 1], Some("winner_reuse")),
-    row(QUICK_MULTI, "winner_present", [2, 2, 1, 1], Some("winner_present")),
-    row(QUICK_MULTI, "synthesize", [2, 2, 1, 1], Some("synthesize")),
-    // Full coordination with voting.
-    row(MULTI, "default", [2, 2, 1, 1], Some("winner_present")),
-    row(MULTI, "winner_reuse", [2, 2, 0, 1], Some("winner_reuse")),
-    row(MULTI, "winner_present", [2, 2, 1, 1], Some("winner_present")),
-    row(MULTI, "synthesize", [2, 2, 1, 1], Some("synthesize")),
-];
-
-/// All cells, numbered.
-fn all_cells() -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for row in &TABLE {
-        for planning in [Planning::No, Planning::Plan, Planning::PlanAndExecute] {
-            for has_path in [false, true] {
-                cells.push(Cell {
-                    number: cells.len(),
-                    is_single: row.is_single,
-                    refinement: row.refinement,
-                    planning,
-                    strategy: row.strategy,
-                    has_path,
-                });
-            }
-        }
-    }
-    cells
-}
-
-/// The two phases of a cell.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// The run that plans.
-    Plan,
-    /// The run that acts.
-    Act,
-}
-
-impl Phase {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Plan => "plan",
-            Self::Act => "act",
-        }
-    }
-}
-
-impl Cell {
-    fn task(self) -> String {
-        format!("Matrix cell {}", self.number)
-    }
-
-    fn row(self) -> &'static Row {
-        let fits = |row: &&Row| {
-            (row.is_single, row.refinement, row.strategy) == (self.is_single, self.refinement, self.strategy)
-        };
-        TABLE.iter().find(fits).expect("the table has a row for every cell")
-    }
-
-    fn phases(self) -> &'static [Phase] {
-        match self.planning {
-            Planning::No => &[Phase::Act],
-            Planning::Plan => &[Phase::Plan],
-            Planning::PlanAndExecute => &[Phase::Plan, Phase::Act],
-        }
-    }
-
-    /// The attempts of a phase by purpose. In planning mode nobody acts, so there is nothing to write.
-    fn attempts(self, phase: Phase) -> BTreeMap<&'static str, usize> {
-        let row = self.row();
-        let writes = self.has_path && phase == Phase::Act;
-        let presents = if writes { row.presents_with_path } else { row.presents };
-        let all = [("answer", row.answers), ("judge", row.judges), ("present", presents)];
-        all.into_iter().filter(|(_, count)| *count > 0).collect()
-    }
-
-    /// Whether the agent that works alone in a phase is the presenter rather than a quick single agent.
-    fn is_presented(self, phase: Phase) -> bool {
-        self.attempts(phase).contains_key("present")
-    }
-
-    /// The agent's number that votes name.
-    fn favorite(self) -> &'static str {
-        if self.is_single { "agent1" } else { "agent2" }
-    }
-
-    /// The arguments of `launch_run`.
-    fn launch(self, paths: &Path) -> Value {
-        let mut launch = json!({
-            "task": self.task(),
-            "agent_mode": if self.is_single { "single" } else { "multi" },
-            "refinement": self.refinement,
-            "planning_mode": self.planning != Planning::No,
-            "execute_after_planning": self.planning == Planning::PlanAndExecute,
-        });
-        if self.is_single {
-            launch["agents"] = json!(["b"]);
-        }
-        if self.strategy != "default" {
-            launch["coordination_overrides"] = json!({"final_answer_strategy": self.strategy});
-        }
-        if self.has_path {
-            launch["context_paths"] = json!([{"path": self.dir(paths), "permission": "write"}]);
-        }
-        launch
-    }
-
-    /// The cell's context path.
-    fn dir(self, paths: &Path) -> PathBuf {
-        paths.join(self.number.to_string())
-    }
-}
 
 /// The number of the cell that a prompt is about.
 fn cell_in(text: &str) -> Option<usize> {
