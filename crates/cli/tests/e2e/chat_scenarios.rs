@@ -143,7 +143,7 @@ fn the_cost_of_the_conversation_and_of_each_run_is_counted_apart() {
     for (row, calls, dollars) in shown {
         let line =
             screen.lines().find(|line| line.contains(row) && line.contains("tokens")).unwrap_or_default();
-        let expected = format!("{calls} calls");
+        let expected = if calls == 1 { "1 call ".to_owned() } else { format!("{calls} calls") };
         assert!(
             line.contains(&expected) && line.contains(&format!("${dollars:.2}")),
             "{row}: {dollars}\n{screen}"
@@ -271,7 +271,7 @@ fn launch_run_has_one_schema_for_models_cli_agents_and_mcp_clients() {
     let expected = [
         ("task", "string", ""),
         ("context", "string", ""),
-        ("agent_mode", "string", "Default: multi."),
+        ("agent_mode", "string", "Default: multi"),
         ("agents", "array", "Default: all"),
         ("refinement", "boolean", "Default: true for multi, false for single."),
         ("planning_mode", "boolean", "Default: false."),

@@ -29,7 +29,8 @@ fn reader(request: &RecordedRequest) -> Reply {
     }
     let all = texts(request);
     if !all.contains("Read all files") {
-        return Reply::text("Noted.").without_usage();
+        // `/pin` pins the newest message: this reply, which repeats the user's message.
+        return Reply::text(format!("Noted: {}.", request.last_user_text())).without_usage();
     }
     let read = (0..FILES).filter(|n| all.contains(&format!("file {n}, line 0"))).max();
     // After a compaction, the newest file that is still there says where to continue.
@@ -119,7 +120,7 @@ fn one_long_turn_with_tool_calls_is_compacted_before_its_next_call_and_the_user_
     let all = texts(last);
     for kept in [
         "The goal: a bridge for trains",
-        "It must be blue",
+        "Noted: It must be blue.",
         "Read all files",
         "THE SUMMARY of what was read.",
     ] {

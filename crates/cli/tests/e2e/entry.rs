@@ -70,8 +70,6 @@ fn with_the_section_on_the_screen_starts_as_a_conversation_with_the_chat_agent()
 }
 
 // spec: design/entry/tui-default
-// spec: interactive/interactive-session-lifecycle/session-initialization
-// spec: interactive/tui-mode-state-extension/mode-indicator
 #[test]
 fn with_the_section_off_or_absent_each_message_on_the_screen_is_a_run() {
     for section in [Some(json!({"enabled": false})), None] {

@@ -508,7 +508,6 @@ fn the_options_of_the_command_line_give_the_runs_of_the_table() {
 }
 
 // spec: design/launch-run/mode-matrix
-// spec: modes/tui-mode-state/mode-state-generates-orchestrator-overrides
 #[test]
 fn messages_with_modes_give_the_runs_of_the_table() {
     try_door(Door::Screen);
@@ -659,7 +658,6 @@ fn chat_with_plan_first_plans_without_acting_and_executes_only_an_approved_plan(
     }
 }
 
-// spec: interactive/launch-run-tool/planning-mode-run
 #[test]
 fn agents_that_plan_first_act_only_when_they_present() {
     for doorway in both_kinds(member) {

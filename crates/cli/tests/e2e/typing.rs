@@ -272,7 +272,6 @@ fn gated_proposal(gate: &Gate) -> Fixture {
     fixture
 }
 
-// spec: interactive/run-approval-flow/approval-required
 #[test]
 fn what_was_typed_before_the_question_appeared_never_approves_a_run() {
     let (line, screen) = (&["chat", "--config", "team.yaml"][..], &["--config", "team.yaml"][..]);
