@@ -1,11 +1,12 @@
-//! Shortens long texts without a model: excerpts, and summaries that follow the structure of a text. Every shortened
-//! text says how much is missing and where the whole text is.
+//! Shortens long texts without a model: excerpts, and summaries that follow the structure of a text. Every excerpt and
+//! every summary says how long the whole text is and where it is.
 
-/// The maximum size of a sentence in a summary, in bytes.
+/// The maximum size of a sentence or a heading in a summary, in bytes.
 const MAX_SENTENCE_BYTES: usize = 240;
 
-/// Shortens a text of more than `most` bytes to its beginning and its end, with a note in between: how many bytes are
-/// omitted, which headings they contain, and where the full text is (`whole`).
+/// Shortens a text of more than `most` bytes to its beginning and its end, together `most` bytes, and puts a note
+/// between them: how many bytes are omitted, where the full text is (`whole`), and the first omitted headings. A
+/// shorter text is returned unchanged.
 pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -20,7 +21,7 @@ pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     format!("{before}\n{marker}]\n{after}")
 }
 
-/// Appends the headings of a text, as many as fit into `room` bytes.
+/// Appends the headings of a text to `into`, as many as fit into `room` bytes; `…` marks that there are more.
 fn headings(text: &str, room: usize, into: &mut String) {
     let mut left = room;
     // The first line may be the rest of a heading.
@@ -37,10 +38,11 @@ fn headings(text: &str, room: usize, into: &mut String) {
     }
 }
 
-/// Summarizes a text of more than `most` bytes by its structure: its opening paragraph, each heading with the first
-/// sentence of its section, and its closing paragraph. Without headings, the outline consists of the first sentences
-/// of the items of lists; without lists, of those of the paragraphs. The first line says that this is a summary, both
-/// sizes, and where the full text is (`whole`). A shorter text is returned unchanged.
+/// Summarizes a text of more than `most` bytes by its structure: its opening paragraph, as many headings as fit, each
+/// with the first sentence of its section if there is room, and its closing paragraph. Without headings, the outline
+/// consists of the first sentences of the items of lists; without lists, of those of the paragraphs. A text of a
+/// single paragraph is reduced to its beginning and end. The first line says that this is a summary, the sizes of the
+/// summary and of the text, and where the full text is (`whole`). A shorter text is returned unchanged.
 pub(crate) fn structural_summary(text: &str, most: usize, whole: &str) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -107,7 +109,7 @@ fn is_heading(line: &str) -> bool {
     (1..=6).contains(&level) && line.get(level..).is_some_and(|rest| rest.starts_with(' '))
 }
 
-/// The text of an item of a list that is not indented, without its bullet or number.
+/// The text of an item of a list, without its bullet or number; None if the line is indented or not an item.
 fn list_item(line: &str) -> Option<&str> {
     let bullet = ["- ", "* ", "+ "].into_iter().find_map(|bullet| line.strip_prefix(bullet));
     bullet.or_else(|| {
@@ -117,7 +119,8 @@ fn list_item(line: &str) -> Option<&str> {
     })
 }
 
-/// The outline of a text in at most `most` bytes: as many entries as fit, and the number of the others.
+/// The outline of a text in at most `most` bytes: as many entries as fit, from both ends, and the number of the
+/// others.
 fn outline(paragraphs: &[Paragraph<'_>], most: usize) -> String {
     let mut entries: Vec<(String, String)> = Vec::new();
     if paragraphs.iter().any(|paragraph| paragraph.is_heading) {
@@ -172,7 +175,8 @@ fn outline(paragraphs: &[Paragraph<'_>], most: usize) -> String {
     lines.join("\n")
 }
 
-/// The first sentence of a text, on one line; `…` marks a sentence that is shortened.
+/// The first sentence of the first line that is neither blank nor a code fence, without its bullet or number; `…`
+/// marks a shortened sentence.
 pub(crate) fn first_sentence(text: &str) -> String {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with("```"));
     let Some(line) = lines.into_iter().next() else { return String::new() };

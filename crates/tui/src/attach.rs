@@ -65,7 +65,8 @@ pub fn encode(key: KeyEvent, application_cursor: bool) -> Vec<u8> {
     text.into_bytes()
 }
 
-/// The bytes of a paste. An end marker inside the pasted text must not end the bracketed paste.
+/// The bytes of a paste. In a bracketed paste, escape characters are removed, so that an end marker inside the pasted
+/// text does not end the paste.
 pub fn paste(text: &str, bracketed: bool) -> Vec<u8> {
     let text = text.replace("\r\n", "\r").replace('\n', "\r");
     if bracketed {

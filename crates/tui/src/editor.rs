@@ -62,7 +62,8 @@ impl Editor {
         *self = Self::with(text);
     }
 
-    /// Types or pastes text. Line endings become newlines; other control characters are removed.
+    /// Types or pastes text. Line endings become newlines, tabs become spaces, other control characters are removed.
+    /// Does nothing if the text would become longer than `MOST`.
     pub fn insert(&mut self, text: &str) {
         let text = text.replace("\r\n", "\n").replace('\r', "\n");
         let kept: String = text

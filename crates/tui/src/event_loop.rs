@@ -29,12 +29,13 @@ const UNPROMPTED_FRAME: Duration = Duration::from_micros(33_334);
 /// How often clocks on the screen are updated.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Limit on feed items folded between two frames, so that a long history does not delay keys.
+/// Limit on feed items folded at a time, so that a long history does not delay keys. Also the capacity of the channels
+/// for feed items and keys.
 const MOST_AT_ONCE: usize = 4096;
 
 type FeedResult = Result<FeedItem, JournalError>;
 
-/// Shows a session until the user leaves it or it is stopped.
+/// Shows a session, on a screen or (with the option `plain`) as lines, until the user leaves it or it is stopped.
 pub async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,
@@ -137,7 +138,7 @@ impl KeyReader {
         Self { receiver, pump }
     }
 
-    /// Stops reading keys, because another program reads them now.
+    /// Stops reading keys, because another program or the shell reads them now.
     async fn stop(&mut self) {
         self.pump.abort();
         let _ = (&mut self.pump).await;
@@ -282,7 +283,7 @@ impl EventLoop {
         self.app.box_is_unseen =
             self.app.question_in_box().is_some_and(|id| self.drawn_box.as_ref() != Some(id));
         let mut effects = self.app.handle(first, now);
-        // Handle all available keys before the next frame.
+        // Handle the available keys before the next frame, up to the first key that has effects.
         while effects.is_empty() {
             let Ok(Ok(event)) = self.keys.receiver.try_recv() else { break };
             effects.extend(self.app.handle(&event, now));

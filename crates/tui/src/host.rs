@@ -80,12 +80,12 @@ pub trait TuiHost: Send + Sync {
         Err("the earlier versions of the files are not available here".into())
     }
 
-    /// Messages sent in earlier sessions, oldest first.
+    /// Messages and commands of earlier sessions, oldest first.
     fn history(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// Stores a message for later sessions.
+    /// Stores a message or a command for `history` in later sessions.
     fn remember(&self, _message: &str) {}
 
     /// A failpoint: called at named points of the screen, so that tests can inject a panic there.
@@ -129,7 +129,7 @@ pub struct TuiOptions {
     pub problems: Vec<String>,
     /// Notes about how the session was started.
     pub notes: Vec<String>,
-    /// The plan that the first run executes.
+    /// The plan that the first run executes, not counting planning runs and subagent runs.
     pub plan: Option<PlanRef>,
     /// Whether to show a recording, which accepts no ops.
     pub replay: bool,
@@ -138,11 +138,11 @@ pub struct TuiOptions {
 /// Why the screen was left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TuiExit {
-    /// The user quit.
+    /// The user quit, or without a screen (`plain`) the input ended.
     Quit,
-    /// A signal ended the screen.
+    /// A signal ended the screen, or the terminal's input ended.
     Stopped,
-    /// The session ended by itself.
+    /// The workflow ended by itself; only without a screen (`plain`).
     Ended,
     /// Open this session.
     OpenSession(SessionId),

@@ -1,7 +1,7 @@
 //! A scrolling list that processes only what is in view.
 //!
-//! Items are laid out when they come into view, and their layouts are cached while they are near the view.
-//! The time per frame and the memory of the cache do not depend on the length of the list.
+//! Items are laid out when they come into view, and their layouts are cached until the cache has more than
+//! `MOST_LINES` lines. The time per frame and the memory of the cache do not depend on the length of the list.
 
 use crate::line::Line;
 use crate::markdown;
@@ -173,7 +173,7 @@ pub struct PlacedRow {
     pub button: Option<(u16, u16)>,
 }
 
-/// The column and width of the button in a line, if there is one.
+/// The column and width of the button in a line; None if there is no button, or not enough room for all of it.
 fn button(line: &Line, left: u16, most: u16) -> Option<(u16, u16)> {
     let mut column: u16 = 0;
     for (tone, text) in &line.pieces {

@@ -10,12 +10,12 @@ use althing_view::SessionView;
 /// Whether messages are planned first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PlanMode {
-    /// Messages are executed.
+    /// Messages are not planned first.
     #[default]
     Normal,
     /// Messages become plans for approval.
     Plan,
-    /// An approved plan is being executed.
+    /// An approved plan is being executed, or will be executed by the next run.
     Execute,
 }
 
@@ -27,7 +27,7 @@ pub enum OverrideState {
     None,
     /// The vote is decided and can be overridden.
     Available,
-    /// The user chose the presenter.
+    /// The user chose the presenter of the live run.
     Chosen(AgentId),
 }
 

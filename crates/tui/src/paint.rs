@@ -178,7 +178,7 @@ impl<'a> Canvas<'a> {
         at - x
     }
 
-    /// Replaces a wide character whose right half is about to be overwritten with a space.
+    /// Replaces a wide character with a space if its right half is about to be overwritten.
     fn clear_left_half(&mut self, x: u16, y: u16) {
         if x == 0 {
             return;

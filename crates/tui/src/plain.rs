@@ -15,7 +15,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// Shows a session as lines until the user leaves it.
+/// Shows a session as lines until the user leaves it, a signal arrives, or the shown workflow ends.
 pub(crate) async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,

@@ -65,7 +65,7 @@ impl TerminalGuard {
         )
     }
 
-    /// Restores the terminal temporarily.
+    /// Restores the terminal. `reacquire` takes it over again.
     pub fn release(&self) {
         restore_terminal();
     }
@@ -105,7 +105,7 @@ pub fn restore_terminal() {
 
 /// The escape sequence (OSC 52) that copies a text to the clipboard. Only used for what the user asked to copy.
 pub fn clipboard(text: &str) -> String {
-    /// Terminals reject longer texts.
+    /// The maximum size in bytes. A longer text is cut, because terminals reject long ones.
     const MOST: usize = 74_000;
     let mut end = text.len().min(MOST);
     while !text.is_char_boundary(end) {

@@ -1,7 +1,7 @@
 //! Tones and colors: views choose a tone by meaning, and a theme maps it to a style.
 //!
-//! One accent color; the rest is weight and dimness. Cached lines contain tones, so changing the theme needs no new
-//! layout.
+//! One accent color, and one color each for success, failure and warnings; the rest is weight and dimness. Cached
+//! lines contain tones, so changing the theme needs no new layout.
 
 use ratatui::style::{Color, Modifier, Style};
 

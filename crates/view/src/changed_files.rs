@@ -1,5 +1,5 @@
-//! What is said about the files that a run changed in context paths: a footer below the final answer if the run wrote
-//! files, and a note if it only deleted some.
+//! What front ends say about the files that a run changed in context paths: a footer below the final answer if the run
+//! wrote files, and a note if it only deleted some.
 
 use althing_protocol::{FileChange, FileWrite, MAX_NAMED_FILES, RunResult, WRITES_FILE};
 use althing_text::count;
@@ -11,7 +11,8 @@ pub struct ChangedFiles<'a> {
     pub written: Vec<&'a FileWrite>,
     /// The deleted files. They do not count as written.
     pub deleted: Vec<&'a FileWrite>,
-    /// The path of the list of all files.
+    /// The path of the file in the run's log directory that lists all changed files. The list exists only if more than
+    /// [`MAX_NAMED_FILES`] files were written, or more than that deleted.
     pub list: String,
 }
 
@@ -23,7 +24,7 @@ impl<'a> ChangedFiles<'a> {
         Self { written, deleted, list }
     }
 
-    /// The heading of the footer; None if nothing was written, and then there is no footer.
+    /// The heading of the footer; None if the run wrote nothing: then there is no footer, even if it deleted files.
     pub fn heading(&self) -> Option<String> {
         match self.written.len() {
             0 => None,
@@ -32,12 +33,13 @@ impl<'a> ChangedFiles<'a> {
         }
     }
 
-    /// Whether the written files are only counted, and the list has their names.
+    /// Whether the footer counts the written files instead of naming each, because there are too many.
     pub fn only_counts(&self) -> bool {
         self.written.len() > MAX_NAMED_FILES
     }
 
-    /// The written files that the footer names: all of them, or of many those that may run code later.
+    /// The written files that the footer names: all of them; if it only counts them, the first few that may run code
+    /// later.
     pub fn named(&self) -> Vec<&'a FileWrite> {
         let named = self.written.iter().copied();
         if self.only_counts() {
@@ -47,8 +49,8 @@ impl<'a> ChangedFiles<'a> {
         }
     }
 
-    /// A note about the deleted files of a run that wrote nothing. A run that wrote files names the deleted ones in its
-    /// footer.
+    /// A note about the deleted files of a run that wrote nothing. None if the run deleted nothing, or if it wrote
+    /// files: then the footer also names or counts the deleted ones.
     pub fn deletion_note(&self) -> Option<String> {
         if !self.written.is_empty() || self.deleted.is_empty() {
             return None;

@@ -22,12 +22,12 @@ pub enum Audience {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversationLine {
     /// A reply of the chat agent, or the final answer of a run. For a script, the final answer appears only if no chat
-    /// agent summarizes the run.
+    /// agent summarizes the run, and the changed files are listed below it.
     Reply(String),
     /// A notice for the user.
     Notice(String),
-    /// A status change of a run or program. For a person also other events, such as the user's own message or a tool
-    /// call.
+    /// A status change of a run or program, or a compaction. For a person also the user's own message, a tool call of
+    /// the chat agent, or the list of the files that a run changed.
     Progress(String),
     /// A question that was opened.
     Question(String),
@@ -42,7 +42,8 @@ impl ConversationLine {
     }
 }
 
-/// Produces the new lines of a session: each conversation entry and each question once, and each change of a status.
+/// Produces the new lines of a session: each conversation entry (some only for a person) and each question once, and
+/// each status change of a run or program.
 #[derive(Debug)]
 pub struct ConversationLines {
     reader: Audience,
@@ -140,7 +141,7 @@ impl ConversationLines {
     }
 }
 
-/// A notice with its label.
+/// A notice after its level, such as `warning: …`; for a person, the level is capitalized.
 fn notice(level: NoticeLevel, text: &str, script: bool) -> String {
     let line = format!("{}: {text}", labels::notice_level(level));
     if script { line } else { capitalized(&line) }

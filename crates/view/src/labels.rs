@@ -158,7 +158,7 @@ pub fn run_summary(result: &RunResult) -> String {
     format!("{agents} · {} · {}", count(summary.rounds.into(), "round"), result.duration)
 }
 
-/// A duration. A live duration is shown in whole seconds, so that it does not flicker.
+/// A duration. A live duration under a minute is shown in whole seconds, so that it does not flicker.
 pub fn elapsed(time: Millis, live: bool) -> String {
     if live && time.0 < 60_000 { format!("{}s", time.0 / 1000) } else { time.to_string() }
 }
@@ -178,7 +178,7 @@ pub fn refinement(on: bool) -> &'static str {
     if on { "Refine" } else { "Quick" }
 }
 
-/// The total number of tokens and, if it is more than 0, the cost.
+/// The number of input and output tokens together and, if there is any, the cost.
 pub fn tokens(usage: &Usage) -> String {
     let tokens = short_number(usage.input_tokens + usage.output_tokens);
     if usage.cost_usd > 0.0 {
@@ -188,7 +188,7 @@ pub fn tokens(usage: &Usage) -> String {
     }
 }
 
-/// An amount of money in dollars and cents; `under $0.01` for less than a cent.
+/// An amount of money in dollars and cents; `under $0.01` for less than a cent, `$0` for nothing.
 pub fn money(usd: f64) -> String {
     if usd >= 0.01 {
         format!("${usd:.2}")

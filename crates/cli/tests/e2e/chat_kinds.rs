@@ -1,5 +1,5 @@
 //! A conversation with a chat agent of each kind: a model behind an API, or a CLI agent, for which a script stands in.
-//! Returns in one form what the chat agent was given.
+//! What the chat agent was given has the same form for both kinds, [`AgentCall`].
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -14,9 +14,10 @@ pub const CHAT_MODEL: &str = "talker";
 /// A message with these words makes the chat agent launch its runs; it answers every other message itself.
 pub const DELEGATE: &str = "all of you";
 
-/// A stand-in for `claude` that uses Althing's tools over MCP, as the real program does. As a member of a run it answers
-/// and votes for the second agent; as chat agent it launches the runs in the file `launches.json`, one in each call. It
-/// records what it was given in the directory of Claude Code's own settings, which its sandbox lets it write.
+/// A stand-in for `claude` that uses Althing's tools over MCP, as the real program does. As a member of a run it tries
+/// `launch_run`, answers, and votes for the second agent; as chat agent it launches the runs in the file
+/// `launches.json`, one in each call. It records what it was given in the directory of Claude Code's own settings,
+/// which its sandbox lets it write.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys, urllib.request
 own = os.path.join(os.environ["HOME"], ".claude")
@@ -106,14 +107,15 @@ impl AgentCall {
     }
 }
 
-/// A conversation whose chat agent launches these runs.
+/// A conversation with a chat agent of one kind.
 pub struct Conversation {
     kind: ChatAgentKind,
     pub fixture: Fixture,
 }
 
 impl Conversation {
-    /// A team of models, and a chat agent with a backend of its own whose runs need no approval.
+    /// A team of models, and a chat agent with a backend of its own that launches the runs in `launches` without
+    /// approval. `change` edits the config.
     pub fn new(
         kind: ChatAgentKind,
         agents: usize,
@@ -164,7 +166,7 @@ impl Conversation {
         }
     }
 
-    /// What Claude Code was given as chat agent, which works in the project, or as a member of runs.
+    /// What Claude Code was given as chat agent, which works in the user's working directory, or as a member of runs.
     pub fn claude_calls(&self, as_chat_agent: bool) -> Vec<AgentCall> {
         let project = self.fixture.althing.work_dir().canonicalize().unwrap();
         let recorded = recorded_calls(&self.fixture.althing).into_iter();
@@ -219,7 +221,7 @@ impl Conversation {
     }
 }
 
-/// A chat agent that launches these runs, one after another, for a message that asks for it.
+/// A chat agent that launches these runs, one after another, for a message with the words [`DELEGATE`].
 fn talker(launches: Vec<Value>) -> Action {
     Action::with(move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
@@ -254,7 +256,7 @@ pub fn recorded_calls(althing: &Althing) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The call that a request of a model is.
+/// A model's request in the form of an [`AgentCall`].
 pub fn model_call(request: &RecordedRequest) -> AgentCall {
     let tools = request.body()["tools"].as_array().cloned().unwrap_or_default();
     let tool = |tool: &Value| {

@@ -1,5 +1,5 @@
-//! The scenarios of a conversation, each with a model behind an API and with a CLI agent as chat agent: what the chat
-//! agent is told and offered, which runs it launches, and what comes back from them.
+//! The scenarios of a conversation, nearly all with a model behind an API and with a CLI agent as chat agent: what the
+//! chat agent is told and offered, which runs it launches, and what comes back from them.
 
 use std::path::Path;
 
@@ -483,7 +483,7 @@ fn fully_configured(kind: ChatAgentKind, require_approval: bool) -> AgentCall {
             calls.remove(0)
         }
     };
-    // Every section is there, so that what none of them has means something.
+    // Every section is in the prompt; otherwise it would prove nothing that the prompt lacks a tool's name.
     for text in [
         "You are Ada, the host.",
         "Do what the user asks rather than describe",
@@ -544,7 +544,7 @@ fn without_refinement_agents_answer_once_and_unseen_and_the_agent_that_the_vote_
         let launch = json!({"task": "Name it", "agent_mode": "multi", "refinement": false});
         let conversation = Conversation::new(kind, 2, script, &[launch], |_| ());
         let running = conversation.command(&[]).stdin(format!("Name it, {DELEGATE}\n")).spawn();
-        // The first agent has answered, and the second one still works.
+        // Wait until the first agent has answered and the second one still works.
         let state = conversation.fixture.althing.state_dir();
         wait_for_event(&state, LIMIT, |event| event["data"]["item"]["kind"] == "answer");
         gate.wait_waiting_blocking(1, LIMIT);

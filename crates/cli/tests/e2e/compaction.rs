@@ -22,7 +22,7 @@ fn content(n: usize) -> String {
     lines.join("\n")
 }
 
-/// A chat agent that reads one file after the other, and then reports.
+/// A chat agent that, once asked to read all files, reads one file after the other and then reports.
 fn reader(request: &RecordedRequest) -> Reply {
     if is_summary_request(request) {
         return Reply::text("THE SUMMARY of what was read.").without_usage();

@@ -45,8 +45,8 @@ fn result_told(server: &FakeModel) -> Value {
     serde_json::from_str(told["content"].as_str().unwrap()).unwrap()
 }
 
-/// Checks that the first message of the user in every request of the agents has the task, and the context if there is
-/// one, and that nothing else of the request has them.
+/// Checks every request of the agents: its first message is the user's and begins with the context, if there is one,
+/// and the task; the system prompt has neither; nothing of the conversation is in it; `launch_run` is not offered.
 #[track_caller]
 fn check_first_messages(server: &FakeModel, context: Option<&str>) {
     let requests = server.requests();
@@ -163,7 +163,7 @@ fn agents_refine_their_answers_after_seeing_the_others_vote_and_the_chat_agent_g
 
 #[test]
 fn the_default_behavior_of_the_fake_agents_is_one_answer_each() {
-    // The test above differs from it: otherwise a run without refinement would pass.
+    // So the third answer in the test above comes from refinement and not from how the fake agents behave by default.
     let fixture =
         fixture(&json!({"task": TASK}), Script::from_fn(|request| Parliament::default().reply(request)));
     chat(&fixture);

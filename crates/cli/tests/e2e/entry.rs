@@ -109,7 +109,7 @@ fn without_any_config_the_screen_starts_as_a_conversation_with_the_chat_agent() 
 // spec: design/entry/tui-default
 #[test]
 fn automation_runs_the_task_even_if_the_section_is_on() {
-    // Without a terminal it is the same.
+    // Without a terminal, a task is also run if `--automation` is missing.
     for args in [vec!["--automation", "Why is the sky blue?"], vec!["Why is the sky blue?"]] {
         let fixture = fixture(Some(&json!({"enabled": true})));
         let command = fixture.althing.new_command().args(["--config", "team.yaml"]).args(&args);
@@ -119,7 +119,7 @@ fn automation_runs_the_task_even_if_the_section_is_on() {
         assert_eq!(fixture.calls().into_keys().collect::<Vec<_>>(), ["model-a", "model-b"], "{args:?}");
         assert_eq!(task_kinds(&fixture.althing.events()), ["run"], "{args:?}");
     }
-    // In a terminal, too.
+    // In a terminal, `--automation` also runs the task.
     let fixture = fixture(Some(&json!({"enabled": true})));
     let mut terminal = fixture.command(&["Why is the sky blue?"]).terminal(100, 30);
     assert_eq!(terminal.wait(LIMIT), 0);

@@ -97,7 +97,7 @@ impl Scene {
         self.althing.work_dir().canonicalize().unwrap().join(name)
     }
 
-    /// The file that nobody opened.
+    /// A file in the directory that nobody opened.
     fn far(&self) -> PathBuf {
         self.outside.path().canonicalize().unwrap().join("far.txt")
     }
@@ -114,7 +114,7 @@ impl Scene {
         of_type(&events, "task_created").iter().filter(|event| event["data"]["spec"]["kind"] == "run").count()
     }
 
-    /// Whether a member's model was ever told the content of the files.
+    /// Whether a request to any model ever had the content of the files.
     fn is_known(&self) -> bool {
         self.server.requests().iter().any(|request| texts(request).contains(CONTENT))
     }
@@ -126,7 +126,7 @@ fn launch(agent: &str, file: &Path, path: &Path, permission: &str) -> Value {
         "refinement": false, "context_paths": [{"path": path, "permission": permission}]})
 }
 
-/// A launch that is refused without approval, and words of the reason.
+/// Launches that are refused without approval, each with words of the reason.
 fn refused(scene: &Scene) -> Vec<(Value, &'static str)> {
     let far = scene.far();
     let up = scene.near("src/../../far.txt");
@@ -153,7 +153,7 @@ fn allowed(scene: &Scene) -> Vec<Value> {
         read("a", &near),
         read("a", &scene.near("src")),
         read("b", &scene.near("src")),
-        // Agents are told the real path.
+        // The run gets the real path, `src`, in which the file is named.
         read("a", &scene.near("code")),
     ]
 }
@@ -214,7 +214,7 @@ fn an_mcp_client_that_can_ask_its_user_asks_for_what_is_not_open() {
         assert_eq!(answer.contains(CONTENT), action == "accept", "{returned}");
         assert_eq!(returned["isError"] == true, action == "decline", "{returned}");
     }
-    // What is open is not asked about.
+    // For a file in the working directory, the client is not asked.
     let near = scene.near("src/near.txt");
     let returned = client.tool("launch_run", &launch("a", &near, &near, "read"));
     assert!(returned["structuredContent"]["final_answer"].as_str().unwrap().contains(CONTENT), "{returned}");

@@ -1,5 +1,5 @@
-//! What agents are told: additions of a launch for one run, the sections of the chat agent's prompt, and the defaults of
-//! `interactive_mode`, each as seen in the requests that models and a stand-in for Claude Code received.
+//! What a launch adds for one run, the sections of the chat agent's prompt, and the defaults of `interactive_mode`,
+//! each as seen in the requests that models and a stand-in for Claude Code received.
 
 use std::path::PathBuf;
 
@@ -162,7 +162,8 @@ impl Section {
     }
 }
 
-/// The prompt of a chat agent that uses the backend of the first agent, with one of the sections configured.
+/// The prompt of a chat agent that uses the backend of the first agent, with at most one of the sections configured;
+/// and the names of its tools or, for a CLI agent, the arguments of its program.
 fn chat_prompt(is_cli_agent: bool, configured: Option<Section>) -> (String, Vec<String>) {
     let server = FakeModel::start_on_thread(Script::always(Reply::text("Hello.")));
     let althing = scripted_claude::on_pipes(&super::support::althing());
@@ -202,7 +203,7 @@ fn chat_prompt(is_cli_agent: bool, configured: Option<Section>) -> (String, Vec<
 fn the_chat_agents_prompt_has_each_section_if_and_only_if_it_is_configured() {
     for is_cli_agent in [false, true] {
         for configured in Section::ALL.map(Some).into_iter().chain([None]) {
-            // Claude Code's own model is not known by name.
+            // Althing does not know which model Claude Code uses, so no section is about its family.
             if is_cli_agent && configured == Some(Section::ModelFamily) {
                 continue;
             }
@@ -210,7 +211,7 @@ fn the_chat_agents_prompt_has_each_section_if_and_only_if_it_is_configured() {
             let place = format!("CLI agent: {is_cli_agent}, {configured:?}:\n{prompt}");
             assert!(prompt.contains("Do what the user asks rather than describe"), "{place}");
             for section in Section::ALL {
-                // The list of agents repeats an agent's identity.
+                // The list of agents repeats an agent's identity, so only the beginning of the prompt counts.
                 let is_there = match section {
                     Section::Identity => prompt.starts_with(section.text()),
                     _ => prompt.contains(section.text()),

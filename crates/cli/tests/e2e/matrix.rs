@@ -6,8 +6,8 @@
 //! `matrix_table.rs`.
 //!
 //! Two things differ between the doors, because a door cannot express them:
-//! - The strategy is a parameter of `launch_run` and of workflow tasks; the command line and the screen have it only in
-//!   the config.
+//! - The strategy is a parameter of `launch_run` and of workflow tasks; for the command line and the screen, only the
+//!   config sets it.
 //! - On the screen a person approves a plan after the planning run, so the planning run does not know that its plan
 //!   will be executed: it has no `follow_up`. Everywhere else the launch itself asks for the execution.
 
@@ -33,7 +33,7 @@ const TALKER: &str = "talker";
 /// The coordination tools.
 const COORDINATION: [&str; 2] = ["new_answer", "vote"];
 
-/// The tools that act.
+/// The tools with which an agent acts instead of only reading.
 const ACTING: [&str; 6] =
     ["write_file", "edit_file", "apply_patch", "delete_file", "run_command", "spawn_subagents"];
 
@@ -394,7 +394,7 @@ impl Doorway {
         Ok(())
     }
 
-    /// Compares the files in the context path: only an agent that works alone and acts has written one.
+    /// Compares the files in the context path: only the presenter or a quick single agent that acts has written one.
     fn check_files(&self, cell: Cell) -> Result<(), String> {
         let mut found: Vec<String> = files_below(&cell.dir(&self.paths))
             .into_iter()
@@ -575,7 +575,7 @@ print(json.dumps({"type": "assistant", "message": {"id": "m", "content": [{"type
 print(json.dumps({"type": "result", "is_error": False, "result": said, "total_cost_usd": 0.01, "usage": {"input_tokens": 10, "output_tokens": 5}}))
 "#;
 
-/// The cells of the pass with a CLI agent: every mode with a writable context path, with the strategy by default.
+/// The cells that are tried with a CLI agent: those with a writable context path and without a named strategy.
 fn cli_cells() -> Vec<Cell> {
     all_cells().into_iter().filter(|cell| cell.strategy == "default" && cell.has_path).collect()
 }

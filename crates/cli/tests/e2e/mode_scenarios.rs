@@ -1,5 +1,5 @@
-//! The modes with a CLI agent as a member: the tools, prompts and calls of a stand-in for Claude Code; and what agents of
-//! every kind leave behind in context paths, are told after a switch, an override or an approved plan.
+//! The modes with a CLI agent as a member: the tools, prompts and calls of a stand-in for Claude Code. And what agents
+//! of every kind write to context paths, and are told after a switch, an override or the approval of a plan.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ const COMBINE: &str = "Combine the strongest relevant parts of all the answers";
 /// The instruction that only a winner who presents gets.
 const PRESENT: &str = "Present it at its best";
 
-/// A stand-in for the program `claude`. It lists and calls Althing's tools over MCP, and records each call. It votes if it can,
-/// unless the file `answers` in its own directory asks for more answers; else it answers; else it replies with a text. A file
-/// `hold-PHASE` makes it wait in that phase, a file `command-PHASE` is a shell command for it, and a file `vote` names its choice.
+/// A stand-in for `claude`, which lists and calls Althing's tools over MCP and records each start. It votes if it can
+/// (but first gives as many answers as the file `answers` says), else answers, else replies with a text. The file
+/// `hold-PHASE` makes it wait in a phase, `command-PHASE` has a shell command, and `vote` names whom it votes for.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, subprocess, sys, time, urllib.request
 own = os.path.join(os.environ["HOME"], ".claude")
@@ -221,7 +221,7 @@ fn refinement_off_with_a_cli_agent_among_several_is_one_independent_answer_each_
 #[test]
 fn with_voting_skipped_no_vote_is_offered_to_a_cli_agent_or_required_of_it() {
     let fixture = with_claude(2, Script::parliament(), &json!({"skip_voting": true}));
-    // If nobody votes, the newest answer wins.
+    // Claude Code answers last: if nobody votes, the newest answer wins.
     set_claude(&fixture, "hold-answer", "");
     let running = fixture.spawn(&["--json", TASK]);
     wait_for_answer(&running, "agent2.1");
@@ -242,8 +242,8 @@ fn with_voting_skipped_no_vote_is_offered_to_a_cli_agent_or_required_of_it() {
     assert!(items(&fixture.althing.events(), "reminder").is_empty(), "nobody was asked to vote");
 }
 
-/// A run under a rule in which one model is slow: Claude Code answers first and is not called again until the slow model has
-/// answered.
+/// A run with a rule set to true and a slow model, before whose answer no other agent is called again. Claude Code
+/// wins and presents.
 fn wait_for_slow_model(rule: &str) -> Fixture {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate));
@@ -363,7 +363,7 @@ enum Writer {
     CliAgent,
 }
 
-/// An API model that creates one file and changes another as soon as it may write, which is when it has no coordination tools.
+/// A model that creates a file and changes another once it may write, which is when it has no coordination tools.
 fn writing(writer: Writer, request: &RecordedRequest) -> Reply {
     let coordinates = request.tool_names().iter().any(|tool| ["new_answer", "vote"].contains(tool));
     let has_results = request.messages().iter().any(|message| message["role"] == "tool");
@@ -549,7 +549,7 @@ fn agents_of_every_kind_that_execute_an_approved_plan_get_its_tasks_and_the_user
     let screen = terminal.wait_for("Add instructions", LIMIT);
     assert!(screen.contains("Part 1") && screen.contains("Part 2"), "{screen}");
     terminal.keys("\talso write an index\r");
-    // The answer of each agent, and its vote.
+    // Each agent is called for its answer and for its vote.
     wait::until(LIMIT, || {
         let calls = claude_calls(&fixture);
         let requests = fixture.server.requests();

@@ -1,5 +1,6 @@
-//! A single agent with refinement off makes exactly one model call, whatever the config says about the final answer,
-//! through every door: command line, conversation, `launch_run`, MCP, workflows, subagents, and for CLI agents.
+//! A single agent with refinement off makes exactly one attempt, which is one model call if it uses no tools, whatever
+//! the config says about the final answer, and whatever starts the run: command line, conversation, `launch_run`, MCP,
+//! workflows, subagents. The same holds for CLI agents.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -12,7 +13,7 @@ use super::support::{Fixture, LIMIT, Team, of_type, run, texts};
 const CHAT_MODEL: &str = "talker";
 const TASK: &str = "Count the words";
 
-/// What a config may name; the empty name is none.
+/// The values of `final_answer_strategy`; the empty one stands for a config without this key.
 const STRATEGIES: [&str; 4] = ["", "winner_present", "synthesize", "winner_reuse"];
 
 /// A config with this strategy, in which a rejected final answer would restart the run.
@@ -40,7 +41,7 @@ fn fixture(strategy: &str) -> Fixture {
     fixture
 }
 
-/// The purposes of the attempts of the agents' runs, in order.
+/// The purposes of the attempts of all agents of runs, in order.
 fn purposes(fixture: &Fixture) -> Vec<String> {
     let events = fixture.althing.events();
     let works = |event: &&Value| event["task"].as_str().is_some_and(|task| task.contains(".a"));

@@ -1,5 +1,5 @@
-//! Scenarios of the specification that concern several parts at once: the same run through every front end, questions of
-//! tasks as events and states, prompts for programs in terminals, and the separation of the components.
+//! Scenarios of the specification that concern several parts at once: the same run through every front end, questions
+//! of tasks as events and states, prompts for programs in terminals, and the separation of the components.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -54,8 +54,8 @@ impl RunShape {
     }
 }
 
-/// Writes a file, answers, and votes for the second agent. The chat agent launches the run, and the agent of a run that
-/// delegates starts a subagent.
+/// An agent writes a file, answers, and votes for the second agent. The chat agent launches the run. An agent whose
+/// task is [`DELEGATE`] starts a subagent first.
 fn scripted_reply(shape: RunShape, request: &RecordedRequest) -> Action {
     let tools = request.tool_names();
     let has_results = request.messages().iter().any(|message| message["role"] == "tool");
@@ -133,8 +133,8 @@ fn trace_through(front_end: FrontEnd, shape: RunShape) -> RunTrace {
     RunTrace { events: events_of(&althing, root), files: files_of(&fixture, root) }
 }
 
-/// The kinds of the events of a run, by task relative to the run. Agents work at the same time, so only the order within a
-/// task is fixed.
+/// The kinds of the events of a run, by task relative to the run. Agents work at the same time, so only the order
+/// within a task is fixed.
 fn events_of(althing: &Althing, root: &str) -> BTreeMap<String, Vec<String>> {
     let mut kinds: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for event in althing.events() {
@@ -151,7 +151,7 @@ fn events_of(althing: &Althing, root: &str) -> BTreeMap<String, Vec<String>> {
     kinds
 }
 
-/// The files of a run, with the texts of those that people and programs read.
+/// The names of the files of a run; for `.md`, `.txt` and `.json` files, also their texts.
 fn files_of(fixture: &Fixture, root: &str) -> BTreeMap<String, String> {
     let dir = fixture.session().join("tasks").join(root);
     let name = |path: &Path| path.strip_prefix(&dir).unwrap().display().to_string();

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use althing_testkit::Althing;
 use serde_json::Value;
 
-/// Answers and presents with a text, and votes for the agent that the file `vote` names. In each call it tries to write a
-/// file into every context path that any of its prompts ever named, and notes which of these paths it can read.
+/// Answers and presents with a text, and votes for the agent that the file `vote` names (without it, for `agent2`). In
+/// each call it tries to write a file into every context path that any of its prompts ever named, and records which of
+/// these paths it can read.
 const ON_PIPES: &str = r#"#!/usr/bin/env python3
 import json, os, sys
 own = os.path.join(os.environ["HOME"], ".claude")
@@ -33,8 +34,9 @@ print(json.dumps({"type": "system", "subtype": "init", "session_id": "s"}))
 print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": said, "session_id": "s"}))
 "#;
 
-/// Shows the input box of Claude Code once the file `ready` exists (until then it notes every key), reads a line, shows the box again and waits a second for
-/// another line, asks for a permission, reads one key, and ends once the file `end` exists.
+/// Notes every key until the file `ready` exists, and then shows the input box of Claude Code. Reads a line, shows the
+/// box again and waits a second for another line, asks for a permission, reads one key, and ends once the file `end`
+/// exists.
 const IN_TERMINAL: &str = r#"#!/bin/bash
 own="$HOME/.claude"
 note() { echo "$1" >> "$own/notes"; }

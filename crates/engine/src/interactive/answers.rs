@@ -1,7 +1,7 @@
 //! Checks the user's answers to open questions, and which ops are acceptable in the current state.
 //!
-//! An approval is valid only for the proposal that was shown, and only once: it must contain the proposal's digest,
-//! and it closes the question.
+//! The approval of a run is valid only for the proposal that was shown, and only once: it must contain the proposal's
+//! digest, and it closes the question.
 
 use super::InteractiveSession;
 use super::state::ChatStep;
@@ -74,7 +74,8 @@ impl InteractiveSession {
         Some(launch)
     }
 
-    /// The resolved launch of the run that was just created.
+    /// The launch of the run that was just created: the approved one, else the resolved one; None if there is no
+    /// launch.
     pub(super) fn launched(&self) -> Option<LaunchRun> {
         let turn = self.turn.as_ref()?;
         if let Some(approved) = self.approved_launch() {

@@ -54,7 +54,8 @@ impl SessionBudget {
         micro(self.conversation.cost_usd + self.runs_usd)
     }
 
-    /// Raises the limit by another budget, after the user agreed.
+    /// After the user agreed: raises the limit to one budget above the limit so far, or above what was spent if that
+    /// is more.
     pub(super) fn allow_more(&mut self) {
         self.limit = self.limit.max(self.spent()) + self.budget.unwrap_or_default();
     }

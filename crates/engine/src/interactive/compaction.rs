@@ -12,7 +12,8 @@ use althing_protocol::{Message, ModelRequest, Reply, RunResult, Seq, Verdict};
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// The maximum size of a tool result, or of a run's result, in the text to be summarized, in bytes.
+/// The maximum size of a tool result, of a direct run's answer and of the current message in the text to be
+/// summarized, in bytes. Other messages may always be this long.
 const MAX_RESULT_BYTES: usize = 2000;
 /// The maximum length of a line that is preserved as a decision, in bytes.
 const MAX_MARKER_BYTES: usize = 300;
@@ -85,7 +86,7 @@ impl InteractiveSession {
     pub(super) fn summary_request(&self) -> ModelRequest {
         let whole = self.log_reference();
         let (turns, steps) = self.older_part();
-        // The request must not be larger than the conversation may be, at about three bytes per token.
+        // The texts share the size that the conversation may have, at about three bytes per token.
         let texts = turns.len() * 2 + steps.len() + 1;
         let room = usize::try_from(self.threshold()).unwrap_or(usize::MAX).saturating_mul(3);
         let most = (room / texts).max(MAX_RESULT_BYTES);
@@ -132,7 +133,7 @@ impl InteractiveSession {
             turns.iter().any(|past| text_of(past, seq).is_some()) || reply_text(steps, seq).is_some()
         };
         kept.extend(self.pins.iter().filter(|seq| self.preserves(**seq) || is_replaced(**seq)));
-        // The summary must be shorter than the text that it replaces.
+        // The summary may have as many bytes as the threshold has tokens: about a quarter of the threshold.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
         let summary = excerpt(summary, most, &self.log_reference());
         let before: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();
@@ -190,7 +191,8 @@ impl InteractiveSession {
         Some(PreservedMessage { seq, by_user: true, text: goal.text.clone() })
     }
 
-    /// The markers of some turns and steps after `all`, limited to `most` bytes; the newest ones take precedence.
+    /// Appends the markers of some turns and steps to `all`, and limits the whole to `most` bytes; the newest markers
+    /// take precedence.
     pub(super) fn markers_of(
         &self,
         turns: &[PastTurn],
@@ -261,7 +263,8 @@ fn reply_text(steps: &[ChatStep], message: Seq) -> Option<&str> {
     })
 }
 
-/// Writes steps for the request for a summary; replies in at most `most` bytes each.
+/// Writes steps for the request for a summary: replies in at most `most` bytes each, results in at most
+/// `MAX_RESULT_BYTES`, reminders not at all.
 fn write_steps(text: &mut String, steps: &[ChatStep], most: usize, whole: &str) {
     for step in steps {
         let _ = match step {

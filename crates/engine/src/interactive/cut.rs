@@ -1,8 +1,8 @@
 //! Determines when a conversation is compacted, and which part of it a summary replaces.
 //!
-//! The newest exchanges are preserved, as many as `preserve_recent` says. If these alone are too long, fewer are
-//! preserved. If the current exchange alone is too long, its older steps are replaced as well: a reply always together
-//! with the results of its tool calls, and never the newest step.
+//! A compaction preserves the newest exchanges, as many as `preserve_recent` says. If these and the current exchange
+//! are together too long, it preserves fewer, down to none. If that is not enough, it also replaces older steps of the
+//! current exchange: a reply always together with the results of its tool calls, and never the newest step.
 
 use super::state::{ChatStep, ChatTurn, CompactionStep};
 use super::{InteractiveSession, tokens};
@@ -13,7 +13,7 @@ use althing_protocol::Message;
 pub(super) struct Cut {
     /// The number of past turns.
     pub(super) turns: usize,
-    /// The number of entries in the steps of the current turn.
+    /// The number of entries at the beginning of the current turn's `steps`.
     pub(super) steps: usize,
 }
 
@@ -39,7 +39,8 @@ impl InteractiveSession {
         due && turn.open_calls().is_empty() && cut() != Cut { turns: 0, steps: 0 }
     }
 
-    /// The size at which a failed compaction is tried again: the conversation has grown by a quarter of the threshold.
+    /// The size, in tokens, at which a failed compaction is tried again: the present size plus a quarter of the
+    /// threshold.
     pub(super) fn retry_size(&self) -> u64 {
         self.token_count().saturating_add((self.threshold() / 4).max(1))
     }
@@ -94,8 +95,8 @@ impl InteractiveSession {
     }
 }
 
-/// The steps of a turn, each with a reply and everything up to the next reply. Nothing can be replaced while tool
-/// calls have no result.
+/// The steps of a turn, each with a reply and everything up to the next reply. Empty while a tool call has no result,
+/// because then no step may be replaced.
 fn step_groups(turn: &ChatTurn) -> Vec<&[ChatStep]> {
     if !turn.open_calls().is_empty() {
         return Vec::new();

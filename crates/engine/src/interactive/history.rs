@@ -1,7 +1,9 @@
 //! The conversation as history for a run that a message starts directly.
 //!
-//! The history is the whole conversation, up to a limit. Beyond the limit, its oldest exchanges are replaced by one
-//! exchange that sums them up without a model: what was said, in first sentences, and decisions, paths and runs.
+//! The history is the whole conversation, up to a limit; the part that a compaction replaced is one exchange with the
+//! summary. Beyond the limit, the oldest other exchanges are replaced by one exchange that sums them up without a
+//! model: what was said, in first sentences, and decisions, paths and runs. A newest exchange that alone exceeds the
+//! limit is shortened.
 
 use super::compaction::{CompactedHistory, text_of};
 use super::state::PastTurn;
@@ -10,10 +12,10 @@ use crate::summary::{excerpt, first_sentence, structural_summary};
 use althing_protocol::Exchange;
 use std::fmt::Write;
 
-/// The limit on the history that a run gets, in tokens, if there is no chat agent with a compaction threshold. Current
-/// models' contexts are larger.
+/// The limit on the history that a run gets, in tokens, if the session has no chat agent; otherwise the limit is the
+/// chat agent's compaction threshold. The contexts of current models are larger.
 const MAX_HISTORY: u64 = 100_000;
-/// The minimum of the limit on that history, in tokens. It applies if the config sets a lower compaction threshold.
+/// The least limit on the history that a run gets, in tokens. It applies if the compaction threshold is lower.
 const MIN_HISTORY: u64 = 4_000;
 
 impl InteractiveSession {
@@ -25,7 +27,7 @@ impl InteractiveSession {
         let room = threshold.max(MIN_HISTORY).saturating_sub(compacted.as_ref().map_or(0, token_count));
         let exchanges: Vec<Exchange> = self.past.iter().map(exchange).collect();
         let fits = exchanges.iter().map(token_count).sum::<u64>() <= room;
-        // An eighth of the room is for the exchanges that do not fit.
+        // If not all exchanges fit, an eighth of the room is for the exchange that sums up the omitted ones.
         let share = room / 8;
         let mut left = if fits { room } else { room - share };
         let mut newest: Vec<Exchange> = Vec::new();
@@ -48,8 +50,9 @@ impl InteractiveSession {
         compacted.into_iter().chain(omitted).chain(newest.into_iter().rev()).collect()
     }
 
-    /// One exchange in place of several that are omitted: how many they are, what is preserved verbatim, the decisions,
-    /// paths and runs in them, and the first sentence of each message and answer; of `most` bytes.
+    /// One exchange of about `most` bytes in place of the omitted ones: how many they are; of the first message of the
+    /// conversation and of pinned messages among them, the text or an excerpt; the decisions, paths and runs in them;
+    /// and the first sentence of each message and answer, of the newest ones if not all fit.
     fn extract(&self, omitted: &[PastTurn], most: usize) -> Exchange {
         let whole = self.log_reference();
         let bytes: usize = omitted.iter().map(|past| past.message.text.len() + past.answer().len()).sum();
@@ -92,7 +95,7 @@ impl InteractiveSession {
 
     /// The compacted part of the conversation, as one exchange.
     fn summed_up(&self, earlier: &CompactedHistory) -> Exchange {
-        // The first message may still be there, if only steps of its turn were replaced.
+        // The first message may still be in `past`, if a compaction replaced only steps of its turn.
         let goal = self.goal.as_ref();
         let is_there = goal.is_some_and(|goal| self.past.iter().any(|past| past.message.seq == goal.seq));
         let user = match goal {

@@ -147,7 +147,7 @@ impl InteractiveSession {
         &self.runs
     }
 
-    /// The active run.
+    /// The active run of the current turn.
     pub fn current_run(&self) -> Option<&TaskId> {
         self.launching()?.active().map(|run| &run.id)
     }
@@ -292,8 +292,8 @@ impl InteractiveSession {
         }
     }
 
-    /// Folds a new chat state into the conversation. Leaving `IDLE` starts a turn with the next message; returning to
-    /// `IDLE` closes the turn.
+    /// Folds a new chat state into the conversation. Leaving `IDLE` starts a turn with the next message, if one is
+    /// queued; returning to `IDLE` closes the turn.
     fn enter(&mut self, seq: Seq, state: ChatState) {
         let before = std::mem::replace(&mut self.phase, state);
         if before == ChatState::Idle && state != ChatState::Idle {

@@ -119,8 +119,8 @@ impl InteractiveSession {
         Message::User(text)
     }
 
-    /// The maximum size of a run's result in the conversation, in bytes: about an eighth of the compaction threshold
-    /// (at four bytes per token), within fixed bounds.
+    /// The maximum size of the answer of a run in the conversation, in bytes: about an eighth of the compaction
+    /// threshold (at four bytes per token), within fixed bounds.
     pub(super) fn result_limit(&self) -> usize {
         let threshold = self.spec.agent.as_ref().map_or(100_000, |agent| agent.compaction.threshold_tokens);
         (threshold / 8).clamp(500, 4000) as usize * 4
@@ -144,8 +144,8 @@ pub(super) fn step_messages(steps: &[ChatStep]) -> Vec<Message> {
     messages
 }
 
-/// Appends the steps of a turn. Every tool call gets a result, because providers reject a conversation with an
-/// unanswered call.
+/// Appends the steps of a turn. Calls that were left without a result get one that says so, because providers reject a
+/// conversation with an unanswered call: before the next reply, and at the end of a turn that was cut short.
 fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option<&str>) {
     let mut open: Vec<String> = Vec::new();
     let close = |messages: &mut Vec<Message>, open: &mut Vec<String>| {

@@ -228,7 +228,7 @@ impl InteractiveSession {
         }
         match (self.direct_run(turn, launching), &turn.attempt) {
             (Ok(spec), _) => vec![self.create_run(spec)],
-            // Without a chat agent, the error is recorded as a failed attempt.
+            // The error is recorded as a failed attempt, which must first be started.
             (Err(_), None) => vec![self.attempt_started(Purpose::Converse, None)],
             (Err(error), Some(attempt)) => {
                 vec![self.attempt_ended(attempt, AttemptOutcome::Failed { error, hint: None, kind: None })]
@@ -260,8 +260,8 @@ impl InteractiveSession {
             let before = excerpt(before, MAX_PLAN_BYTES, &whole);
             format!("There is a plan already:\n{before}\n\nThe user wants it changed: {changes}")
         });
-        // Modes that the user did not toggle are those that the mode bar shows at the start. The chat agent's default for
-        // a single agent, no refinement, is not one of them.
+        // As the mode bar shows at the start, refinement is on unless the user switched it off. (In a `launch_run`
+        // call, it is off by default for a single agent.)
         let refinement = Some(Modes::default().refinement);
         LaunchRun { task, context, refinement, ..LaunchRun::default() }
     }
@@ -315,8 +315,8 @@ impl InteractiveSession {
         TaskId::run(self.newest_run + 1)
     }
 
-    /// The seed for breaking ties in the next run (FNV-1a of its id): it differs between runs and is the same on
-    /// replay.
+    /// The seed for breaking ties in the next run (FNV-1a of the ids of session and run): it differs between runs and
+    /// is the same on replay.
     fn tie_break_seed(&self) -> u64 {
         let name = format!("{}.{}", self.session, self.next_run());
         name.bytes()
@@ -412,7 +412,7 @@ impl InteractiveSession {
     }
 }
 
-/// How an attempt ended, if it has.
+/// The outcome with which an attempt must end now; None if the attempt goes on.
 fn settled(turn: &ChatTurn, attempt: &ChatAttempt) -> Option<AttemptOutcome> {
     if attempt.settled.is_some() || attempt.purpose != Purpose::Converse {
         return attempt.settled.clone();

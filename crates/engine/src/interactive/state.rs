@@ -71,7 +71,7 @@ pub(crate) struct LaunchState {
     pub(crate) decision: Option<Decision>,
     /// The run, once it exists.
     pub(crate) run: Option<LaunchedRun>,
-    /// The resolved launch of the run.
+    /// The launch of the run, as approved or resolved.
     pub(crate) launched: Option<Box<LaunchRun>>,
     /// The run that executes the plan.
     pub(crate) execution: Option<LaunchedRun>,
@@ -82,7 +82,7 @@ pub(crate) struct LaunchState {
 }
 
 impl LaunchState {
-    /// The active run.
+    /// The active run: the launched run or the run that executes its plan.
     pub(crate) fn active(&self) -> Option<&LaunchedRun> {
         let waits = self.execution.is_none();
         let run = self.run.as_ref().filter(|run| run.is_active(waits));
@@ -116,7 +116,7 @@ impl LaunchState {
         matches!(self.decision, Some(Decision::Approve { .. })) && next.is_none()
     }
 
-    /// The result of a planning run whose plan was not shown to the user yet.
+    /// The result of a completed planning run about whose plan the user was neither asked nor told yet.
     pub(crate) fn unseen_plan(&self) -> Option<&RunResult> {
         let planned = self.run.as_ref()?.result.as_ref()?;
         let ready = planned.modes.planning && planned.status == RunStatus::Completed;
@@ -134,7 +134,7 @@ impl LaunchState {
 pub(crate) struct ChatAttempt {
     pub(crate) number: u32,
     pub(crate) purpose: Purpose,
-    /// Whether a crash interrupted the attempt; its `AttemptEnded` is not recorded yet.
+    /// Whether the attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
     pub(crate) interrupted: bool,
     /// The number of empty replies.
     pub(crate) faults: u32,
@@ -142,7 +142,8 @@ pub(crate) struct ChatAttempt {
     pub(crate) settled: Option<AttemptOutcome>,
 }
 
-/// The active turn: from a message to the agent's final reply.
+/// The active turn: from a message to the agent's final reply, or to the end of the run that the message started
+/// directly.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ChatTurn {
     /// The message; None if the turn only compacts the conversation.
@@ -238,7 +239,7 @@ impl ChatTurn {
         self.replaced_replies = replies - self.steps.iter().filter(|step| step.is_reply()).count();
     }
 
-    /// Whether nothing new may begin in the turn.
+    /// Whether nothing new may begin in the turn: the user stopped it, or refused to raise the budget.
     pub(crate) fn is_stopping(&self) -> bool {
         self.cancelled || self.budget_refused
     }

@@ -1,4 +1,4 @@
-//! Token estimates, for conversations that no provider has counted.
+//! Token estimates, for conversations and parts of them that no provider has counted.
 
 use althing_protocol::{Message, ToolCall};
 use althing_text::estimate_tokens;

@@ -93,8 +93,8 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
     Ok(())
 }
 
-/// Removes the changes that contradict the modes: those that the user chose, and always those that would add model
-/// calls to a quick run of a single agent.
+/// Removes the changes that contradict the modes. Called only if the user chose `refinement`, or if the modes make
+/// this a quick run of a single agent, to which no model calls may be added.
 pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) -> Result<(), String> {
     let decided = serde_json::to_value(modes.overrides()).map_err(|error| error.to_string())?;
     let mut fixed: Vec<&str> =
@@ -136,7 +136,7 @@ fn seconds(key: &str, value: &Value) -> Result<Millis, String> {
         .ok_or_else(|| format!("`{key}` must be a number of seconds, not negative."))
 }
 
-/// Parses a time limit: more than 0, and at most the configured one.
+/// Parses a time limit: more than 0, and at most the configured one (`most`), if there is one.
 fn limit_within(key: &str, value: &Value, most: Option<Millis>) -> Result<Millis, String> {
     let limit = seconds(key, value)?;
     match most {

@@ -50,7 +50,7 @@ pub(super) fn resolve(
     Ok((paths, unapproved))
 }
 
-/// Fails unless a path may be read without a person's consent.
+/// Fails if a path is to be written, or may not be read without a person's consent.
 fn check_readable(path: &str, wants_write: bool, team: &TeamSpec) -> Result<(), String> {
     let mut dirs = team.readable_dirs.iter();
     let Some(dir) = dirs.find(|dir| is_inside(path, dir)).filter(|_| !wants_write) else {
@@ -92,7 +92,7 @@ fn normalize(path: &str) -> Result<String, String> {
     Ok(if joined.is_empty() { "/".into() } else { joined })
 }
 
-/// Whether a normalized path is a root or below it.
+/// Whether a normalized path is `root` or below it.
 fn is_inside(path: &str, root: &str) -> bool {
     let root = root.trim_end_matches('/');
     path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

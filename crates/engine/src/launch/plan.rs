@@ -7,7 +7,7 @@ use althing_text::truncate_chars;
 /// The maximum length of a task's description in the preview.
 const MAX_PREVIEW_CHARS: usize = 200;
 
-/// Short descriptions of the tasks of the plan in an answer; None if it contains no valid plan.
+/// Short descriptions of the tasks of the plan in an answer; None if the answer contains no valid plan.
 pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
     let brief = |task: &PlanTask| {
         format!("{}: {}", task.id, truncate_chars(task.description.trim(), MAX_PREVIEW_CHARS))
@@ -15,7 +15,8 @@ pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
     Some(tasks(answer)?.iter().map(brief).collect())
 }
 
-/// The tasks of the plan in an answer; None if it contains no valid plan. Uses the same parser as storing the plan.
+/// The tasks of the plan in an answer; None if the answer contains no valid plan. A plan is stored with the same
+/// parser.
 pub(super) fn tasks(answer: &str) -> Option<Vec<PlanTask>> {
     find_plan(answer).ok().map(|plan| plan.tasks)
 }

@@ -1,5 +1,6 @@
 //! A run's result for the agent or the MCP client that launched it. A long answer is replaced by a summary that
-//! follows its structure, other long texts by excerpts; both say how much is omitted and where the full text is.
+//! follows its structure, a long error by an excerpt; both say where the full text is. For an agent, a long task, long
+//! reasons of ballots and a long list of files are shortened as well.
 
 use crate::summary::{excerpt, structural_summary};
 use althing_protocol::{RunResult, WRITES_FILE};
@@ -7,12 +8,12 @@ use serde_json::{Value, json};
 
 /// The maximum size of each ballot's reason, and separately of the task, in bytes.
 const MAX_DETAIL_BYTES: usize = 300;
-/// The maximum size of the answer in the result that an MCP client gets, in bytes. It is the limit of a chat agent
-/// with the default settings.
+/// The maximum size of the answer, and of the error, in the result that an MCP client gets, in bytes. A chat agent has
+/// the same limit with the default settings.
 const MAX_CLIENT_ANSWER_BYTES: usize = 16_000;
 
-/// The result of a run, and of the run that executed its plan, as JSON. `most` is the maximum size of the answer, in
-/// bytes; with two runs, each answer gets half of it.
+/// The result of a run and, if there is one, of the run that executed its plan (`execution`), as JSON. `most` is the
+/// maximum size of the answer, in bytes; with two runs, each answer gets half of it.
 pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, most: usize) -> String {
     let share = if execution.is_some() { most / 2 } else { most };
     let mut value = shortened(result, share);
@@ -23,8 +24,8 @@ pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, mos
     value.to_string()
 }
 
-/// The result of a run for an MCP client: the same object as for a chat agent. Only the answer and the error are
-/// shortened, because clients are programs as well as models.
+/// The result of a run for an MCP client. Unlike for a chat agent, only the answer and the error are shortened,
+/// because clients are programs as well as models.
 pub fn result_for_client(result: &RunResult) -> RunResult {
     let mut result = result.clone();
     shorten_answer(&mut result, MAX_CLIENT_ANSWER_BYTES);
@@ -48,7 +49,7 @@ fn shortened(result: &RunResult, most: usize) -> Value {
     for ballot in &mut result.coordination_summary.ballots {
         ballot.reason = excerpt(&ballot.reason, MAX_DETAIL_BYTES, &whole);
     }
-    // A run may change thousands of files; the full list is in its directory.
+    // A run may change thousands of files; the full list is in `WRITES_FILE` in the run's log directory.
     let writes = result.context_path_writes.len();
     let listed = (most / 100).max(5);
     result.context_path_writes.truncate(listed);

@@ -25,7 +25,8 @@ pub(super) fn members(
             };
             let by_user = choice.agent_mode == Some(AgentMode::Single);
             let member = match named.as_deref() {
-                // An agent that the user chose together with the mode wins; a selected tab alone is only a default.
+                // If the user chose single-agent mode and an agent, that agent runs. An agent chosen without the mode
+                // is only the default.
                 _ if by_user && tab.is_some() => tab.unwrap_or(first),
                 Some([_, _, ..]) if !by_user => {
                     return Err(

@@ -4,13 +4,13 @@ use super::overrides::KEYS;
 use althing_protocol::{TeamSpec, ToolSpec};
 use serde_json::json;
 
-/// The tool that starts a run.
+/// The name of the tool that starts a run.
 pub const LAUNCH_RUN: &str = "launch_run";
 
-/// `launch_run{task, …}`, with the ids of the team's agents.
+/// The definition of `launch_run`. Its parameter `agents` accepts the ids of the team's agents.
 pub fn launch_run_spec(team: &TeamSpec) -> ToolSpec {
     let ids: Vec<&str> = team.members.iter().map(|member| member.id.as_str()).collect();
-    // The chat agent must not see the names of the tools inside a run.
+    // The chat agent must not see the names of tools that only agents of a run have, such as `new_answer`.
     let keys: Vec<&str> = KEYS.iter().copied().filter(|key| !key.contains("new_answer")).collect();
     ToolSpec {
         name: LAUNCH_RUN.into(),

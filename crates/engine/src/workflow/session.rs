@@ -36,18 +36,19 @@ pub(super) struct StageTaskState {
     pub(super) attempts: u32,
     /// Whether the newest attempt is running.
     pub(super) running: bool,
-    /// Whether a crash interrupted the attempt; its `AttemptEnded` is not recorded yet.
+    /// Whether the newest attempt was still running when the session was resumed; its `AttemptEnded` is not recorded
+    /// yet.
     pub(super) interrupted: bool,
     /// Whether the last attempt was interrupted and it is undecided how to continue.
     pub(super) suspended: bool,
-    /// Whether a person approved starting the task again.
+    /// Whether a person approved starting the task again after an interruption.
     pub(super) restart_approved: bool,
     /// Whether the task's time limit passed.
     pub(super) expired: bool,
     pub(super) cancelled: bool,
     /// The id of the program's own conversation, if the program keeps one.
     pub(super) conversation: Option<String>,
-    /// How the last attempt ended.
+    /// How the last attempt or, for a run, the run ended. None before that, and after an interruption.
     pub(super) end: Option<TaskEnd>,
     /// The open question to a person.
     pub(super) question: Option<Interaction>,
@@ -105,16 +106,17 @@ impl WorkflowSession {
         self.status.is_final()
     }
 
-    /// The spec of a program's attempt, and the program's own conversation to resume, if any.
+    /// The spec of a program's attempt, and the program's own conversation to resume, if any. None if the task is
+    /// unknown or runs no program.
     pub fn program(&self, key: &ProgramKey) -> Option<(&ProgramSpec, Option<&str>)> {
         let state = self.tasks.get(&key.task)?;
         let spec = state.program.as_ref()?;
-        // The conversation is resumed unless the user configured a restart.
+        // The conversation is resumed, except with `on_interrupt: restart`.
         let restart = spec.on_interrupt == Some(althing_protocol::OnInterrupt::Restart);
         Some((spec, state.conversation.as_deref().filter(|_| !restart)))
     }
 
-    /// Folds one event into the state. Events of unrelated tasks are ignored.
+    /// Folds one event into the state. Of events of unrelated tasks, only the time counts.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {

@@ -1,6 +1,7 @@
 //! Keys of questions and pickers.
 //!
-//! One key press answers: Enter takes the default, Esc leaves.
+//! One key press answers. In most dialogs Enter takes the default. Esc rejects a run, a plan or a higher budget; it
+//! closes any other dialog without an answer.
 
 use super::{App, Effect, Field, Modal, Picker, TextReader, approval_members};
 use crate::host::TuiExit;
@@ -252,7 +253,7 @@ fn approve() -> Decision {
     Decision::Approve { digest: None, edited: None, instructions: None }
 }
 
-/// Whether Enter inserts a newline.
+/// Whether a key is Enter with Alt or Shift, which inserts a newline.
 pub fn wants_newline(key: KeyEvent) -> bool {
     key.code == KeyCode::Enter && key.modifiers.intersects(KeyModifiers::ALT | KeyModifiers::SHIFT)
 }

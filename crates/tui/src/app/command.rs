@@ -34,7 +34,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("/quit", "leave"),
 ];
 
-/// The commands that start with a prefix.
+/// The commands that start with a prefix (which includes the slash), with their descriptions.
 pub fn matching(prefix: &str) -> Vec<(String, String)> {
     COMMANDS
         .iter()

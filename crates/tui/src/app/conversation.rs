@@ -9,7 +9,7 @@ use althing_protocol::{AgentMode, Op, Seq};
 use althing_view::EntryBody;
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Limit on offered completions.
+/// Limit on the paths offered as completions.
 const MOST_OFFERS: usize = 50;
 
 impl App {
@@ -52,7 +52,7 @@ impl App {
         self.send_message(text.strip_prefix('/').filter(|rest| rest.starts_with('/')).unwrap_or(&text));
     }
 
-    /// Sends a message.
+    /// Sends a message with the modes that the user chose; `@path` mentions grant access.
     pub(crate) fn send_message(&mut self, text: &str) {
         self.welcome = None;
         self.touched = true;
@@ -115,7 +115,7 @@ impl App {
         self.update_completion();
     }
 
-    /// The width of the input's text.
+    /// The width of the input's text, in columns.
     pub(crate) fn input_width(&self) -> usize {
         let width = if self.is_split() { crate::view::split_width(self.size.width) } else { self.size.width };
         usize::from(crate::view::input_text_width(width)).max(2)
@@ -148,7 +148,7 @@ impl App {
         }
     }
 
-    /// Steps through earlier messages.
+    /// Steps through earlier messages and commands.
     fn recall(&mut self, step: isize) {
         let (at, draft) = match self.recalled.take() {
             Some(recalled) => recalled,
@@ -197,8 +197,8 @@ impl App {
         if let Some(completion) = self.completion.take() {
             if let Some((offer, _)) = completion.offers.get(completion.chosen) {
                 self.input.complete(completion.from, offer);
-                // After a directory, completion continues inside it. A file's path may be followed by `:w`,
-                // so no space is added. A command is complete.
+                // After a directory, completion continues inside it. A file's path may be followed by `:w`, so no
+                // space is added. A command is followed by a space.
                 if offer.ends_with('/') {
                     self.update_completion();
                 } else if !offer.starts_with('@') {
@@ -213,7 +213,8 @@ impl App {
         }
     }
 
-    /// Toggles a mode, unless agents are working.
+    /// Toggles a mode, unless agents are working. Interactive mode is not toggled: a message says how the config
+    /// changes it.
     pub(crate) fn toggle_mode(&mut self, word: ModeToggle) {
         if self.model.is_busy() {
             self.toast = Some("modes locked while agents work".into());
@@ -404,7 +405,7 @@ impl App {
         Some(text)
     }
 
-    /// Cancels the run or program of an entry.
+    /// Asks for confirmation to cancel the run or program of an entry.
     pub(crate) fn cancel_entry(&mut self, at: usize) {
         let task = match self.model.entries.get(at).map(|entry| &entry.body) {
             Some(EntryBody::Run(id) | EntryBody::Program(id)) => id.clone(),
@@ -413,7 +414,7 @@ impl App {
         self.cancel_task(task);
     }
 
-    /// The newest text of an agent, for `/copy`.
+    /// The newest reply of the chat agent or shown final answer of a run, for `/copy`.
     pub(crate) fn newest_text(&self) -> Option<String> {
         let spoken = |body: &EntryBody| matches!(body, EntryBody::Agent { .. } | EntryBody::Final(_));
         let at = self.model.entries.iter().rposition(|entry| spoken(&entry.body))?;

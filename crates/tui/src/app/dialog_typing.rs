@@ -38,7 +38,7 @@ pub fn is_chord(key: KeyEvent) -> bool {
 }
 
 impl App {
-    /// Whether the open modal is a dialog that opened by itself.
+    /// Whether the open modal is an approval of a run, a plan or a higher budget: these dialogs open by themselves.
     pub(crate) fn has_approval_box(&self) -> bool {
         matches!(
             self.modal,

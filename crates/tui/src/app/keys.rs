@@ -69,8 +69,8 @@ pub(crate) fn apply_editor_key(editor: &mut Editor, key: KeyEvent, width: usize)
 }
 
 impl App {
-    /// Handles a key press. The key goes to an attached program, else to the open dialog, else to the focused part of
-    /// the screen.
+    /// Handles a key press. The key goes to an attached program; else Ctrl+C, Ctrl+Z and Ctrl+L act everywhere, and
+    /// other keys go to the open dialog, else to the focused part of the screen.
     pub(crate) fn on_key(&mut self, key: KeyEvent) {
         let control = |c: char| key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char(c);
         // An attached program receives every key except the detach key.

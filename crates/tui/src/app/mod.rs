@@ -1,6 +1,7 @@
 //! The state of the screen, and how keys and clicks change it.
 //!
-//! Pure: a key produces effects, which only the event loop executes. No I/O, no clock.
+//! A key produces effects, which the event loop or `plain` executes. Everything else that needs I/O or the clock goes
+//! through `TuiHost`.
 
 mod answer;
 pub(crate) mod approval_members;
@@ -50,7 +51,7 @@ pub enum Effect {
     Page(String),
     /// Write a starter config.
     WriteConfig,
-    /// Restore the files that a run changed.
+    /// Restore the files that a run changed; None means the last run that changed files.
     Undo(Option<TaskId>),
     /// Ring the bell.
     Bell,
@@ -118,7 +119,7 @@ pub struct App {
     pub theme: Theme,
     /// The stack of screens. The lowest is the conversation or the tasks of a workflow.
     pub screens: Vec<TuiScreen>,
-    /// The open question or picker.
+    /// The open question, confirmation, picker or information.
     pub modal: Option<Modal>,
     /// The message being written.
     pub input: Editor,
@@ -129,7 +130,7 @@ pub struct App {
     pub browsing: bool,
     /// Whether what is open over or beside the conversation receives the keys instead of the input.
     pub(crate) panel_has_keys: bool,
-    /// A message to the user, shown until the next key.
+    /// A message to the user, shown until the next key or click.
     pub toast: Option<String>,
     pub now: Timestamp,
     /// The size of the screen.
@@ -145,7 +146,7 @@ pub struct App {
     pub(crate) targets: Vec<(Rect, Target)>,
     pub(crate) history: Vec<String>,
     pub(crate) recalled: Option<(usize, String)>,
-    /// Whether Ctrl+C was the last key; a second Ctrl+C leaves.
+    /// Whether the last key was a Ctrl+C that did not clear the input; a second Ctrl+C leaves.
     pub(crate) leaving: bool,
     /// When a key last went to the input or another screen rather than to a box.
     pub(crate) last_typed: Timestamp,
@@ -364,7 +365,7 @@ impl App {
         }
     }
 
-    /// Shows a message until the next key.
+    /// Shows a message until the next key or click.
     pub fn notify(&mut self, word: String) {
         self.toast = Some(word);
     }

@@ -96,7 +96,7 @@ pub enum Modal {
     },
     /// A program was interrupted: restart it or mark it as failed.
     Interrupted { id: InteractionId, task: Option<TaskId> },
-    /// The session is about to exceed its budget.
+    /// The session has reached its budget, or is about to exceed it.
     Budget {
         id: InteractionId,
         /// Cost so far, in micro-USD.
@@ -203,7 +203,7 @@ impl App {
         }
     }
 
-    /// Asks for confirmation.
+    /// Asks the user to confirm an action.
     pub(crate) fn confirm(&mut self, action: ConfirmedAction) {
         self.modal = Some(Modal::Confirm(action));
     }

@@ -74,7 +74,7 @@ impl App {
             Target::Back => self.back(),
             Target::Tasks => self.toggle_tasks(),
             Target::Input => self.focus_input(),
-            // In an empty input Enter keeps the winner of the vote, but there is nothing to send.
+            // In an empty input Enter keeps the winner of the vote; a click on this button must not do that.
             Target::Send if self.input.text().trim().is_empty() => self.focus_input(),
             Target::Send => {
                 self.focus_input();
@@ -100,7 +100,8 @@ impl App {
             Some(_) => return,
             None => {}
         }
-        // What was clicked gets the keys; a click on a message that opens a run leaves them to the input.
+        // What was clicked gets the keys. But if the click opens a run from the conversation, `open_run` leaves them
+        // to the input, unless the user browses the conversation.
         self.panel_has_keys = true;
         match self.screens.last_mut() {
             Some(TuiScreen::Run(screen)) => {

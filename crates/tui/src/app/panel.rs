@@ -19,8 +19,8 @@ impl App {
             && matches!(self.screens.last(), Some(TuiScreen::Run(_)))
     }
 
-    /// Whether the input receives the keys. An input without the focus is drawn differently, so that typed letters are
-    /// always visible.
+    /// Whether the input receives the keys. An input without the focus is drawn differently, so that the user sees
+    /// where typed letters go.
     pub(crate) fn input_has_focus(&self) -> bool {
         match self.screens.last() {
             Some(TuiScreen::Conversation) | None => !self.browsing,
@@ -71,8 +71,8 @@ impl App {
         }
     }
 
-    /// A letter with Ctrl or Alt is never a letter shortcut of what is open. Those that do not edit the message work
-    /// as in the conversation.
+    /// Handles a letter or digit with Ctrl or Alt, which is never a letter shortcut of what is open. Alt+A, Alt+R,
+    /// Alt+1 to Alt+9, Ctrl+R and, with an empty input, Ctrl+D work as in the conversation; the rest is ignored.
     fn panel_chord(&mut self, key: KeyEvent) {
         let alt = key.modifiers.contains(KeyModifiers::ALT);
         let works = match key.code {
@@ -94,7 +94,7 @@ impl App {
         }
     }
 
-    /// Scrolls the top screen.
+    /// Scrolls the top screen by `lines`. In the list of tasks it moves the selection by one instead.
     pub(crate) fn scroll_top_screen(&mut self, lines: isize) {
         match self.screens.last_mut() {
             Some(TuiScreen::Run(screen)) => {

@@ -14,7 +14,7 @@ pub enum TuiScreen {
     TextReader(TextReader),
     /// The tasks panel, with the index of the selected task.
     Tasks(usize),
-    /// The work of a program without a terminal.
+    /// The work of a program that has no terminal, or has ended.
     Task(TaskId, Scroll),
     /// A program's terminal.
     Attached(TaskId),
@@ -35,7 +35,7 @@ pub struct RunScreen {
 }
 
 impl RunScreen {
-    /// Opens a run at its final answer if it has one, else at its first agent.
+    /// Opens a run at the tab of the final answer if the run has a result, else at its first agent.
     pub fn open(run: &RunView) -> Self {
         let tabs = run.agents.len() + 1;
         let tab = if run.result.is_some() { run.agents.len() } else { 0 };
@@ -100,7 +100,7 @@ impl TextReader {
 
     /// Shows the difference between two texts.
     pub fn diff(title: &str, old: &str, new: &str) -> Self {
-        // Ignore a missing newline at the end.
+        // Ignore whitespace at the end of both texts.
         let (old, new) = (format!("{}\n", old.trim_end()), format!("{}\n", new.trim_end()));
         let diff = similar::TextDiff::from_lines(&old, &new);
         let mut lines = Vec::new();
@@ -173,7 +173,7 @@ pub fn timeline_text(entry: &TimelineEntry) -> (String, String) {
     }
 }
 
-/// A tool's arguments, broken into lines if they are long.
+/// A tool's arguments; if they are long, without the braces and with line breaks for escaped newlines.
 fn pretty(arguments: &str) -> String {
     let Some(inner) = arguments.trim().strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else {
         return arguments.to_owned();
@@ -182,16 +182,16 @@ fn pretty(arguments: &str) -> String {
 }
 
 impl App {
-    /// Opens a run.
+    /// Opens a run, unless the top screen already shows it.
     pub(crate) fn open_run(&mut self, id: &TaskId) {
         let Some(run) = self.model.runs.get(id) else { return };
         if matches!(self.screens.last(), Some(TuiScreen::Run(shown)) if shown.id == *id) {
             return;
         }
-        // If the user was typing, the input keeps the keys.
+        // If the input has the focus, it keeps the keys.
         self.panel_has_keys = !self.input_has_focus();
         let mut screen = RunScreen::open(run);
-        // In single-agent mode, show the selected agent's tab.
+        // While the run has no result, show the tab of the agent that the user selected, if there is one.
         if let (None, Some(agent)) = (&run.result, &self.modes.selected_agent)
             && let Some(member_index) = run.agents.iter().position(|other| other.member.id == *agent)
         {
@@ -200,7 +200,8 @@ impl App {
         self.screens.push(TuiScreen::Run(screen));
     }
 
-    /// Opens a program: its terminal if it has one, else its work.
+    /// Opens a run, or a program: its terminal if it has one and has not ended, else its work. For a task that has not
+    /// started, only a message is shown.
     pub(crate) fn open_task(&mut self, id: &TaskId) {
         if self.model.runs.contains_key(id) {
             return self.open_run(id);
@@ -226,14 +227,14 @@ impl App {
         self.screens.push(TuiScreen::TextReader(reader));
     }
 
-    /// Closes the top screen.
+    /// Closes the top screen, unless it is the lowest.
     pub(crate) fn back(&mut self) {
         if self.screens.len() > 1 {
             self.screens.pop();
         }
     }
 
-    /// The agent whose tab is shown in the top run.
+    /// The agent whose tab is shown in the top run; None on the tab of the final answer.
     pub(crate) fn shown_agent(&self) -> Option<AgentId> {
         let Some(TuiScreen::Run(screen)) = self.screens.last() else { return None };
         let run = self.model.runs.get(&screen.id)?;
@@ -241,8 +242,8 @@ impl App {
     }
 }
 
-/// The difference between an agent's last two answers or, if it has only one, between that answer and the
-/// newest answer of another agent.
+/// The difference between an agent's last two answers or, if it has only one, between that answer and the newest
+/// answer of another agent (the last one in config order that has answered).
 pub fn diff_answers(run: &RunView, member_index: usize) -> Option<TextReader> {
     let agent = run.agents.get(member_index)?;
     let mut own = agent.answers().rev();

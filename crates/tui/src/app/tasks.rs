@@ -29,14 +29,14 @@ impl App {
         } else if matches!(self.screens.last(), Some(TuiScreen::Tasks(_))) {
             self.back();
         } else {
-            // Select a task that waits for the user first.
+            // At first, the first task with an open question is selected.
             let waits = self.task_rows().iter().position(|id| self.model.question_of(id).is_some());
             self.panel_has_keys = true;
             self.screens.push(TuiScreen::Tasks(waits.unwrap_or_default()));
         }
     }
 
-    /// The tasks in the panel, in order.
+    /// The runs and programs in the panel, in order.
     pub(crate) fn task_rows(&self) -> Vec<TaskId> {
         let shown = |kind: &TaskKind| !matches!(kind, TaskKind::Workflow(_) | TaskKind::Chat);
         self.model.tasks.iter().filter(|task| shown(&task.kind)).map(|task| task.id.clone()).collect()

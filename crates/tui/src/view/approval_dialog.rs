@@ -1,5 +1,5 @@
-//! Draws the approval dialog of a run or a plan, and the dialogs for choosing the presenter and for questions of
-//! programs.
+//! Draws the approval dialog of a run or a plan, and the dialogs for the presenter, for questions of programs, for
+//! interrupted programs, for the budget and for confirmations.
 
 use super::modal::{buttons, centered_frame};
 use super::{count, spread};
@@ -15,7 +15,7 @@ use ratatui::layout::Rect;
 /// The width of the labels.
 const LABEL: usize = 10;
 
-/// Draws a run approval, a plan approval, or the choice of the presenter; other modals through `draw_small`.
+/// Draws a run approval, a plan approval, or the choice of the presenter. Draws nothing for other modals.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     match modal {
         Modal::RunApproval { proposal, edited, field, editor, problem, .. } => {

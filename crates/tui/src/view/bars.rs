@@ -108,8 +108,8 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     canvas.rule(area, area.y + 1);
 }
 
-/// The team's tabs, which select the agent in single-agent mode. The other tabs are dimmed; a click on one selects its
-/// agent.
+/// The team's tabs in single-agent mode. The tab of the selected agent is marked, the others are dimmed; a click on a
+/// tab selects its agent.
 pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let locked = app.model.is_busy();
     let chosen = app.modes.selected_agent.clone();
@@ -132,7 +132,8 @@ pub fn tabs(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     }
 }
 
-/// The mode bar: each word is a toggle.
+/// The mode bar: a click on a word toggles its mode (on `Interactive`, it only shows a message). While an approved
+/// plan is executed, the bar shows the plan's path instead.
 pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     if let (PlanMode::Execute, Some(word)) = (app.modes.plan_mode, &app.toast) {
         canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word);

@@ -68,7 +68,7 @@ pub fn run(run: &RunView, model: &SessionView, now: Timestamp, width: usize, lin
     }
 }
 
-/// The question of an agent, on one line.
+/// The first line of the open question of an agent's program; None if there is none.
 fn run_question(model: &SessionView, run: &RunView, agent: &str) -> Option<String> {
     let member_index = run.agents.iter().position(|other| other.member.id.as_str() == agent)?;
     let question = model.question_of(&run.id.work(member_index as u32 + 1))?;
@@ -157,7 +157,7 @@ pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     footer(&files, width, lines);
 }
 
-/// The answer without the JSON of a plan, whose tasks are shown in the approval.
+/// The answer of a planning run without the fenced JSON of its plan, whose tasks are shown in the approval.
 fn readable<'a>(answer: &'a str, result: &RunResult) -> Cow<'a, str> {
     if !result.modes.planning || result.plan.is_none() {
         return Cow::Borrowed(answer);
@@ -169,8 +169,8 @@ fn readable<'a>(answer: &'a str, result: &RunResult) -> Cow<'a, str> {
     Cow::Owned(kept.collect())
 }
 
-/// The files that a run wrote to context paths, and those that it deleted: listed if there are few, counted if there are
-/// many. Omitted if nothing was written: then a note at the top of the answer names the deleted files.
+/// The files that a run wrote to context paths, and those that it deleted: named if there are few, counted if there
+/// are many. Omitted if nothing was written: then a note at the top of the answer names the deleted files.
 pub fn footer(files: &ChangedFiles<'_>, width: usize, lines: &mut Vec<Line>) {
     let Some(heading) = files.heading() else { return };
     lines.push(Line::default());

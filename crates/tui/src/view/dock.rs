@@ -1,5 +1,5 @@
-//! The bottom of the screen: the vote and a disk error, the tabs of the team, the mode bar and the input. It stays below
-//! the conversation and below everything that is opened over the conversation.
+//! The bottom of the screen: a disk error and the vote, if there are any, the tabs of the team, the mode bar and the
+//! input. The bottom stays below the conversation and below everything that is opened over the conversation.
 
 use super::{bars, input};
 use crate::app::{App, Target, TuiScreen};

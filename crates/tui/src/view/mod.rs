@@ -1,4 +1,4 @@
-//! The views: pure functions that draw the state.
+//! The views: functions that draw the state and record in it what can be clicked. No I/O.
 
 mod approval_dialog;
 mod attached;
@@ -52,7 +52,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>) {
             let left = if split { split_width(area.width) } else { 0 };
             if split {
                 conversation::draw(app, canvas, Rect { width: left, ..area });
-                // A click on an entry would be a click on an entry of the run.
+                // Clicks on entries go to the opened run, so the entries of the conversation cannot be clicked.
                 app.targets.retain(|(_, target)| !matches!(target, Target::Item(_) | Target::Welcome(_)));
                 for y in area.top()..area.bottom() {
                     canvas.text(left, y, 1, Tone::Dim, "│");
@@ -172,7 +172,7 @@ pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
     whole
 }
 
-/// Token counts, in short form.
+/// The number of input and output tokens together, in short form.
 pub(crate) fn tokens(usage: &Usage) -> String {
     short_number(usage.input_tokens + usage.output_tokens)
 }
@@ -182,7 +182,7 @@ pub(crate) fn count(number: usize, one: &str) -> String {
     althing_text::count(number as u64, one)
 }
 
-/// A hash of texts, so that different lists do not share layouts.
+/// A hash of texts: the id of a list, or the version of an item.
 pub(crate) fn list_id(parts: &[&str]) -> u64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();

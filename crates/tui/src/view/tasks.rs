@@ -1,4 +1,4 @@
-//! The tasks panel, and the work of a program without a terminal.
+//! The tasks panel, and the work of a program that has no terminal or has ended.
 
 use super::{bars, hints, spread, timeline::Timeline};
 use crate::app::{App, Target, TuiScreen};
@@ -10,7 +10,8 @@ use althing_protocol::{InteractionKind, NoticeLevel, TaskId, TaskStatus, Timesta
 use althing_view::{ConversationEntry, EntryBody, SessionView, TaskKind, TaskView, labels};
 use ratatui::layout::Rect;
 
-/// The question that a task waits for, else the reason for its status, else its elapsed time, on one line.
+/// The question that a task waits for, else the reason for its status, else the elapsed time of a running or completed
+/// task, on one line.
 pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String {
     if let Some(question) = model.question_of(&task.id) {
         let text = match &question.interaction.kind {
@@ -187,7 +188,7 @@ impl ListItems for ProgramWork<'_> {
     }
 }
 
-/// Draws a program without a terminal.
+/// Draws the work of a program that has no terminal or has ended.
 pub fn task(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, id: &TaskId) {
     let Some(task) = app.model.task(id) else { return };
     let left = Line::of(Tone::Dim, " ‹ esc   ").with(Tone::Bold, &format!("Task: {}", task.name));

@@ -118,7 +118,7 @@ impl Timeline<'_> {
     }
 }
 
-/// A tool's arguments on one line: their values, without braces.
+/// A tool's arguments on one line, without the outer braces.
 fn brief(arguments: &str) -> String {
     let inner = arguments.trim().trim_start_matches('{').trim_end_matches('}');
     inner.replace("\\n", " ")

@@ -167,7 +167,7 @@ impl Script {
         self.fact(Some("c1"), Fact::AttemptStarted { attempt, purpose: Purpose::Converse, continues: None });
     }
 
-    /// The chat agent replies and its turn ends.
+    /// The chat agent replies; `turn_ends` ends its turn.
     pub fn replies(&mut self, attempt: u32, text: &str) {
         let reply = Reply { text: text.into(), usage: usage(5), ..Reply::default() };
         self.fact(Some("c1"), Fact::ItemAdded { attempt, item: Item::Reply(reply) });

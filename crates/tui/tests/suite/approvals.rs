@@ -149,7 +149,7 @@ fn a_plan_is_approved_with_more_instructions() {
     assert_eq!(*decision(&screen), Decision::Reject { reason: None });
 }
 
-/// A box for a proposal as the engine resolves it, with all fields set.
+/// A box for a proposal whose launch names the agent mode and all agents, as a resolved launch does.
 fn asked_about(change: impl FnOnce(&mut Proposal)) -> TestScreen {
     let mut proposal = Script::proposal();
     proposal.launch.agent_mode = Some(AgentMode::Multi);
@@ -297,7 +297,8 @@ fn text_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
         for letter in '!'..='~' {
             // Keys follow each other at once, after a long pause, and at the speed of a slow typist.
             for (before, between) in [(0, 0), (60_000, 100), (60_000, 900)] {
-                // A late letter after one that only changes what is shown is a shortcut followed by a typed letter.
+                // A letter that only changes what is shown acts after half a second, before the next letter, so it is
+                // skipped.
                 if between == 900 && letter != 'a' && !(letter == 'c' && name != "plan") {
                     continue;
                 }

@@ -101,7 +101,7 @@ fn tab_moves_the_focus_and_esc_closes_from_both_sides() {
         assert!(screen.shows("› half a thought"), "{}", screen.text());
         screen.press(KeyCode::Esc);
         assert!(!screen.shows("‹") && screen.shows("› half a thought"), "{}", screen.text());
-        // From the run it goes back, too.
+        // Esc also goes back while the run has the focus.
         screen.enter_run();
         screen.press(KeyCode::Esc);
         assert!(!screen.shows("‹") && screen.shows("› half a thought"), "{}", screen.text());
@@ -144,7 +144,7 @@ fn the_card_of_a_live_run_has_a_button_that_cancels_it_after_a_question() {
     let mut screen = opened("run", (160, 45));
     screen.click("[Cancel]");
     assert!(screen.shows("Stop this run?"), "{}", screen.text());
-    // At the smallest size the title has the room.
+    // At the smallest size there is no button, because the title needs the room.
     assert!(!TestScreen::showing(&script::conversation(), 40, 12).shows("[Cancel]"));
 }
 

@@ -1,4 +1,5 @@
-//! The plain mode is tested with the real program; this only checks that a recording can be shown.
+//! The plain mode is tested with the real program; this only checks that the same items always give the same model,
+//! also if events arrive twice.
 
 use crate::script;
 use althing_protocol::FeedItem;

@@ -124,7 +124,7 @@ impl TestScreen {
         self.send(Event::Key(KeyEvent::new(code, KeyModifiers::NONE)));
     }
 
-    /// Advances the clock.
+    /// Advances the clock, performs what is due, and draws.
     pub fn wait(&mut self, millis: u64) {
         self.now = Timestamp(self.now.0 + millis);
         let effects = self.app.wake(self.now);
@@ -197,7 +197,7 @@ impl TestScreen {
         self.rows().iter().any(|row| row.contains(text))
     }
 
-    /// The row of a text, and the column of its first letter.
+    /// The column of the first letter of a text, and its row.
     pub fn find(&self, text: &str) -> (u16, u16) {
         for (y, row) in self.rows().iter().enumerate() {
             if let Some(at) = row.find(text) {

@@ -111,7 +111,7 @@ fn watching(script: &Script) -> TestScreen {
 fn a_workflow_shows_every_stage_and_task_from_the_beginning() {
     let mut script = Script::default();
     script.workflow();
-    // The script is cut before the last stage began.
+    // The program of the last stage has not started: its events are removed.
     let began = |item: &FeedItem| match item {
         FeedItem::Event(event) => event.task.as_ref().is_some_and(|task| task.as_str() == "w1.ask"),
         FeedItem::Progress(_) => false,

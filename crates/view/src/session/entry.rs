@@ -8,7 +8,7 @@ pub struct ConversationEntry {
     pub seq: Seq,
     pub at: Timestamp,
     pub body: EntryBody,
-    /// Whether compaction keeps the entry verbatim.
+    /// Whether the user pinned the entry, so that compaction keeps it verbatim.
     pub pinned: bool,
 }
 
@@ -36,7 +36,7 @@ pub enum EntryBody {
         /// The result, and whether it is an error; None while the call runs.
         result: Option<(String, bool)>,
     },
-    /// The card of a run.
+    /// The card of a run that is not a subagent run.
     Run(TaskId),
     /// The card of a program task.
     Program(TaskId),
@@ -44,7 +44,7 @@ pub enum EntryBody {
     Final(TaskId),
     /// A notice for the user.
     Notice { level: NoticeLevel, text: String },
-    /// A compaction replaced the older messages with a summary.
+    /// A compaction replaced the older part of the conversation with a summary.
     Compacted {
         summary: String,
         /// What was replaced and how the size changed, for people.

@@ -38,7 +38,8 @@ pub enum TimelineEvent {
     Answer { label: AnswerLabel, content: String },
     /// The agent was shown newer answers. Contains the newest answer of every other agent.
     Update(Vec<AnswerLabel>),
-    /// The agent was sent a reminder or a time warning, or a problem occurred with its files or prompt.
+    /// The agent was sent a reminder or a time warning, or a problem occurred with its context paths, with files to be
+    /// copied for it, or with its prompt.
     Note(String),
     /// A task of the plan changed its status.
     Plan(String),
@@ -53,7 +54,8 @@ pub enum TimelineEvent {
     Files(Vec<FileWrite>),
     /// The agent presented the final answer.
     Presented(String),
-    /// The agent's attempt ended with an evaluation, a failure, a timeout or an interruption.
+    /// The agent's attempt ended with an evaluation, a failure, a timeout, an interruption or a pause for a
+    /// compaction, or because the agent gave up.
     Ended(String),
 }
 
@@ -63,7 +65,8 @@ pub struct MemberView {
     pub member: Member,
     /// What the agent is doing, for display.
     pub activity: String,
-    /// The agent's current round, counted from 1.
+    /// The agent's current round, counted from 1; 0 before its first attempt to answer or judge, and always for a
+    /// program.
     pub round: u32,
     /// Tokens and cost so far.
     pub usage: Usage,
@@ -71,13 +74,13 @@ pub struct MemberView {
     pub timeline: Vec<TimelineEntry>,
     /// Text that is still streaming.
     pub streaming: StreamingText,
-    /// The agent that this agent voted for; None once a newer answer voids the vote.
+    /// The agent that this agent voted for; None before it votes, and once a newer answer voids the vote.
     pub vote: Option<AgentId>,
     /// What the agent waits for, if it waits for the user.
     pub waiting_for: Option<String>,
     /// When the current attempt started; None between attempts.
     pub since: Option<Timestamp>,
-    /// Whether the agent's work, or the program's task, has the status `Failed`.
+    /// Whether the agent's work, or the program's task, has had the status `Failed`.
     pub dropped_out: bool,
 }
 

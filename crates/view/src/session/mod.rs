@@ -37,7 +37,7 @@ pub struct SessionView {
     /// The members that may take part in runs.
     pub team: Vec<Member>,
     pub project: Option<String>,
-    /// The budget of the conversation, in micro-USD.
+    /// The budget of the session (the conversation and its runs), in micro-USD; None if there is none.
     pub budget_micro_usd: Option<u64>,
     /// The user's mode choices, as last recorded in the log. Approving a plan clears the choice of `planning`.
     pub choice: ModeChoice,
@@ -48,7 +48,8 @@ pub struct SessionView {
     /// Text that the chat agent is streaming.
     pub streaming: StreamingText,
     pub runs: BTreeMap<TaskId, RunView>,
-    /// The rows of the tasks panel, in order of creation.
+    /// All tasks except the work of single agents: the conversation, workflows and their tasks, runs. In order of
+    /// creation.
     pub tasks: Vec<TaskView>,
     /// Open questions, oldest first.
     pub questions: Vec<Question>,
@@ -56,7 +57,7 @@ pub struct SessionView {
     pub refused: Option<(InteractionId, String)>,
     /// Usage of the conversation itself, without runs.
     pub chat_usage: Usage,
-    /// Why events cannot be written to disk at the moment, with a hint; None while they can.
+    /// Why events cannot be written to disk at the moment, with a hint; None while they can. The next event clears it.
     pub stalled: Option<(String, Option<String>)>,
     /// Index of the workflow's current stage.
     pub stage: Option<u32>,
@@ -68,11 +69,12 @@ pub struct SessionView {
     pub at: Timestamp,
     /// The plan that the next run will execute; planning runs and subagent runs do not count as the next run.
     pub pending_plan: Option<PlanRef>,
-    /// Whether this turn's message was sent in plan mode and therefore started a run directly, without the chat agent.
+    /// Whether the message of the current or last turn was sent in plan mode and therefore started a run directly,
+    /// without the chat agent.
     turn_is_planning: bool,
     /// Whether the chat agent's model is writing a summary instead of a reply.
     is_compacting: bool,
-    /// The run and member index that each work task belongs to.
+    /// By the task of each agent of a run: the run, and the agent's index in `RunView::agents`.
     work_tasks: BTreeMap<TaskId, (TaskId, usize)>,
     /// Whether the transcript is dropped: then the conversation and the timelines stay empty.
     without_transcript: bool,

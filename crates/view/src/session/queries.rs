@@ -78,7 +78,7 @@ impl SessionView {
         self.entries.iter().filter(waits).count()
     }
 
-    /// The question of the open override window.
+    /// The oldest open question of an override window.
     pub fn override_question(&self) -> Option<&Question> {
         self.questions
             .iter()

@@ -81,7 +81,8 @@ impl RunView {
         }
     }
 
-    /// The time since the run began. Once there is a result, the result's duration: the run's active time.
+    /// The time from the run's start until now or, if the run has ended, until its end. Once there is a result, the
+    /// result's duration: the run's active time.
     pub fn elapsed(&self, now: Timestamp) -> Millis {
         match &self.result {
             Some(result) => result.duration,
@@ -113,7 +114,7 @@ impl RunView {
         labels::phase(self.phase)
     }
 
-    /// Current vote counts by agent, in config order.
+    /// The vote counts by agent, in config order: those of the decided vote or, before that, the current ones.
     pub fn tally(&self) -> Vec<(&AgentId, u32)> {
         self.agents
             .iter()
@@ -128,7 +129,7 @@ impl RunView {
             .collect()
     }
 
-    /// The agent that presents the final answer; None before the vote is decided.
+    /// The agent that presents the final answer; None before a winner is decided, or if there was none.
     pub fn presenter(&self) -> Option<&AgentId> {
         let summary = self.result.as_ref().map(|result| &result.coordination_summary);
         summary

@@ -37,7 +37,7 @@ pub struct TaskView {
     pub why: Option<String>,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
-    /// What a program said and did.
+    /// What a program said and did; stays empty for other tasks.
     pub work: MemberView,
     /// The program's newest output, sanitized. The beginning is dropped once `MOST_OUTPUT` is exceeded.
     pub output: String,

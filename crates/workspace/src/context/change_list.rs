@@ -10,8 +10,8 @@ fn split_deleted(writes: &[FileWrite]) -> (Vec<&FileWrite>, Vec<&FileWrite>) {
     writes.iter().partition(|write| write.change != FileChange::Deleted)
 }
 
-/// Writes the complete list to [`WRITES_FILE`] and returns its path. If the answer names all files itself,
-/// nothing is written and `None` is returned.
+/// Writes the complete list to [`WRITES_FILE`] and returns its path. Writes nothing and returns `None` if at most
+/// [`MAX_NAMED_FILES`] files were written and at most that many deleted: then the answer itself names them all.
 pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<PathBuf>, DiskError> {
     let (written, deleted) = split_deleted(writes);
     if written.len() <= MAX_NAMED_FILES && deleted.len() <= MAX_NAMED_FILES {

@@ -206,8 +206,8 @@ fn check_request(world: &World) {
     assert!(offered.is_empty() || offered == ["launch_run"]);
 }
 
-/// Checks that a conversation that is too long is compacted before it is sent, unless nothing is left to replace or
-/// the summary has just failed.
+/// Checks that a conversation that is too long is compacted before it is sent. Not checked if nothing is left to
+/// replace, or if the log contains a failed summary, `Op::Compact` or `Op::Resume`.
 fn check_size(world: &World) {
     let Some(agent) = world.chat.spec().agent.as_ref().filter(|_| world.chat.is_conversing()) else { return };
     let threshold = agent.compaction.threshold_tokens;
