@@ -14,6 +14,7 @@ use althing_protocol::{
     AgentMode, ContextPath, Fact, Item, Member, Modes, Op, Origin, Purpose, RunLimits, RunResult, RunRules,
     RunSpec, RunStatus, SubagentOf, SubagentsConfig, TaskId, TaskSpec, ToolCall, Verdict,
 };
+use althing_text::count;
 use std::fmt::Write;
 
 /// The maximum size of a subagent's answer in its report, in bytes.
@@ -147,10 +148,10 @@ impl RunState {
             // If some subagents were already started, a crash interrupted the call after it had passed this
             // check.
             if started.is_empty() && running + tasks.len() > settings.max_concurrent as usize {
-                let most = settings.max_concurrent;
+                let most = count(u64::from(settings.max_concurrent), "subagent");
                 return RunToolAction::Result(
                     format!(
-                        "Nothing was started. Subagents that may work at once: {most}. Working now: {running}."
+                        "Nothing was started: at most {most} may work at once, and {running} are at work."
                     ),
                     true,
                 );

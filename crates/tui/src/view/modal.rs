@@ -20,7 +20,7 @@ const KEYS: &[(&str, &str)] = &[
     ("Shift+Tab", "plan mode"),
     ("Alt+A · Alt+R", "one agent or several · refine or not"),
     ("Alt+1 … 9", "choose the agent that works alone"),
-    ("Tab", "go through the conversation; or to and from what is open"),
+    ("Tab", "move through the conversation, or to what is open"),
     ("Tab after @ or /", "complete a path or a command"),
     ("Ctrl+R", "open the newest run"),
     ("Ctrl+T", "tasks; Ctrl+] detaches from a program"),

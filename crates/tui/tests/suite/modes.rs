@@ -155,7 +155,7 @@ fn a_click_on_a_tab_chooses_who_works_alone() {
     screen.send_line("/single gpt");
     assert!(screen.shows("2 gpt works"));
     screen.send_line("/single nobody");
-    assert!(screen.shows("no agent nobody: there are gem, gpt, cc"));
+    assert!(screen.shows("there is no agent nobody; the agents are: gem, gpt, cc"));
 }
 
 // spec: interactive/tui-mode-state-extension/mode-indicator

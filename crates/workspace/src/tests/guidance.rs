@@ -65,7 +65,7 @@ fn skills_are_found_by_front_matter_and_unusable_ones_are_reported() {
     assert_eq!(skills.dirs, [base.join("own"), base.join("usual")]);
     assert_eq!(skills.notices.len(), 2, "{:?}", skills.notices);
     assert!(skills.notices[0].contains("silent") && skills.notices[0].contains("description"));
-    assert!(skills.notices[1].contains("another skill `pdf`"));
+    assert!(skills.notices[1].contains("already a skill `pdf`"));
 }
 
 #[test]
