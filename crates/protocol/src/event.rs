@@ -166,8 +166,8 @@ pub enum Verdict {
         votes: BTreeMap<AgentId, u32>,
         /// The ballots that were counted.
         ballots: Vec<Ballot>,
-        /// How a tie was broken, or that nobody voted, for people; None if the votes were decisive or only one agent
-        /// has an answer.
+        /// A sentence for people: how a tie was broken, or that nobody voted. None if the votes were decisive or only
+        /// one agent has an answer.
         tie_break: Option<String>,
         /// How the final answer will be produced.
         strategy: FinalAnswerStrategy,
@@ -249,7 +249,7 @@ pub struct Notice {
     pub level: NoticeLevel,
     /// The message.
     pub text: String,
-    /// What the reader can do about the problem.
+    /// What the user can do about the problem.
     pub hint: Option<String>,
 }
 
@@ -298,7 +298,7 @@ pub enum Progress {
         after: Seq,
         /// The error of the journal.
         reason: String,
-        /// What the reader can do about the problem.
+        /// What the user can do about the problem.
         hint: Option<String>,
     },
 }

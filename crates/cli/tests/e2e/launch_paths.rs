@@ -153,7 +153,7 @@ fn allowed(scene: &Scene) -> Vec<Value> {
         read("a", &near),
         read("a", &scene.near("src")),
         read("b", &scene.near("src")),
-        // The run gets the real path, `src`, in which the file is named.
+        // `code` is a link to `src`: the run gets the real path, and so can read `src/near.txt`, which the task names.
         read("a", &scene.near("code")),
     ]
 }

@@ -111,8 +111,8 @@ pub(crate) struct MessagesReader {
     open: Vec<(u32, OpenBlock)>,
     /// Thoughts to send back.
     thoughts: Vec<Value>,
-    /// Whether the reply has blocks of other types, usually of tools that the provider ran; the thoughts cannot be
-    /// sent back without those blocks.
+    /// Whether the reply has blocks other than text, thoughts and our tool calls, usually of tools that the provider
+    /// ran; the thoughts cannot be sent back without those blocks.
     hosted_tools: bool,
     usage: MessagesUsage,
 }

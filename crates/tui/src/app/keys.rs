@@ -8,7 +8,6 @@ use crate::host::TuiExit;
 use althing_protocol::{ChatState, Op, TaskId};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// A choice on the welcome screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WelcomeChoice {
     Start,

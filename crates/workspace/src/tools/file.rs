@@ -71,7 +71,7 @@ impl FileHost {
         Ok(Self { inner: Arc::new(Inner { root_set, observer, workspace }), set })
     }
 
-    /// Context paths that could not be opened together with the host (usually because they did not exist) and
+    /// Context paths that could not be opened when the host was opened (usually because they did not exist) and
     /// are therefore not accessible.
     pub fn missing(&self) -> &[String] {
         &self.inner.root_set.missing
