@@ -75,6 +75,9 @@ fn not_running_here(id: &SessionId) -> Failure {
         .hint("`althing sessions` lists the sessions; `althing resume` continues one")
 }
 
+/// How long to wait for guards to end before this process exits.
+const GUARDS_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// How a session's thread ended: None if it panicked, or if no thread could be started to wait for it.
 type ThreadEnd = Option<SessionEnd>;
 
@@ -284,6 +287,9 @@ impl SessionService for LocalSessions {
             if tokio::time::timeout(2 * CLOSE_TIMEOUT, closed).await.is_err() {
                 self.app.notify("some sessions did not end in time; they end with this process");
             }
+            // A guard ends within milliseconds once its program is released; an agent's endless program must not
+            // delay the exit, because its guard ends it afterwards.
+            let _ = tokio::time::timeout(GUARDS_TIMEOUT, althing_runner::all_guards_ended()).await;
         })
     }
 }

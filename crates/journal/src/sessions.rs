@@ -78,7 +78,11 @@ impl SessionManager {
         match disk.kind(&ignore).map_err(SessionError::io("access", &ignore))? {
             // An empty file is left by a crash during its creation.
             None | Some(EntryKind::File { len: 0 }) => {
-                replace(&*disk, dir, ".gitignore", b"*\n", Durability::Unsynced)?;
+                let written = replace(&*disk, dir, ".gitignore", b"*\n", Durability::Unsynced);
+                // Another process or thread that opens the same directory may have written the file meanwhile.
+                if !matches!(disk.kind(&ignore), Ok(Some(EntryKind::File { len: 1.. }))) {
+                    written?;
+                }
             }
             Some(_) => {}
         }

@@ -17,11 +17,13 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::sync::LazyLock;
 use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf, pipe};
 use tokio::process::Command;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 /// The size of one read, and of the pipe, so that a flood of output costs few system calls.
@@ -84,7 +86,7 @@ impl GuardLauncher {
             .stdout(Stdio::from(output))
             .stderr(Stdio::from(errors))
             .spawn()?;
-        let guard = GuardProcess(Some(child));
+        let guard = GuardProcess(Some((child, RunningGuard::new())));
         tracing::info!(
             guard = guard.id(),
             program = %guarded_command.program.display(),
@@ -144,17 +146,43 @@ pub(crate) struct CommandEnd {
     pub(crate) timed_out: bool,
 }
 
+/// The number of guard processes of this process that have not ended.
+static RUNNING_GUARDS: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
+
+/// Counts a guard process from its start until this value is dropped.
+struct RunningGuard;
+
+impl RunningGuard {
+    fn new() -> Self {
+        RUNNING_GUARDS.send_modify(|running| *running += 1);
+        Self
+    }
+}
+
+impl Drop for RunningGuard {
+    fn drop(&mut self) {
+        RUNNING_GUARDS.send_modify(|running| *running = running.saturating_sub(1));
+    }
+}
+
+/// Waits until all guards have ended. A guard that was told to end while it was starting its program may otherwise start
+/// the program, and kill it again, after our own process has exited.
+pub async fn all_guards_ended() {
+    // The sender is static, so waiting cannot fail.
+    let _ = RUNNING_GUARDS.subscribe().wait_for(|running| *running == 0).await;
+}
+
 /// A guard process that is always waited for, even when this value is dropped; otherwise the process could stay
 /// a zombie.
-struct GuardProcess(Option<tokio::process::Child>);
+struct GuardProcess(Option<(tokio::process::Child, RunningGuard)>);
 
 impl GuardProcess {
     fn id(&self) -> Option<u32> {
-        self.0.as_ref().and_then(tokio::process::Child::id)
+        self.0.as_ref().and_then(|(child, _)| child.id())
     }
 
     async fn wait(&mut self) {
-        if let Some(child) = &mut self.0 {
+        if let Some((child, _)) = &mut self.0 {
             // The exit status does not matter; waiting only reaps the process.
             let _ = child.wait().await;
         }
@@ -168,8 +196,13 @@ impl Drop for GuardProcess {
         if let Some(guard) = self.id() {
             tracing::info!(guard, "program released; killed if it was still running");
         }
-        if let (Some(mut child), Ok(runtime)) = (self.0.take(), tokio::runtime::Handle::try_current()) {
-            runtime.spawn(async move { child.wait().await });
+        if let (Some((mut child, running)), Ok(runtime)) =
+            (self.0.take(), tokio::runtime::Handle::try_current())
+        {
+            runtime.spawn(async move {
+                let _ = child.wait().await;
+                drop(running);
+            });
         }
     }
 }

@@ -44,7 +44,7 @@ pub use detect_sandboxes::{
     AvailableSandboxes, SandboxAvailability, SandboxProbe, availability, detect_sandboxes,
 };
 pub use docker::{Container, ContainerSpec, DockerClient, DockerError, NetworkMode};
-pub use guarded::GuardLauncher;
+pub use guarded::{GuardLauncher, all_guards_ended};
 pub use piped::{PipedChild, PipedProcess, PipedProgram};
 pub use policy::{ChildEnvironment, CommandLimits, CommandPolicy, ContextMount, PolicyError, SandboxPaths};
 pub use program::{CliAgentConfig, CliBackend, ProgramLimits, ProgramRunner, ProgramStarter};
