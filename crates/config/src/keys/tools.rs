@@ -33,19 +33,19 @@ pub(super) static MCP_SERVER: Section = Section {
     keys: &[
         key("name", Kind::Text, "The server's name."),
         key("type", Kind::Choice(&[word("stdio"), word("streamable-http"), word_instead_of("sse", "streamable-http"), word("http")]), "The transport; the default depends on whether there is a `command` or a `url`. `http` means `streamable-http`."),
-        key("command", Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "The program to start."),
+        key("command", Kind::Either(&[Kind::Text, Kind::List(&Kind::Text)]), "The program to start, for a server with transport `stdio`."),
         key("args", Kind::List(&SCALAR), "The program's arguments; `${cwd}` is the agent's workspace."),
         key("env", Kind::Map(&SCALAR), "The program's environment; write secrets as `${VARIABLE}`."),
         key("cwd", Kind::Text, "The program's working directory."),
-        key("url", Kind::Url, "The address to connect to."),
-        key("headers", Kind::Map(&Kind::Text), "HTTP headers to send."),
-        key("allowed_tools", Kind::List(&Kind::Text), "The only tools that are used; default: `backend.allowed_tools`."),
-        key("exclude_tools", Kind::List(&Kind::Text), "Tools that are not used, in addition to `backend.exclude_tools`."),
-        alternative("security", Kind::Any, "MassGen's checks of the server.", OWN_RULES),
-        not_yet("defer_loading", Kind::Bool, "Whether the server's tools are loaded lazily."),
-        key("timeout_seconds", Kind::Number(SECONDS), "Longest time of a call without a reply or a progress notification."),
-        not_yet("timeout", Kind::Number(SECONDS), "Longest time until an HTTP server answers."),
-        not_yet("http_read_timeout", Kind::Number(SECONDS), "Longest silence of an HTTP server."),
+        key("url", Kind::Url, "The address to connect to, for a server with transport `streamable-http`."),
+        key("headers", Kind::Map(&Kind::Text), "HTTP headers to send with every request to `url`."),
+        key("allowed_tools", Kind::List(&Kind::Text), "The only tools of this server that the agent gets; default: `backend.allowed_tools`."),
+        key("exclude_tools", Kind::List(&Kind::Text), "Tools of this server that the agent does not get, in addition to `backend.exclude_tools`."),
+        alternative("security", Kind::Any, "Settings of MassGen's security checks of this server.", OWN_RULES),
+        not_yet("defer_loading", Kind::Bool, "Whether the model finds the server's tools only by tool search; needs `backend.enable_tool_search`."),
+        key("timeout_seconds", Kind::Number(SECONDS), "Longest time, in seconds, that a tool call may take without a reply or a progress notification."),
+        not_yet("timeout", Kind::Number(SECONDS), "Longest time until an HTTP server answers, in seconds."),
+        not_yet("http_read_timeout", Kind::Number(SECONDS), "Longest time without data from an HTTP server, in seconds."),
     ],
 };
 
@@ -57,7 +57,7 @@ pub(super) static HOOKS: Section = Section {
     keys: &[
         key("PreToolUse", HOOK_LIST, "Programs called before a tool call."),
         key("PostToolUse", HOOK_LIST, "Programs called after a tool call."),
-        key("override", Kind::Bool, "Whether these hooks replace the hooks of the whole team."),
+        key("override", Kind::Bool, "Whether these hooks replace the hooks at the top level of the config, instead of adding to them."),
     ],
 };
 
@@ -69,7 +69,7 @@ static HOOK_GROUP: Section = Section {
     about: "Hooks of one kind, with the option to replace the hooks of the whole team.",
     keys: &[
         key("hooks", Kind::List(&Kind::Section(&HOOK)), "The hooks."),
-        key("override", Kind::Bool, "Whether these hooks replace the hooks of the whole team."),
+        key("override", Kind::Bool, "Whether these hooks replace the hooks at the top level of the config, instead of adding to them."),
     ],
 };
 
@@ -78,10 +78,10 @@ static HOOK: Section = Section {
     name: "hook",
     about: "One hook.",
     keys: &[
-        key("handler", Kind::Text, "What to call.").required(),
-        key("type", Kind::Choice(&[word("python")]), "Kind of the handler."),
-        key("matcher", Kind::Text, "Pattern of the tools that the hook applies to."),
+        key("handler", Kind::Text, "The function to call, by its path, such as `mymodule.my_hook`.").required(),
+        key("type", Kind::Choice(&[word("python")]), "Kind of the handler; `python` means a Python function."),
+        key("matcher", Kind::Text, "Pattern of the names of the tools that the hook applies to."),
         key("timeout", Kind::Number(Range { min: 0.0, above_min: true, max: 86_400.0 }), "Longest time of a call, in seconds."),
-        key("fail_closed", Kind::Bool, "Whether a failed hook stops the tool call."),
+        key("fail_closed", Kind::Bool, "Whether a tool call is refused if the hook fails or takes too long."),
     ],
 };
