@@ -132,9 +132,12 @@ impl Environment {
     }
 }
 
+/// The maximum size of a `.env` file, in bytes.
+const MAX_DOTENV_BYTES: u64 = 1_000_000;
+
 /// The variables in a `.env` file; empty if there is no such file.
 fn read_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
-    match std::fs::read(file) {
+    match althing_disk::read_regular(file, MAX_DOTENV_BYTES) {
         Ok(bytes) => Ok(althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes))),
         // A directory called `.env` is not a `.env` file (Python virtual environments use that name).
         Err(error)

@@ -87,7 +87,7 @@ pub fn is_closed(events: &[Arc<Event>]) -> bool {
 
 /// If the workflow file has changed or cannot be read, warns that the session continues with the recorded workflow.
 fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
-    let now = std::fs::read_to_string(&spec.source).map(|text| team::digest(&text));
+    let now = team::read_text(Path::new(&spec.source)).map(|text| team::digest(&text));
     if now.as_ref().is_ok_and(|digest| *digest == spec.digest) {
         return;
     }

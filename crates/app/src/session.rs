@@ -48,11 +48,14 @@ pub struct TeamBackends {
     programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
 }
 
+/// The maximum size of a file with certificate authorities, in bytes.
+const MAX_CA_BYTES: u64 = 20_000_000;
+
 /// The HTTP options for models and for the OpenTelemetry collector: the certificate authorities in the file that
 /// `SSL_CERT_FILE` names, in addition to the public ones.
 pub fn http_options(environment: &Environment) -> Result<HttpOptions, Failure> {
     let Some(file) = environment.variable("SSL_CERT_FILE") else { return Ok(HttpOptions::default()) };
-    let pem = std::fs::read(&file).map_err(|error| {
+    let pem = althing_disk::read_regular(Path::new(&file), MAX_CA_BYTES).map_err(|error| {
         Failure::usage(format!("{file} (from SSL_CERT_FILE) cannot be read: {error}"))
             .hint("unset SSL_CERT_FILE, or set it to a readable PEM file")
     })?;

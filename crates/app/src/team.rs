@@ -113,7 +113,7 @@ pub fn assemble(app: &AppContext) -> Result<Team, Failure> {
 /// config is used; secrets that the config refers to are read from the environment.
 pub fn from_record(opened: &SessionOpened, environment: &Environment) -> Result<Team, Failure> {
     let path = file_of(&opened.config_source);
-    let current = path.map(std::fs::read_to_string);
+    let current = path.map(read_text);
     let unchanged = current.as_ref().and_then(|read| read.as_deref().ok());
     let unchanged = unchanged.filter(|text| digest(text) == opened.config_digest);
     let text = unchanged.unwrap_or(&opened.config_text);
@@ -188,9 +188,18 @@ fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team
     })
 }
 
+/// The maximum size of a config or workflow file, in bytes.
+const MAX_CONFIG_BYTES: u64 = 20_000_000;
+
+/// Reads a config or workflow file, to compare it with the recorded one.
+pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
+    let bytes = althing_disk::read_regular(path, MAX_CONFIG_BYTES)?;
+    String::from_utf8(bytes).map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))
+}
+
 /// Reads a config or workflow file; fails if the file cannot be read or is not UTF-8.
 pub fn read_config(path: &Path) -> Result<String, Failure> {
-    let bytes = std::fs::read(path).map_err(|error| {
+    let bytes = althing_disk::read_regular(path, MAX_CONFIG_BYTES).map_err(|error| {
         let hint = match error.kind() {
             std::io::ErrorKind::NotFound => "check the path; `althing config init` writes a starter config",
             std::io::ErrorKind::PermissionDenied => "make the file readable",

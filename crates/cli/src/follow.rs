@@ -255,7 +255,7 @@ impl<'a> Follower<'a> {
             // A closed pipe does not stop the run: the run's result is on disk.
             let written = line
                 .map_err(std::io::Error::from)
-                .and_then(|line| writeln!(std::io::stdout().lock(), "{line}"));
+                .and_then(|line| writeln!(std::io::stdout().lock(), "{}", show::json_for_stdout(&line)));
             if let Err(error) = written
                 && error.kind() != std::io::ErrorKind::BrokenPipe
             {
@@ -418,6 +418,7 @@ impl<'a> Follower<'a> {
         let footer = self.footer(result);
         let text = match (self.output, answer) {
             (Output::Json, _) => serde_json::to_string(result)
+                .map(|json| show::json_for_stdout(&json).into_owned())
                 .map_err(|error| self.write_failure("stdout", &error.into(), &stored))?,
             (Output::Answer, Some(answer)) if self.app.environment.stdout_is_terminal => {
                 sanitize::output(&format!("{}{footer}", answer.trim_end())).into_owned()

@@ -79,6 +79,27 @@ pub trait Disk: Send + Sync {
     fn remove_file(&self, path: &Path) -> io::Result<()>;
     /// Deletes an empty directory.
     fn remove_dir(&self, path: &Path) -> io::Result<()>;
+    /// Deletes a directory with everything below it. Symbolic links are deleted, not followed; a missing entry is not
+    /// an error.
+    fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        let gone = |done: io::Result<()>| match done {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        };
+        let names = match self.list(path) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            names => names?,
+        };
+        for name in names {
+            let path = path.join(name);
+            match self.kind(&path)? {
+                Some(EntryKind::Dir) => self.remove_tree(&path)?,
+                Some(EntryKind::File { .. } | EntryKind::Other) => gone(self.remove_file(&path))?,
+                None => {}
+            }
+        }
+        gone(self.remove_dir(path))
+    }
     /// Makes the names in a directory durable (fsync of the directory).
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
     /// Tries to take the lock of a lock file. Waits only briefly while another process holds the lock.

@@ -114,23 +114,5 @@ pub fn parent(dir: &Path) -> PathBuf {
 /// Deletes a directory recursively. Symbolic links in it are deleted, not followed; a missing directory or entry is
 /// not an error.
 pub fn remove_tree(disk: &dyn Disk, dir: &Path) -> Result<(), DiskError> {
-    let gone = |done: io::Result<()>| match done {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
-        done => done,
-    };
-    let names = match disk.list(dir) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        names => names.map_err(DiskError::io("list", dir))?,
-    };
-    for name in names {
-        let path = dir.join(name);
-        match disk.kind(&path).map_err(DiskError::io("access", &path))? {
-            Some(EntryKind::Dir) => remove_tree(disk, &path)?,
-            Some(EntryKind::File { .. } | EntryKind::Other) => {
-                gone(disk.remove_file(&path)).map_err(DiskError::io("delete", &path))?;
-            }
-            None => {}
-        }
-    }
-    gone(disk.remove_dir(dir)).map_err(DiskError::io("delete", dir))
+    disk.remove_tree(dir).map_err(DiskError::io("delete", dir))
 }

@@ -9,11 +9,15 @@ mod disk;
 mod error;
 pub mod files;
 pub mod names;
+mod read;
 mod real;
+mod remove;
 
 #[cfg(feature = "sim")]
 pub mod sim;
 
 pub use disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
 pub use error::{DiskError, DiskErrorKind};
+pub use read::read_regular;
 pub use real::RealDisk;
+pub use remove::remove_tree_at;

@@ -4,6 +4,8 @@
 //! with a project that somebody else wrote.
 
 use crate::disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
+use crate::read::{open_regular, read_regular};
+use crate::remove::remove_tree;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -13,6 +15,8 @@ use std::time::Duration;
 /// How many times a busy lock is tried. `is_locked` holds the lock for an instant, and so does a killed process until
 /// the kernel has cleaned up after it; neither should cause an error.
 const LOCK_TRIES: u32 = 10;
+/// The maximum size of a file that is read as a whole, in bytes. Logs, which may be larger, are read in parts.
+const MAX_WHOLE_FILE: u64 = 1_000_000_000;
 /// The pause before a busy lock is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -99,11 +103,11 @@ impl Disk for RealDisk {
     }
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
-        fs::read(path)
+        read_regular(path, MAX_WHOLE_FILE)
     }
 
     fn read_range(&self, path: &Path, from: u64, len: u64) -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
+        let mut file = open_regular(path)?;
         file.seek(SeekFrom::Start(from))?;
         let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or(0));
         file.take(len).read_to_end(&mut bytes)?;
@@ -140,6 +144,10 @@ impl Disk for RealDisk {
             make_parent_writable(path, e)?;
             fs::remove_dir(path)
         })
+    }
+
+    fn remove_tree(&self, path: &Path) -> io::Result<()> {
+        remove_tree(path)
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {

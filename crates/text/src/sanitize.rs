@@ -5,6 +5,7 @@
 //! characters.
 
 use std::borrow::Cow;
+use std::fmt::Write;
 
 /// The maximum number of combining marks on one letter: more would extend into the lines above and below.
 const MOST_MARKS: usize = 3;
@@ -106,6 +107,26 @@ pub fn output(text: &str) -> Cow<'_, str> {
     }))
 }
 
+/// Sanitizes JSON: unsafe characters, which JSON allows only inside strings, are replaced by their escapes, so that the
+/// value stays the same.
+pub fn json(json: &str) -> Cow<'_, str> {
+    let is_kept = |c: char| c == '\n' || is_safe(c);
+    if json.chars().all(is_kept) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        if is_kept(c) {
+            out.push(c);
+        } else {
+            for unit in c.encode_utf16(&mut [0; 2]) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
+        }
+    }
+    Cow::Owned(out)
+}
+
 /// Sanitizes the text of one cell of a screen, usually one letter with its marks. May return an empty string.
 pub fn cell(text: &str) -> Cow<'_, str> {
     if let [b' '..=b'~'] = text.as_bytes() {
@@ -168,5 +189,14 @@ mod tests {
         let tower = format!("e{}", "\u{301}".repeat(50));
         assert_eq!(line(&tower).chars().count(), 1 + MOST_MARKS);
         assert_eq!(line("\u{301}x"), "x", "a mark without a letter is dropped");
+    }
+
+    #[test]
+    fn unsafe_characters_in_json_become_escapes_of_the_same_value() {
+        let hostile = "{\"a\":\"x\u{9b}31m\u{7f}\u{202e}y\u{61c}\u{e0041}\u{180e}é\"}";
+        let shown = json(hostile);
+        assert_eq!(shown, r#"{"a":"x\u009b31m\u007f\u202ey\u061c\udb40\udc41\u180eé"}"#);
+        assert!(shown.chars().all(is_safe));
+        assert!(matches!(json("{\"a\": 1}\n"), Cow::Borrowed(_)));
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::args::Options;
 use crate::exit::Exit;
-use crate::show::print;
+use crate::show::{print, print_json};
 use althing_app::availability::{self, Availability};
 use althing_app::{AppContext, Failure, session};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ pub fn run(options: &Options, app: &AppContext) -> Result<Exit, Failure> {
     let (backends, sandboxes) = session::runtime()?.block_on(availability::probe(app))?;
     if options.json {
         let list = |rows: &[Availability]| -> Vec<Value> { rows.iter().map(row).collect() };
-        print(&json!({"backends": list(&backends), "confinement": list(&sandboxes)}).to_string());
+        print_json(&json!({"backends": list(&backends), "confinement": list(&sandboxes)}).to_string());
         return Ok(Exit::Answered);
     }
     for (heading, rows) in [("Backends", &backends), ("Confinement of commands", &sandboxes)] {

@@ -2,7 +2,7 @@
 
 use crate::args::{ConfigAction, Options};
 use crate::exit::Exit;
-use crate::show::{self, print};
+use crate::show::{self, print, print_json};
 use althing_app::AppContext;
 use althing_app::Failure;
 use althing_app::detect_backends;
@@ -63,7 +63,7 @@ pub fn check(
     }
     if json {
         let one = if reports.len() == 1 { reports.pop() } else { None };
-        print(&one.unwrap_or(serde_json::Value::Array(reports)).to_string());
+        print_json(&one.unwrap_or(serde_json::Value::Array(reports)).to_string());
     }
     if all_valid { Exit::Answered } else { Exit::Usage }
 }

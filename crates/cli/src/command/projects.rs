@@ -2,7 +2,7 @@
 
 use crate::args::{Options, ProjectsAction};
 use crate::exit::Exit;
-use crate::show::print;
+use crate::show::{print, print_json};
 use althing_app::AppContext;
 use althing_app::Failure;
 use althing_app::project;
@@ -41,7 +41,7 @@ fn list(as_json: bool, app: &AppContext) -> Result<(), Failure> {
     };
     if as_json {
         let entry = |entry: &RegisteredProject| json!({"name": entry.name, "path": entry.path, "last_used": entry.last_used, "exists": entry.exists()});
-        print(&Value::Array(projects.iter().map(entry).collect()).to_string());
+        print_json(&Value::Array(projects.iter().map(entry).collect()).to_string());
     } else if projects.is_empty() {
         print("no projects; `althing --project DIR` creates one");
     }

@@ -2,7 +2,7 @@
 
 use crate::args::{Options, SessionsAction};
 use crate::exit::Exit;
-use crate::show::{self, print};
+use crate::show::{self, print, print_json};
 use althing_app::Failure;
 use althing_app::{AppContext, SystemClock};
 use althing_journal::SessionManager;
@@ -58,7 +58,7 @@ fn list(store: &dyn SessionStore, as_json: bool) -> Result<Exit, Failure> {
     let sessions = store.list().map_err(Failure::stored)?;
     if as_json {
         let all: Vec<Value> = sessions.iter().map(brief).collect();
-        print(&Value::Array(all).to_string());
+        print_json(&Value::Array(all).to_string());
         return Ok(Exit::Answered);
     }
     if sessions.is_empty() {
@@ -107,7 +107,7 @@ fn show(store: &dyn SessionStore, id: &SessionId, as_json: bool, app: &AppContex
         if let Value::Object(fields) = &mut whole {
             fields.insert("damage".into(), json!(damage));
         }
-        print(&whole.to_string());
+        print_json(&whole.to_string());
         return Ok(Exit::Answered);
     }
     if let Some(checkpoint) = &checkpoint {

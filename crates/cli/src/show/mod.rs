@@ -13,6 +13,7 @@ use althing_app::Failure;
 use althing_app::secrets::mask;
 use althing_config::{ConfigReport, Style};
 use althing_text::sanitize;
+use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
@@ -65,8 +66,23 @@ fn write_notice(text: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Prints output on stdout. Write errors are ignored, so a closed pipe is no failure.
+/// Prints output on stdout, sanitized if stdout is a terminal. Write errors are ignored, so a closed pipe is no failure.
 pub fn print(text: &str) {
+    write_stdout(&if std::io::stdout().is_terminal() { sanitize::output(text) } else { text.into() });
+}
+
+/// Prints JSON on stdout. Write errors are ignored, so a closed pipe is no failure.
+pub fn print_json(json: &str) {
+    write_stdout(&json_for_stdout(json));
+}
+
+/// JSON as it may be written to stdout: on a terminal, characters that control or confuse the terminal are escaped, which
+/// does not change the value.
+pub fn json_for_stdout(json: &str) -> Cow<'_, str> {
+    if std::io::stdout().is_terminal() { sanitize::json(json) } else { Cow::Borrowed(json) }
+}
+
+fn write_stdout(text: &str) {
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{text}").and_then(|()| out.flush());
 }

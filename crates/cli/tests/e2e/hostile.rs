@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use althing_testkit::process::Signal;
+use althing_testkit::process::{Signal, newest_session};
 use althing_testkit::{
     Althing, FakeModel, Output, RecordedRequest, Reply, Script, config_bombs, scale, skip_unless_ci, wait,
 };
@@ -269,6 +269,72 @@ fn a_found_session_is_undone_only_for_its_owner_or_with_trust() {
     here().args(["undo", &session, "--diff"]).spawn().wait(LIMIT).expect_code(0);
     here().env("HOME", &another).args(["undo", &session, "--trust"]).spawn().wait(LIMIT).expect_code(0);
     assert_eq!(content(), "before");
+}
+
+#[test]
+fn a_fifo_a_device_or_a_huge_file_in_the_directory_is_reported_at_once() {
+    let plant = |althing: &Althing, name: &str, what: &str| {
+        let path = althing.work_dir().join(name);
+        match what {
+            "fifo" => {
+                assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+            }
+            "device" => std::os::unix::fs::symlink("/dev/zero", &path).unwrap(),
+            _ => std::fs::File::create(&path).unwrap().set_len(3_000_000_000).unwrap(),
+        }
+    };
+    for (name, what, says) in [
+        (".env", "fifo", "not a regular file"),
+        (".env", "device", "not a regular file"),
+        (".env", "huge", "larger than"),
+        ("althing.yaml", "huge", "larger than"),
+    ] {
+        let althing = althing();
+        plant(&althing, name, what);
+        let output = run(&althing, &["--offline", "--automation", "task"]);
+        // With `--offline` no config is looked for, so that only the `.env` file is in the way.
+        let output = if name == ".env" { output } else { run(&althing, &["--automation", "task"]) };
+        assert!(output.code != Some(0) && output.stderr.contains(says), "{name} {what}: {}", output.stderr);
+    }
+    for name in ["session.json", "events.jsonl"] {
+        let althing = althing();
+        run(&althing, &["--offline", "--automation", "task"]).expect_code(0);
+        let session = newest_session(&althing.state_dir()).unwrap();
+        std::fs::remove_file(session.join(name)).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(session.join(name)).status().unwrap().success());
+        run(&althing, &["sessions"]);
+        run(&althing, &["resume"]);
+    }
+}
+
+#[test]
+fn a_session_of_five_thousand_levels_with_hostile_names_and_modes_is_removed() {
+    let althing = althing();
+    run(&althing, &["--offline", "--automation", "task"]).expect_code(0);
+    let session = newest_session(&althing.state_dir()).unwrap();
+    let script = "import os\nos.chdir(os.environ['DIR'].encode())\nfor n in range(5000):\n    name = b'\\xff' if n % 2 else b'deep'\n    \
+                  os.mkdir(name); os.chdir(name)\n    if n % 5 == 0: os.chmod(b'.', 0o300)\n";
+    let built = std::process::Command::new("python3").args(["-c", script]).env("DIR", &session).status();
+    assert!(built.unwrap().success());
+    let id = session.file_name().unwrap().to_string_lossy().into_owned();
+    run(&althing, &["sessions", "remove", &id]).expect_code(0);
+    assert!(!session.exists());
+    let left: Vec<_> = std::fs::read_dir(session.parent().unwrap()).unwrap().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn json_on_a_terminal_has_no_character_that_controls_it() {
+    let hostile = "x\u{9b}31m\u{7f}\u{202e}y\u{61c}\u{e0041}z";
+    let server = FakeModel::start_on_thread(Script::from_fn(move |_: &RecordedRequest| Reply::text(hostile)));
+    let althing = althing();
+    althing.file("team.yaml", Team::on(&server.base_url(), 1).text());
+    for option in ["--json", "--stream-events"] {
+        let command = althing.new_command().args(["--config", "team.yaml", "--quick", "--single-agent", "a"]);
+        let terminal = command.args(["--automation", option, "task"]).terminal(200, 50);
+        let text = terminal.wait_for("u009b31m", LIMIT);
+        assert!(text.contains("u202ey") && !text.contains('\u{9b}') && !text.contains('\u{202e}'), "{text}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub use read_path::{PathContents, read_confined_path};
 pub(crate) use file_stat::{CLOCK_TICK, FileKind, FileStat, Stamp};
 pub(crate) use tree::{TreeNode, TreeWalk, by_bytes, is_concurrent_change, worker_count};
 
+use althing_disk::remove_tree_at;
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -257,19 +258,7 @@ impl ConfinedDir {
 
     /// Deletes an entry recursively; links are deleted, not followed. A missing entry is not an error.
     pub(crate) fn remove_tree(&self, name: &OsStr) -> io::Result<()> {
-        match self.stat(name)? {
-            None => Ok(()),
-            Some(found) if found.kind == FileKind::Dir => {
-                let dir = self.open_dir(name)?;
-                // Directories of snapshots are read-only, even for their owner.
-                dir.set_mode(0o700)?;
-                for name in dir.names()? {
-                    dir.remove_tree(&name)?;
-                }
-                self.remove_dir(name)
-            }
-            Some(_) => self.remove_file(name),
-        }
+        remove_tree_at(self.as_fd(), plain_name(name)?.as_os_str())
     }
 }
 

@@ -1,0 +1,71 @@
+//! Reads files that somebody else may have put there: a FIFO or a device must neither block nor fill the memory.
+
+use rustix::fs::OFlags;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Opens a regular file for reading. Anything else is an error: a FIFO, a device, a socket, a directory.
+pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
+    // Without this flag, opening a FIFO waits for somebody to write into it.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if kind.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    if !kind.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file"));
+    }
+    Ok(file)
+}
+
+/// Reads a whole regular file of at most `limit` bytes; a larger one is an error.
+pub fn read_regular(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let file = open_regular(path)?;
+    let too_large = || {
+        let message = format!("the file is larger than {} MB", limit / 1_000_000);
+        io::Error::new(io::ErrorKind::FileTooLarge, message)
+    };
+    if file.metadata()?.len() > limit {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    // The file may grow while it is read.
+    if file.take(limit + 1).read_to_end(&mut bytes)? as u64 > limit {
+        return Err(too_large());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fifo_a_device_and_a_huge_file_are_errors_at_once() {
+        let dir = std::env::temp_dir().join(format!("althing-read-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        let fifo = dir.join("fifo");
+        let _ = std::fs::remove_file(&fifo);
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &fifo,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+            0,
+        )
+        .unwrap();
+        for path in [fifo.as_path(), Path::new("/dev/zero"), Path::new("/dev/tty")] {
+            assert!(read_regular(path, 1_000_000).is_err(), "{}", path.display());
+        }
+        assert_eq!(read_regular(&dir, 1).unwrap_err().kind(), io::ErrorKind::IsADirectory);
+        let sparse = dir.join("sparse");
+        File::create(&sparse).unwrap().set_len(3_000_000_000_000).unwrap();
+        assert_eq!(read_regular(&sparse, 1_000_000).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
+        std::fs::write(dir.join("small"), "x").unwrap();
+        assert_eq!(read_regular(&dir.join("small"), 1).unwrap(), b"x");
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+}
