@@ -4,6 +4,9 @@ use crate::failure::Failure;
 use althing_protocol::{ContextPath, PathGrant, Permission, RunSpec, private_name};
 use std::path::{Component, Path, PathBuf};
 
+/// The maximum number of directory entries that are searched for files with secrets.
+const MAX_SEARCHED_ENTRIES: usize = 200_000;
+
 /// The directories that relative paths and `~` are resolved against.
 pub struct BaseDirs<'a> {
     /// The working directory.
@@ -84,31 +87,68 @@ pub fn readable_dirs(cwd: &Path, home: Option<&Path>, project: Option<&Path>) ->
     dirs
 }
 
-/// The real path of a context path that no person approved; None if it does not exist. Fails if a link leads out of
-/// `dirs`, or to a file that often contains secrets.
-fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<Option<PathBuf>, String> {
-    let Some(real) = canonical(Path::new(path)) else { return Ok(None) };
+/// The real path of a context path that no person approved. Fails if the path does not exist, if a link leads out of
+/// `dirs` or to a file that often contains secrets, or if a directory contains such a file.
+fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
+    let Some(real) = canonical(Path::new(path)) else {
+        return Err(format!("`context_paths`: `{path}` does not exist, or cannot be accessed."));
+    };
     let below = dirs.iter().find_map(|dir| real.strip_prefix(dir).ok());
-    match below {
-        Some(below) if private_name(below).is_none() => Ok(Some(real)),
+    let is_open = match below {
+        Some(below) => private_name(below).is_none(),
         // Neither a link nor a directory that was opened later changed what the launch named.
-        None if real == Path::new(path) => Ok(Some(real)),
-        _ => Err(format!(
+        None => real == Path::new(path),
+    };
+    if !is_open {
+        return Err(format!(
             "`context_paths`: `{path}` is a link to `{}`, which may not be read without the user's approval.",
             real.display()
+        ));
+    }
+    match secret_file_below(&real) {
+        Some(found) => Err(format!(
+            "`context_paths`: `{path}` may not be read without the user's approval, because `{found}` in it may contain \
+             secrets. Name the files or directories that the run needs."
         )),
+        None => Ok(real),
     }
 }
 
+/// A file below a directory that often contains secrets: `.env` or a file such as `.env.local`. Git directories and
+/// directories of installed packages are not searched. A directory that is too large to be searched counts as such a file.
+fn secret_file_below(dir: &Path) -> Option<String> {
+    let mut left = MAX_SEARCHED_ENTRIES;
+    let mut open = vec![dir.to_owned()];
+    while let Some(at) = open.pop() {
+        for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().to_ascii_lowercase();
+            let shown = || entry.path().strip_prefix(dir).unwrap_or(&entry.path()).display().to_string();
+            left = left.checked_sub(1)?;
+            if left == 0 {
+                return Some(shown());
+            }
+            let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
+            if name.starts_with(".env") && !is_dir {
+                return Some(shown());
+            }
+            if is_dir && ![".git", "node_modules", "target", ".venv"].contains(&name.as_str()) {
+                open.push(entry.path());
+            }
+        }
+    }
+    None
+}
+
 /// The context paths of a run as its agents get them: the paths that no person approved are replaced by their real
-/// paths, and left out if they do not exist. Fails if a link leads somewhere that a person would have to approve.
+/// paths. Fails if such a path does not exist, or leads to something that a person would have to approve.
 pub fn confined_context(spec: &RunSpec, dirs: &[PathBuf]) -> Result<Vec<ContextPath>, String> {
     let mut paths = Vec::with_capacity(spec.context_paths.len());
     for context in &spec.context_paths {
-        if !spec.unapproved_paths.contains(&context.path) {
-            paths.push(context.clone());
-        } else if let Some(real) = confined_path(&context.path, dirs)? {
+        if spec.unapproved_paths.contains(&context.path) {
+            let real = confined_path(&context.path, dirs)?;
             paths.push(ContextPath { path: real.display().to_string(), ..context.clone() });
+        } else {
+            paths.push(context.clone());
         }
     }
     Ok(paths)

@@ -68,7 +68,7 @@ impl ConversationLines {
         self.entries = session.entries.len();
         for run in session.runs.values().filter(|run| !run.is_subagent_run) {
             if self.is_new_status(&run.id, run.status_label()) {
-                self.run(run, &mut lines);
+                self.run(run, session, &mut lines);
             }
         }
         for task in session.tasks.iter().filter(|task| matches!(task.kind, TaskKind::Program { .. })) {
@@ -118,7 +118,7 @@ impl ConversationLines {
         })
     }
 
-    fn run(&self, run: &RunView, lines: &mut Vec<ConversationLine>) {
+    fn run(&self, run: &RunView, session: &SessionView, lines: &mut Vec<ConversationLine>) {
         let task = run.task.lines().next().unwrap_or_default();
         let summary = run.result.as_ref().map(|result| format!("  {}", labels::run_summary(result)));
         let summary = summary.unwrap_or_default();
@@ -130,6 +130,11 @@ impl ConversationLines {
             lines.push(ConversationLine::Notice(notice(NoticeLevel::Info, &note, script)));
         }
         if script {
+            // If the answer itself is printed, the footer is below it.
+            let mut bodies = session.entries.iter().map(|entry| &entry.body);
+            let is_printed = bodies.any(|body| matches!(body, EntryBody::Final(id) if *id == run.id));
+            let footer = files.footer().filter(|_| !is_printed);
+            lines.extend(footer.map(ConversationLine::Notice));
             return;
         }
         if let Some(answer) = &result.final_answer {
@@ -160,7 +165,7 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
                 ("Task", proposal.launch.task.clone()),
                 ("Context", proposal.launch.context.clone().unwrap_or_default()),
                 ("Agents", agents.join(", ")),
-                ("Modes", labels::modes(proposal.modes)),
+                ("Modes", labels::proposed_modes(proposal)),
                 ("Reads", proposal.may_read.join(", ")),
                 ("May write", proposal.may_write.join(", ")),
             ];

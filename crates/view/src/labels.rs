@@ -2,7 +2,7 @@
 
 use althing_protocol::{
     AgentMode, AttemptOutcome, ChatState, FileChange, FileWrite, Millis, Modes, NoticeLevel, Phase,
-    PlanStatus, Purpose, RunResult, RunStatus, SessionState, TaskStatus, Usage,
+    PlanStatus, Proposal, Purpose, RunResult, RunStatus, SessionState, TaskStatus, Usage,
 };
 use althing_text::{count, short_number};
 
@@ -168,6 +168,12 @@ pub fn modes(modes: Modes) -> String {
     let plan = if modes.planning { "Plan · " } else { "" };
     let single = modes.agent_mode != AgentMode::Multi;
     format!("{plan}{} · {}", agent_mode(single), refinement(modes.refinement))
+}
+
+/// The modes of a proposed run, and whether a second run executes its plan.
+pub fn proposed_modes(proposal: &Proposal) -> String {
+    let executes = proposal.launch.execute_after_planning && proposal.modes.planning;
+    format!("{}{}", modes(proposal.modes), if executes { " · then execute" } else { "" })
 }
 
 pub fn agent_mode(single: bool) -> &'static str {

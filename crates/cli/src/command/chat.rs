@@ -10,7 +10,7 @@ use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest
 use althing_app::{context_paths, prepare, session};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionId,
-    InteractionKind, Interest, ModeChoice, Op, OpId, Origin, Seq, SessionId, Submission, TaskId,
+    InteractionKind, Interest, ModeChoice, Op, OpId, Origin, Purpose, Seq, SessionId, Submission, TaskId,
 };
 use althing_text::sanitize;
 use althing_view::conversation::{Audience, ConversationLine, ConversationLines, answer, approval, ask};
@@ -55,6 +55,7 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
         asked: None,
         answered: false,
         failed: false,
+        is_compacting: false,
         leaving: false,
     };
     for event in &history {
@@ -119,6 +120,8 @@ struct Chat<'a> {
     answered: bool,
     /// Whether the last turn failed.
     failed: bool,
+    /// Whether the chat agent's newest attempt makes a summary of the conversation.
+    is_compacting: bool,
     leaving: bool,
 }
 
@@ -300,8 +303,12 @@ impl Chat<'_> {
                 self.ids.extend(id.clone());
                 self.sent = self.sent.saturating_sub(1);
             }
+            Fact::AttemptStarted { purpose, .. } if event.task.as_ref() == Some(&TaskId::chat()) => {
+                self.is_compacting = *purpose == Purpose::Compact;
+            }
+            // Without a summary the conversation continues uncompacted.
             Fact::AttemptEnded { outcome: AttemptOutcome::Failed { .. }, .. }
-                if event.task.as_ref() == Some(&TaskId::chat()) =>
+                if event.task.as_ref() == Some(&TaskId::chat()) && !self.is_compacting =>
             {
                 self.failed = true;
             }
@@ -320,7 +327,7 @@ impl Chat<'_> {
         self.fold(event);
         if self.json {
             match serde_json::to_string(event) {
-                Ok(line) => print(&line),
+                Ok(line) => show::print_json(&line),
                 Err(error) => show::notice(&format!("event {} cannot be shown: {error}", event.seq)),
             }
         }

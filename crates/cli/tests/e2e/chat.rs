@@ -146,6 +146,24 @@ fn a_rejected_run_does_not_start_and_the_chat_agent_learns_of_it() {
     }
 }
 
+#[test]
+fn a_question_in_a_script_says_that_the_plan_will_be_executed() {
+    let launches = |request: &RecordedRequest| {
+        if request.messages().iter().any(|message| message["role"] == "tool") {
+            return Reply::text("It is over.");
+        }
+        let executes = request.last_user_text() == "Do it";
+        let launch = json!({"task": "Plan it", "planning_mode": true, "execute_after_planning": executes});
+        Reply::call("launch_run", &launch)
+    };
+    for (message, executes) in [("Do it", true), ("Only plan it", false)] {
+        let fixture = fixture(launches, |config| config);
+        let output = chat(&fixture, &format!("{message}\nn\n"), &[]).expect_code(0);
+        assert!(output.stderr.contains("Plan · "), "{}", output.stderr);
+        assert_eq!(output.stderr.contains("then execute"), executes, "{}", output.stderr);
+    }
+}
+
 // spec: interactive/run-approval-flow/approval-granted
 #[test]
 fn in_a_script_the_line_after_a_message_answers_the_question_that_the_message_leads_to() {

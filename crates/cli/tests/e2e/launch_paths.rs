@@ -8,7 +8,7 @@ use althing_testkit::{Action, Althing, FakeModel, RecordedRequest, Reply, Script
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{LIMIT, Team, althing, of_type, texts};
+use super::support::{LIMIT, Team, althing, of_type, task_of, texts};
 
 /// The model of the chat agent.
 const TALKER: &str = "talker";
@@ -27,7 +27,7 @@ struct Scene {
 /// Reads the file that the task names, with the tool for that, and answers with what the tool returned.
 fn reader(request: &RecordedRequest) -> Action {
     let text = texts(request);
-    let task = text.rsplit_once("<ORIGINAL MESSAGE>\n").map_or("", |(_, after)| after);
+    let task = task_of(&text).unwrap_or_default();
     let file = task.lines().next().and_then(|line| line.strip_prefix("Read ")).unwrap_or("/nowhere");
     let result = request.messages().iter().rev().find(|message| message["role"] == "tool");
     match result {
@@ -53,7 +53,7 @@ fn talker(request: &RecordedRequest) -> Action {
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, re, sys
 prompt = sys.stdin.read()
-file = re.findall(r"<ORIGINAL MESSAGE>\nRead (.*)", prompt)[-1]
+file = re.findall(r"<ORIGINAL MESSAGE \w+>\nRead (.*)", prompt)[-1]
 try:
     said = "Seen: " + open(file).read()
 except OSError as error:
@@ -70,11 +70,11 @@ impl Scene {
         let althing = althing();
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("far.txt"), CONTENT).unwrap();
-        for name in ["src/near.txt", "src/.env", ".env.local", ".git/config"] {
+        for name in ["src/near.txt", "conf/.env", ".env.local", ".git/config"] {
             althing.file(name, CONTENT);
         }
         symlink(outside.path(), althing.work_dir().join("link")).unwrap();
-        symlink(althing.work_dir().join("src/.env"), althing.work_dir().join("settings")).unwrap();
+        symlink(althing.work_dir().join("conf/.env"), althing.work_dir().join("settings")).unwrap();
         symlink(althing.work_dir().join("src"), althing.work_dir().join("code")).unwrap();
         let bin = althing.home_dir().join("bin");
         std::fs::create_dir_all(&bin).unwrap();
@@ -139,7 +139,10 @@ fn refused(scene: &Scene) -> Vec<(Value, &'static str)> {
         (read(&scene.near("link/far.txt"), &scene.near("link/far.txt")), "is a link to"),
         (read(&scene.near("settings"), &scene.near("settings")), "is a link to"),
         (read(&scene.near(".env.local"), &scene.near(".env.local")), "may contain secrets"),
-        (read(&scene.near("src/.env"), &scene.near("src/.env")), "may contain secrets"),
+        (read(&scene.near("conf/.env"), &scene.near("conf/.env")), "may contain secrets"),
+        (read(&scene.near("conf/.env"), &scene.near("conf")), "may contain secrets"),
+        (read(&scene.near(".env.local"), &scene.near("")), "may contain secrets"),
+        (read(&scene.near("typo.txt"), &scene.near("typo.txt")), "does not exist"),
         (read(&scene.near(".git/config"), &scene.near(".git")), "may contain secrets"),
         (launch("a", &scene.near("src/near.txt"), &scene.near("src"), "write"), "may not be written to"),
     ]

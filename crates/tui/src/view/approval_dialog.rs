@@ -91,6 +91,19 @@ fn value(label: &str, text: &str, width: usize, most: usize) -> Vec<Line> {
     lines
 }
 
+/// Shortens the lines to the room on the screen: first the task and its context, which are the first `text_lines`, so
+/// that agents, modes and paths stay visible. The last line says how many lines are hidden.
+fn shorten(lines: &mut Vec<Line>, text_lines: usize, room: usize) {
+    let hidden = (lines.len() + 1).saturating_sub(room);
+    if lines.len() <= room || room == 0 {
+        return;
+    }
+    let from = text_lines.saturating_sub(hidden).max(1);
+    lines.drain(from..(from + hidden).min(lines.len()));
+    lines.truncate(room - 1);
+    lines.push(Line::of(Tone::Warn, &format!("+ {}: enlarge the window", count(hidden, "line"))));
+}
+
 fn draw_run_approval(
     app: &mut App,
     canvas: &mut Canvas<'_>,
@@ -124,6 +137,7 @@ fn draw_run_approval(
     if !context.is_empty() || field == Field::Context {
         put(&mut lines, "Context", context, field == Field::Context);
     }
+    let text_lines = lines.len();
     let members = approval_members::members(proposal, edited, &app.model.team);
     let agents: Vec<String> =
         members.iter().map(|member| format!("{} {}", member.id, member.model)).collect();
@@ -140,6 +154,9 @@ fn draw_run_approval(
     lines.extend(value("May write", &writes, width, 3));
     let inside = centered_frame(canvas, area, "Launch this run?", lines.len() + 2);
     let room = usize::from(inside.height.saturating_sub(2));
+    if field == Field::Buttons {
+        shorten(&mut lines, text_lines, room);
+    }
     for (y, line) in (inside.top()..).zip(lines.iter().take(room)) {
         canvas.line(inside.x, y, inside.width, line);
     }
