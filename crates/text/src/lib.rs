@@ -1,8 +1,9 @@
 //! Text helpers for all crates. They know nothing about the domain and do no I/O.
 //!
 //! Each rule has one implementation: which characters affect a terminal, how similar two names are, how a text
-//! is truncated, how tokens are estimated.
+//! is truncated, how tokens are estimated, how values are hashed.
 
+mod hash;
 mod hex;
 mod nearest;
 mod numbers;
@@ -10,6 +11,7 @@ pub mod sanitize;
 mod tokens;
 mod truncate;
 
+pub use hash::{fnv1a, pseudo_random, unused_token};
 pub use hex::hex;
 pub use nearest::{did_you_mean, edit_distance, misspelled, nearest};
 pub use numbers::{count, short_number};

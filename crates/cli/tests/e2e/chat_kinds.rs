@@ -269,7 +269,10 @@ pub fn model_call(request: &RecordedRequest) -> AgentCall {
 /// The JSON value at the start of a text.
 #[track_caller]
 pub fn first_json(text: &str) -> Value {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
+    // In the prompt of a CLI agent, the result of a call stands between marker lines.
+    let inside =
+        text.strip_prefix("<result ").and_then(|rest| rest.split_once(">\n")).map(|(_, inside)| inside);
+    let mut values = serde_json::Deserializer::from_str(inside.unwrap_or(text)).into_iter::<Value>();
     values.next().unwrap().unwrap_or_else(|error| panic!("{error}: {text}"))
 }
 

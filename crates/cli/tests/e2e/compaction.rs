@@ -133,7 +133,8 @@ fn one_long_turn_with_tool_calls_is_compacted_before_its_next_call_and_the_user_
     assert_eq!(newest_lines, 300, "the newest step is verbatim");
     assert!(!all.contains("file 0, line 0"), "the oldest step is replaced");
     let asked = texts(&summaries[0]);
-    assert!(asked.contains("the message that the assistant is working on now): Read all files"), "{asked}");
+    let (_, current) = asked.split_once("The assistant is working on this message now:\n<user ").unwrap();
+    assert!(current.contains(">\nRead all files\n<end of user "), "{asked}");
     let compactions = compactions(&fixture);
     assert_eq!(compactions.len(), summaries.len());
     assert_eq!(compactions[0]["exchanges"], 2);
@@ -182,4 +183,15 @@ fn the_screen_and_the_plain_screen_say_that_the_conversation_was_compacted() {
         assert!(screen.contains("the conversation was compacted from"), "plain {plain}:\n{screen}");
         assert!(!screen.contains("THE SUMMARY"), "plain {plain}:\n{screen}");
     }
+}
+
+#[test]
+fn a_failed_summary_does_not_make_the_conversation_fail() {
+    let fixture =
+        fixture(10, |request| if is_summary_request(request) { Reply::empty() } else { reader(request) });
+    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
+    let output = command.stdin("The goal: a bridge\nRead all files\n").spawn().wait(LIMIT).expect_code(0);
+    assert!(output.stdout.ends_with("All files are read.\n"), "{}", output.stdout);
+    assert!(!requests(&fixture).1.is_empty(), "a summary was asked for");
+    assert!(compactions(&fixture).is_empty(), "and failed");
 }

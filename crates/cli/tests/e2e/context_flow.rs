@@ -5,7 +5,7 @@ use althing_testkit::{Action, FakeModel, Parliament, RecordedRequest, Reply, Scr
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{Fixture, LIMIT, Team, items, texts};
+use super::support::{Fixture, LIMIT, Team, items, task_of, texts};
 
 const CHAT_MODEL: &str = "talker";
 const TASK: &str = "Refactor the parser";
@@ -54,20 +54,17 @@ fn check_first_messages(server: &FakeModel, context: Option<&str>) {
     for model in ["model-a", "model-b"] {
         assert!(of_agents.iter().any(|request| request.model() == model), "{model} was asked");
     }
-    let context = context.map(|context| format!("<CONTEXT>\n{context}\n<END OF CONTEXT>\n\n"));
-    let begin = format!(
-        "{}<ORIGINAL MESSAGE>\n{TASK}\n<END OF ORIGINAL MESSAGE>",
-        context.as_deref().unwrap_or_default()
-    );
     for request in of_agents {
         let messages = request.messages();
         let first = messages.iter().find(|message| message["role"] != "system").unwrap();
         assert_eq!(first["role"], "user", "{messages:?}");
         let text = first["content"].as_str().unwrap();
-        assert!(text.starts_with(&begin), "{text}");
+        assert_eq!(task_of(text), Some(TASK), "{text}");
+        let begin = context.map(|context| format!(">\n{context}\n<END OF CONTEXT "));
+        assert!(begin.is_none_or(|begin| text.starts_with("<CONTEXT ") && text.contains(&begin)), "{text}");
         let system = request.system_text();
         assert!(!system.contains(TASK) && !system.contains(CONTEXT), "{system}");
-        assert_eq!(context.is_some(), text.contains("<CONTEXT>"), "{text}");
+        assert_eq!(context.is_some(), text.contains("<CONTEXT "), "{text}");
         assert!(!texts(request).contains("it is a mess"), "the conversation itself stays where it is");
         assert!(!request.tool_names().contains(&"launch_run"), "a run cannot call back");
     }

@@ -35,7 +35,7 @@ fn chat(fixture: &Fixture, lines: &str, args: &[&str]) -> Output {
 
 /// The run's request that contains this message.
 fn run_request_with(fixture: &Fixture, message: &str) -> String {
-    let own = format!("<ORIGINAL MESSAGE>\n{message}\n");
+    let own = format!(">\n{message}\n<END OF ORIGINAL MESSAGE ");
     let requests = fixture.server.requests();
     requests.iter().map(texts).find(|text| text.contains(&own)).expect("the run asked a model")
 }
@@ -59,7 +59,7 @@ fn a_run_in_a_conversation_gets_every_earlier_message_and_answer_whole() {
         }
         assert!(!text.contains("left out"), "{question}");
     }
-    assert!(run_request_with(&fixture, "And later?").contains("User: And now?"));
+    assert!(run_request_with(&fixture, "And later?").contains(">\nAnd now?\n<end of user "));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn messages_that_do_not_fit_are_replaced_by_one_exchange_that_sums_them_up() {
     for n in 1..=missing.len() {
         assert!(text.contains(&format!("The user: Question {n}: why?\nThe answer: begin-answer")), "{n}");
     }
-    let first = text.find("<CONVERSATION HISTORY>\nUser: [").expect("the summary comes first");
+    let first = text.find("The conversation so far:\n<user ").expect("the summary comes first");
     assert!(text[first..].find("Question 1").unwrap() < text[first..].find(messages[5].as_str()).unwrap());
     assert!(text.contains("The user said, word for word: Question 1: why?"), "the first message is the goal");
 }

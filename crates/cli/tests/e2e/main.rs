@@ -32,6 +32,7 @@ mod endings;
 mod entry;
 mod exit_codes;
 mod faults;
+mod forged;
 mod guidance;
 mod hostile;
 mod injected;

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use super::matrix_table::{Cell, Phase, Planning, all_cells};
 use super::mcp::Client;
-use super::support::{Team, althing, ensure, files_below, in_parallel, texts};
+use super::support::{Team, althing, ensure, files_below, in_parallel, task_of, texts};
 
 /// The time limit of a process that starts many runs.
 const LONG: Duration = Duration::from_secs(240);
@@ -50,7 +50,7 @@ const DOORS: [Door; 5] = [Door::CommandLine, Door::Screen, Door::ChatAgent, Door
 
 /// The number of the cell that a prompt is about.
 fn cell_in(text: &str) -> Option<usize> {
-    let (_, after) = text.rsplit_once("<ORIGINAL MESSAGE>\nMatrix cell ")?;
+    let after = task_of(text)?.strip_prefix("Matrix cell ")?;
     after.split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
@@ -546,7 +546,7 @@ def after(flag):
     return sys.argv[sys.argv.index(flag) + 1] if flag in sys.argv else None
 session = after("--session-id") or after("--resume")
 memory = os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), session + ".txt")
-told = re.findall(r"<ORIGINAL MESSAGE>\nMatrix cell (\d+)", prompt)
+told = re.findall(r"<ORIGINAL MESSAGE \w+>\nMatrix cell (\d+)", prompt)
 if told:
     known = [int(told[-1]), "made by run" in prompt]
     os.makedirs(os.path.dirname(memory), exist_ok=True)

@@ -513,7 +513,7 @@ fn an_agent_of_any_kind_chosen_over_the_winner_does_the_final_presentation() {
 
 /// Whether a prompt asks for the execution of a plan.
 fn executes_plan(prompt: &str) -> bool {
-    prompt.contains("<PLAN>")
+    prompt.contains("<PLAN ")
 }
 
 /// A model that plans two parts, wins the vote, and does as the plan says.

@@ -8,7 +8,7 @@ use althing_testkit::{Action, Parliament, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
 use super::mcp::Client;
-use super::support::{Fixture, LIMIT, Team, of_type, run, texts};
+use super::support::{Fixture, LIMIT, Team, of_type, run, task_of, texts};
 
 const CHAT_MODEL: &str = "talker";
 const TASK: &str = "Count the words";
@@ -117,8 +117,7 @@ fn a_subagent_is_one_call_whatever_strategy_the_config_names() {
     // A subagent run of the whole team is a run of a single agent if the team has only one.
     for (strategy, team) in [("winner_present", false), ("synthesize", false), ("synthesize", true)] {
         let spawn = json!({"tasks": [{"task": TASK, "team": team}]});
-        let is_subagent =
-            |request: &RecordedRequest| texts(request).contains(&format!("ORIGINAL MESSAGE>\n{TASK}"));
+        let is_subagent = |request: &RecordedRequest| task_of(&texts(request)) == Some(TASK);
         let script = Script::from_fn(move |request: &RecordedRequest| {
             let is_told = request.messages().iter().any(|message| message["role"] == "tool");
             let tools = request.tool_names();

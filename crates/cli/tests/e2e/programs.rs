@@ -174,7 +174,7 @@ fn member(request: &RecordedRequest) -> Reply {
     }
     let body = request.body().to_string();
     // Althing's MCP endpoint returns this text for a recorded call. Only a text after the last prompt counts.
-    if body.rfind("End your turn now") > body.rfind("<ORIGINAL MESSAGE>") {
+    if body.rfind("End your turn now") > body.rfind("<ORIGINAL MESSAGE ") {
         return Reply::text("My turn is over.");
     }
     let who = request.model().to_owned();

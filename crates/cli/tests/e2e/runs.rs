@@ -140,7 +140,7 @@ fn agents_know_each_other_by_number_only_and_see_their_own_answer_last() {
     let judging = &fixture.server.requests_of("model-b")[1];
     let text = texts(judging);
     let place = |answer: &str| text.find(answer).unwrap_or_else(|| panic!("no {answer} in {text}"));
-    assert!(place("<agent1.1>") < place("<agent3.1>") && place("<agent3.1>") < place("<agent2.1>"), "{text}");
+    assert!(place("<agent1.1 ") < place("<agent3.1 ") && place("<agent3.1 ") < place("<agent2.1 "), "{text}");
     let ids = &judging.tool_parameters("vote").unwrap()["properties"]["agent_id"]["enum"];
     assert_eq!(*ids, serde_json::json!(["agent1", "agent2", "agent3"]));
 }

@@ -9,7 +9,8 @@ use super::support::{Fixture, LIMIT, of_type, texts};
 const PART: &str = "Count the words.";
 
 fn is_subagent(request: &RecordedRequest) -> bool {
-    request.last_user_text().contains(PART) || texts(request).contains(&format!("ORIGINAL MESSAGE>\n{PART}"))
+    request.last_user_text().contains(PART)
+        || texts(request).contains(&format!(">\n{PART}\n<END OF ORIGINAL MESSAGE "))
 }
 
 fn has_tool_result(request: &RecordedRequest) -> bool {

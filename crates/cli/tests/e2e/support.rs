@@ -196,6 +196,13 @@ pub fn texts(request: &RecordedRequest) -> String {
     texts.join("\n")
 }
 
+/// The newest task in a prompt: the text between the marker lines of the original message.
+pub fn task_of(prompt: &str) -> Option<&str> {
+    let (_, after) = prompt.rsplit_once("<ORIGINAL MESSAGE ")?;
+    let (token, after) = after.split_once(">\n")?;
+    after.split_once(&format!("\n<END OF ORIGINAL MESSAGE {token}>")).map(|(task, _)| task)
+}
+
 /// All text of the offered tools: names, descriptions and schemas.
 pub fn tools_text(request: &RecordedRequest) -> String {
     request.body()["tools"].to_string()

@@ -2,6 +2,7 @@
 
 use super::state::{MemberState, RunState};
 use althing_protocol::{AgentId, Ballot};
+use althing_text::pseudo_random;
 use std::collections::BTreeMap;
 
 /// The outcome of a vote.
@@ -62,7 +63,7 @@ impl RankKey {
             votes: mine().count(),
             from_others: mine().filter(|ballot| ballot.voter != *id).count(),
             newest,
-            tie_break: tie_break_number(state.spec.tie_break_seed, index as u64),
+            tie_break: pseudo_random(state.spec.tie_break_seed, index as u64),
         }
     }
 
@@ -77,12 +78,4 @@ impl RankKey {
             Some("a tie, broken at random".into())
         }
     }
-}
-
-/// A pseudo-random number from the run's seed (the SplitMix64 finalizer).
-fn tie_break_number(seed: u64, index: u64) -> u64 {
-    let mut z = seed.wrapping_add((index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

@@ -5,11 +5,11 @@ use super::compaction::CompactedHistory;
 use super::state::{ChatStep, LaunchState, LaunchedRun, PastTurn};
 use crate::launch::{self, LAUNCH_RUN};
 use crate::prompt::interactive::{ChatPromptInput, system_prompt};
+use crate::prompt::markers::{Markers, with_markers};
 use crate::summary::structural_summary;
 use althing_protocol::{CallContext, ChatSpec, Grant, Message, ModelRequest, Purpose, RunResult, ToolSpec};
-use althing_text::estimate_tokens;
+use althing_text::{estimate_tokens, fnv1a};
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::sync::Arc;
 
 /// The part of a request that is the same in every call of a conversation.
@@ -99,24 +99,26 @@ impl InteractiveSession {
 
     /// The message that replaces the compacted part of the conversation.
     pub(super) fn summary_message(&self, earlier: &CompactedHistory) -> Message {
-        let mut text = format!(
-            "<EARLIER CONVERSATION, SUMMED UP>\n{}\n<END OF SUMMARY>\n\n<KEPT WORD FOR WORD>\n",
-            earlier.summary
-        );
-        for message in &earlier.preserved {
-            let goal = self.goal.as_ref().is_some_and(|goal| goal.seq == message.seq);
-            let who = match (goal, message.by_user) {
-                (true, _) => "User (the first message)",
-                (false, true) => "User",
-                (false, false) => "Assistant",
-            };
-            let _ = writeln!(text, "{who}: {}", message.text);
-        }
-        for marker in &earlier.markers {
-            let _ = writeln!(text, "- {marker}");
-        }
-        text.push_str("<END OF WHAT IS KEPT>");
-        Message::User(text)
+        let build = |markers: Markers<'_>| {
+            let mut text = "The earlier conversation, summarized:\n".to_owned();
+            markers.enclose(&mut text, "summary", &earlier.summary);
+            text.push_str("These messages and facts of it are kept word for word:\n");
+            for message in &earlier.preserved {
+                let goal = self.goal.as_ref().is_some_and(|goal| goal.seq == message.seq);
+                let who = match (goal, message.by_user) {
+                    (true, _) => "first user message",
+                    (false, true) => "user",
+                    (false, false) => "assistant",
+                };
+                markers.enclose(&mut text, who, &message.text);
+            }
+            if !earlier.markers.is_empty() {
+                markers.enclose(&mut text, "facts", &format!("- {}", earlier.markers.join("\n- ")));
+            }
+            vec![Message::User(text.trim_end().to_owned())]
+        };
+        let seed = fnv1a(self.session.as_str());
+        with_markers(seed, build).into_iter().next().unwrap_or_else(|| Message::User(String::new()))
     }
 
     /// The maximum size of the answer of a run in the conversation, in bytes: about an eighth of the compaction

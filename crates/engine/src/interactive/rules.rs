@@ -318,9 +318,7 @@ impl InteractiveSession {
     /// The seed for breaking ties in the next run (FNV-1a of the ids of session and run): it differs between runs and
     /// is the same on replay.
     fn tie_break_seed(&self) -> u64 {
-        let name = format!("{}.{}", self.session, self.next_run());
-        name.bytes()
-            .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+        althing_text::fnv1a(&format!("{}.{}", self.session, self.next_run()))
     }
 
     pub(super) fn create_run(&self, spec: RunSpec) -> Consequence {

@@ -1,7 +1,9 @@
 //! The briefing of an agent with tools about its environment: what it may write and read, and where other members'
 //! work is.
 
+use super::markers::enclose_alone;
 use althing_protocol::{ContextAccess, ContextPath};
+use althing_text::fnv1a;
 use std::fmt::Write;
 
 /// The briefing of a run's member.
@@ -112,10 +114,11 @@ impl ProjectBriefing {
                  decided or done, record it in CONTEXT.md (update_project_context), and describe important files and \
                  directories (describe_path). Runs put their results into deliverables/, and you may correct the \
                  files there. For new work after a long conversation, a new run with the right context is better than \
-                 a long history.\n\
-                 <PROJECT>\n{known}\n<END OF PROJECT>",
+                 a long history.\n",
                 self.project
             );
+            enclose_alone(&mut text, fnv1a(&self.project), "PROJECT", known);
+            text.truncate(text.trim_end().len());
         }
         text
     }

@@ -1,7 +1,9 @@
 //! Guidance for an agent with tools: project instructions, skills, its notes, its task list, and whether it plans
 //! first. The guidance is sent with every call, so each section is short, and an empty section is omitted.
 
+use super::markers::enclose_alone;
 use althing_protocol::ContextAccess;
+use althing_text::fnv1a;
 use std::fmt::Write;
 
 /// The guidance for an agent.
@@ -140,7 +142,11 @@ impl AgentNotes {
 impl FileExcerpt {
     fn write(&self, what: &str, text: &mut String) {
         let rest = if self.whole { String::new() } else { format!("\n[cut; the rest is in {}]", self.path) };
-        let _ = write!(text, "\n<{what} {}>\n{}{rest}\n<END OF {what}>", self.path, self.text.trim_end());
+        let name = format!("{what} {}", self.path);
+        let content = format!("{}{rest}", self.text.trim_end());
+        text.push('\n');
+        enclose_alone(text, fnv1a(&self.path), &name, &content);
+        text.truncate(text.trim_end().len());
     }
 }
 
@@ -167,7 +173,11 @@ mod tests {
         let guidance = |whole| {
             Guidance { instructions: vec![page(whole)], ..Guidance::default() }.text(ContextAccess::ReadOnly)
         };
-        assert!(guidance(true).ends_with("<INSTRUCTIONS /p/AGENTS.md>\nUse tabs.\n<END OF INSTRUCTIONS>"));
+        let token = althing_text::unused_token(fnv1a("/p/AGENTS.md"), &std::iter::empty());
+        let expected = format!(
+            "<INSTRUCTIONS /p/AGENTS.md {token}>\nUse tabs.\n<END OF INSTRUCTIONS /p/AGENTS.md {token}>"
+        );
+        assert!(guidance(true).ends_with(&expected), "{}", guidance(true));
         assert!(guidance(false).contains("Use tabs.\n[cut; the rest is in /p/AGENTS.md]\n"));
     }
 }

@@ -5,6 +5,7 @@
 mod briefing;
 mod guidance;
 pub(crate) mod interactive;
+pub(crate) mod markers;
 mod messages;
 mod sections;
 
@@ -17,6 +18,7 @@ use crate::tools;
 use althing_protocol::{
     CallContext, FinalAnswerStrategy, Grant, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
 };
+use markers::with_markers;
 use sections::Section;
 
 /// The input of the sections of a system prompt.
@@ -91,14 +93,15 @@ impl Coordination {
     }
 
     fn messages(&self, member_index: usize, attempt: &MemberAttempt) -> Vec<Message> {
-        match attempt.purpose {
-            Purpose::Present { .. } => messages::presentation(&self.state, member_index, attempt),
+        let state = &self.state;
+        with_markers(state.spec.tie_break_seed, |markers| match attempt.purpose {
+            Purpose::Present { .. } => messages::presentation(state, member_index, attempt, markers),
             Purpose::Evaluate => {
                 let answer = self.final_answer().unwrap_or_default();
-                messages::evaluation(&self.state, member_index, attempt, &answer)
+                messages::evaluation(state, member_index, attempt, &answer, markers)
             }
-            _ => messages::contribution(&self.state, member_index, attempt),
-        }
+            _ => messages::contribution(state, member_index, attempt, markers),
+        })
     }
 
     fn tools(&self, attempt: &MemberAttempt) -> Vec<ToolSpec> {

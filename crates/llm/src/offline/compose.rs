@@ -279,13 +279,12 @@ fn outcome(result: &str) -> String {
 }
 
 /// A summary of a conversation: the beginnings of the user's newest messages.
-pub(super) fn summary(talk: &str) -> String {
+pub(super) fn summary(asked: &[&str]) -> String {
     let mut text = labeled();
     text.push_str("The user wrote, in this order:\n");
-    let asked: Vec<&str> = talk.lines().filter_map(|line| line.strip_prefix("User: ")).collect();
     let skipped = asked.len().saturating_sub(SUMMED_UP);
     for line in asked.iter().skip(skipped) {
-        let short: String = line.chars().take(120).collect();
+        let short: String = line.lines().next().unwrap_or_default().chars().take(120).collect();
         let _ = writeln!(text, "- {short}");
     }
     if skipped > 0 {

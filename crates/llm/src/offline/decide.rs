@@ -36,8 +36,8 @@ pub(super) fn decide(model: &str, request: &ModelRequest) -> Action {
     if let Some(vote) = tool("vote") {
         return judge(&prompt_input, temperament, tool("new_answer"), vote);
     }
-    if let Some(talk) = prompt_input.conversation.filter(|_| request.tools.is_empty()) {
-        return Action::Say(compose::summary(talk));
+    if request.tools.is_empty() && !prompt_input.conversation.is_empty() {
+        return Action::Say(compose::summary(&prompt_input.conversation));
     }
     let task = Task::read(prompt_input.task);
     if let (Some(read), Some(file)) = (tool("read_file"), task.file)

@@ -25,8 +25,8 @@ pub(super) struct OfflinePromptInput<'a> {
     pub(super) own: Option<ShownAnswer<'a>>,
     /// The results of successful tool calls. In a prompt without markers, only those since the last user message.
     pub(super) results: Vec<&'a str>,
-    /// A conversation to summarize.
-    pub(super) conversation: Option<&'a str>,
+    /// The user's messages in a conversation to summarize; empty if the prompt has a task of its own.
+    pub(super) conversation: Vec<&'a str>,
     /// The number of failed tool calls. In a prompt without markers, only those since the last user message.
     pub(super) errors: usize,
 }
@@ -37,7 +37,7 @@ impl<'a> OfflinePromptInput<'a> {
         for message in &request.messages {
             match message {
                 Message::User(text) => {
-                    if let Some(task) = between(text, "<ORIGINAL MESSAGE>", "<END OF ORIGINAL MESSAGE>") {
+                    if let Some((_, task)) = marked(text, "<ORIGINAL MESSAGE").next() {
                         prompt_input.task = task;
                         prompt_input.own = None;
                     } else if !text.trim_start().starts_with('<') && !prompt_input.is_marked(request) {
@@ -45,8 +45,10 @@ impl<'a> OfflinePromptInput<'a> {
                         prompt_input.results.clear();
                         prompt_input.errors = 0;
                     }
-                    prompt_input.conversation = between(text, "<CONVERSATION>\n", "<END OF CONVERSATION>")
-                        .or(prompt_input.conversation);
+                    if prompt_input.task.is_empty() || !prompt_input.is_marked(request) {
+                        let users = marked(text, "<user ").map(|(_, message)| message);
+                        prompt_input.conversation.extend(users);
+                    }
                     prompt_input.take_answers(text);
                 }
                 Message::Tool { is_error: true, .. } => prompt_input.errors += 1,
@@ -63,7 +65,7 @@ impl<'a> OfflinePromptInput<'a> {
             && request
                 .messages
                 .iter()
-                .any(|message| matches!(message, Message::User(text) if text.contains("<ORIGINAL MESSAGE>")))
+                .any(|message| matches!(message, Message::User(text) if text.contains("<ORIGINAL MESSAGE ")))
     }
 
     /// Takes the answers from a text; a newer answer replaces its agent's earlier one. The last answer of the first
@@ -87,25 +89,37 @@ impl<'a> OfflinePromptInput<'a> {
     }
 }
 
-/// The `<agentN.k> … <end of agentN.k>` blocks of a text, in order.
+/// The `<agentN.k CODE> … <end of agentN.k CODE>` blocks of a text, in order.
 fn answers(text: &str) -> Vec<ShownAnswer<'_>> {
-    let mut found = Vec::new();
-    let mut rest = text;
-    while let Some((_, after)) = rest.split_once("<agent") {
-        rest = after;
-        let Some((label, body)) = after.split_once('>') else { break };
-        let Some((agent, version)) = label.split_once('.') else { continue };
-        let (Ok(agent), Ok(version)) = (agent.parse(), version.parse()) else { continue };
-        let Some((text, after)) = body.split_once(&format!("<end of agent{label}>")) else { continue };
-        found.push(ShownAnswer { agent, version, text: text.trim() });
-        rest = after;
-    }
-    found
+    let shown = |(label, text): (&str, _)| {
+        let (agent, version) = label.strip_prefix("agent")?.split_once('.')?;
+        Some(ShownAnswer { agent: agent.parse().ok()?, version: version.parse().ok()?, text })
+    };
+    marked(text, "<").filter_map(shown).collect()
 }
 
-fn between<'a>(text: &'a str, start: &str, end: &str) -> Option<&'a str> {
-    let (_, after) = text.split_once(start)?;
-    Some(after.split_once(end).map_or(after, |(inside, _)| inside).trim())
+/// The blocks of a text that stand between marker lines with the same name and code, as pairs of name and content.
+/// `start` is the beginning of the opening line.
+fn marked<'a>(text: &'a str, start: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        loop {
+            let (line, after) = rest.split_once('\n')?;
+            rest = after;
+            let marker = Some(line).filter(|line| line.starts_with(start));
+            let Some((name, code)) =
+                marker.and_then(|line| line.strip_prefix('<')?.strip_suffix('>')?.rsplit_once(' '))
+            else {
+                continue;
+            };
+            let end = if name.starts_with(char::is_uppercase) { "END OF" } else { "end of" };
+            let Some((inside, after)) = after.split_once(&format!("\n<{end} {name} {code}>")) else {
+                continue;
+            };
+            rest = after;
+            return Some((name, inside.trim()));
+        }
+    })
 }
 
 #[cfg(test)]
@@ -118,10 +132,11 @@ mod tests {
 
     #[test]
     fn task_answers_and_the_own_answer_are_found_and_newer_answers_replace_older_ones() {
-        let first = "<ORIGINAL MESSAGE>\nDo x\n<END OF ORIGINAL MESSAGE>\n\n<CURRENT ANSWERS from the agents>\n\
-            <agent1.1>\none\n<end of agent1.1>\n<agent3.1>\nthree\n<end of agent3.1>\n\
-            <agent2.1>\ntwo, which speaks of <agent9.x> and a > b\n<end of agent2.1>\n<END OF CURRENT ANSWERS>";
-        let newer = "<NEWER ANSWERS from the agents>\n<agent3.2>\nthree again\n<end of agent3.2>\n<END OF NEWER ANSWERS>";
+        let first = "<ORIGINAL MESSAGE 7a>\nDo x\n<END OF ORIGINAL MESSAGE 7a>\n\nThe agents' current answers:\n\
+            <agent1.1 7a>\none\n<end of agent1.1 7a>\n<agent3.1 7a>\nthree\n<end of agent3.1 7a>\n\
+            <agent2.1 7a>\ntwo, which speaks of <agent9.x> and a > b\n<end of agent2.1 7a>";
+        let newer =
+            "Newer answers of the agents:\n<agent3.2 7a>\nthree again\n<end of agent3.2 7a>\nJudge again.";
         let request = request(vec![Message::User(first.into()), Message::User(newer.into())]);
         let own = ShownAnswer { agent: 2, version: 1, text: "two, which speaks of <agent9.x> and a > b" };
         let expected = OfflinePromptInput {
@@ -133,7 +148,7 @@ mod tests {
             ],
             own: Some(own),
             results: Vec::new(),
-            conversation: None,
+            conversation: Vec::new(),
             errors: 0,
         };
         assert_eq!(OfflinePromptInput::read(&request), expected);
@@ -154,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_reminder_is_not_taken_for_the_task() {
-        let marked = "<ORIGINAL MESSAGE>\nDo x\n<END OF ORIGINAL MESSAGE>";
+        let marked = "<ORIGINAL MESSAGE 7a>\nDo x\n<END OF ORIGINAL MESSAGE 7a>";
         let request = request(vec![Message::User(marked.into()), Message::User("Use a tool.".into())]);
         assert_eq!(OfflinePromptInput::read(&request).task, "Do x");
     }

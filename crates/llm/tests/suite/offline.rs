@@ -40,7 +40,7 @@ fn asked(text: String, tools: Vec<ToolSpec>) -> ModelRequest {
 }
 
 fn task(task: &str) -> String {
-    format!("<ORIGINAL MESSAGE>\n{task}\n<END OF ORIGINAL MESSAGE>")
+    format!("<ORIGINAL MESSAGE 7a>\n{task}\n<END OF ORIGINAL MESSAGE 7a>")
 }
 
 /// The answers as member `member_index` sees them: its own last.
@@ -51,10 +51,10 @@ fn shown(answers: &[(usize, usize, String)], member_index: usize, mark: &str) ->
         .filter(|(agent, ..)| *agent != member_index)
         .chain(own)
         .map(|(agent, version, text)| {
-            format!("<agent{agent}.{version}>\n{text}\n<end of agent{agent}.{version}>\n")
+            format!("<agent{agent}.{version} 7a>\n{text}\n<end of agent{agent}.{version} 7a>\n")
         })
         .collect();
-    format!("{}\n\n<{mark} from the agents>\n{listed}<END OF {mark}>", task(TASK))
+    format!("{}\n\n{mark}:\n{listed}", task(TASK))
 }
 
 fn argument(called: &Called, tool: &str, name: &str) -> Option<String> {
@@ -223,8 +223,8 @@ async fn as_chat_agent_it_accepts_a_rejection_and_proposes_later_work_again() {
 
 #[tokio::test]
 async fn a_conversation_is_summarized_by_the_users_messages() {
-    let talk =
-        "<CONVERSATION>\nUser: Build a bridge\nAssistant: Yes.\nUser: For trains\n<END OF CONVERSATION>";
+    let talk = "The older part:\n<user 7a>\nBuild a bridge\n<end of user 7a>\n<assistant 7a>\nYes.\n<end of assistant 7a>\n\
+        <user 7a>\nFor trains\n<end of user 7a>";
     let called = call(&*agent("offline"), &asked(talk.into(), Vec::new())).await;
     let text = &called.reply().text;
     assert!(text.contains("- Build a bridge\n- For trains") && !text.contains("Yes."), "{text}");

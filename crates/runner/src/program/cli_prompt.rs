@@ -3,6 +3,7 @@
 
 use crate::adapter::SERVER;
 use althing_protocol::{AgentKind, Message, ModelRequest, ToolCall, ToolSpec};
+use althing_text::unused_token;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
@@ -18,6 +19,7 @@ pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) ->
     let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
     let last_reply = request.messages.iter().rposition(is_own).filter(|_| resumes);
     let known = last_reply.map_or(0, |last| last + 1);
+    let code = unused_token(0, &request.messages.iter().flat_map(texts));
     let mut text = String::new();
     if last_reply.is_none() {
         text.push_str(request.system.trim_end());
@@ -26,7 +28,7 @@ pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) ->
         if !text.is_empty() {
             text.push_str("\n\n");
         }
-        append_message(&mut text, message, request.messages.get(..at).unwrap_or_default());
+        append_message(&mut text, message, request.messages.get(..at).unwrap_or_default(), &code);
     }
     if !request.tools.is_empty() {
         let _ = write!(text, "\n\n({})", tool_note(&request.tools, kind));
@@ -59,7 +61,19 @@ fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
     note
 }
 
-fn append_message(text: &mut String, message: &Message, before: &[Message]) {
+/// The texts of a message.
+fn texts(message: &Message) -> Vec<&str> {
+    match message {
+        Message::User(text) | Message::Tool { content: text, .. } => vec![text],
+        Message::Assistant { text, tool_calls } => std::iter::once(text.as_str())
+            .chain(tool_calls.iter().map(|call| call.arguments.as_str()))
+            .collect(),
+    }
+}
+
+/// Appends a message. Here the messages become one text, so the result of a tool call stands between marker lines with
+/// a code that occurs in no message: a result cannot end itself and speak as the user.
+fn append_message(text: &mut String, message: &Message, before: &[Message], code: &str) {
     match message {
         Message::User(content) => text.push_str(content),
         Message::Assistant { text: content, tool_calls } => {
@@ -71,7 +85,11 @@ fn append_message(text: &mut String, message: &Message, before: &[Message]) {
         }
         Message::Tool { call, content, is_error } => {
             let what = if *is_error { "failed" } else { "returned" };
-            let _ = write!(text, "[Your call to {} {what}]\n{content}", tool_of_call(call, before));
+            let tool = tool_of_call(call, before);
+            let _ = write!(
+                text,
+                "[Your call to {tool} {what}]\n<result {code}>\n{content}\n<end of result {code}>"
+            );
         }
     }
 }
@@ -144,7 +162,9 @@ mod tests {
             ],
             ..ModelRequest::default()
         };
-        assert_eq!(render(&request, true, kind), "[Your call to vote failed]\nstale\n\nnews");
+        let code = althing_text::unused_token(0, &std::iter::empty());
+        let result = format!("[Your call to vote failed]\n<result {code}>\nstale\n<end of result {code}>");
+        assert_eq!(render(&request, true, kind), format!("{result}\n\nnews"));
         let all = render(&request, false, kind);
         assert!(
             all.starts_with("Be good.\n\nthe task\n\n[Your earlier message]\nhm\n[You called vote with {}]"),

@@ -78,7 +78,7 @@ impl PlanStore {
             additions: None,
             approved: false,
         };
-        let first = hash(run) & 0xffff;
+        let first = althing_text::fnv1a(run) & 0xffff;
         let mut refused = None;
         // A plan's id consists of a time and a tag. Another run of the same second may have the same tag; then
         // the next tag is tried.
@@ -281,12 +281,6 @@ impl StoredPlan {
     fn write(&self, name: &str, text: &str) -> Result<(), PlanStoreError> {
         Ok(replace(&DISK, &self.dir, name, text.as_bytes(), Durability::Synced)?)
     }
-}
-
-/// FNV-1a, because it gives the same hash in every version of Althing.
-fn hash(text: &str) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 fn read_json<T: serde::de::DeserializeOwned>(path: &Path) -> Result<T, PlanStoreError> {

@@ -520,7 +520,7 @@ fn answers_are_shown_anonymously_in_order_with_ones_own_last() {
     let mut world = World::start(&["gem", "gpt", "cc"], RunRules::default());
     everyone_answers(&mut world);
     let shown = world.shown_to(0);
-    let at = |label: &str| shown.find(&format!("<{label}>")).expect("shown");
+    let at = |label: &str| shown.find(&format!("<{label} ")).expect("shown");
     assert!(at("agent2.1") < at("agent3.1") && at("agent3.1") < at("agent1.1"));
     for member_index in 0..3 {
         world.says(member_index, vote("agent2"));

@@ -356,8 +356,12 @@ fn a_long_turn_is_compacted_before_its_next_call() {
     let request = world.request();
     assert!(request.tools.is_empty());
     let text = format!("{:?}", request.messages);
-    for part in ["It must be blue", "working on now): Read everything", "I read first.", "[called read_file]"]
-    {
+    for part in [
+        "It must be blue",
+        "The assistant is working on this message now:",
+        "I read first.",
+        "[called read_file]",
+    ] {
         assert!(text.contains(part), "{part}");
     }
     assert!(!text.contains("I read third."), "the newest step is not summarized");
@@ -368,9 +372,9 @@ fn a_long_turn_is_compacted_before_its_next_call() {
     let text = shown(&world);
     for kept in [
         "THE SUMMARY",
-        "User (the first message): The goal: a bridge",
-        "User: It must be blue",
-        "Assistant: I read first.",
+        ">\\nThe goal: a bridge\\n<end of first user message ",
+        ">\\nIt must be blue\\n<end of user ",
+        ">\\nI read first.",
         "Read everything\\n\\n[Your first steps for this message are part of the summary above.]",
         "I read third.",
     ] {

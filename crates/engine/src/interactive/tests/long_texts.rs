@@ -141,7 +141,7 @@ fn the_text_to_summarize_and_an_overlong_summary_are_shortened_with_markers() {
     world.answers(&long("reply", 2_000));
     world.user("Well?");
     let request = format!("{:?}", world.request().messages);
-    assert!(request.contains("<CONVERSATION>"), "it is being summed up: {request}");
+    assert!(request.contains("The older part of the conversation:"), "it is being summed up: {request}");
     assert!(request.contains(&format!("bytes are left out here; {IN_THE_LOG}]")), "{request}");
     world.answers(&long("summary", 9_000));
     let shown = format!("{:?}", world.request().messages);

@@ -12,6 +12,7 @@ mod presenting;
 mod subagents;
 
 use super::PromptInput;
+use super::markers::EXPLANATION;
 
 /// A section: returns its text for the input, or None if it does not apply.
 pub(crate) struct Section(fn(&PromptInput<'_>) -> Option<String>);
@@ -26,6 +27,7 @@ impl Section {
         Self(judging::section),
         Self(presenting::section),
         Self(evaluating::section),
+        Self(|_| Some(EXPLANATION.to_owned())),
     ];
 }
 
