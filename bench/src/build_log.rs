@@ -20,7 +20,7 @@ pub fn block(colors: bool) -> Vec<u8> {
         text.push_str(&line);
     }
     let mut bytes = if colors { text.into_bytes() } else { plain(&text) };
-    // The log is shorter without colors.
+    // Without colors, the log is shorter than 1 MiB: repeat its beginning.
     while bytes.len() < 1024 * 1024 {
         bytes.extend_from_within(..bytes.len().min(1024 * 1024 - bytes.len()));
     }

@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 /// The chat agent's model.
 const CHAT_MODEL: &str = "talker";
 const LIMIT: Duration = Duration::from_secs(60);
-/// Turns before the measured ones.
+/// Number of turns before the measured turns.
 const HISTORY: usize = 200;
-/// Events of the long session.
+/// Minimum number of events in the long session.
 const EVENTS: usize = 10_000;
 
-/// A config with these agents and a chat agent.
+/// A config with this many agents, and a chat agent.
 pub fn config(base_url: &str, agents: usize) -> String {
     let backend = |model: &str| json!({"type": "chatcompletion", "model": model, "base_url": base_url, "retry_base_ms": 10});
     let agents: Vec<Value> = (1..=agents)
@@ -145,7 +145,7 @@ fn open(programs: &Programs, rounds: usize) {
         (0..100).for_each(|_| chat_session.turn());
     }
     let (id, events) = (chat_session.pause(), chat_session.events());
-    // The next server records its requests.
+    // A new server on the same port, which records its requests (the first server does not).
     let ChatSession { althing, server, .. } = chat_session;
     let port = server.address().port();
     drop(server);

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(120);
 const LINEAR: f64 = 1.15;
-/// Turns measured together, because one is too short for the clock.
+/// Number of turns measured together, because a single turn is too short for the clock.
 const TURNS: usize = 20;
 
 pub fn all(programs: &Programs, rounds: usize) {

@@ -12,11 +12,11 @@ use std::time::Instant;
 
 const SESSION: &str = "20261115-095612-7f3a";
 
-/// Events in the log that is read back.
+/// Number of events in the log that is read back.
 const EVENTS: u64 = 1_000_000;
-/// Events per batch when many agents work at once.
+/// Number of events per batch, as when many agents work at once.
 const BATCH: usize = 32;
-/// Events appended with one sync per batch.
+/// Total number of events appended, with one sync per batch.
 const APPENDED: u64 = 20_000;
 
 fn event(seq: u64) -> Arc<Event> {

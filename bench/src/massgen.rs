@@ -1,9 +1,9 @@
 //! The same work by MassGen: the same config, the same scripted models on the same server, its automation mode.
 //!
-//! Every model answers once, then votes for the first answer it is shown, then presents if asked. The two do not do
-//! the same along the way: MassGen writes more logs and status files, sends longer prompts, and has features that
-//! Althing lacks; Althing syncs a log to disk. Most of MassGen's time is its interpreter and imports, so the time from
-//! the first request to the end is listed separately.
+//! Every model answers once, then votes for the first answer it is shown, then presents if asked. Althing and MassGen
+//! do not do the same along the way: MassGen writes more logs and status files, sends longer prompts, and has features
+//! that Althing lacks; Althing syncs a log to disk. Most of MassGen's time is its interpreter and imports, so the time
+//! from the first request to the end is listed separately.
 
 use crate::measure::{Measurement, Programs, measure, median, medians};
 use crate::team::config;
@@ -81,7 +81,7 @@ struct Observed {
     rest_ms: Vec<f64>,
     calls: Vec<f64>,
     sent_kb: Vec<f64>,
-    /// Runs without an answer.
+    /// Number of runs without an answer.
     unanswered: usize,
 }
 
@@ -156,7 +156,7 @@ fn once(program: &Path, server: &FakeModel, agents: usize, observed: &mut Observ
     let mut args = vec![home.as_str(), "OPENAI_API_KEY=unused", &program_text, "--config", &file];
     args.extend(["--automation", "--output-file", &answer_text, "What is 2+2?"]);
     observed.taken.push(measure(Path::new("env"), &args, dir.path()));
-    // With one agent, MassGen passes the agent's answer on unchanged.
+    // Lower case, because with one agent MassGen writes the agent's answer unchanged, with a capital letter.
     let text = std::fs::read_to_string(&answer).unwrap_or_default().to_lowercase();
     observed.unanswered += usize::from(!text.contains("answer of model-"));
     let requests = server.requests().split_off(before);

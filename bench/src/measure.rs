@@ -50,8 +50,8 @@ impl Programs {
     }
 }
 
-/// The path of this program by its name, because building may have replaced the file that it was started
-/// from.
+/// The path by which this program was started. It stays valid if building has replaced the file meanwhile, unlike
+/// `current_exe`.
 fn me() -> PathBuf {
     let name = std::env::args_os().next().map(PathBuf::from).unwrap();
     std::env::current_dir().unwrap().join(name)

@@ -108,7 +108,7 @@ fn many(programs: &Programs) {
         let there = || std::fs::read_dir(&ready).unwrap().count();
         wait::until(Duration::from_secs(120), || there() == count || !running.is_running());
         let memory = ours(&running);
-        // Readers of the FIFO are released when its last writer closes it.
+        // Each task waits to read from the FIFO, and ends when the FIFO has been opened for writing and closed.
         wait::until(Duration::from_secs(120), || {
             let flags = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::NONBLOCK;
             drop(rustix::fs::open(&go, flags, rustix::fs::Mode::empty()));

@@ -19,7 +19,7 @@ const KEYS: usize = 600;
 const REPLIES: usize = 100;
 /// Number of lines of each reply.
 pub const LINES: usize = 1000;
-/// Lines of a short transcript.
+/// Number of lines of the short transcript.
 const FEW: usize = 100;
 
 pub fn all(programs: &Programs, rounds: usize) {

@@ -21,7 +21,7 @@ pub fn markdown(programs: &Programs, lines: &[ResultLine], rounds: usize) -> Str
     let missed: Vec<&ResultLine> =
         lines.iter().filter(|line| line.promise.as_ref().is_some_and(|(_, met)| !met)).collect();
     if missed.is_empty() {
-        text.push_str("\nNothing is missed.\n");
+        text.push_str("\nNo target is missed.\n");
     } else {
         text.push_str("\n**Missed:**\n\n");
         for line in missed {

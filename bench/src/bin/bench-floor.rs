@@ -71,7 +71,7 @@ fn flood(mebibytes: usize, colors: bool) {
     let block = build_log::block(colors);
     let mut out = std::io::stdout().lock();
     for _ in 0..mebibytes {
-        // The reader may have exited.
+        // Writing fails if the reader has exited.
         if out.write_all(&block).is_err() {
             return;
         }

@@ -58,7 +58,7 @@ impl AgentSelection {
     }
 
     /// Removes agents that `--agents` does not name. `--single-agent` is not applied here, because in a
-    /// conversation the user can change this choice for each message.
+    /// conversation the user can choose for each message whether one agent works alone.
     pub fn narrow(&self, team: &mut Team) {
         if !self.agents.is_empty() {
             team.config.agents.retain(|agent| self.agents.iter().any(|id| id == agent.id.as_str()));

@@ -74,9 +74,9 @@ pub fn mentions(message: &str, cwd: &Path) -> (String, Vec<PathGrant>) {
     (message, paths.into_iter().map(grant).collect())
 }
 
-/// The directories in which a launch may open paths for reading without a person's approval: the working directory and
-/// the opened project, with links resolved. The home directory and directories that contain it are left out: starting
-/// Althing there must not open all of the user's files.
+/// The directories in which a launch may read paths without a person's approval: the working directory and the opened
+/// project, with links resolved. The home directory and directories that contain it are never returned: starting
+/// Althing there must not make all of the user's files readable.
 pub fn readable_dirs(cwd: &Path, home: Option<&Path>, project: Option<&Path>) -> Vec<PathBuf> {
     let home = home.and_then(canonical);
     let opens =
@@ -96,7 +96,7 @@ fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
     let below = dirs.iter().find_map(|dir| real.strip_prefix(dir).ok());
     let is_open = match below {
         Some(below) => private_name(below).is_none(),
-        // Neither a link nor a directory that was opened later changed what the launch named.
+        // The path is not a link: it is exactly the path that was checked, and allowed, at the launch.
         None => real == Path::new(path),
     };
     if !is_open {
@@ -163,8 +163,8 @@ fn missing(path: &str, named_by: &str, cwd: &Path) -> Failure {
         .hint(format!("create it, or name another; relative paths are resolved against {}", cwd.display()))
 }
 
-/// Adds a path. If the path is already present, there is still one entry: writable if either is, with the protected
-/// parts of both.
+/// Adds a path. If the list already contains the path, the two entries are merged: writable if one of them is, with
+/// the protected parts of both.
 fn add(paths: &mut Vec<ContextPath>, path: ContextPath) {
     match paths.iter_mut().find(|known| known.path == path.path) {
         Some(known) => {

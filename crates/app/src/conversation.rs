@@ -125,7 +125,8 @@ pub fn protected_paths(team: &Team, cwd: &Path, app: &AppContext) -> Vec<PathBuf
     team.config.context_paths.iter().flat_map(|path| context_paths::protected_parts(path, &from)).collect()
 }
 
-/// The team that runs use. Nobody can override a winner, so runs do not wait for that.
+/// The team that runs use, with rules for runs at which no person is present: they do not wait for the user to
+/// override a winner. (For a person's conversation, `assemble` sets the configured waiting time again.)
 pub fn team_spec(
     team: &Team,
     backends: &TeamBackends,

@@ -48,7 +48,7 @@ pub fn start(
             .hint("name a file in a directory that exists and that you may write to")
     })?;
     let level = level.unwrap_or(LevelFilter::INFO);
-    // Can fail only if called twice: a process has one command line.
+    // Fails only if called twice, which does not happen: a process has one command line.
     let _ = tracing::subscriber::set_global_default(JsonLines { level, file: Mutex::new(file) });
     let args: Vec<String> = std::env::args().skip(1).map(|arg| redact_argument(arg, task)).collect();
     tracing::info!(

@@ -24,9 +24,9 @@ pub struct Environment {
     /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
-    /// The variables in `.env` in the working directory, except for API keys and other secrets: these are in
-    /// `variables`, unless their names begin with `ALTHING_`. Another person may have written that file, so a config
-    /// can refer to the variables here, but they never decide what is started, trusted or called.
+    /// The variables in `.env` in the working directory, without API keys and other secrets, which are in `variables`
+    /// (but secrets whose names begin with `ALTHING_` are here). Another person may have written that file: a config
+    /// can refer to these variables, but they never decide what is started, trusted or called.
     dotenv: BTreeMap<String, String>,
 }
 
@@ -68,7 +68,7 @@ impl Environment {
     /// finds, `.env` in the working directory counts, except for the address of an endpoint.
     pub fn setting(&self, name: &str) -> Option<String> {
         self.variable(name).or_else(|| {
-            // A `.env` that was found here must not choose an endpoint, even if it also contains a key.
+            // The `.env` in the working directory must not choose an endpoint, even if it also contains a key.
             let is_endpoint =
                 althing_config::BACKENDS.iter().any(|backend| backend.url_variable == Some(name));
             self.dotenv.get(name).filter(|value| !value.is_empty() && !is_endpoint).cloned()

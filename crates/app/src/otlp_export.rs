@@ -63,7 +63,7 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let client = HttpClient::new(&http)?.service(endpoint.host(), CONNECT_TIMEOUT)?;
     let settings = ExporterSettings { endpoint, headers, resource: Resource { attributes }, content, client };
     let exporter = Exporter::new(settings).map_err(|error| Failure::usage(format!("{from}: {error}")))?;
-    // Can fail only if called twice: a process has one command line.
+    // Fails only if called twice, which does not happen: a process has one command line.
     let _ = EXPORTER.set(exporter);
     Ok(())
 }
@@ -73,8 +73,8 @@ fn header_secrets(value: &str) -> impl Iterator<Item = &str> {
     [Some(value), value.split_once(' ').map(|(_, rest)| rest)].into_iter().flatten()
 }
 
-/// Exports a session's spans, except those that ended at or before `already_exported`: an earlier process exported
-/// them, or did not export at all.
+/// Exports a session's spans, except those that ended at or before `already_exported`: an earlier process has exported
+/// those spans, or ran without `--otlp`.
 pub fn follow(orchestrator: &Orchestrator, already_exported: Seq) {
     if let Some(exporter) = EXPORTER.get() {
         exporter.follow(Box::new(orchestrator.feed().subscribe(Seq(0), Interest::Facts)), already_exported);

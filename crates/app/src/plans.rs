@@ -45,7 +45,7 @@ pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, F
     if !which.contains('/') {
         trust::require_own_plan(plan.dir(), app)?;
     }
-    // The lock keeps other processes from executing the plan meanwhile; interrupted tasks start again.
+    // The lock keeps other processes from executing the plan while its interrupted tasks are reset to start again.
     let lock = plan.lock().map_err(failed)?;
     plan.reset_unfinished().map_err(failed)?;
     if !plan.is_approved() {

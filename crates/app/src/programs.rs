@@ -94,7 +94,7 @@ fn custom_adapter(
 type Fill = dyn Fn(&str) -> Result<String, String> + Send + Sync;
 
 /// Fills in a program's environment variables when it starts. The log contains the variables as the user wrote them,
-/// and so no secret.
+/// with references not filled in, so that no secret gets into the log.
 struct VariableFiller {
     runner: ProgramRunner,
     fill: Box<Fill>,

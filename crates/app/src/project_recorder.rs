@@ -32,7 +32,7 @@ struct ExecutingPlan {
 }
 
 impl ProjectRecorder {
-    /// Creates the recorder of a session, and updates the records for the session's history.
+    /// Creates the recorder of a session, and brings the records up to date with the session's history.
     pub fn new(
         session: SessionId,
         state_dir: PathBuf,
@@ -67,7 +67,7 @@ impl ProjectRecorder {
         }
     }
 
-    /// Updates the records for a fact.
+    /// Brings the records up to date with a new fact.
     pub fn observe(&mut self, event: &Event) {
         match &event.fact {
             Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if spec.subagent_of.is_none() => {

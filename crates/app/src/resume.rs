@@ -25,7 +25,7 @@ pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure
 }
 
 /// The session to resume, and its kind if that is known. It is the named session; if none is named, the newest that is
-/// neither over nor in use; if there is none, the newest.
+/// neither over nor in use; if every session is over or in use, the newest of all.
 pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Option<SessionKind>), Failure> {
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", app.state_dir().display()))
@@ -75,7 +75,7 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
     let dependencies = Dependencies { backends: backends.backends, envs: envs.clone(), programs, project };
     let recorded = owned.events.clone();
     let orchestrator = session::start_orchestrator(id.clone(), owned, dependencies, None, app)?;
-    // If the session has already ended, its events say so.
+    // Fails only if the session has already ended, and then its events say so.
     let _ = orchestrator.submitter().submit(Submission::new(Op::Resume, Origin::User));
     Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
 }
@@ -98,7 +98,7 @@ fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
     ));
 }
 
-/// The newest session that is neither over nor in use by a process; if there is none, the newest.
+/// The newest session that is neither over nor in use by a process; if all are over or in use, the newest of all.
 fn newest_open(sessions: &[SessionSummary]) -> Option<SessionId> {
     let open = sessions.iter().find(|session| {
         let over = |state: SessionState| {

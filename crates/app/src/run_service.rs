@@ -53,7 +53,8 @@ impl LocalRunService {
 
     async fn start(&self, launch: LaunchRun, approved: bool) -> Result<String, Failure> {
         let context_paths = self.team_spec.context_paths.clone();
-        // Without a person's approval, an MCP client can grant hardly more than the config does.
+        // Without a person's approval, an MCP client can grant only what the config grants, and reading in
+        // `readable_dirs`.
         let consent = if approved { Consent::Person } else { Consent::Nobody };
         let request = RunRequest { launch, context_paths, plan: None, consent };
         let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
@@ -167,7 +168,7 @@ impl RunService for LocalRunService {
                     service::blocking(check).await.err().map(|failure| failure.message)
                 }
             };
-            // An approval does not help if something else is wrong with the launch.
+            // If the launch would fail even with a person's approval, do not ask for the approval.
             refused.filter(|_| resolve(Consent::Person).is_ok())
         })
     }

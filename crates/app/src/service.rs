@@ -32,7 +32,8 @@ pub trait SessionService: Send + Sync {
     fn launch(&self, request: SessionRequest) -> BoxFuture<'_, Result<SessionId, Failure>>;
 
     /// All events of a session after `from`: first the recorded ones, then live ones, until the session ends. A
-    /// session in another process is followed until no process owns it; its progress is not available.
+    /// session in another process is followed until no process owns it; of such a session, only the recorded events
+    /// are available, not the streamed progress.
     fn follow<'a>(
         &'a self,
         id: &'a SessionId,
@@ -192,8 +193,8 @@ pub(crate) async fn blocking<T: Send + 'static>(
 }
 
 impl Drop for LocalSessions {
-    /// Shuts down every session, even if a front end panics, because then nobody could send ops to the
-    /// sessions any more.
+    /// Shuts down every session, because nobody can send ops to the sessions without this value. This also happens
+    /// if a front end panics.
     fn drop(&mut self) {
         for engine in lock(&self.launched).values_mut().filter_map(|one| one.engine.take()) {
             engine.submit(Submission::new(Op::Shutdown, Origin::System));
@@ -287,8 +288,8 @@ impl SessionService for LocalSessions {
             if tokio::time::timeout(2 * CLOSE_TIMEOUT, closed).await.is_err() {
                 self.app.notify("some sessions did not end in time; they end with this process");
             }
-            // A guard ends within milliseconds once its program is released; an agent's endless program must not
-            // delay the exit, because its guard ends it afterwards.
+            // Most guards end within milliseconds. If an agent's program does not end, the exit does not wait any
+            // longer for its guard: the guard kills the program after this process has exited.
             let _ = tokio::time::timeout(GUARDS_TIMEOUT, althing_runner::all_guards_ended()).await;
         })
     }

@@ -264,7 +264,7 @@ pub fn check(name: &str, text: &str, environment: &Environment, purpose: LoadPur
 /// A config without errors.
 struct UsableConfig {
     config: Config,
-    /// What needs the user's trust if the config was found.
+    /// What the user has to trust if the config was found in the working directory and not named by the user.
     trust_needed: Vec<String>,
     /// Warnings.
     problems: Vec<String>,

@@ -1,6 +1,6 @@
 //! Trust in what was found rather than named. A config is remembered by path and content, so a changed file must be
 //! trusted again. A session or plan is remembered by its directory when this user creates it, or accepts it with
-//! `--trust`: a session or plan that came with somebody else's files could start anything.
+//! `--trust`. Others are refused: a session or plan that came with somebody else's files could start anything.
 
 use crate::context::AppContext;
 use crate::environment::Environment;

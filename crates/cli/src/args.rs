@@ -200,9 +200,9 @@ impl Options {
 /// Whether runs that an agent proposes are approved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Approve {
-    /// All of them.
+    /// Every proposed run is approved.
     Always,
-    /// None of them.
+    /// No proposed run is approved.
     Never,
     /// The user is asked; if nobody answers, the runs are rejected.
     Ask,
@@ -213,7 +213,7 @@ pub enum Approve {
 pub enum StreamEvents {
     /// Every fact.
     Facts,
-    /// Streamed progress too.
+    /// Every fact, and streamed progress.
     All,
 }
 
@@ -224,7 +224,7 @@ pub enum LogLevel {
     Error,
     /// Failures, and problems that were handled.
     Warn,
-    /// The same, and what Althing does.
+    /// Failures, problems that were handled, and what Althing does.
     Info,
     /// Every detail.
     Debug,

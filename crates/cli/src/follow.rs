@@ -212,7 +212,7 @@ impl<'a> Follower<'a> {
                     StopRequest::Stop(name) => {
                         signalled = true;
                         show::notice(&format!("{name}: stopping …"));
-                        // If the session has already ended, its events say so.
+                        // Fails only if the session has already ended, and then its events say so.
                         let shutdown = Submission::new(Op::Shutdown, Origin::Signal);
                         let _ = sessions.submit(&session, shutdown);
                     }
@@ -222,7 +222,7 @@ impl<'a> Follower<'a> {
                     None => self.ops = None,
                     Some(line) if line.trim().is_empty() => {}
                     Some(line) => match ops::read(&line) {
-                        // If the session has already ended, its events say so.
+                        // Fails only if the session has already ended, and then its events say so.
                         Ok(submission) => drop(sessions.submit(&session, submission)),
                         Err(why) => show::notice(&why),
                     },
@@ -253,9 +253,8 @@ impl<'a> Follower<'a> {
         };
         if let Some(line) = line {
             // A closed pipe does not stop the run: the run's result is on disk.
-            let written = line
-                .map_err(std::io::Error::from)
-                .and_then(|line| writeln!(std::io::stdout().lock(), "{}", show::json_for_stdout(&line)));
+            let print = |line: String| writeln!(std::io::stdout(), "{}", show::json_for_stdout(&line));
+            let written = line.map_err(std::io::Error::from).and_then(print);
             if let Err(error) = written
                 && error.kind() != std::io::ErrorKind::BrokenPipe
             {
@@ -275,7 +274,7 @@ impl<'a> Follower<'a> {
     fn note(&mut self, item: &FeedItem) {
         let FeedItem::Event(event) = item else { return };
         match &event.fact {
-            // Names the stored plan if its execution follows; runs inside other tasks are left out.
+            // Prints where the plan is stored, if its execution follows. Runs inside other tasks are ignored.
             Fact::Decided(Verdict::Finished { result, .. })
                 if event.task.as_ref().is_some_and(|task| !task.is_subtask()) =>
             {

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         Ok(args) => args,
         Err(error) => {
             let asked_for = !error.use_stderr();
-            // Ignore a closed pipe: the help that was asked for is not an error.
+            // A write error, such as a closed pipe, is ignored. Help that was asked for is not an error.
             let _ = error.print();
             return if asked_for { Exit::Answered.into() } else { Exit::Usage.into() };
         }

@@ -17,7 +17,7 @@ pub struct TimedLine {
     pub read_at: Instant,
 }
 
-/// The lines of stdin with the time of each; the channel closes when stdin ends.
+/// The lines of stdin with the time of each; the channel closes when stdin ends or cannot be read.
 pub fn timed_lines() -> UnboundedReceiver<TimedLine> {
     read_lines(|text| TimedLine { text, read_at: Instant::now() })
 }

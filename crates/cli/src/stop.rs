@@ -60,7 +60,7 @@ impl StopSignals {
     }
 
     /// Runs a blocking job on a separate thread. If a signal arrives before the job ends, the job is abandoned and the
-    /// signal's name is the error. If no thread can be started, the error says so.
+    /// signal's name is the error. If no thread can be started, or the job panics, the error is another message.
     pub async fn run_unless_stopped<T: Send + 'static>(
         &mut self,
         job: impl FnOnce() -> T + Send + 'static,

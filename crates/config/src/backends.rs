@@ -203,7 +203,7 @@ impl BackendType {
             "claude" => "claude-sonnet-5-5",
             "gemini" => "gemini-3.5-flash",
             "openrouter" => "openai/gpt-6-luna",
-            // A provider without a default model resells many models.
+            // A provider without a default model resells many models: name a common one.
             _ => self.default_model.unwrap_or("gpt-6-luna"),
         }
     }

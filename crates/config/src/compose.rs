@@ -38,7 +38,7 @@ enum Open {
 #[derive(Default)]
 struct OpenMap {
     entries: Vec<Entry>,
-    /// The line on which each key was first set, so that the problem of a duplicate key can name it.
+    /// The line on which each key was first set, for the message about a duplicate key.
     seen: HashMap<String, usize>,
     pending: Option<(String, Span)>,
     /// The values of the merge key `<<`: maps, or lists of maps.
@@ -56,7 +56,7 @@ struct Anchored {
 pub(crate) struct Builder<'text> {
     text: &'text str,
     parser: Parser<'text, StrInput<'text>>,
-    /// The problems of duplicate keys; at most one more than are shown.
+    /// One problem for each duplicate key; at most one more problem than can be shown.
     pub(crate) duplicates: Vec<Located>,
     frames: Vec<Frame>,
     anchors: HashMap<usize, Anchored>,
@@ -127,8 +127,8 @@ impl<'text> Builder<'text> {
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span),
             Event::Alias(id) => self.alias(id, span),
-            // The start and the end of the stream, and the end of the document; comments and anchors have no events of
-            // their own.
+            // Nothing to do at the start and the end of the stream and at the end of the document. Comments and
+            // anchors have no events of their own.
             _ => Ok(()),
         }
     }

@@ -146,7 +146,7 @@ fn as_node(json: &Json) -> Node {
     Node { value, span: Span::default() }
 }
 
-/// The document, with only the required keys in each section on the key's path.
+/// The document, in which each section on the key's path has only its required keys and the key on the path.
 fn bare_document(document: &Json, position: &KeyPosition, all: &[KeyPosition]) -> Json {
     let is_beside = |other: &&KeyPosition| {
         let around = other.path.split_last().map(|(_, around)| around).unwrap_or_default();
@@ -196,7 +196,8 @@ fn without_consumer<T: PartialEq>(root: &'static Section, settings: &dyn Fn(&Nod
     let document = full_section(root);
     let mut consumed: Vec<&KeyPosition> = Vec::new();
     let mut idle = Vec::new();
-    // Keys inside a section come after the key of the section: if one of them is consumed, the section is.
+    // Backwards, because keys inside a section come after the key of the section itself: if one of the inner keys is
+    // consumed, so is the section.
     for position in all.iter().rev() {
         let is_around = consumed.iter().any(|inner| inner.path.starts_with(&position.path));
         if is_around || is_consumed(position, &document, &all, settings) {

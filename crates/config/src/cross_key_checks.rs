@@ -120,7 +120,7 @@ fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)>
         let is_effort = key == AgentOptions::REASONING_EFFORT;
         let nested = || backend.get("reasoning").filter(|_| is_effort)?.entry("effort");
         let entry = backend.entry(key).or_else(nested).filter(|entry| !entry.value.is_null())?;
-        // An empty `allowed_tools` allows nothing; other keys that are empty ask for nothing.
+        // An empty list in `allowed_tools` counts as set: it allows no tool. Other empty values count as not set.
         let is_blank = entry.value.as_text().is_some_and(|text| text.trim().is_empty());
         let is_empty = matches!(&entry.value.value, Value::List(items) if items.is_empty());
         (!is_blank && (!is_empty || key == "allowed_tools")).then_some((key, entry))
@@ -133,7 +133,7 @@ struct Requirements<'a, 'text> {
     env: Lookup<'a>,
     purpose: LoadPurpose,
     backends: &'static BackendTypes,
-    /// Backend types and keys that were already reported: several agents may have the same problem.
+    /// Backend types and keys that were already reported, so that the same problem of several agents is reported once.
     reported: &'a mut HashSet<(&'static str, String)>,
     sink: &'a mut Sink<'text>,
 }
@@ -266,7 +266,8 @@ impl Requirements<'_, '_> {
         {
             return;
         }
-        // A server at a custom address may need no key, unless every address of the type is custom.
+        // A server at a custom address may need no key, so there a missing key is only a warning. This does not apply
+        // to a type without a default address, such as Azure: all its addresses are custom.
         let severity = match (self.purpose, own_address.filter(|_| owner.base_url.is_some())) {
             (LoadPurpose::Run, None) => Severity::Error,
             (LoadPurpose::Run, Some(_)) | (LoadPurpose::Check | LoadPurpose::Offline, _) => Severity::Warning,

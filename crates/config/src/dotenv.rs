@@ -3,7 +3,7 @@
 //! Each line is one `NAME=value`, with or without `export`, quotes and comments; a quoted value may span several
 //! lines. Reading never fails: other lines are skipped, because a `.env` file is shared with other programs.
 
-/// The variables in the text of a `.env` file, in order. Duplicate names are kept.
+/// The variables in the text of a `.env` file, in order. A name that is set twice is in the list twice.
 pub fn parse_dotenv(text: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -82,7 +82,8 @@ fn value_length(line: &str) -> usize {
     value.trim_start_matches([' ', '\t']).len().saturating_sub(1)
 }
 
-/// The rest of the text after `bytes` more bytes, from the next line on; all of it if the value ended on its own line.
+/// The lines of a text after the line in which its first `bytes` bytes end. If `bytes` is 0, the value ended before
+/// the text, and the whole text is returned.
 fn skip_line(text: &str, bytes: usize) -> &str {
     if bytes == 0 {
         return text;

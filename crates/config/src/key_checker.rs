@@ -188,7 +188,7 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
     }
 }
 
-/// Whether a key without effect gives no warning: for any value, or because its value asks for nothing.
+/// Whether to omit the warning about a key without effect: its value asks for nothing, or the key never has a warning.
 fn is_off(key: &Key, node: &Node) -> bool {
     if key.no_warning {
         return true;

@@ -1,8 +1,7 @@
 //! The limits of this crate on its input.
 //!
 //! A config may come from a stranger's repository, so reading it must take a bounded amount of time and memory, for
-//! any content (row S14 of the promises). All of them except the limits on the lengths of names and ids are in this
-//! file, so that one page answers "how much can a hostile file cost?".
+//! any content (row S14 of the promises). All limits except those on the lengths of names and ids are in this file, so that one page answers "how much can a hostile file cost?".
 
 /// The largest config text that is read. The largest of MassGen's own configs is under 20 KiB.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;
@@ -26,7 +25,7 @@ pub(crate) const MAX_DIAGNOSTICS: usize = 200;
 pub(crate) const MAX_QUOTED_LINE: usize = 160;
 
 /// The maximum number of MCP servers of one agent. Each server gets a copy of the agent's tool lists, so this
-/// bounds the total.
+/// bounds the total size of the copies.
 pub(crate) const MAX_SERVERS: usize = 64;
 
 /// The maximum number of names that a wrong name is compared with, where the file determines how many names

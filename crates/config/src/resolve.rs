@@ -170,7 +170,7 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
         skip_final_presentation: flag(node, "skip_final_presentation")
             .unwrap_or(default.skip_final_presentation),
         first_answer_wait: seconds_of("first_answer_wait_seconds").unwrap_or(default.first_answer_wait),
-        // A window of zero seconds is no window.
+        // Zero seconds mean that there is no override window.
         override_window: seconds_of("override_window_seconds")
             .or(default.override_window)
             .filter(|window| *window > Millis(0)),
@@ -277,7 +277,7 @@ fn strategy(node: &Node) -> Option<FinalAnswerStrategy> {
     }
 }
 
-/// The word that a choice means: the word itself, or the supported word that is used instead of MassGen's.
+/// The word that a choice means: the word itself, or, if Althing does not support it, the word used instead of it.
 pub(crate) fn word(section: &Section, key: &str, node: &Node) -> Option<&'static str> {
     let Kind::Choice(choices) = section.key(key)?.kind else { return None };
     let given = node.as_text()?;

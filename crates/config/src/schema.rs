@@ -80,7 +80,8 @@ fn nullable(mut schema: Map<String, Json>) -> Map<String, Json> {
         }
         return schema;
     }
-    // Any value may be null, and a section allows null itself: a reference alone gives better messages.
+    // An empty schema allows null already, and so does the schema of a section: without `anyOf` around the
+    // reference, editors show better messages.
     if schema.is_empty() || schema.contains_key("$ref") {
         return schema;
     }

@@ -61,7 +61,7 @@ const SECRET_PARTS: &[&str] = &[
 /// secret, unless its last word is one of `LOCATION_WORDS` or `DESCRIPTION_WORDS`.
 const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
 
-/// Last words of names whose values are locations, and so never secrets.
+/// Last words of names that never mean a secret, because the value is only a location.
 const LOCATION_WORDS: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
 
 /// Last words of names whose values describe a secret and do not contain it; they have no effect if the name contains
@@ -100,7 +100,7 @@ const NOT_SECRET: &[&str] = &["pwd"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum NameMeaning {
     Harmless,
-    /// The name contains a secret word: `is_secret_name` takes it for a secret; for an environment variable the value
+    /// The name contains a secret word. `is_secret_name` is true for such a name; in `secrets_in_variable` the value
     /// decides.
     Perhaps,
     Secret,
@@ -322,7 +322,7 @@ pub(crate) fn mask(part: &str, start: usize, spans: &[Span]) -> String {
 /// The bytes `from..to` of a line of text that could not be parsed, with possible secrets overwritten by `*`; columns
 /// stay the same.
 pub(crate) fn mask_unparsed(line: &str, from: usize, to: usize) -> String {
-    // The name of a value may come before the part that is shown, but only within a limit.
+    // The name of a value may be before the part that is shown, so the search starts up to `LOOK_BACK` bytes earlier.
     let start = line.floor_char_boundary(from.saturating_sub(LOOK_BACK));
     let part = line.get(start..to).unwrap_or_default();
     let skipped = line.get(start..from).unwrap_or_default().chars().count();
@@ -342,13 +342,13 @@ pub fn redact(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut done = 0;
     for span in spans {
-        // An alias can make the same value appear twice.
+        // An alias can make the same value appear twice; it is replaced once.
         if span.start < done {
             continue;
         }
         out.push_str(text.get(done..span.start).unwrap_or_default());
         out.push_str(REDACTED);
-        // The span of a block scalar includes the indentation of the next line.
+        // The span of a block scalar includes the indentation of the next line, which must stay.
         done = span.start + text.get(span.start..span.end).unwrap_or_default().trim_end().len();
     }
     out.push_str(text.get(done..).unwrap_or_default());

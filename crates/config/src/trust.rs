@@ -56,7 +56,7 @@ fn section(section: &'static Section, node: &Node, path: &str, search: &mut Sear
     }
 }
 
-/// Searches a value that a found config may set before trust for parts that need trust.
+/// Searches a value for parts that need trust. The key that holds the value needs no trust itself.
 fn value(kind: Kind, node: &Node, path: &str, search: &mut Search) {
     match kind {
         Kind::Section(inner) if matches!(node.value, Value::Map(_)) => section(inner, node, path, search),

@@ -49,7 +49,7 @@ pub trait DiskLock: Send {}
 
 /// A file that is open for appending.
 pub trait DiskFile: Send {
-    /// Appends bytes and returns how many it appended, which may be fewer than given.
+    /// Appends bytes and returns how many were appended, which may be fewer than `bytes` contains.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize>;
     /// Makes the file's content and length durable.
     fn sync_data(&mut self) -> io::Result<()>;

@@ -1,7 +1,7 @@
 //! Helpers for whole files and directories: atomic replacement of a file, recursive creation and deletion of
 //! directories.
 //!
-//! Invariant: only a hidden temporary file can have unfinished content; after a power cut, also a file that was not
+//! Invariant: incomplete content occurs only in hidden temporary files and, after a power cut, in files that were not
 //! synced.
 
 use crate::disk::{Disk, DiskFile, EntryKind, OpenMode};
@@ -30,8 +30,8 @@ pub fn replace(
     let written = write_new(disk, &temporary, bytes, durability)
         .and_then(|()| disk.rename(&temporary, &path).map_err(DiskError::io("replace", &path)));
     if let Err(e) = written {
-        // The temporary file is hidden and the next attempt overwrites it, but its disk space may be needed
-        // before that.
+        // The temporary file would do no harm (it is hidden, and the next attempt overwrites it), but it is
+        // deleted at once, because its disk space may be needed.
         let _ = disk.remove_file(&temporary);
         return Err(e);
     }
@@ -102,7 +102,7 @@ pub fn create_dirs(disk: &dyn Disk, dir: &Path, durability: Durability) -> Resul
     }
 }
 
-/// The parent directory; `.` for a bare relative name, and the root directory for itself.
+/// The parent of a directory: `.` for a bare relative name, and `/` for `/`.
 pub fn parent(dir: &Path) -> PathBuf {
     match dir.parent() {
         Some(parent) if parent.as_os_str().is_empty() => PathBuf::from("."),

@@ -12,8 +12,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::Duration;
 
-/// How many times a busy lock is tried. `is_locked` holds the lock for an instant, and so does a killed process until
-/// the kernel has cleaned up after it; neither should cause an error.
+/// How many times a busy lock is tried before it counts as held. Some holders are gone after an instant: `is_locked`,
+/// and a killed process that the kernel is still cleaning up.
 const LOCK_TRIES: u32 = 10;
 /// The maximum size of a file that is read as a whole, in bytes. Logs, which may be larger, are read in parts.
 const MAX_WHOLE_FILE: u64 = 1_000_000_000;
@@ -68,8 +68,8 @@ impl DiskFile for RealFile {
     }
 }
 
-/// Makes the parent directory of `path` writable if deleting `path` failed for lack of permission, because snapshots
-/// are in read-only directories. Returns any other `error`.
+/// Called after deleting `path` failed with `error`. If permission was lacking, makes the parent directory of `path`
+/// writable, because the directories of snapshots are read-only. Any other `error` is returned.
 fn make_parent_writable(path: &Path, error: io::Error) -> io::Result<()> {
     use rustix::fs::{Mode, OFlags, fchmod, open};
     match path.parent() {
@@ -186,7 +186,7 @@ impl Disk for RealDisk {
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(e),
         };
-        // A shared lock, so that two concurrent `is_locked` calls do not see each other.
+        // A shared lock, so that two concurrent `is_locked` calls do not take each other for the holder.
         match file.try_lock_shared() {
             Ok(()) => Ok(false),
             Err(TryLockError::WouldBlock) => Ok(true),

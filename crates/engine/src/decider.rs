@@ -20,7 +20,7 @@ pub struct CallKey {
     pub step: usize,
 }
 
-/// Work for an agent other than a model call: for example a tool call, a snapshot, or storing a plan.
+/// Work for an agent that is not a model call: for example executing a tool call, taking a snapshot, storing a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct SideTask {
     /// The index of the member that the work is for; 0 for the chat agent.
@@ -147,7 +147,7 @@ pub(crate) struct Visibility {
     pub(crate) labels: Vec<AnswerLabel>,
 }
 
-/// The facts that follow from a person's answer, and the answer for the program that asked, if one did.
+/// The facts that follow from a person's answer and, if a program asked the question, the answer to send to it.
 pub(crate) type AnswerEffects = (Vec<Consequence>, Option<ProgramAnswer>);
 
 /// Decides what happens next in one task. A pure function of the log: no clock, no randomness, no I/O.
@@ -171,8 +171,8 @@ pub(crate) trait Decider: Send {
     /// The task that an effect's outcome is recorded on.
     fn task_of(&self, effect: &EffectKey) -> TaskId;
 
-    /// A warning to people about a side task that failed without ending the work, with the task that the warning
-    /// belongs to.
+    /// If a side task failed but the agent's work goes on: a warning for people, and the task that the warning belongs
+    /// to.
     fn side_task_warning(&self, _effect: &EffectKey, _item: &Item) -> Option<(TaskId, Notice)> {
         None
     }

@@ -24,7 +24,7 @@ pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
 /// Appends the headings of a text to `into`, as many as fit into `room` bytes; `…` marks that there are more.
 fn headings(text: &str, room: usize, into: &mut String) {
     let mut left = room;
-    // The first line may be the rest of a heading.
+    // The first line is skipped, because it may be the rest of a heading that was cut.
     for (n, heading) in text.lines().skip(1).filter(|line| is_heading(line)).enumerate() {
         let Some(rest) = left.checked_sub(heading.len() + 1) else {
             if n > 0 {
@@ -60,7 +60,7 @@ pub(crate) fn structural_summary(text: &str, most: usize, whole: &str) -> String
         let (opening, closing) = (beginning(opening, share), ending(closing, share));
         format!("{opening}\n\n{outline}\n\n{closing}")
     };
-    format!("[a summary of {} bytes of a text of {} bytes; {whole}]\n{body}", body.len(), text.len())
+    format!("[a summary of {} bytes; the full text has {} bytes; {whole}]\n{body}", body.len(), text.len())
 }
 
 /// A heading, or the lines between two blank lines or headings. A block of code is one paragraph.
@@ -119,8 +119,8 @@ fn list_item(line: &str) -> Option<&str> {
     })
 }
 
-/// The outline of a text in at most `most` bytes: as many entries as fit, from both ends, and the number of the
-/// others.
+/// The outline of a text in at most `most` bytes. If not all entries fit, those in the middle are omitted, and a note
+/// says how many.
 fn outline(paragraphs: &[Paragraph<'_>], most: usize) -> String {
     let mut entries: Vec<(String, String)> = Vec::new();
     if paragraphs.iter().any(|paragraph| paragraph.is_heading) {
@@ -274,7 +274,7 @@ mod tests {
         let body = "The opening says it all. Really.\n\n# Report\nThe opening says it all.\n## Costs\nIt costs 5 dollars.\n\
                     ## Risks\nThe roof leaks.\n\nThe closing: buy it.";
         let head = format!(
-            "[a summary of {} bytes of a text of {} bytes; the whole text is in FILE]",
+            "[a summary of {} bytes; the full text has {} bytes; the whole text is in FILE]",
             body.len(),
             text.len()
         );

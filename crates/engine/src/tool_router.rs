@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// the calls.
 pub struct ToolRouter {
     hosts: Vec<Arc<dyn ToolHost>>,
-    /// Tools that the agent does not get, regardless of the host.
+    /// Tools that the agent does not get, whichever host offers them.
     excluded: BTreeSet<String>,
 }
 

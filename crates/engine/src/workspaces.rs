@@ -11,7 +11,7 @@ pub fn workspace_of(spec: &RunSpec, run_dir: &str, member_index: usize) -> Strin
     let name_of = |id: &str| -> String { id.chars().take(MAX_NAME_CHARS).map(safe).collect() };
     let names = spec.members.iter().map(|member| name_of(member.id.as_str()));
     let name = names.clone().nth(member_index).unwrap_or_default();
-    // Ids that become equal when they are shortened and their characters replaced must not share a workspace.
+    // Different ids can become equal names by shortening and replacing characters; a suffix tells them apart.
     let twins = names.take(member_index).filter(|other| *other == name).count();
     let suffix = if twins == 0 { String::new() } else { format!("-{}", twins + 1) };
     format!("{run_dir}/workspaces/{name}{suffix}")

@@ -15,7 +15,7 @@ use tokio::runtime::Runtime;
 
 /// The content of every file that the agent has no access to.
 const CANARY: &str = "canary-7f3a-outside";
-/// Calls per input: enough for one to build on another.
+/// The maximum number of calls per input: enough that a call can build on earlier calls.
 const MOST_CALLS: usize = 8;
 /// A generous limit on a tool's result.
 const MOST_RESULT: usize = 1024 * 1024;

@@ -1,8 +1,8 @@
 //! Properties that must hold for any untrusted bytes: one check per entry point.
 //!
 //! A check panics if a property is violated. The tests replay every seed and every earlier crash (`tests/seeds.rs`, on
-//! stable, in seconds); `scripts/fuzz` searches for new ones with libFuzzer (`fuzz/`, on nightly). Not part of the
-//! product.
+//! stable, in seconds); `scripts/fuzz` searches for new crashes with libFuzzer (`fuzz/`, on nightly). This crate is
+//! not part of the product.
 #![expect(clippy::disallowed_methods, reason = "the file tools are tried in a directory of their own")]
 #![allow(
     clippy::unwrap_used,

@@ -1,8 +1,8 @@
 //! Truncated, overwritten or forged logs: every complete line before the damage is kept, no byte is lost, and a
 //! repaired log is not repaired again.
 //!
-//! A first byte of `g` selects a valid log, damaged as the rest says, four bytes per change. Anything else is a log as
-//! given.
+//! If the first byte is `g`, the rest of the input says how a valid log is damaged, four bytes per change. Any other
+//! input is itself the log.
 
 use crate::cut::choice;
 use althing_disk::Disk;
@@ -90,7 +90,7 @@ fn check_log(log: &[u8], lines: usize) {
         return check_opened(&disk, log, good, &events, opened);
     }
     assert_eq!(all_files(&disk), before, "a log that is refused was changed");
-    // An explicit repair cuts more than opening does.
+    // An explicit repair may succeed where opening refuses, because it may cut more of the log.
     if let Ok(opened) = manager(&disk).repair(&id()) {
         return check_opened(&disk, log, good, &events, opened);
     }
@@ -104,7 +104,7 @@ fn whole_lines(log: &[u8]) -> usize {
 /// An opened session contains what was valid, stores the rest aside, and accepts the next event.
 fn check_opened(disk: &SimDisk, log: &[u8], good: usize, events: &[Arc<Event>], opened: OpenedSession) {
     assert_eq!(opened.events, events, "opening and reading disagree");
-    assert_eq!(opened.notices.len(), usize::from(good < log.len()), "damage is told once");
+    assert_eq!(opened.notices.len(), usize::from(good < log.len()), "damage must be reported once");
     drop(opened);
     let kept = disk.peek(&path("events.jsonl")).expect("a log");
     let aside = disk.peek(&path("events.jsonl.damaged-1")).unwrap_or_default();

@@ -45,7 +45,7 @@ pub(crate) fn check(bytes: &[u8]) {
             writer.write_all(HELLO.as_bytes()).await.expect("room");
         }
         for piece in pieces(lines, how.max(1)) {
-            // A server may disconnect before the handshake.
+            // Our server may disconnect if the handshake has not taken place.
             assert!(writer.write_all(piece).await.is_ok() || !introduced, "the server hung up");
         }
         let last = json!({"jsonrpc": "2.0", "id": LAST, "method": "tools/list"});
@@ -74,7 +74,7 @@ fn valid(message: &Value) {
     assert_eq!(message["jsonrpc"], "2.0", "{message}");
     let kinds = ["method", "result", "error"].iter().filter(|name| message.get(**name).is_some()).count();
     assert_eq!(kinds, 1, "{message}");
-    // An error about a line whose id could not be parsed has none; MCP allows that.
+    // An error about a line whose id could not be parsed has no id; MCP allows that.
     assert!(
         message.get("result").is_none() || message.get("id").is_some(),
         "an answer to nothing: {message}"

@@ -1,5 +1,5 @@
-//! Text of models, tools and users on our screen: any text and Markdown, at any size of the screen, in full and in
-//! plain lines; nothing of it acts on the terminal.
+//! Text of models, tools and users on our screen: for any text and Markdown, at any size of the screen, in Unicode and
+//! in ASCII, no part of the text acts on the terminal.
 
 use crate::cut::choice;
 use crate::foreign::{foreign, written};

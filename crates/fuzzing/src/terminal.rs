@@ -28,7 +28,8 @@ static ANSWERS: LazyLock<Regex> = LazyLock::new(|| {
     ];
     Regex::new(&format!("^(?:{})*$", answers.join("|"))).expect("a pattern")
 });
-/// Limit on buffered responses per read.
+/// Responses of this many bytes or more are not compared, because a terminal drops responses that are too long in
+/// total.
 const MOST_ANSWERS: usize = 8 * 1024;
 
 /// A host that provides nothing.

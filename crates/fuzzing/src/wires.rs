@@ -37,7 +37,7 @@ fn bounded(parsed: &ParsedReply, body: &[u8]) {
         Ok(reply) => {
             let length = reply.text.len() + reply.reasoning.len();
             assert!(length <= MOST_TEXT.min(body.len() * 4), "{length} bytes of text from {}", body.len());
-            assert!(length > 0 || !reply.tool_calls.is_empty(), "an empty reply is none");
+            assert!(length > 0 || !reply.tool_calls.is_empty(), "an empty reply was accepted");
             let mut ids: Vec<&str> = reply.tool_calls.iter().map(|call| call.id.as_str()).collect();
             assert!(reply.tool_calls.iter().all(|call| !call.name.is_empty() && !call.id.is_empty()));
             ids.sort_unstable();

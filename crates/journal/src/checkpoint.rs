@@ -120,8 +120,8 @@ impl CheckpointFold {
         })
     }
 
-    /// The goal of the session. The goal of a conversation is the first line of its first message that is not
-    /// blank; until there is one, it is the goal with which the conversation was opened.
+    /// The goal of the session. The goal of a conversation is the first line of its first non-blank message; before
+    /// there is such a message, it is the goal with which the conversation was opened.
     fn goal(&self, head: &SessionOpened) -> String {
         let first = self.history.iter().find_map(|item| match item {
             Item::PromptSent { text, .. } if head.kind == SessionKind::Chat => text.trim().lines().next(),
@@ -136,8 +136,8 @@ impl CheckpointFold {
                 self.head_task = Some(id.clone());
                 self.stages = stages(id, spec);
             }
-            // Only a run outside of a workflow becomes the head task: in a workflow, the head task is the
-            // workflow itself, and a subagent run belongs to another run.
+            // Two kinds of runs never become the head task: subagent runs, which belong to another run, and runs
+            // in a workflow, where the workflow itself is the head task.
             TaskSpec::Run(spec) if spec.subagent_of.is_some() => {
                 self.subagent_runs.insert(id.clone());
             }

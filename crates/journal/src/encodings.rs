@@ -3,8 +3,8 @@
 use althing_text::hex;
 use std::fmt::Write;
 
-/// The minimum length of a value, and of each encoded form, in bytes: shorter forms would match ordinary text
-/// by chance.
+/// The minimum length of a value, and of each encoded form, in bytes. Shorter forms are not searched for, because
+/// they would match ordinary text by chance.
 const MIN_BYTES: usize = 8;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -15,8 +15,8 @@ pub(crate) fn read_event(line: &str) -> Result<Event, serde_json::Error> {
     parse_canonical(line).map_or_else(|| serde_json::from_str(line), Ok)
 }
 
-/// Parses a line whose fields are in the order in which they are written. Returns `None` for any other form,
-/// which serde then parses.
+/// Parses a line whose fields are in the order in which the log writes them. Returns `None` for any other line;
+/// the caller then parses it with serde.
 pub(crate) fn parse_canonical(line: &str) -> Option<Event> {
     let (seq, rest) = number(line.strip_prefix("{\"seq\":")?)?;
     let (at, rest) = rest.strip_prefix(",\"at\":\"")?.split_once('"')?;

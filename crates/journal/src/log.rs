@@ -61,7 +61,7 @@ impl Log {
         self.last
     }
 
-    /// Appends events. When this returns `Ok`, all of them are durable; otherwise none of them counts.
+    /// Appends events. After `Ok`, all of them are durable; after an error, none of them counts as appended.
     pub(crate) fn append(&mut self, events: &[Arc<Event>]) -> Result<(), SessionError> {
         let Some(first) = events.first().map(|e| e.seq) else { return Ok(()) };
         self.check(events)?;

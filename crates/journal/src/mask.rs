@@ -12,7 +12,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// The minimum length of a secret value, in bytes: shorter values would mask ordinary words.
+/// The minimum length of a secret value, in bytes. Shorter values are not masked: they occur in ordinary words.
 const MIN_BYTES: usize = 6;
 pub(crate) const MASK: &str = "[secret]";
 
@@ -20,8 +20,8 @@ pub(crate) const MASK: &str = "[secret]";
 const NAME_MASK: &str = "secret";
 
 /// Fields with values that Althing itself produces, at any depth outside of `FOREIGN_FIELDS`: tags, statuses,
-/// and ids of agents, tasks, sessions and interactions. Masking one of them would change the meaning of the
-/// fact.
+/// and ids of agents, tasks, sessions and interactions. They are never masked, because that would change the
+/// meaning of the fact.
 const OWN_FIELDS: &[&str] = &[
     "type",
     "at",
@@ -62,8 +62,8 @@ const OWN_FIELDS: &[&str] = &[
     "config_digest",
 ];
 
-/// Fields that Althing produces only directly below these parents; elsewhere models, programs and users use the
-/// same field names.
+/// Each field with its parents. Directly below one of these parents, Althing itself produces the field's value, so
+/// it is not masked. Elsewhere, a field of the same name may come from a model, a program or a user.
 const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("id", &["data", "members", "member", "agents", "plan", "stages"]),
     ("backend", &["members", "member"]),
@@ -298,8 +298,8 @@ struct FieldPosition<'a> {
 
 impl<'a> FieldPosition<'a> {
     fn enter(self, field: &'a str) -> Self {
-        // The ids of a workflow stage's tasks are part of Althing's task ids; the ids of a plan's tasks are
-        // not.
+        // The ids of a workflow stage's tasks become part of Althing's task ids, so they are not masked; the ids
+        // of a plan's tasks are masked.
         let parent = if self.field == "tasks" && self.parent == "stages" { "stages" } else { self.field };
         let of_stage = field == "tasks" && self.field == "stages";
         let is_foreign = self.is_foreign || (FOREIGN_FIELDS.contains(&field) && !of_stage);

@@ -15,9 +15,9 @@ pub struct MaskingStream {
     masker: Arc<Masker>,
     /// A fast check for any match; without it, every chunk is searched in full.
     quick_search: Option<AhoCorasick>,
-    /// Bytes that were received but not yet released.
+    /// Bytes that were received but not yet passed on.
     held: Vec<u8>,
-    /// How many held bytes belong to a secret whose mask was already released.
+    /// How many bytes at the start of `held` belong to a secret whose mask was already passed on.
     covered: usize,
     out: Vec<u8>,
 }

@@ -65,8 +65,9 @@ impl LogIndex {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The byte range that contains the events after `after` up to `up_to` or the last durable event, and the
-    /// number of the last of these events; `None` if there are none.
+    /// A byte range that contains the events after `after`, up to `up_to` or the last durable event, whichever
+    /// comes first, and possibly a few other events before and after them. Also returns the number of the last of
+    /// the wanted events. `None` if there are no wanted events.
     fn range(&self, after: Seq, up_to: Seq) -> Option<(u64, u64, Seq)> {
         let state = self.state();
         let up_to = up_to.min(state.last);

@@ -1,8 +1,8 @@
 //! The state directory: creates, opens, reads and deletes sessions.
 //!
 //! Only the holder of the lock may write. A bad tail of a log is saved to a separate file and truncated; `repair`
-//! does the same with a damaged middle. Other logs are left as they are. A session that has events is never
-//! treated as empty.
+//! does the same with a damaged middle. A log with any other problem is not changed. A session that has events is
+//! never treated as empty.
 
 use crate::checkpoint::rebuild_checkpoint;
 use crate::error::SessionError;
@@ -76,10 +76,10 @@ impl SessionManager {
         create_dirs(&*disk, dir, Durability::Synced)?;
         let ignore = dir.join(".gitignore");
         match disk.kind(&ignore).map_err(SessionError::io("access", &ignore))? {
-            // An empty file is left by a crash during its creation.
+            // An empty file: a crash interrupted its creation.
             None | Some(EntryKind::File { len: 0 }) => {
                 let written = replace(&*disk, dir, ".gitignore", b"*\n", Durability::Unsynced);
-                // Another process or thread that opens the same directory may have written the file meanwhile.
+                // A failed write does not matter if another process or thread has written the file meanwhile.
                 if !matches!(disk.kind(&ignore), Ok(Some(EntryKind::File { len: 1.. }))) {
                     written?;
                 }
@@ -133,7 +133,7 @@ impl SessionManager {
     }
 
     /// Opens a session whose log is damaged in the middle: everything before the damage stays, the rest is
-    /// saved to a separate file. Only for a user who has decided to lose the rest.
+    /// saved to a separate file. Only for a user who has decided to continue without the rest.
     pub fn repair(&self, id: &SessionId) -> Result<OpenedSession, SessionError> {
         self.open_and_repair(id, &[DamageKind::Tail, DamageKind::Middle])
     }
@@ -270,11 +270,11 @@ impl SessionManager {
         Ok(Notice {
             level: NoticeLevel::Warning,
             text: format!(
-                "the session's log was damaged ({damage}): the damaged end ({}) was set aside; everything \
-                 before it is intact",
+                "the session's log was damaged ({damage}): everything from there on ({}) was moved to another \
+                 file; everything before it is intact",
                 althing_text::count(tail.len() as u64, "byte")
             ),
-            hint: Some(format!("the damaged bytes are in {}", dir.join(aside).display())),
+            hint: Some(format!("the moved bytes are in {}", dir.join(aside).display())),
         })
     }
 }

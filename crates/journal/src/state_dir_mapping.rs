@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StateDirMapping {
     /// The recorded and the current directory, JSON-escaped. `None` if nothing is to be replaced: the log records
-    /// no directory, both are the same, or one of them is relative, the root or not UTF-8.
+    /// no directory, the two directories are the same, or one of them is relative, is `/` or is not UTF-8.
     moved: Option<Arc<(String, String)>>,
 }
 
@@ -53,8 +53,8 @@ fn escaped(path: &str) -> String {
     json.trim_start_matches('"').strip_suffix('"').unwrap_or_default().to_owned()
 }
 
-/// Replaces a directory where it is a complete path prefix: not inside a longer path, and not as a prefix of
-/// another name.
+/// Replaces the directory `from` with `to` wherever it begins a path: `/a` is replaced in `/a/b`, but not in `/x/a`
+/// or `/ab`.
 fn replace<'a>(text: &'a str, from: &str, to: &str) -> Cow<'a, str> {
     let bytes = text.as_bytes();
     let in_name =

@@ -48,7 +48,7 @@ pub(crate) fn model(config: &BackendConfig) -> Result<String, BuildError> {
 }
 
 impl<W: Wire> ApiBackend<W> {
-    /// Checks the rest of the config here, so that no call fails because of an invalid config.
+    /// Creates the backend. Checks the rest of the config now, so that no later call fails because of the config.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,

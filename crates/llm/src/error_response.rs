@@ -50,7 +50,7 @@ pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "a Retry-After date means the provider's wall clock; nothing is decided or recorded by it but a capped wait"
+    reason = "a wait until a Retry-After date needs the wall clock; the wait is capped, and the time is not recorded"
 )]
 fn now() -> SystemTime {
     SystemTime::now()
@@ -74,7 +74,7 @@ fn classify(status: u16, what: String, message: &str) -> CallFailure {
             CallFailure::new(Kind::BadRequest, what).with_hint(hint)
         }
         408 => CallFailure::new(Kind::Timeout, what),
-        // Waiting does not restore credit.
+        // Not retried, because waiting does not restore credit.
         429 if message.contains("insufficient_quota") || message.contains("exceeded your current quota") => {
             CallFailure::new(Kind::RateLimited, what)
                 .with_hint("the account's quota is used up: check plan and billing with the provider")
@@ -149,7 +149,7 @@ fn provider_message(body: &str) -> String {
     }
 }
 
-/// The text of an HTML page: proxies answer with pages.
+/// The text of an HTML page, because proxies answer with such pages; any other body unchanged.
 fn without_tags(body: &str) -> String {
     if !body.trim_start().starts_with('<') {
         return body.to_owned();

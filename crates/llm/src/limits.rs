@@ -13,7 +13,7 @@ pub const CONNECT: Duration = Duration::from_secs(10);
 /// `first_byte_timeout_seconds`.
 pub const FIRST_BYTE: Duration = Duration::from_mins(2);
 /// The time limit between two complete events or comments of the stream, and for the whole body of a reply that is not
-/// streamed. Events count rather than bytes, because a trickle of bytes is as dead as silence. Key:
+/// streamed. Bytes that complete no event do not reset this limit, so a trickle of bytes counts as silence. Key:
 /// `idle_timeout_seconds`.
 pub const IDLE: Duration = Duration::from_mins(2);
 /// The time limit of the whole call: all attempts and the waits between them. Key: `request_timeout_seconds`.
@@ -35,7 +35,8 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(90);
 
 /// Maximum number of retries. Key: `max_retries`, which can only lower this number.
 pub const MAX_RETRIES: u32 = 4;
-/// Maximum number of retries that are slow or unlikely to help: no connection, a timeout, an empty reply.
+/// Maximum number of retries after failures where retrying is slow or rarely helps: no connection, a timeout, an
+/// empty reply.
 pub const MAX_SLOW_RETRIES: u32 = 2;
 /// The backoff before the first retry; it doubles with each further one. Key: `retry_base_ms`.
 pub const RETRY_BASE: Duration = Duration::from_millis(500);

@@ -212,7 +212,7 @@ impl UnsupportedFields {
         new
     }
 
-    /// Removes the fields from a body.
+    /// Removes the recorded fields from a request body.
     pub(crate) fn strip(&self, body: &mut Map<String, Value>) {
         for field in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             match field.split_once('.') {
@@ -255,7 +255,7 @@ mod tests {
         assert!(!unsupported.learn("Unsupported parameter: 'stop_propagation'", optional));
         assert!(
             !unsupported.learn("top_p must be at most 1", optional),
-            "a wrong value is the user's to know of"
+            "a wrong value must be reported to the user, not omitted"
         );
         assert!(unsupported.learn("Unsupported parameter: 'reasoning.summary' with this model.", optional));
         assert!(!unsupported.learn("Unsupported parameter: 'reasoning.summary' with this.", &optional[..1]));

@@ -29,7 +29,7 @@ pub(crate) enum FinishReason {
     Length,
     /// The provider withheld the reply or the rest of it; with the provider's reason.
     Withheld(String),
-    /// The provider could not parse the model's output; with the provider's term for it.
+    /// The provider could not parse the model's output, or stopped for an unusual reason; with the provider's term.
     Garbled(String),
 }
 
@@ -97,7 +97,7 @@ impl PartialReply {
         let reasoning = estimate_tokens(&self.reasoning);
         let output = estimate_tokens(&self.text) + self.calls.estimated_tokens() + reasoning;
         match self.counted {
-            // A stream that broke off reported only its input tokens.
+            // A stream that broke off reported only its input tokens, so its output tokens are estimated.
             Some(counted) if counted.output == 0 => TokenCounts { output, ..counted },
             Some(counted) => counted,
             None if output == 0 => TokenCounts::default(),

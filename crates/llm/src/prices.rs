@@ -113,8 +113,8 @@ fn longest<'a>(table: impl Iterator<Item = (&'a str, Price)>, name: &str) -> Opt
         .map(|(_, price)| price)
 }
 
-/// Whether a suffix of a model name leaves it the same version: empty, a date or a variant, but not a further version
-/// number.
+/// Whether a model name with the suffix `rest` still means the same version: the suffix is empty, a date or a variant,
+/// but not a further version number.
 fn same_version(rest: &str) -> bool {
     let Some(mark) = rest.chars().next() else { return true };
     let tail = rest.get(mark.len_utf8()..).unwrap_or_default();
@@ -126,7 +126,7 @@ fn same_version(rest: &str) -> bool {
     }
 }
 
-/// Model, input, cached input, output.
+/// The name of a model, and its prices for input, cached input and output.
 type PriceRow = (&'static str, f64, f64, f64);
 
 #[rustfmt::skip]

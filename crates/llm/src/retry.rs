@@ -39,8 +39,8 @@ pub(crate) fn decide_retry(
                 RETRY_AFTER_CAP.as_secs()
             )));
         }
-        // The retry is never earlier than requested, and has jitter, so that agents that were rejected
-        // together do not return together.
+        // The retry is never earlier than requested. Jitter is added, so that agents that were rejected at the same
+        // time do not retry at the same time.
         Some(after) => after + after.mul_f64(0.1 * random) + backoff(limits.retry_base, 0, random),
         // A restarting server needs a moment, so use the upper half of the jitter range.
         None if failure.kind == BackendErrorKind::Connect => {

@@ -26,11 +26,11 @@ pub(crate) struct SseReader {
     line: Vec<u8>,
     /// The data lines of the incomplete event.
     data: Vec<u8>,
-    /// Whether the incomplete event has a data line; an empty one counts.
+    /// Whether the incomplete event has a data line; an empty data line counts, too.
     has_data: bool,
     /// Whether the last chunk ended in CR; an LF right after it belongs to the same line ending.
     after_cr: bool,
-    /// Whether no line was read yet; the first may start with a byte order mark.
+    /// Whether no line was read yet; the first line may start with a byte order mark.
     at_start: bool,
     limit: usize,
 }

@@ -2,7 +2,7 @@
 //!
 //! Providers count per key, so agents that share a key of one server share a throttle, whatever their models. Every
 //! attempt needs a permit, including retries, because providers count those as well. Waiting is fair (first come,
-//! first served), counts toward the call's time limit, and a call dropped while waiting leaves no trace.
+//! first served), counts toward the call's time limit, and a call that is dropped while it waits is not counted.
 
 use crate::BuildError;
 use crate::limits::whole_number;

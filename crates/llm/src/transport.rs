@@ -97,7 +97,7 @@ impl Attempt<'_> {
             let chunk = tokio::select! {
                 biased;
                 chunk = response.chunk() => chunk,
-                // The timer fires occasionally, so that the clock is not read for every event.
+                // The silence is checked when this timer fires, so that the clock need not be read for every event.
                 () = &mut alarm => {
                     let now = Instant::now();
                     let due = watch.due_at(now);
@@ -125,7 +125,7 @@ impl Attempt<'_> {
                 watch.finished = Some(now);
                 alarm.as_mut().reset(watch.next_check(now));
             }
-            // A server may send so fast that the timer is never polled.
+            // A server may send so fast that the timer is never polled, so the deadline is also checked here.
             if n.is_multiple_of(256) && Instant::now() >= self.deadline {
                 return StreamEnd::Broken(self.overdue());
             }

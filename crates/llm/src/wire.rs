@@ -13,7 +13,7 @@ use serde_json::Value;
 /// The parts of a wire format's URL, and its name for messages.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct WireInfo {
-    /// The path after `base_url`, or its beginning.
+    /// The path that is appended to `base_url`, or the beginning of that path.
     pub(crate) path: &'static str,
     /// The usual end of `base_url`.
     pub(crate) base: &'static str,

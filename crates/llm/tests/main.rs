@@ -6,7 +6,7 @@
     clippy::indexing_slicing,
     clippy::needless_pass_by_value,
     clippy::format_collect,
-    reason = "helpers of tests fail by panicking, and are written to be called briefly"
+    reason = "test helpers fail by panicking, and their signatures keep the calls short"
 )]
 #![expect(clippy::disallowed_methods, reason = "tests measure how long a call took")]
 

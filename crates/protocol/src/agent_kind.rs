@@ -27,8 +27,8 @@ pub struct AgentKind {
     /// The keys of [`AgentOptions`] that the agent's adapter can pass on. Any other key of [`AgentOptions`] in a
     /// config is an error when Althing runs with that config (`reasoning_effort`: only a warning).
     pub supports: &'static [&'static str],
-    /// The names of directories and files in the user's directories from which the CLI agent reads settings that can
-    /// run code. No agent may write to them.
+    /// The names of the settings directories and settings files that the CLI agent reads in a project. Such settings
+    /// can run code, so no agent may write to directories or files with these names.
     pub project_dirs: &'static [&'static str],
 }
 

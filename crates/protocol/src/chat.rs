@@ -27,7 +27,7 @@ pub struct InteractiveAgent {
     pub member: Member,
     /// Whether a run needs the user's approval.
     pub require_approval: bool,
-    /// Whether a person can be asked about a run that needs more access than runs have without approval.
+    /// Whether a person can be asked to approve a run that needs more access than runs have without approval.
     #[serde(default)]
     pub can_ask: bool,
     /// The user's text at the end of the chat agent's system prompt.
@@ -51,8 +51,8 @@ pub struct TeamSpec {
     /// The context paths of every run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
-    /// The directories in which a launch may open paths for reading without a person's approval: the working
-    /// directory and the opened project.
+    /// The directories in which `launch_run` may give a run read access to paths without a person's approval: the
+    /// working directory and the opened project, but never the home directory or a directory that contains it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub readable_dirs: Vec<String>,
 }

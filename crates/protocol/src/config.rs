@@ -1,6 +1,6 @@
 //! Resolved settings: a config file after defaults, environment variables and names have been resolved.
 //!
-//! The YAML model with its lines and columns stays in the crate `config`.
+//! The YAML model, which knows the line and column of every value, is in the crate `config`.
 
 use crate::{AgentId, AgentOptions, ContextPath, CustomAdapter, Millis, RunRules, VotingSensitivity};
 use serde::{Deserialize, Serialize};
@@ -47,7 +47,7 @@ pub struct Config {
     pub project_instructions: bool,
     /// Skills for the agents, if any.
     pub skills: Option<SkillsConfig>,
-    /// Whether agents may keep notes as files in their workspaces, which are carried over from run to run.
+    /// Whether agents may write notes to files in their workspaces; the notes are carried over from run to run.
     pub file_memory: bool,
     /// Task lists of the agents, if enabled.
     pub task_planning: Option<TaskPlanning>,
@@ -156,7 +156,7 @@ pub struct CommandsConfig {
     pub network: bool,
     /// The time limit of one command; None for the default.
     pub timeout: Option<Millis>,
-    /// Regexes, one of which must match the beginning of a command; empty: all commands are allowed.
+    /// Regexes: a command is allowed only if one of them matches its beginning. Empty: all commands are allowed.
     pub allowed: Vec<String>,
     /// Regexes for the beginning of forbidden commands; they take precedence over `allowed`.
     pub blocked: Vec<String>,
@@ -299,6 +299,6 @@ pub struct Price {
     pub input_per_million: f64,
     /// The price of output tokens.
     pub output_per_million: f64,
-    /// The price of cached input tokens; None for the input price.
+    /// The price of cached input tokens; None: the same price as for other input tokens.
     pub cached_input_per_million: Option<f64>,
 }

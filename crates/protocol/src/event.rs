@@ -41,8 +41,8 @@ pub enum Fact {
     SessionOpened(Box<SessionOpened>),
     /// The session ended; nothing is left to resume.
     SessionClosed {},
-    /// An op was accepted. Not recorded: `Input`, `Resize`, and ops without an id that start a task, which
-    /// `TaskCreated` records.
+    /// An op was accepted. This fact is never recorded for `Input` and `Resize`, and not for an op without an id that
+    /// starts a task, because `TaskCreated` contains that op.
     OpAccepted {
         /// The op.
         op: Op,
@@ -65,12 +65,12 @@ pub enum Fact {
     StatusChanged {
         /// The new status.
         status: TaskStatus,
-        /// The reason, for people.
+        /// The reason, as a text for people.
         why: Option<String>,
     },
     /// An attempt at a task began.
     AttemptStarted {
-        /// The attempt's number within the task, counted from 1. Task and number identify the attempt for good.
+        /// The attempt's number within the task, counted from 1. A number is never reused within its task.
         attempt: u32,
         /// Why the attempt is made.
         #[serde(flatten)]
@@ -136,8 +136,8 @@ pub struct SessionOpened {
     pub version: String,
     /// Where the config came from: a path, or a description of how it was generated.
     pub config_source: String,
-    /// The config's text without its secrets. `resume` uses this text unless the config file still has
-    /// `config_digest`.
+    /// The config's text without its secrets. `resume` uses this text if the config file has changed, that is, if its
+    /// digest is no longer `config_digest`.
     pub config_text: String,
     /// SHA-256 of the config's text, to detect later changes of the config file.
     pub config_digest: String,
@@ -268,7 +268,7 @@ pub enum Progress {
         /// The text of the piece.
         text: String,
     },
-    /// The subscriber fell behind: progress was lost, and the missed facts follow from the log.
+    /// The subscriber fell behind: it misses some progress items, but gets all facts, which are now read from the log.
     Gap {
         /// The last fact that the subscriber received.
         after: Seq,
@@ -327,7 +327,7 @@ pub enum FeedItem {
 }
 
 impl Fact {
-    /// The fact that an op without an id was accepted.
+    /// Makes an `OpAccepted` for an op without an id.
     pub fn accepted(op: Op, by: Origin) -> Self {
         Self::OpAccepted { op, by, id: None }
     }

@@ -67,8 +67,8 @@ pub enum NetworkGrant {
 }
 
 impl Grant {
-    /// Grants a CLI agent that works alone write access to a directory of the user, except for the directory's
-    /// protected parts.
+    /// The grant of a CLI agent that works alone. The agent may write to `path`, a directory of the user, except for
+    /// its protected parts.
     pub fn project(path: PathBuf) -> Self {
         let root = GrantRoot { path, kind: RootKind::Context, writable: true, protected: Vec::new() };
         Self { roots: vec![root], ..Self::default() }
@@ -155,8 +155,8 @@ pub const EXCLUDED_NAMES: &[&str] = &[
     "massgen_logs",
 ];
 
-/// The first component of a path that often contains secrets: `.env` and files such as `.env.local`, a git directory,
-/// Althing's state. Such a path is not opened for reading unless a person names it.
+/// The first component of `path` whose name suggests secrets: `.env`, a name such as `.env.local`, a git directory,
+/// Althing's state. Agents get no read access to a path with such a component unless a person names the path.
 pub fn private_name(path: &Path) -> Option<String> {
     let is_private = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -165,8 +165,8 @@ pub fn private_name(path: &Path) -> Option<String> {
     path.iter().map(|name| name.to_string_lossy().into_owned()).find(|name| is_private(name))
 }
 
-/// The directory (or, in a worktree, the file) of a git repository. This path is protected everywhere in a context
-/// path, even if it is a context path itself.
+/// The name of a git repository's directory (in a worktree: of a file). Agents must not write to it anywhere in a
+/// context path, nor to a context path that has this name itself.
 pub const GIT_DIR: &str = ".git";
 
 /// A kind of file whose code runs later, when a person or a program uses the directory that contains it.

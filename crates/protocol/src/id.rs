@@ -91,8 +91,8 @@ impl TaskId {
         Self::new(format!("{self}{EXECUTION}"))
     }
 
-    /// Whether the task is part of another one: a member's work, a subagent run, a workflow's task. A run of the
-    /// session or of a conversation is not, and neither is the run that executes its plan.
+    /// Whether the task is part of another task: a member's work, a subagent run, a workflow's task. False for a run
+    /// of the session or of a conversation, and for the run that executes the plan of such a run.
     pub fn is_subtask(&self) -> bool {
         self.0.strip_suffix(EXECUTION).unwrap_or(&self.0).contains('.')
     }

@@ -104,6 +104,6 @@ pub enum Decision {
         /// The id of the option.
         option: String,
     },
-    /// The program continued, asked something else or ended without an answer.
+    /// Nobody answered before the program continued, asked something else or ended.
     MovedOn,
 }

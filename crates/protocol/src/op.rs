@@ -36,12 +36,12 @@ pub enum Op {
     },
     /// Withdraw a queued message.
     Unqueue {
-        /// The fact that accepted the message.
+        /// The number of the fact `OpAccepted` that contains the message.
         message: Seq,
     },
     /// Preserve a message verbatim when the conversation is compacted.
     Pin {
-        /// The fact that accepted the message or contains the reply; None: the newest message.
+        /// The number of the fact that contains the message or the reply; None: the newest message.
         message: Option<Seq>,
     },
     /// Compact the conversation now.

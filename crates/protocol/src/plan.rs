@@ -58,7 +58,7 @@ pub enum PlanStatus {
     /// Done.
     #[serde(alias = "done")]
     Completed,
-    /// Given up.
+    /// Ended without success.
     Failed,
 }
 

@@ -187,7 +187,7 @@ impl JournalError {
 
 /// A running session, as front ends see it: they fold its events and submit ops.
 pub trait Engine: Send + Sync {
-    /// Submits an op. What the op causes shows as events. Returns false if the session has ended.
+    /// Submits an op, whose effects become visible as events. Returns false if the session has ended.
     fn submit(&self, submission: Submission) -> bool;
 
     /// Streams everything after `from`: first history, then live events, without gaps or repeats.

@@ -121,9 +121,9 @@ pub enum AnswerNovelty {
     /// Any answer that is not identical to a known answer.
     #[default]
     Lenient,
-    /// Of all different words in the new and a known answer, at most 70 % may occur in both.
+    /// Of all distinct words in the new and a known answer taken together, at most 70 % may occur in both.
     Balanced,
-    /// Of all different words in the new and a known answer, at most 50 % may occur in both.
+    /// Of all distinct words in the new and a known answer taken together, at most 50 % may occur in both.
     Strict,
 }
 
@@ -167,7 +167,7 @@ pub struct RunRules {
     /// Agents do not vote, and prompts do not mention votes; the newest answer wins once every agent has answered or
     /// dropped out.
     pub skip_voting: bool,
-    /// Agents see each other's answers only for the vote, and several agents do not improve their answers.
+    /// Agents see each other's answers only for the vote. In a run of two or more agents, none improves its answer.
     pub disable_injection: bool,
     /// No agent votes before every agent has answered or dropped out.
     pub defer_voting_until_all_answered: bool,
@@ -321,8 +321,8 @@ pub struct RunSpec {
     /// The user's files and directories that the run works on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
-    /// The context paths that the launch added for reading and that no person approved. No link may lead out of the
-    /// directories that are open for reading.
+    /// The read-only context paths that `launch_run` added without a person's approval. The run is refused
+    /// if a link in such a path leads to a place that agents may not read without approval.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unapproved_paths: Vec<String>,
     /// The modes that the run was started in.

@@ -131,7 +131,7 @@ fn all_of<'a>(words: &mut std::iter::Peekable<impl Iterator<Item = &'a str>>, al
         } else {
             words.next().is_some_and(|license| allowed.contains(&license))
         };
-        // An exception only grants additional permissions.
+        // A license exception (`WITH …`) only grants additional permissions, so its name is skipped.
         if words.next_if_eq(&"WITH").is_some() {
             words.next();
         }
@@ -195,7 +195,7 @@ fn every_file_says_what_it_is_for_and_does_one_job() {
     assert!(files.len() > 50, "the whole tree is checked");
     for file in files {
         let text = std::fs::read_to_string(&file).unwrap();
-        assert!(text.starts_with("//!"), "{} does not open with what it is for", file.display());
+        assert!(text.starts_with("//!"), "{} does not begin with a `//!` comment", file.display());
         let lines = text.lines().count();
         let is_test = file.components().any(|part| part.as_os_str() == "tests");
         let most = if is_test { 800 } else { MAX_LINES };
@@ -260,7 +260,6 @@ fn a_value_that_cannot_be_serialised_or_a_search_that_cannot_be_built_is_an_erro
     }
 }
 
-/// The words in backticks in a text.
 /// The domain words of the specification. Programs and people find the types by these names.
 const DOMAIN_WORDS: [&str; 10] = [
     "AgentAdapter",
@@ -320,7 +319,7 @@ fn every_promise_names_tests_that_exist() {
     let promises = std::fs::read_to_string(root().join(page)).unwrap();
     for promise in promises.split("\n**").skip(1) {
         let tests = tests_in(promise);
-        assert!(!tests.is_empty(), "nothing holds this promise: {promise}");
+        assert!(!tests.is_empty(), "no test is named for this promise: {promise}");
         all_exist(page, &tests, &code);
     }
 }
@@ -333,10 +332,10 @@ fn every_danger_has_its_row_and_names_tests_that_exist() {
     for danger in dangers.into_iter().flat_map(|(kind, last)| (1..=last).map(move |n| format!("{kind}{n}"))) {
         let row = text.lines().find(|line| line.starts_with(&format!("| {danger} |")));
         let row = row.unwrap_or_else(|| panic!("{page} has no row for {danger}"));
-        assert_eq!(row.split('|').count(), 7, "{danger} has another number of columns");
+        assert_eq!(row.split('|').count(), 7, "{danger}: wrong number of columns");
         let tests = tests_in(row);
         // D9 (long uptime) is tested by a script.
-        assert!(!tests.is_empty() || danger == "D9", "nothing tries {danger}");
+        assert!(!tests.is_empty() || danger == "D9", "no test is named for {danger}");
         all_exist(page, &tests, &code);
     }
 }
@@ -370,7 +369,7 @@ fn the_table_of_the_specification_lists_every_tagged_test_and_what_it_asserts() 
     for row in text.lines().filter(|line| line.starts_with("| ") && line.contains('`')) {
         let cells: Vec<&str> = row.trim_matches('|').split(" | ").map(str::trim).collect();
         let &[id, test, clause] = &cells[..] else { panic!("{page}: a row needs three cells: {row}") };
-        // Further tests of a scenario leave the first cell empty.
+        // An empty first cell means: another test of the scenario of the rows above.
         if !id.is_empty() {
             scenario = id.trim_matches('`').to_owned();
         }

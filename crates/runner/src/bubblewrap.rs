@@ -1,10 +1,10 @@
-//! Builds `bwrap` command lines: for a sandbox ([`Bubblewrap::args`]) and for a program that only has some paths
-//! read-only ([`Bubblewrap::protecting_args`]).
+//! Builds `bwrap` command lines: for a sandbox ([`Bubblewrap::args`]) and for a program that has the user's own
+//! rights except that some paths are read-only ([`Bubblewrap::protecting_args`]).
 //!
 //! In the sandbox a command has its own namespaces and sees only the system's programs and its mounts. The sandbox
 //! must never expose `/run` (sockets of Docker and SSH agents), other processes, or anything of the user's home that
-//! is not in the mounts. What bubblewrap itself does not restrict, the sandbox process gives up before it executes
-//! bubblewrap (see `kernel::confine`).
+//! is not in the mounts. The rights that bubblewrap itself does not restrict are dropped by the sandbox process
+//! before it executes bubblewrap (see `kernel::confine`).
 
 use crate::mount_table::{ETC, MountMode, MountTable};
 use std::path::{Path, PathBuf};

@@ -131,7 +131,7 @@ impl CommandHost {
         time: CommandTimes,
         output: &mut OutputCollector,
     ) -> io::Result<CommandEnd> {
-        // Landlock cannot give a command a private /tmp.
+        // Landlock cannot give a command a private /tmp, so the command gets its own directory for temporary files.
         let scratch = match sandbox {
             Sandbox::Landlock => Some(Scratch::new(&self.policy.sandbox_paths.output_dir)?),
             _ => None,
@@ -235,8 +235,8 @@ impl Drop for Scratch {
 ///
 /// Removing a placeholder unprotects its path in every sandbox that mounted the placeholder. Placeholders are
 /// therefore removed only when the last running call has ended and was not cancelled, or when this value is
-/// dropped. A crash may leave placeholders behind: git ignores an empty `.git`, and later calls protect it like any
-/// other.
+/// dropped. A crash may leave placeholders behind, which does no harm: git ignores an empty `.git`, and later calls
+/// protect it like any other `.git`.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders(Mutex<PlaceholderState>);
 

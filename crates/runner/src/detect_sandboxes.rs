@@ -109,8 +109,8 @@ async fn bubblewrap(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<Bu
     let version = version(launcher, &program, VERSION_TIMEOUT).await;
     let version = version.unwrap_or_else(|| "an unknown version".to_owned());
     let mut note = String::new();
-    // Older versions lack `--disable-userns`. The sandbox is effective without it, so that is no reason to
-    // refuse.
+    // Older versions lack `--disable-userns`. The sandbox is effective without this option, so older versions are
+    // accepted, too.
     for can_disable_userns in [true, false] {
         let found = Bubblewrap { program: program.clone(), version: version.clone(), can_disable_userns };
         match try_out(launcher, scratch, Sandbox::Bubblewrap(found.clone())).await {

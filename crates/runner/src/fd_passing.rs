@@ -1,8 +1,8 @@
 //! Passes an open file descriptor to another of our processes over a unix socket (`SCM_RIGHTS`).
 //!
 //! A guard's three standard descriptors are taken (its control socket, the command's stdout and stderr), so the
-//! command's stdin is passed this way. One byte is always sent, so that the receiver also learns that there is
-//! no descriptor.
+//! command's stdin is passed this way. One byte is sent even if there is no descriptor to pass, so that the receiver
+//! does not wait for one.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{

@@ -18,7 +18,8 @@ use std::time::{Duration, Instant};
 
 /// How often finished orphans are reaped while nothing else happens.
 const REAP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// The same interval where the kernel has no pidfd to report the command's end.
+/// How often finished children are reaped on a kernel without pidfds, where only reaping shows that the command
+/// ended.
 const REAP_INTERVAL_WITHOUT_PIDFD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
 pub(crate) fn guard_main() -> ExitCode {

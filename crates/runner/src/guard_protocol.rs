@@ -28,8 +28,9 @@ pub(crate) struct GuardedCommand {
     pub(crate) input: Input,
     /// The restrictions; `None` only for a command that runs with the user's own rights.
     pub(crate) restrictions: Option<Restrictions>,
-    /// Whether TERM is not sent to the program itself: bubblewrap would kill everything inside at once, and
-    /// ends by itself when the command has ended.
+    /// Whether TERM is sent only to the processes below the program and not to the program itself. True for
+    /// bubblewrap, which would kill everything inside at once on TERM, and which ends by itself when the command has
+    /// ended.
     pub(crate) exempt_from_term: bool,
     /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,

@@ -26,7 +26,7 @@ use tokio::process::Command;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// The size of one read, and of the pipe, so that a flood of output costs few system calls.
+/// The size of one read and the capacity of the pipe; large, so that a flood of output costs few system calls.
 pub(crate) const CHUNK: usize = 256 * 1024;
 /// How long a guard may take, beyond the grace period after TERM, to kill and report.
 pub(crate) const GUARD_SLACK: Duration = Duration::from_secs(8);
@@ -165,8 +165,8 @@ impl Drop for RunningGuard {
     }
 }
 
-/// Waits until all guards have ended. A guard that was told to end while it was starting its program may otherwise start
-/// the program, and kill it again, after our own process has exited.
+/// Waits until all guards have ended. Without this wait, a guard that was told to end while it was starting its
+/// program could start the program, and kill it, after our own process has exited.
 pub async fn all_guards_ended() {
     // The sender is static, so waiting cannot fail.
     let _ = RUNNING_GUARDS.subscribe().wait_for(|running| *running == 0).await;
@@ -194,7 +194,7 @@ impl Drop for GuardProcess {
     fn drop(&mut self) {
         // Without a runtime our own process is ending, and init reaps the guard.
         if let Some(guard) = self.id() {
-            tracing::info!(guard, "program released; killed if it was still running");
+            tracing::info!(guard, "guard's socket closed; the guard kills the program if still running");
         }
         if let (Some((mut child, running)), Ok(runtime)) =
             (self.0.take(), tokio::runtime::Handle::try_current())

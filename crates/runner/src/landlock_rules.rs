@@ -52,7 +52,7 @@ fn add_rules(
         let entry = entry?;
         if rules.len() >= MAX_RULES {
             return Err(io::Error::other(format!(
-                "{} has too many entries next to a protected path for Landlock; install bubblewrap",
+                "Landlock cannot protect a path inside {}, which has too many entries; install bubblewrap",
                 path.display()
             )));
         }

@@ -60,7 +60,7 @@ pub(crate) struct MountRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountTable {
     rules: Vec<MountRule>,
-    /// Protected paths inside writable ones that do not exist (yet): no command may create them.
+    /// Protected paths that do not exist (yet) inside writable paths: no command may create them.
     missing: Vec<PathBuf>,
 }
 

@@ -80,7 +80,8 @@ pub struct ContextMount {
     pub protected: Vec<PathBuf>,
 }
 
-/// The environment of a child process. `PATH`, `HOME` and `TMPDIR` have default values; nothing else is passed.
+/// The environment of a child process: the variables in `pass` and `set`, and default values for those of `PATH`,
+/// `HOME` and `TMPDIR` that are in neither of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChildEnvironment {
     /// Names of variables that are passed on from our own environment; a trailing `*` matches any suffix.
@@ -164,7 +165,7 @@ pub enum PolicyError {
         /// The system directory.
         path: PathBuf,
     },
-    /// The agent could modify the stored outputs.
+    /// The output directory is refused, because the agent could modify the outputs that are stored there.
     #[error("the output directory {path} lies inside a directory that commands can write to")]
     OutputWritable {
         /// The output directory.
@@ -293,7 +294,8 @@ impl SandboxPaths {
             }
         }
         let writable = self.context.iter().filter(|mount| mount.writable).map(|mount| &mount.path);
-        // A state directory inside a writable context path is hidden there.
+        // Commands cannot write to an output directory inside the state directory, even if a writable context path
+        // contains both: the state directory is hidden.
         let shielded = self.state_dir.as_ref().is_some_and(|state| self.output_dir.starts_with(state));
         let exposed = |root: &PathBuf| self.output_dir.starts_with(root) && !shielded;
         if self.output_dir.starts_with(&self.workspace) || writable.clone().any(exposed) {

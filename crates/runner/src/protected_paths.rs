@@ -51,7 +51,8 @@ impl ProtectedWalk<'_> {
         let mut dirs = vec![root.to_owned()];
         while let Some(dir) = dirs.pop() {
             let Ok(entries) = std::fs::read_dir(&dir) else {
-                // A command could make the directory readable again if its owner is the user.
+                // The directory cannot be searched now, but if the user owns it, a command could make it readable. So
+                // the whole directory is protected.
                 self.found.push(dir);
                 continue;
             };

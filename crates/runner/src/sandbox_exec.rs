@@ -36,7 +36,7 @@ fn start_via_sandbox(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -
     let mut command = Command::new(kernel::own_executable());
     command.arg0("althing").arg(SANDBOX).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
     if guarded_command.input != Input::Terminal {
-        // A process group leader could not call `setsid`.
+        // Not with a terminal: then the sandbox process calls `setsid`, which fails for a process group leader.
         command.process_group(0);
     }
     let child = command.spawn()?;

@@ -62,9 +62,9 @@ pub(crate) fn spec(
     let (default, max) = (limits.default_timeout.as_secs(), limits.max_timeout.as_secs());
     let mut description = format!(
         "Runs a shell command in your workspace and returns its exit code and output (stdout and stderr together). \
-         Standard input is closed. The command ends after timeout_seconds (default {default}, at most {max}), and \
-         everything it started ends with it, background processes too. Long output is shortened to its beginning and \
-         end, and the complete output is in a file whose name is returned."
+         Standard input is empty. A command that runs longer than timeout_seconds (default {default}, at most {max}) \
+         is ended. When a command ends, everything it started is ended, too, even background processes. Long output \
+         is shortened to its beginning and end, and the complete output is in a file whose name is returned."
     );
     if kind != SandboxKind::Unconfined {
         description.push_str(match access {

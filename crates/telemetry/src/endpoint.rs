@@ -92,7 +92,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// The beginning of the input without everything before the last `@`, which may contain a password.
+/// The input after its last `@` (the part before may contain a password), truncated to 120 characters.
 fn redacted(given: &str) -> String {
     let shown = given.rsplit_once('@').map_or(given, |(_, after)| after);
     shown.chars().take(120).collect()

@@ -206,7 +206,7 @@ impl Worker {
             }
             for span in ended {
                 self.counts.created.fetch_add(1, Ordering::SeqCst);
-                // The send fails only after sending has stopped; such spans count as lost.
+                // The queue rejects a span only after the batch sender has stopped; such a span counts as lost.
                 let _ = queue.send(span).await;
             }
         }

@@ -37,7 +37,7 @@ pub(crate) enum Retry {
 
 /// What a response with a success status says.
 pub(crate) struct Accepted {
-    /// The number of spans that the collector rejected all the same.
+    /// The number of spans that the collector rejected although the status says success.
     pub(crate) rejected: u64,
     /// Why the collector rejected the spans, truncated; only meaningful if it rejected any.
     pub(crate) why: String,

@@ -5,7 +5,7 @@
     clippy::panic,
     clippy::indexing_slicing,
     clippy::needless_pass_by_value,
-    reason = "helpers of tests fail by panicking, and are written to be called briefly"
+    reason = "test helpers fail by panicking, and their signatures keep the calls short"
 )]
 #![expect(
     clippy::disallowed_methods,

@@ -85,7 +85,7 @@ impl Gate {
 
     /// Takes one permit, waiting if necessary. Cancel-safe.
     pub(crate) async fn pass(&self) {
-        // A guard counts the waiting, because the client may disconnect, which drops the future here.
+        // Counted by a guard, so that the count is right even if the client disconnects, which drops this future.
         let _waiting = WaitingGuard::new(&self.inner);
         loop {
             self.inner.wait(|state| (state.open || state.permits > 0).then_some(())).await;

@@ -103,12 +103,12 @@ struct Rule {
 }
 
 impl Script {
-    /// Every request gets the reply of a cooperative agent; see [`Parliament`].
+    /// Every request without a rule gets the reply of a cooperative agent; see [`Parliament`].
     pub fn parliament() -> Self {
         Self::from_fn(|request| Parliament::default().reply(request))
     }
 
-    /// Every request gets what `decide` returns.
+    /// Every request without a rule gets what `decide` returns.
     pub fn from_fn<A: Into<Action>>(decide: impl Fn(&RecordedRequest) -> A + Send + Sync + 'static) -> Self {
         Self {
             rules: Vec::new(),
@@ -117,13 +117,13 @@ impl Script {
         }
     }
 
-    /// Every request gets the same action.
+    /// Every request without a rule gets the same action.
     pub fn always(action: impl Into<Action>) -> Self {
         let action = action.into();
         Self::from_fn(move |_| action.clone())
     }
 
-    /// The field in which chat completions carry reasoning (default `reasoning_content`; some providers use
+    /// Sets the field in which chat completions carry reasoning (default `reasoning_content`; some providers use
     /// `reasoning`).
     pub fn reasoning_field(mut self, field: &'static str) -> Self {
         self.reasoning_field = field;
@@ -145,7 +145,7 @@ impl Script {
         self.nth(0, Action::Fault(fault, moment))
     }
 
-    /// Every request gets the fault.
+    /// Every request gets the fault, unless a more specific rule applies.
     pub fn fault_always(self, fault: Fault, moment: FaultMoment) -> Self {
         self.rule(None, None, Action::Fault(fault, moment))
     }
@@ -155,8 +155,8 @@ impl Script {
         self
     }
 
-    /// The most specific rule wins: the model's nth request, all of the model's requests, the nth request of all,
-    /// every request; then the latest rule.
+    /// The action of the most specific rule. From most to least specific: the model's nth request, all of the model's
+    /// requests, the nth request of all, every request. Of equally specific rules, the one added last wins.
     fn find(&self, request: &RecordedRequest) -> Option<&Action> {
         let fits = |rule: &&Rule| {
             let (model_fits, count) = match &rule.model {

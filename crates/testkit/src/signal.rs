@@ -20,7 +20,7 @@ impl<T> Signal<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, T> {
-        // A panicking test must not hide its message behind a poisoned lock.
+        // A poisoned lock is ignored: its error would hide the message of the test that panicked.
         self.value.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

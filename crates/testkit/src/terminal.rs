@@ -26,7 +26,7 @@ const FRAME: [&[u8]; 2] = [b"\x1b[?2026h", b"\x1b[?2026l"];
 impl TerminalState {
     fn take(&mut self, bytes: &[u8]) {
         self.parser.process(bytes);
-        // A sequence may be split anywhere.
+        // Search from a few bytes before the new ones, because a sequence may be split between two reads.
         let from = self.raw.len().saturating_sub(FRAME[0].len() - 1);
         self.raw.extend_from_slice(bytes);
         let new = &self.raw[from..];
@@ -126,7 +126,7 @@ impl Terminal {
             .unwrap_or_else(PoisonError::into_inner)
             .parser
             .set_size(nonzero(rows), nonzero(cols));
-        // Resize the emulator first, so that it is ready when the program redraws.
+        // The emulator was resized first, so that it is ready when the program redraws.
         self.master.resize(size).expect("the size changes");
         self
     }
@@ -236,7 +236,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // A failed test leaves its program running.
+        // If the test failed, its program may still be running.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

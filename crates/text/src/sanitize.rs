@@ -1,8 +1,8 @@
 //! Makes untrusted text safe to print on a terminal.
 //!
-//! Models, tools, programs and file names may contain anything: escape sequences, direction overrides,
-//! invisible characters. No character passes that controls the terminal, or that hides or reorders other
-//! characters.
+//! The output of models, tools and programs, and file names, may contain anything: escape sequences, direction
+//! overrides, invisible characters. Every character that controls the terminal, or that hides or reorders other
+//! characters, is dropped or replaced.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -28,10 +28,10 @@ fn treatment(c: char) -> Treatment {
         '\0'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).map_or(Treatment::Drop, Treatment::Replace),
         '\u{7f}' => Treatment::Replace('\u{2421}'),
         '\u{80}'..='\u{9f}' => Treatment::Replace('\u{fffd}'),
-        // Line and paragraph separators: some terminals break the line.
+        // Line and paragraph separators become spaces, because some terminals start a new line at them.
         '\u{2028}' | '\u{2029}' => Treatment::Replace(' '),
-        // Directions, joiners, selectors, annotations and tags are invisible, and terminals disagree about
-        // their width.
+        // Directions, joiners, selectors, annotations and tags are dropped: they are invisible, and terminals
+        // disagree about their width.
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' => {
             Treatment::Drop
         }
@@ -155,7 +155,7 @@ fn filter(text: &str, mut own: impl FnMut(char, &mut String) -> bool) -> String 
             }
             Treatment::Mark => {
                 marks += 1;
-                // A mark needs a preceding character that is not white space.
+                // A mark is kept only after a character that is not white space.
                 if marks <= MOST_MARKS && out.chars().next_back().is_some_and(|last| !last.is_whitespace()) {
                     out.push(c);
                 }

@@ -1,6 +1,7 @@
 //! Truncates texts and marks what is missing.
 
-/// At most `most` characters (but at least one); the last one is `…` if something was left out.
+/// The text, truncated to at most `most` characters. If it is truncated, the last of these characters is `…`; a
+/// truncated text has at least this character, even if `most` is 0.
 pub fn truncate_chars(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),
@@ -8,7 +9,7 @@ pub fn truncate_chars(text: &str, most: usize) -> String {
     }
 }
 
-/// At most `most` bytes of whole characters, followed by `…` if something was left out.
+/// The text, truncated to at most `most` bytes of whole characters. If it is truncated, `…` follows these bytes.
 pub fn truncate_bytes(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();
@@ -17,7 +18,7 @@ pub fn truncate_bytes(text: &str, most: usize) -> String {
 }
 
 /// The first `head` and the last `tail` bytes, rounded to whole characters, with a note in between. `note` is
-/// given the number of bytes left out. A shorter text is returned unchanged.
+/// given the number of bytes left out. A text of at most `head + tail` bytes is returned unchanged.
 pub fn head_and_tail(text: &str, head: usize, tail: usize, note: impl FnOnce(usize) -> String) -> String {
     if text.len() <= head + tail {
         return text.to_owned();

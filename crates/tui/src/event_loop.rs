@@ -245,7 +245,7 @@ impl EventLoop {
     fn due(&self) -> Instant {
         let (last, pause) = match (self.pressed, self.app.attached_task()) {
             (true, _) => (self.last_key_frame, KEY_FRAME),
-            // An attached program responds to the keys, and its output arrives through the feed.
+            // An attached program answers keys through the feed, so its output is drawn as fast as answers to keys.
             (false, Some(_)) => (self.last_frame, KEY_FRAME),
             (false, None) => (self.last_frame, UNPROMPTED_FRAME),
         };

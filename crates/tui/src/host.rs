@@ -123,7 +123,7 @@ pub struct TuiOptions {
     pub modes: ModeChoice,
     /// The message that is sent as soon as the screen is shown.
     pub first_message: Option<String>,
-    /// What was found, if there is no config.
+    /// What was found on this machine; None if a config or an option chooses the agents, or for a resumed session.
     pub welcome: Option<Welcome>,
     /// Problems of the config, as reported by `config`.
     pub problems: Vec<String>,

@@ -1,7 +1,7 @@
 //! The only access to the screen's cells.
 //!
-//! Every text is sanitized here, in case a caller forgot to do so. No other code may set a cell: the buffer would
-//! pass a clipboard sequence or a direction override on to the terminal.
+//! Every text is sanitized here, in case a caller forgot to do so. No other code may set a cell, because the
+//! buffer itself does not sanitize: it passes even a clipboard sequence or a direction override on to the terminal.
 
 use crate::ascii::ascii;
 use crate::line::Line;

@@ -35,7 +35,7 @@ pub(crate) async fn run(
     });
     let mut signals = Signals::listen()?;
     print(if app.options.workflow {
-        "Althing. A workflow is running. /quit leaves; the workflow can be resumed."
+        "Althing. A workflow is running. /quit leaves: the workflow stops and can be resumed."
     } else {
         "Althing. Write a message and press Enter. /help lists the commands, /quit leaves."
     })?;
@@ -52,7 +52,7 @@ pub(crate) async fn run(
         tokio::select! {
             line = typed.recv() => match line {
                 None => break TuiExit::Quit,
-                // What was typed before the question was printed is no answer to it.
+                // A line that was typed before the question was printed does not answer the question.
                 Some((line, read_at)) => {
                     effects = take_line(&mut app, &line?, asked_at.is_some_and(|asked_at| read_at > asked_at))?
                 }
@@ -66,7 +66,7 @@ pub(crate) async fn run(
                     app.modal = None;
                     for line in lines.updates(&app.model) {
                         if let ConversationLine::Question(_) = line {
-                            // A line that is only half typed could otherwise be completed to an answer.
+                            // Discard a line that is only half typed, so that it does not become part of an answer.
                             let _ = tcflush(io::stdin(), QueueSelector::IFlush);
                             asked_at = Some(Instant::now());
                         }

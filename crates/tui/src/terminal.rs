@@ -70,7 +70,7 @@ impl TerminalGuard {
         restore_terminal();
     }
 
-    /// Whether we still own the terminal: a panic on any thread restores it.
+    /// Whether we still own the terminal. After a panic on any thread we do not, because the panic restores it.
     pub fn is_owned(&self) -> bool {
         TAKEN.load(Ordering::SeqCst) && !BROKEN.load(Ordering::SeqCst)
     }
@@ -93,7 +93,7 @@ pub fn restore_terminal() {
         return;
     }
     let mut out = io::stdout();
-    // A panic during a frame leaves a synchronized update open, and a terminal would hold back all further output.
+    // If a panic interrupted a frame, end its synchronized update: until then the terminal shows no further output.
     let _ = execute!(out, terminal::EndSynchronizedUpdate);
     let _ = execute!(out, event::DisableBracketedPaste);
     let _ = execute!(out, event::DisableMouseCapture);

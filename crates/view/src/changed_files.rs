@@ -11,8 +11,8 @@ pub struct ChangedFiles<'a> {
     pub written: Vec<&'a FileWrite>,
     /// The deleted files. They do not count as written.
     pub deleted: Vec<&'a FileWrite>,
-    /// The path of the file in the run's log directory that lists all changed files. The list exists only if more than
-    /// [`MAX_NAMED_FILES`] files were written, or more than that deleted.
+    /// The path of the file in the run's log directory that lists all changed files. That file exists only if more
+    /// than [`MAX_NAMED_FILES`] files were written, or more than [`MAX_NAMED_FILES`] were deleted.
     pub list: String,
 }
 
@@ -38,8 +38,8 @@ impl<'a> ChangedFiles<'a> {
         self.written.len() > MAX_NAMED_FILES
     }
 
-    /// The written files that the footer names: all of them; if it only counts them, the first few that may run code
-    /// later.
+    /// The written files that the footer names: all of them or, if there are too many, only the first few of those
+    /// that may run code later.
     pub fn named(&self) -> Vec<&'a FileWrite> {
         let named = self.written.iter().copied();
         if self.only_counts() {

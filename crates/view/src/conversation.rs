@@ -21,8 +21,8 @@ pub enum Audience {
 /// A piece of new output, which may span several lines of text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConversationLine {
-    /// A reply of the chat agent, or the final answer of a run. For a script, the final answer appears only if no chat
-    /// agent summarizes the run, and the changed files are listed below it.
+    /// A reply of the chat agent, or the final answer of a run. For a script, a run's final answer appears only if no
+    /// chat agent summarizes the run, and is followed by the list of the files that the run changed.
     Reply(String),
     /// A notice for the user.
     Notice(String),
@@ -146,7 +146,7 @@ impl ConversationLines {
     }
 }
 
-/// A notice after its level, such as `warning: …`; for a person, the level is capitalized.
+/// The text of a notice with its level before it, such as `warning: …`; for a person, the level is capitalized.
 fn notice(level: NoticeLevel, text: &str, script: bool) -> String {
     let line = format!("{}: {text}", labels::notice_level(level));
     if script { line } else { capitalized(&line) }

@@ -92,7 +92,7 @@ pub fn activity(purpose: Purpose) -> &'static str {
     }
 }
 
-/// How an attempt ended; None if the recorded answer already shows it.
+/// How an attempt ended; None if it ended with an answer, because the answer itself is shown.
 pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
     Some(match outcome {
         AttemptOutcome::Answered => return None,

@@ -19,7 +19,7 @@ pub struct AgentFilesOptions {
     pub grant: Grant,
     /// Which file tools the agent has.
     pub tools: ToolSet,
-    /// Whether anything but the file tools (commands, MCP servers) can write to context paths.
+    /// Whether only the file tools can write to context paths, or commands and MCP servers, too.
     pub coverage: UndoCoverage,
     /// The maximum that is copied in advance for an undo.
     pub limits: UndoLimits,
@@ -38,7 +38,7 @@ pub struct AgentFiles {
 }
 
 impl AgentFiles {
-    /// Opens the files of one member of a run, new or from an earlier process.
+    /// Opens the files of one member of a run. They may be new, or an earlier process may have created them.
     pub fn open(run_dir: &Path, options: &AgentFilesOptions) -> Result<Self, DiskError> {
         let policy = FilePolicy::from(&options.grant);
         let path = policy.workspace.to_string_lossy().into_owned();
@@ -51,7 +51,7 @@ impl AgentFiles {
         let files = FileHost::with_observer(&policy, options.tools, Some(observer))?;
         let missing = files.missing().iter();
         let notices =
-            missing.map(|path| format!("the context path {path} does not exist; it is left out")).collect();
+            missing.map(|path| format!("the context path {path} does not exist; it is not used")).collect();
         Ok(Self {
             workspace,
             path,

@@ -21,8 +21,8 @@ pub struct ChatEnv {
     router: ToolRouter,
     briefing: ProjectBriefing,
     project: Option<Arc<Project>>,
-    /// The overview of the project workspace, refreshed before each model call; None before the first one, or if the
-    /// session has no project.
+    /// The overview of the project workspace, refreshed before each model call; None before the first call, or if
+    /// the session has no project.
     overview: Mutex<Option<String>>,
     guidance: Mutex<Guidance>,
     memory: Option<Memory>,

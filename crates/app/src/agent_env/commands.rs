@@ -22,14 +22,14 @@ pub struct Sandboxes {
 }
 
 impl Sandboxes {
-    /// No sandbox, for sessions in which no agent runs commands or starts MCP servers.
+    /// Refuses all commands; for sessions in which no agent runs commands or has MCP servers that Althing starts.
     pub fn none() -> Self {
         let why = "no agent of this session runs commands".to_owned();
         Self { launcher: GuardLauncher::default(), local: Sandbox::Refused { why }, docker: None }
     }
 
-    /// Detects the sandboxes that work on this machine and chooses one for `local`. `accepted`: the user allows
-    /// commands without a sandbox if none works. `docker` is None.
+    /// Detects the sandboxes that work on this machine and chooses one for `local`. If no
+    /// sandbox works, commands run without one if `accepted` is set, else they are refused. Sets `docker` to None.
     pub async fn detect(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
         let launcher = GuardLauncher::default();
         let available = althing_runner::detect_sandboxes(&launcher, scratch).await;

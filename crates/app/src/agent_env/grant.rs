@@ -50,8 +50,8 @@ impl SessionEnvs {
                 let (project, mut context) = self.project_and_context(context_paths);
                 let start = PathBuf::from(&project.path);
                 context.insert(0, project);
-                // The runs of the conversation are in sibling directories; the agent is given long results as paths in
-                // them.
+                // The directories of the conversation's runs are next to `dir`. The agent reads long results there: it
+                // gets only their paths.
                 let runs = dir.parent().unwrap_or(dir).to_owned();
                 (dir.join("workspace"), dir.join("outputs"), Some(start), vec![runs], context)
             }
@@ -84,15 +84,15 @@ impl SessionEnvs {
         let mut project = ContextPath { path, writable: true, protected: Vec::new() };
         project.writable = dir.parent().is_some() && !home.is_some_and(|home| home.starts_with(&dir));
         let mut others = Vec::new();
-        // If the project workspace is elsewhere, the agent may read the working directory: it is what the project is
-        // about.
+        // If the project workspace is not the working directory, the agent may also read the working directory, which
+        // contains the files that the project is about.
         if project_dir.as_ref().is_some_and(|project_dir| *project_dir != here) {
             let path = here.display().to_string();
             others.push(ContextPath { path, writable: false, protected: Vec::new() });
         }
         for context in configured {
-            // Paths in the project workspace are skipped: the chat agent maintains all of it, even what runs only
-            // read.
+            // Skip paths in the project workspace: the chat agent may write to the whole workspace, even to files that
+            // runs may only read.
             if project_dir
                 .as_ref()
                 .is_some_and(|project_dir| Path::new(&context.path).starts_with(project_dir))
@@ -105,8 +105,8 @@ impl SessionEnvs {
             } else if context.writable && Path::new(&context.path).starts_with(&dir) {
                 project.protected.extend(context.protected.iter().cloned());
                 let below = Path::new(&context.path).strip_prefix(&dir).unwrap_or(Path::new(""));
-                // Files at this path run code later, so it would be protected inside the project; by naming the path,
-                // the user allowed writing to it.
+                // Files at this path run code later, so the path is usually protected inside the project. Here it is
+                // writable, because the user named it as a writable context path.
                 if runs_code(below).is_some_and(|row| row.protected) {
                     others.push(context.clone());
                 }

@@ -23,8 +23,8 @@ const GRACE: Duration = Duration::from_secs(5);
 pub struct AgentServers {
     pub host: Arc<McpToolHost>,
     spawner: Arc<GuardedSpawner>,
-    /// What determines the servers' write protection. None if Althing starts none of the servers, or if the sandbox
-    /// cannot protect paths and the user did not accept `--unconfined`.
+    /// What determines the servers' write protection. None if that protection never changes: Althing starts none of
+    /// the servers, or the sandbox cannot protect paths and the user did not accept `--unconfined`.
     policy: Option<ProtectionPolicy>,
 }
 
@@ -48,8 +48,8 @@ impl AgentServers {
     }
 }
 
-/// Starts an agent's servers. A server is left out, with a notice, if it does not start or has the name of an earlier
-/// one.
+/// Starts an agent's servers. If a server does not start, or has the same name as an earlier server of the agent, the
+/// agent works without that server, and the user gets a notice.
 pub async fn start_mcp_servers(
     configs: &[McpServerConfig],
     workspace: &str,

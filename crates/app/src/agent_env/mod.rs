@@ -298,7 +298,7 @@ impl SessionEnvs {
     }
 
     /// Decides which sandbox an agent's commands run in: a Docker container if the config says so, otherwise the local
-    /// one (which refuses all commands if none works). The sandbox policy follows from the grant (`grant.rs`).
+    /// one (which refuses all commands if no sandbox works here). The sandbox policy follows from the grant.
     async fn choose_command_sandbox(
         &self,
         config: &CommandsConfig,
@@ -356,7 +356,7 @@ impl AgentEnvs for SessionEnvs {
 struct MemberEnv {
     local: Arc<AgentFiles>,
     grant: Grant,
-    /// Whether the agent only plans while the context paths are read-only.
+    /// Whether the agent may do nothing but plan as long as the context paths are read-only.
     plan_first: bool,
     router: ToolRouter,
     briefing: WorkspaceBriefing,
@@ -453,7 +453,7 @@ impl MemberEnv {
     }
 
     /// Gives commands and servers this access to context paths. Mounts cannot be changed, so the container is
-    /// replaced; MCP servers whose write protection changes are stopped, and their next call starts them again.
+    /// replaced; MCP servers whose write protection changes are stopped; the next call of a tool restarts its server.
     async fn recreate(&self, access: ContextAccess) -> Result<(), String> {
         if let Some(servers) = &self.servers {
             servers.set_access(access).await?;

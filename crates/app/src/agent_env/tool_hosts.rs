@@ -17,8 +17,8 @@ impl ToolHost for FileToolHost {
     }
 }
 
-/// A host for rules under which agents plan first: it hides the tools that act until the agent may write to context
-/// paths.
+/// Wraps the tool host of an agent that has to plan first: until the agent may write to context paths, the tools that
+/// act are hidden, and calls of these tools fail.
 pub struct PlanFirstHost {
     host: Arc<dyn ToolHost>,
     /// Whether a tool only reads.

@@ -534,7 +534,7 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
     ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default() }
 }
 
-/// Tries every act that is forbidden in this phase, and some that are allowed; returns those that ended wrongly.
+/// Tries every act that is forbidden in this phase, and some allowed ones; returns those with the wrong outcome.
 async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<String> {
     let mut failures = Vec::new();
     let mut fail = |act: &str, output: &str| {
@@ -578,7 +578,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
             fail(if may { "reach the network, where it may" } else { "reach the network" }, &output);
         }
     }
-    // An agent that can move a directory away could replace it, or change the moved files.
+    // Moving a directory away must be refused: else an agent could replace it, or change the moved files.
     if !matches!(kind, FileTools | ChatFileTools) && world.phase == Presenting {
         let dirs: &[&str] = match kind {
             CliInteractive => &["project/deep", "project/sub"],
@@ -593,7 +593,7 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
             }
         }
     }
-    // The hooks of a repository that the agent itself created are not a danger to the user's repository.
+    // An agent may write to a repository that it created itself: this is no danger to the user's repository.
     let made = "project/src/fresh/.git/config";
     if kind == Command && world.phase == Presenting {
         let dir = world.at(kind, "project/src/fresh/.git").display().to_string();
@@ -626,7 +626,7 @@ async fn make_what_runs_code(world: &World, sandbox_name: SandboxName) -> Vec<St
     made.into_iter().filter_map(missed).collect()
 }
 
-/// Tries to write with a server that ran while the context paths were writable, after the run has closed them.
+/// Tries to write to a context path that is read-only again, with a server that ran while the path was writable.
 async fn write_too_late(world: &World, sandbox_name: SandboxName) -> Option<String> {
     let path = "project/src/work.txt";
     if exempt(McpServer, sandbox_name, Presenting).is_some() {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
-/// The command that stops the current work. It never waits.
+/// The command that stops the current work. It takes effect at once, even while other lines have to wait.
 const CANCEL: &str = "/cancel";
 
 pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
@@ -186,7 +186,7 @@ impl Chat<'_> {
         // The message is counted before the session accepts it, so that the conversation does not look idle
         // in between.
         if let Op::SendMessage { .. } = &submission.op {
-            // A message with a known id is a repeat: the session accepts and answers it once.
+            // A message whose id was already used is a repeat, and is not sent again.
             if let Some(id) = &submission.id
                 && !self.ids.insert(id.clone())
             {
@@ -194,7 +194,7 @@ impl Chat<'_> {
             }
             self.sent += 1;
         }
-        // If the session has ended, its events say so.
+        // Fails only if the session has ended, and then its events say so.
         let _ = self.sessions.submit(&self.id, submission);
     }
 
@@ -277,13 +277,13 @@ impl Chat<'_> {
         }
     }
 
-    /// The open question that the user has to answer. Override windows are left out, because they close by themselves.
+    /// The open question that the user has to answer; never one about overriding a winner, which closes by itself.
     fn question(&self) -> Option<&Question> {
         let mut open = self.session.questions.iter();
         open.find(|one| !matches!(one.interaction.kind, InteractionKind::WinnerOverride { .. }))
     }
 
-    /// Rejects the open question unless it is answered already, because stdin has ended.
+    /// Rejects the open question, because stdin has ended. Does nothing if the question was already answered.
     fn reject_question(&mut self) {
         let asked =
             self.question().filter(|_| !self.answered).map(|question| question.interaction.id.clone());
@@ -361,7 +361,7 @@ impl Chat<'_> {
             Approve::Ask => {
                 let question = ask(kind, Audience::Script);
                 if self.from_terminal && !self.json {
-                    // A line that is only half typed could otherwise be completed to an answer.
+                    // Discard a line that is only half typed, so that it does not become part of an answer.
                     let _ =
                         rustix::termios::tcflush(std::io::stdin(), rustix::termios::QueueSelector::IFlush);
                 }

@@ -67,7 +67,7 @@ pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
     })
 }
 
-/// Serves the one client at stdin and stdout, which may be any kind of file: threads copy from and to sockets.
+/// Serves the one client at stdin and stdout. These may be any kind of file, so threads copy between them and sockets.
 async fn over_stdio(server: &McpServer) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("stdin and stdout cannot be used: {error}");
     let (mut to_server, input) = Blocking::pair().map_err(failed)?;

@@ -23,7 +23,7 @@ pub fn run(options: &Options, action: Option<ProjectsAction>, app: &AppContext) 
             };
             let (Some(registry), Some(known)) = (registry, known) else { return Err(unknown(&project)) };
             registry.forget(&known.path)?;
-            print(&format!("forgot {}; its files are still in {}", known.name, known.path.display()));
+            print(&format!("{} is no longer listed; its files stay in {}", known.name, known.path.display()));
         }
     }
     Ok(Exit::Answered)

@@ -57,7 +57,7 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     }
 }
 
-/// Shows a workflow until the user leaves the screen, then prints the workflow's outcome as without a screen.
+/// Shows a workflow until the user leaves the screen, then prints the outcome in the same way as without a screen.
 pub fn watch(
     sessions: &LocalSessions,
     id: &SessionId,

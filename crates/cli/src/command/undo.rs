@@ -42,7 +42,7 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
         say(format!("removed  {}", sanitize::line(path)));
     }
     for path in &report.not_covered {
-        say(format!("kept     {} (the earlier content was not stored)", sanitize::line(path)));
+        say(format!("kept     {} as it is now (its earlier content was not stored)", sanitize::line(path)));
     }
     say(format!(
         "changes to {} undone",

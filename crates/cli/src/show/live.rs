@@ -33,7 +33,7 @@ impl LiveProgress {
             let whole = event.task.as_ref().is_some_and(|task| !task.is_subtask());
             self.over |= whole
                 && match &event.fact {
-                    // If the plan is executed next, the end of the planning run is not the end.
+                    // If the plan is executed next, the progress goes on after the end of the planning run.
                     Fact::Decided(Verdict::Finished { result, .. }) => result.follow_up.is_none(),
                     Fact::StatusChanged { status, .. } => status.is_final(),
                     _ => false,

@@ -79,7 +79,7 @@ fn servers_that_answer_are_usable() {
     let note = missing["note"].as_str().unwrap();
     assert!(note.contains("nothing answers at http://127.0.0.1:9/v1"), "{note}");
     assert!(note.contains("ollama serve"), "{note}");
-    // Servers that do not run on this machine are not reported as usable.
+    // If one of these local model servers is not running, it is not reported as usable.
     for (name, port) in [("lmstudio", 1234), ("vllm", 8000), ("sglang", 30000)] {
         if TcpListener::bind(("127.0.0.1", port)).is_ok() && TcpListener::bind(("::1", port)).is_ok() {
             let row = backend(&rows, name);

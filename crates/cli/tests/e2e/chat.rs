@@ -126,7 +126,7 @@ fn a_rejected_run_does_not_start_and_the_chat_agent_learns_of_it() {
     for (args, lines) in [
         (vec!["--approve", "never"], "Refactor everything\n"),
         (vec![], "Refactor everything\nn\n"),
-        // Stdin ends, so nobody can answer.
+        // Stdin ends, so nobody can answer the question whether to launch the run.
         (vec![], "Refactor everything\n"),
     ] {
         let fixture = fixture(delegates(json!({"task": "Refactor"})), |config| config);
@@ -365,10 +365,11 @@ fn three_hundred_turns_and_twenty_runs_survive_kill_9_without_a_run_launched_twi
     let mut killed = 1;
     while killed < kills {
         let running = start(session());
-        // Messages that were accepted are in the log; those that were not are sent again.
+        // The log contains every accepted message; all messages that are not in it are sent again.
         wait::until(LIMIT, || session().is_some());
         let from = accepted_messages_or_zero(&fixture.althing);
-        // The number of messages before the next kill is limited, so that enough are left for the remaining kills.
+        // The number of messages before the next kill is limited, so that enough messages are left
+        // for the remaining kills.
         let step = 2 * (turns - from) / (kills - killed);
         let upto = (from + random.usize(0..=step)).min(turns - 1);
         let mut lines = String::new();

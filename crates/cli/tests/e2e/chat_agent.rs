@@ -1,4 +1,4 @@
-//! The chat agent's own tools: the files of the project, MCP servers, and nothing else.
+//! The chat agent's own tools: tools for the files of the project, the tools of MCP servers, and no others.
 
 use althing_testkit::{Action, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};

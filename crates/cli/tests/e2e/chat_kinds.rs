@@ -166,7 +166,8 @@ impl Conversation {
         }
     }
 
-    /// What Claude Code was given as chat agent, which works in the user's working directory, or as a member of runs.
+    /// What Claude Code was given in each call: as chat agent (its working directory is then the user's), or else as
+    /// a member of runs.
     pub fn claude_calls(&self, as_chat_agent: bool) -> Vec<AgentCall> {
         let project = self.fixture.althing.work_dir().canonicalize().unwrap();
         let recorded = recorded_calls(&self.fixture.althing).into_iter();

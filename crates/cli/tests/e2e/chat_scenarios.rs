@@ -25,7 +25,7 @@ fn tool_results(request: &RecordedRequest) -> usize {
     request.messages().iter().filter(|message| message["role"] == "tool").count()
 }
 
-/// A member that votes for the second agent, whose number differs from that of the agent that would win a tie.
+/// A member that votes for the second agent, so that the winner is not the one that a tie would give.
 fn votes_for_the_second(request: &RecordedRequest) -> Reply {
     if is_voting(request) {
         return Reply::vote("agent2", "clear");
@@ -102,7 +102,7 @@ fn the_cost_of_the_conversation_and_of_each_run_is_counted_apart() {
         json!({"task": "The first job", "agent_mode": "single", "agents": ["a"]}),
         json!({"task": "The second job", "refinement": false}),
     ];
-    // Dollars for a call of 120 tokens.
+    // What each call of a model costs, in dollars; every call has 120 tokens.
     let prices = [(CHAT_MODEL, 1.2), ("model-a", 0.12), ("model-b", 0.24)];
     let script = Script::from_fn(votes_for_the_second);
     let conversation = Conversation::new(ChatAgentKind::Model, 2, script, &launches, |config| {
@@ -136,7 +136,7 @@ fn the_cost_of_the_conversation_and_of_each_run_is_counted_apart() {
     // A later process shows the same amounts on the screen, each in a row of its own.
     let mut terminal = conversation.screen_command(&["--continue"]).terminal(120, 40);
     terminal.wait_for("Type a message...", LIMIT);
-    // The last reply of the conversation: all of it has been read.
+    // When the last reply is on the screen, the whole conversation has been read.
     terminal.wait_for("Done.", LIMIT);
     terminal.keys("/cost\r");
     let screen = terminal.wait_for("everything", LIMIT);
@@ -310,7 +310,7 @@ fn a_launch_with_only_a_task_is_a_refining_run_of_all_agents_and_a_single_one_do
         let of_task = |task: &str| -> Vec<&RecordedRequest> {
             requests.iter().filter(|request| texts(request).contains(task)).collect()
         };
-        // With refinement an agent that votes could also improve its answer.
+        // The first run has refinement, so an agent that may vote may also improve its answer.
         let first = of_task("The first job");
         let refines = first.iter().filter(|request| is_voting(request) && is_answering(request));
         let mut models: Vec<&str> = refines.map(|request| request.model()).collect();
@@ -483,7 +483,7 @@ fn fully_configured(kind: ChatAgentKind, require_approval: bool) -> AgentCall {
             calls.remove(0)
         }
     };
-    // Every section is in the prompt; otherwise it would prove nothing that the prompt lacks a tool's name.
+    // The prompt has every section; if one were missing, the absence of a tool's name would prove nothing.
     for text in [
         "You are Ada, the host.",
         "Do what the user asks rather than describe",

@@ -33,7 +33,7 @@ fn reader(request: &RecordedRequest) -> Reply {
         return Reply::text(format!("Noted: {}.", request.last_user_text())).without_usage();
     }
     let read = (0..FILES).filter(|n| all.contains(&format!("file {n}, line 0"))).max();
-    // After a compaction, the newest file that is still there says where to continue.
+    // After a compaction, the newest file whose content is still in the request says where to continue.
     match read.map_or(0, |n| n + 1) {
         n if n < FILES => Reply::call("read_file", &json!({"path": format!("f{n}.txt")}))
             .and_text(format!("Reading number {n}."))
@@ -112,7 +112,7 @@ fn one_long_turn_with_tool_calls_is_compacted_before_its_next_call_and_the_user_
     assert!(!summaries.is_empty(), "{}", output.stderr);
     for request in &replies {
         check_pairs(request);
-        // Tokens are estimated at four bytes each; the prompt and the newest step come on top of the threshold.
+        // A token is estimated at four bytes. A request may exceed the threshold by its prompt and its newest step.
         let size = texts(request).len() / 4;
         assert!(size < THRESHOLD + 5_000, "a request of {size} tokens");
     }

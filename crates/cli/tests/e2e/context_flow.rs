@@ -45,8 +45,9 @@ fn result_told(server: &FakeModel) -> Value {
     serde_json::from_str(told["content"].as_str().unwrap()).unwrap()
 }
 
-/// Checks every request of the agents: its first message is the user's and begins with the context, if there is one,
-/// and the task; the system prompt has neither; nothing of the conversation is in it; `launch_run` is not offered.
+/// Checks every request of the agents: the first message is a user message and begins with the context, if there is
+/// one, and the task; the system prompt contains neither context nor task; the request contains nothing else of the
+/// conversation; `launch_run` is not offered.
 #[track_caller]
 fn check_first_messages(server: &FakeModel, context: Option<&str>) {
     let requests = server.requests();

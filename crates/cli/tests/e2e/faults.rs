@@ -12,7 +12,7 @@ use super::support::{Fixture, Team, ensure, in_parallel, items, of_type};
 /// the delays that a server asks for.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 const RETRIES: usize = 2;
-/// How often an agent is called that does not finish its turn.
+/// How many calls an agent gets if no reply of it ends its turn.
 const ATTEMPTS: usize = 3;
 const THREADS: usize = 4;
 

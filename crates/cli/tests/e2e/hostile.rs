@@ -360,7 +360,7 @@ fn a_found_dotenv_file_gives_keys_but_decides_neither_trust_nor_what_is_started(
     assert_eq!(server.request_count(), made);
     assert!(!althing.work_dir().join("trap-went-off").exists());
 
-    // A key is sent only to the address that was set together with it.
+    // The user's key is not sent to an address that a found `.env` sets.
     let azure =
         Althing::new(env!("CARGO_BIN_EXE_althing")).env("OLLAMA_HOST", "127.0.0.1:9").env("PATH", "/nowhere");
     let config = "agents: [{id: a, backend: {type: azure_openai, model: m}}]";
@@ -370,7 +370,7 @@ fn a_found_dotenv_file_gives_keys_but_decides_neither_trust_nor_what_is_started(
     let output =
         own.args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT).expect_code(1);
     assert!(output.stderr.contains("AZURE_OPENAI_ENDPOINT"), "{}", output.stderr);
-    // A key in the same file as the address changes nothing: tasks and files would be sent there, too.
+    // A key in the same `.env` changes nothing: tasks and files must not be sent to that address either.
     azure.file(
         ".env",
         format!("AZURE_OPENAI_ENDPOINT={}\nAZURE_OPENAI_API_KEY=planted-key\n", server.base_url()),

@@ -16,7 +16,7 @@ const TALKER: &str = "talker";
 /// The content of the files that agents try to read.
 const CONTENT: &str = "the word is swordfish";
 
-/// A tree of files, the program in it, and a model server.
+/// A model server, Althing in a working directory with files, and a directory outside of it.
 struct Scene {
     server: FakeModel,
     althing: Althing,
@@ -268,7 +268,7 @@ fn where_runs_are_approved_a_launch_may_open_any_path() {
         assert!(said.contains(CONTENT), "{said}");
         let said = scene.chat(&format!("{}\n", launch(agent, &far, &far, "read")), &["--approve", "never"]);
         assert!(!said.contains(CONTENT), "{said}");
-        // The author of a workflow approves its runs, and so does the user who types a path.
+        // Nobody is asked about a workflow's runs, which its author wrote, or about a path that the user typed.
         let flow = json!({"name": "n", "goal": "g", "stages": [
             {"name": "s", "tasks": [{"id": "t", "run": launch(agent, &far, &far, "read")}]}]});
         scene.althing.file("flow.yaml", flow.to_string());

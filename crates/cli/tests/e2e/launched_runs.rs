@@ -77,13 +77,13 @@ fn launch_both(front_end: FrontEnd, althing: &Althing, launches: &[Value; 2]) {
 fn additional_prompts_and_context_paths_reach_the_agents_of_that_run_only() {
     for front_end in [FrontEnd::Chat, FrontEnd::Workflow, FrontEnd::Mcp] {
         let althing = scripted_claude::on_pipes(&super::support::althing());
-        // Outside the working directory, so that no agent may read it without the launch.
+        // Outside the working directory, so that no agent may read it unless the launch adds it.
         let extra = althing.work_dir().parent().unwrap().join("extra");
         std::fs::create_dir(&extra).unwrap();
         std::fs::write(extra.join("note.txt"), "the hidden note\n").unwrap();
         let mut first = json!({"task": "The first task.", "refinement": false,
             "agent_system_prompts": {"a": "Always rhyme.", "b": "Always whisper."}});
-        // Without a person who consents, a launch cannot add such a path.
+        // Over MCP no person consents, so that launch adds no path outside the working directory.
         let adds_path = front_end != FrontEnd::Mcp;
         if adds_path {
             first["context_paths"] = json!([{"path": extra}]);
@@ -203,7 +203,7 @@ fn chat_prompt(is_cli_agent: bool, configured: Option<Section>) -> (String, Vec<
 fn the_chat_agents_prompt_has_each_section_if_and_only_if_it_is_configured() {
     for is_cli_agent in [false, true] {
         for configured in Section::ALL.map(Some).into_iter().chain([None]) {
-            // Althing does not know which model Claude Code uses, so no section is about its family.
+            // Althing does not know which model Claude Code uses, so the prompt has no section about its family.
             if is_cli_agent && configured == Some(Section::ModelFamily) {
                 continue;
             }
@@ -238,7 +238,7 @@ fn counting(tokens: u64) -> Script {
     })
 }
 
-/// An empty `interactive_mode` section; the first agent and the second one use servers of their own.
+/// Two agents, each with a server of its own, and an empty `interactive_mode` section.
 fn empty_section(tokens: u64) -> (Fixture, FakeModel) {
     let second = FakeModel::start_on_thread(Script::parliament());
     let other = second.base_url();

@@ -1,5 +1,5 @@
-//! Long texts of a conversation in requests to a model: passed on whole, or summarized with a marker that says how much
-//! is missing and where the whole text is. Checks the requests that the model server received.
+//! Long texts of a conversation in requests to a model: passed on whole, or summarized with a marker that says how
+//! much is missing and where the whole text is. Checks the requests that the model server received.
 
 use althing_testkit::{Action, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
@@ -130,7 +130,7 @@ fn check_summary(result: &Value, whole: &str) {
     assert!(answer.len() < 20_000, "{}", answer.len());
     let (head, body) = answer.split_once("]\n").unwrap();
     let sizes = format!(
-        "[a summary of {} bytes of a text of {} bytes; the whole text is in ",
+        "[a summary of {} bytes; the full text has {} bytes; the whole text is in ",
         body.len(),
         whole.len()
     );

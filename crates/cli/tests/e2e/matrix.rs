@@ -217,7 +217,7 @@ impl Doorway {
     }
 
     /// Messages with modes and granted paths, as the screen sends them. There is no chat agent, so that each message
-    /// is a run under its modes.
+    /// starts a run with the message's modes.
     fn screen(&self, strategy: &str, cells: &[Cell]) -> Result<(), String> {
         let config = self.config("screen", strategy, |team| team);
         let command = self.althing.new_command().args(["chat", "--json", "--config", &config]);
@@ -394,7 +394,7 @@ impl Doorway {
         Ok(())
     }
 
-    /// Compares the files in the context path: only the presenter or a quick single agent that acts has written one.
+    /// Compares the files in the context path: if the cell acts, its presenter or quick single agent wrote one.
     fn check_files(&self, cell: Cell) -> Result<(), String> {
         let mut found: Vec<String> = files_below(&cell.dir(&self.paths))
             .into_iter()
@@ -410,7 +410,7 @@ impl Doorway {
     }
 }
 
-/// Does `work` for the cells of each strategy, at the same time.
+/// Calls `work` once for each strategy, with the cells of that strategy, all at the same time.
 fn by_strategy(cells: &[Cell], work: impl Fn(&'static str, &[Cell]) -> Result<(), String> + Sync) {
     let strategies = ["default", "winner_reuse", "winner_present", "synthesize"];
     in_parallel(4, strategies, |strategy| {
@@ -471,10 +471,10 @@ fn check_requests(cell: Cell, requests: &[RecordedRequest]) -> Result<(), String
         }
         let of_run: Vec<&str> = offered.iter().filter(|tool| COORDINATION.contains(tool)).copied().collect();
         let wanted: &[&[&str]] = match purpose {
-            // Voting is skipped, so nothing but the answer is asked for.
+            // A quick single agent never votes; it is offered `new_answer` or no coordination tool.
             "answer" if cell.is_single && !cell.refinement => &[&[], &["new_answer"]],
             "answer" => &[&["new_answer"]],
-            // Without refinement each agent answers once.
+            // With refinement a judge may also improve its answer; without refinement it may only vote.
             "judge" if cell.refinement => &[&["new_answer", "vote"]],
             "judge" => &[&["vote"]],
             _ => &[&[]],

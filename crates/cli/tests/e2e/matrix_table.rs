@@ -1,7 +1,7 @@
 //! The table of the mode matrix: the cells, and what the specification says that the run of a cell does.
 //!
-//! It comes from the run-mode matrix of the interactive mode, the requirements on modes, and the specification's rules 1,
-//! 6, 8 and 12.
+//! It comes from the run-mode matrix of the interactive mode, the requirements on modes, and the specification's
+//! rules 1, 6, 8 and 12.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -36,10 +36,13 @@ pub struct Row {
     pub is_single: bool,
     pub refinement: bool,
     pub strategy: &'static str,
-    /// The number of attempts to answer, to judge, and to present without and with something to write.
+    /// The number of attempts to answer.
     pub answers: usize,
+    /// The number of attempts to judge.
     pub judges: usize,
+    /// The number of attempts to present if the run may write to no context path.
     pub presents: usize,
+    /// The number of attempts to present if the run may write to a context path.
     pub presents_with_path: usize,
     /// The strategy in the result; None if the specification does not say.
     pub used: Option<&'static str>,
@@ -61,14 +64,14 @@ pub const MULTI: (bool, bool) = (false, true);
 
 /// The table. In a multi run two agents take part, and both vote for the second, so it wins.
 pub const TABLE: [Row; 16] = [
-    // One agent, direct execution: one answer, no vote, no presentation whatever strategy is named; it writes to the
-    // context path while it works.
+    // One agent, direct execution: one answer, no vote, no presentation, whatever strategy is named; the agent
+    // writes to the context path while it works.
     row(QUICK_SINGLE, "default", [1, 0, 0, 0], None),
     row(QUICK_SINGLE, "winner_reuse", [1, 0, 0, 0], None),
     row(QUICK_SINGLE, "winner_present", [1, 0, 0, 0], None),
     row(QUICK_SINGLE, "synthesize", [1, 0, 0, 0], None),
-    // One agent with self-refinement: it votes when it is done. The winner presents by default. Its answer is reused
-    // when the presentation can be skipped, which is so unless there is something to write.
+    // One agent with self-refinement: it votes when it is done, and presents by default. With
+    // `winner_reuse` it presents only if there is a writable context path.
     row(SINGLE, "default", [1, 1, 1, 1], Some("winner_present")),
     row(SINGLE, "winner_reuse", [1, 1, 0, 1], Some("winner_reuse")),
     row(SINGLE, "winner_present", [1, 1, 1, 1], Some("winner_present")),
@@ -144,7 +147,7 @@ impl Cell {
         }
     }
 
-    /// The attempts of a phase by purpose. In planning mode nobody acts, so there is nothing to write.
+    /// The number of attempts of a phase, by purpose. In a planning run no agent may write to the context path.
     pub fn attempts(self, phase: Phase) -> BTreeMap<&'static str, usize> {
         let row = self.row();
         let writes = self.has_path && phase == Phase::Act;
@@ -153,12 +156,12 @@ impl Cell {
         all.into_iter().filter(|(_, count)| *count > 0).collect()
     }
 
-    /// Whether the agent that works alone in a phase is the presenter rather than a quick single agent.
+    /// Whether the phase has a presentation. Without one, only a quick single agent writes to the context path.
     pub fn is_presented(self, phase: Phase) -> bool {
         self.attempts(phase).contains_key("present")
     }
 
-    /// The agent's number that votes name.
+    /// The agent that every vote names.
     pub fn favorite(self) -> &'static str {
         if self.is_single { "agent1" } else { "agent2" }
     }

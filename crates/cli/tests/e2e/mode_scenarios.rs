@@ -22,7 +22,7 @@ const PRESENT: &str = "Present it at its best";
 
 /// A stand-in for `claude`, which lists and calls Althing's tools over MCP and records each start. It votes if it can
 /// (but first gives as many answers as the file `answers` says), else answers, else replies with a text. The file
-/// `hold-PHASE` makes it wait in a phase, `command-PHASE` has a shell command, and `vote` names whom it votes for.
+/// `hold-PHASE` makes it wait in a phase, `command-PHASE` is run as a shell command, `vote` names whom it votes for.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, subprocess, sys, time, urllib.request
 own = os.path.join(os.environ["HOME"], ".claude")
@@ -113,7 +113,7 @@ struct Expected<'a> {
     lacks: &'a [&'a str],
 }
 
-/// Checks every call of Claude Code; there must be no others.
+/// Checks that Claude Code was called exactly as expected, and not more often.
 #[track_caller]
 fn check_claude(fixture: &Fixture, expected: &[Expected<'_>]) {
     let calls = claude_calls(fixture);
@@ -138,7 +138,7 @@ fn rules(fixture: &Fixture) -> Value {
     of_type(&fixture.althing.events(), "task_created")[0]["data"]["spec"]["rules"].clone()
 }
 
-/// The tasks of the attempts to present.
+/// For each attempt to present, the task of its agent.
 fn presentations(events: &[Value]) -> Vec<String> {
     let presents = |event: &&Value| event["data"]["purpose"] == "present";
     let started = of_type(events, "attempt_started").into_iter().filter(presents);
@@ -242,8 +242,8 @@ fn with_voting_skipped_no_vote_is_offered_to_a_cli_agent_or_required_of_it() {
     assert!(items(&fixture.althing.events(), "reminder").is_empty(), "nobody was asked to vote");
 }
 
-/// A run with a rule set to true and a slow model, before whose answer no other agent is called again. Claude Code
-/// wins and presents.
+/// A run with this rule and a slow model: checks that no agent is called again before the slow model has answered, and
+/// that Claude Code wins and presents.
 fn wait_for_slow_model(rule: &str) -> Fixture {
     let gate = Gate::before_headers();
     let script = Script::parliament().on("model-b").nth(0, Action::gated(Action::Usual, &gate));
@@ -428,7 +428,7 @@ fn files_that_an_agent_of_any_kind_created_or_changed_are_in_the_result() {
     }
 }
 
-/// Makes Claude Code, if it is there, run a command when it may write.
+/// Makes Claude Code, if it is in the team, run a command in the presentation.
 fn set_claude_command(fixture: &Fixture, command: &str) {
     if claude_file(fixture, "").is_dir() {
         set_claude(fixture, "command-present", command);

@@ -40,7 +40,7 @@ const TOY: AgentKind = AgentKind {
 
 /// The table of agent kinds with the new row.
 static KINDS: LazyLock<Vec<AgentKind>> = LazyLock::new(|| AGENT_KINDS.iter().copied().chain([TOY]).collect());
-/// The new agent, if it did not support MCP.
+/// A variant of the new agent that does not support MCP.
 static WITHOUT_MCP: [AgentKind; 1] = [AgentKind { tool_name_pattern: None, ..TOY }];
 static BACKENDS: LazyLock<BackendTypes> = LazyLock::new(|| BackendTypes::with_agents(&KINDS));
 

@@ -22,7 +22,7 @@ fn configured(team: Team, strategy: &str) -> Team {
     if strategy.is_empty() { team } else { team.rule("final_answer_strategy", strategy) }
 }
 
-/// The chat agent launches a quick run of a single agent and names the strategy once more.
+/// The chat agent launches a quick run of a single agent and passes the same strategy as the config.
 fn launcher(strategy: &str) -> Action {
     let mut launch = json!({"task": TASK, "agent_mode": "single", "refinement": false});
     if !strategy.is_empty() {
@@ -130,7 +130,7 @@ fn a_subagent_is_one_call_whatever_strategy_the_config_names() {
             let team = team.rule("coordination", json!({"enable_subagents": true}));
             team.rule("final_answer_strategy", strategy)
         });
-        // The run itself refines and presents, so that its own strategy is the configured one.
+        // The run that starts the subagent has refinement and a presentation, so it uses the configured strategy.
         let result = fixture.result(&["Sum it up"]);
         assert_eq!(result["coordination_summary"]["strategy"], strategy);
         let requests = fixture.server.requests();

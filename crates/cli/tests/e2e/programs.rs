@@ -90,7 +90,7 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
     let Some(dir) = programs() else { return };
     let gate = Gate::before_headers();
     let held = gate.clone();
-    // Every CLI agent is told to write in its own and in the home directory; the second stage waits at a gate.
+    // Every CLI agent is told to write to its working directory and to the home; the second stage waits at a gate.
     let script = Script::from_fn(move |request: &RecordedRequest| {
         if let Some(internal_reply) = internal_reply(request) {
             return Action::from(internal_reply);
@@ -283,7 +283,7 @@ fn command_reply(request: &RecordedRequest) -> Reply {
     if request.body().to_string().contains("made-it") {
         return Reply::text("All of it is done.");
     }
-    // Codex asks only for what its own sandbox would not allow.
+    // Codex asks for permission only for what its own sandbox would not allow.
     let codex = json!({"sandbox_permissions": "require_escalated", "justification": "Make a file?"});
     let call = shell_call(request, "echo made-''it > made.txt; cat made.txt", Some(&codex));
     call.unwrap_or_else(|| Reply::text("A title"))
@@ -338,7 +338,7 @@ fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered()
     assert!(!made.exists());
     let type_in =
         |keys: &str| send_op(&running, &json!({"op": "input", "task": "w1.t", "bytes": keys.as_bytes()}));
-    // The CLI agent drops input just after it drew its dialog; a person would type the text again.
+    // The CLI agent ignores keys just after it drew its dialog, so the key is typed again, as a person would do.
     let mut typed_at = None::<Instant>;
     wait::until(START_TIMEOUT, || {
         let answered = statuses(&althing.events(), "w1.t").len() > 2;
@@ -357,7 +357,7 @@ fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered()
     type_in("\r");
     running.wait(START_TIMEOUT).expect_code(0);
     assert_eq!(statuses(&althing.events(), "w1.t"), ["RUNNING", "WAITING_FOR_USER", "RUNNING", "DONE"]);
-    // The dialogs that were suppressed left no answers in the user's settings.
+    // Suppressing the first-start dialogs stored no answers to them in the user's settings.
     let settings = std::fs::read_to_string(althing.home_dir().join(".claude.json")).unwrap();
     let settings: Value = serde_json::from_str(&settings).unwrap();
     assert_eq!(settings.get("hasCompletedOnboarding"), None);

@@ -55,7 +55,7 @@ fn on_the_screen(keys: &str, bar: &str) -> Fixture {
 // spec: modes/tui-mode-state/mode-state-initialization
 #[test]
 fn a_run_started_on_the_screen_follows_the_toggled_modes_like_one_of_the_command_line() {
-    // Keys, what the mode bar then shows, the same modes as options, and the calls: answers, votes, presentations.
+    // Keys; the mode bar after them; the same modes as options; [answers, votes, presentations]; the modes in the log.
     type Row = (&'static str, &'static str, &'static [&'static str], [usize; 3], [bool; 3]);
     let table: [Row; 5] = [
         ("", "Plan · Multi · Refine ·", &[], [2, 2, 1], [true, true, false]),
@@ -87,7 +87,7 @@ fn a_run_started_on_the_screen_follows_the_toggled_modes_like_one_of_the_command
         let agent_mode = if multi { "multi" } else { "single" };
         let modes = json!({"agent_mode": agent_mode, "refinement": refinement, "planning": planning});
         assert_eq!(run["modes"], modes, "{bar}");
-        // A person is at the screen, so only there the vote can be overridden.
+        // Only the rule of the override window differs: a person is at the screen and can override the vote.
         let mut rules = [run["rules"].clone(), same["rules"].clone()];
         for rules in &mut rules {
             rules.as_object_mut().unwrap().remove("override_window");
@@ -179,7 +179,7 @@ fn the_choice_of_the_presenter_shows_the_newest_answer_of_every_agent() {
     let shown =
         |row: &str| ["a", "b", "c"].into_iter().find(|agent| row.contains(&format!("idea of {agent}.")));
     let second = screen.lines().filter_map(shown).nth(1).unwrap();
-    // The whole answer can be read, and it is the newest one, too.
+    // The key opens the whole text of an answer, which is the agent's newest answer.
     terminal.keys("\x1b[B ");
     let screen = terminal.wait_for("The last words of it.", LIMIT);
     assert!(

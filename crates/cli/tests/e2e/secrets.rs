@@ -1,5 +1,5 @@
-//! Secrets never leak (row S6 of docs/reliability.md): they are in no file of ours and not on stdout or stderr, even
-//! if a model or provider repeats them.
+//! Secrets never leak (row S6 of docs/reliability.md): they are in no file that Althing writes, and not on stdout or
+//! stderr, even if a model or provider repeats them.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::mcp::Client;
 use super::support::{Fixture, LIMIT, SKY, Team, althing, files_below, items, paths_below, run};
 
-/// Environment variables, each with its canary, a secret that must not leak. JSON escapes characters of the last one.
+/// Environment variables, each with a canary: a secret that must not leak. The last has characters that JSON escapes.
 const ENVIRONMENT: [(&str, &str); 9] = [
     ("OPENAI_API_KEY", "sk-canary-01-environment"),
     ("GROQ_API_KEY", "gsk_canary_02_environment"),

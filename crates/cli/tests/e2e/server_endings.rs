@@ -17,7 +17,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(3);
 const SLEEPERS: usize = 4;
 
 /// An MCP server without tools: `python3 server.py MARK MANNER`. A stubborn server ignores SIGTERM and the end of its
-/// input; a polite one exits with its input, and leaves its children behind.
+/// input; a polite one exits when its input ends, and leaves its children running.
 const SERVER: &str = r#"
 import json, signal, subprocess, sys, time
 marker, manner = sys.argv[1:3]

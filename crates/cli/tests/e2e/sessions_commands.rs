@@ -193,7 +193,7 @@ fn a_torn_tail_is_set_aside_with_a_notice_and_the_session_resumes() {
     std::fs::write(&log, &bytes).unwrap();
     let output = fixture.resume().expect_code(0);
     assert_eq!(output.stdout, "Final answer of model-a\n");
-    assert!(output.stderr.contains("damaged") && output.stderr.contains("set aside"), "{}", output.stderr);
+    assert!(output.stderr.contains("damaged") && output.stderr.contains("moved to"), "{}", output.stderr);
     assert!(std::fs::read(&log).unwrap().starts_with(&good), "everything before the torn end is kept");
     let aside = std::fs::read(fixture.session().join("events.jsonl.damaged-1")).unwrap();
     assert_eq!(aside, torn);

@@ -25,9 +25,8 @@ const CHAT_MODEL: &str = "talker";
 const WARM_UP: usize = 2;
 /// The number of rounds after the baseline is measured, if `ALTHING_SOAK_MINUTES` is not set.
 const ROUNDS: usize = 4;
-/// The largest memory growth that passes, in kilobytes per hour. The median of a minute varies by some
-/// hundred kilobytes, which over 24 minutes is one or two thousand an hour; a leak of three kilobytes a run
-/// is detected.
+/// The largest memory growth that passes, in kilobytes per hour. It is above the noise
+/// of a test of half an hour, and low enough that a leak of three kilobytes a run is detected.
 const MAX_GROWTH: f64 = 4096.0;
 /// How many kilobytes of memory a turn of a conversation may add: the whole conversation is held in memory.
 const KB_PER_TURN: f64 = 8.0;

@@ -217,7 +217,7 @@ fn the_snapshot_of_a_quick_single_run_is_taken_before_its_first_call() {
     let path = format!("{}:rw", project.display());
     let running = fixture.spawn(&["--json", "--quick", "--context-path", &path, "task"]);
     gate.wait_waiting_blocking(1, LIMIT);
-    // The paths are open from the start, so any change from now on counts.
+    // The path is writable from the start, so any change from now on is reported as the run's.
     std::fs::write(project.join("old.txt"), "changed meanwhile\n").unwrap();
     gate.release_all();
     let output = running.wait(LIMIT).expect_code(0);
@@ -420,8 +420,8 @@ fn a_runs_changes_can_be_undone_but_not_over_another_change() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "and by a person\n");
     std::fs::write(&file, "changed by the run\n").unwrap();
     let undone = run(&fixture, &["undo", &session]);
-    // A person rewrote the file, possibly with the same text: the file is either left alone or restored,
-    // never anything else.
+    // A person has rewritten the file with the run's own text: `undo` either restores the old text or leaves the
+    // file unchanged.
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(
         (undone.code == Some(0) && text == "old\n")
@@ -604,7 +604,7 @@ fn agents_on_four_wire_formats_work_together_and_only_the_presenter_writes() {
     assert!(output.stdout.contains(&footer), "{}", output.stdout);
 }
 
-// Row D8 of docs/reliability.md: each session would report and undo the other's changes as its own.
+// Row D8 of docs/reliability.md. If both could write, each would report and undo the other's changes as its own.
 #[test]
 fn two_sessions_cannot_write_to_one_path_at_once_and_the_second_gets_the_reason() {
     let gate = Gate::before_headers();

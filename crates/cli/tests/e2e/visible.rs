@@ -68,7 +68,7 @@ fn the_conversation_has_two_sides_and_a_run_card_opens_while_messages_are_queued
     terminal.keys("\x1b");
     terminal.wait_gone("tab go into the run", LIMIT);
     terminal.keys("\r");
-    // The run's result first, then the message.
+    // The run's result comes first; then the queued message is answered.
     let screen = terminal.wait_for("You wrote: \"hello in between\"", LIMIT);
     assert!(!screen.contains("queued"), "{screen}");
     terminal.keys("\x1b[5~");

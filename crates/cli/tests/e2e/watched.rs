@@ -59,7 +59,7 @@ fn a_waiting_background_program_is_reported_attached_answered_and_detached() {
     }
     assert!(terminal.raw().contains(&7), "the bell rings");
 
-    // The output of a program on pipes is one key away.
+    // One key shows the output of the program on pipes.
     terminal.wait_for("done ✓", LIMIT);
     terminal.keys("\r");
     terminal.wait_for("forty-two commits", LIMIT);
@@ -175,7 +175,7 @@ fn an_attached_program_draws_only_its_own_cells_and_can_be_detached_during_a_flo
     let took = start.elapsed();
     assert!(took < Duration::from_secs(1), "left after {took:?}");
     let typed = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
-    // The program's terminal answered its requests before it passed on typed keys.
+    // The terminal answered the program's requests before it passed on the typed keys.
     let first = typed("first");
     assert!(first.starts_with("\x1b[1;5R") && first.ends_with("for the first alone\n"), "{first:?}");
     assert_eq!(typed("second"), "");

@@ -104,8 +104,8 @@ fn the_programs_of_a_stage_run_at_the_same_time_and_the_next_stage_begins_after_
         let limit = "n=$((n+1)); [ $n -lt 1000 ] || exit 9";
         format!("n=0; while [ ! -e {} ]; do sleep 0.02; {limit}; done", file(name))
     };
-    // Each task ends only after the other has begun. The slow one goes on for a while after the fast one has ended, unless
-    // the next stage begins.
+    // Each task ends only after the other has begun. The slow task continues for a while after the fast task has
+    // ended, but stops early if the next stage begins.
     let go_on =
         format!("n=0; while [ ! -e {} ] && [ $n -lt 35 ]; do sleep 0.02; n=$((n+1)); done", file("next"));
     let end = |name: &str| format!("echo {name} >> {}; touch {}", file("ends"), file(&format!("{name}-end")));

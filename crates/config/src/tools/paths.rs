@@ -14,7 +14,7 @@ use crate::tree::Node;
 pub(crate) struct ContextPathNode<'a> {
     node: &'a Node,
     pub(crate) location: String,
-    /// Whether the context path belongs to one agent rather than to the team.
+    /// Whether the context path is written in an agent's section rather than in the team's.
     of_agent: bool,
 }
 

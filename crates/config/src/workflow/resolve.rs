@@ -22,7 +22,7 @@ pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
     };
     let mut stages: Vec<WorkflowStage> =
         names.map(|at| WorkflowStage { name: name(at), tasks: Vec::new() }).collect();
-    // The tree as written has the same shape, without the values of variables.
+    // The tasks as written are the same tasks in the same order, but without the values of variables.
     for (at, written) in document.tasks().iter().zip(tasks(document.written)) {
         if let (Some(stage), Some(task)) = (stages.get_mut(at.stage), task(document, at, &written)) {
             stage.tasks.push(task);

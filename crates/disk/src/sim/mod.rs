@@ -110,7 +110,7 @@ impl SimDisk {
         self.inner().crash_at = Some(n);
     }
 
-    /// Makes the `n`th operation from now on fail, counted from 1.
+    /// Makes the `n`th operation after this call fail, counted from 1.
     pub fn fail_at(&self, n: u64, kind: FaultKind, duration: FaultDuration) {
         let mut inner = self.inner();
         inner.fault = Some((inner.operations + n, kind, duration));

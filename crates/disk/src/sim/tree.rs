@@ -232,8 +232,8 @@ impl Tree {
                 }
                 Node::Dir { visible, durable, pending } => {
                     let all = std::mem::take(pending);
-                    // A journaling file system preserves the order of changes, so a prefix survives; on others, any
-                    // subset may survive.
+                    // A journaling file system preserves the order of changes, so a prefix survives; on other
+                    // file systems, any subset may survive.
                     let (whole, upto) = (rng.bool(), rng.usize(..=all.len()));
                     let kept =
                         all.iter().enumerate().filter(|(n, _)| if whole { *n < upto } else { rng.bool() });

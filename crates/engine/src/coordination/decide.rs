@@ -70,7 +70,7 @@ impl Decider for Coordination {
             }
             Item::PlanOpened { error: Some(error), .. } => (
                 self.task.clone(),
-                format!("the stored plan could not be read ({error}); the original plan is executed"),
+                format!("the plan could not be reread ({error}); the run uses the plan it was started with"),
                 None,
             ),
             _ => return None,

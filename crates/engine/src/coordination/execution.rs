@@ -8,7 +8,7 @@ use althing_protocol::{Fact, RunResult, RunStatus, TaskSpec, Verdict};
 /// The state of the run that executes the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Execution {
-    /// Not started, or not requested.
+    /// The executing run has not started, or no execution was requested.
     Due,
     /// In progress.
     Running,
@@ -52,7 +52,8 @@ impl Coordination {
         Some((id.clone(), Fact::TaskCreated { id, parent: self.parent.clone(), spec }))
     }
 
-    /// The status of the planning run together with the run that executes its plan; None until both have ended.
+    /// The status of the planning run or, if a run that executes the plan follows, the status of that run. None until
+    /// it is known.
     pub(super) fn overall_status(&self, planned: &RunResult) -> Option<RunStatus> {
         match self.state.execution {
             _ if planned.follow_up.is_none() => Some(planned.status),

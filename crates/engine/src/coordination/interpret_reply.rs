@@ -25,7 +25,8 @@ enum ReplyMeaning {
     Present(String),
     /// The reply accepts the final answer (None), or requests a restart.
     Evaluate(Option<Restart>),
-    /// The reply is invalid: an error for each call, or one without a call id if there are no calls.
+    /// The reply is invalid. Contains one error for each of its calls; if it has no calls, a single error without a
+    /// call id.
     Refuse(Vec<(Option<String>, String)>),
 }
 
@@ -34,7 +35,8 @@ enum ReplyMeaning {
 pub(crate) enum NextStep {
     /// A model call.
     Call,
-    /// The execution of these tool calls, from the attempt's last reply; empty if only subagents are waited for.
+    /// The execution of these tool calls from the attempt's last reply. The list is empty if the attempt only waits
+    /// for subagents.
     Tools(Vec<ToolCall>),
     /// A snapshot of the workspace for the answer in the attempt's last reply.
     Snapshot(AnswerLabel),
@@ -46,10 +48,10 @@ pub(crate) enum NextStep {
         step: usize,
         /// The tasks to start, with their numbers within the call.
         tasks: Vec<(u32, SubTask)>,
-        /// Whether the agent continues in the meantime.
+        /// Whether the agent continues while the subagents work.
         background: bool,
     },
-    /// Nothing: these facts follow from the attempt's last reply.
+    /// Nothing has to run: these facts follow from the attempt's last reply and are recorded.
     Facts(Vec<Fact>),
 }
 
@@ -74,7 +76,7 @@ pub(crate) fn next_step(
         return route_tool_calls(state, index, member, attempt, step);
     }
     if attempt.is_reply_processed() {
-        // Every tool call needs a result before the next model call. A crash may have lost some results.
+        // Every tool call needs a result before the next model call. Calls whose result a crash lost get one here.
         let unanswered = attempt.open_calls().into_iter().map(|call| {
             let content = "Ignored.".to_owned();
             Fact::ItemAdded {
@@ -135,8 +137,8 @@ fn route_tool_calls(
     if facts.is_empty() { NextStep::Tools(to_run) } else { NextStep::Facts(facts) }
 }
 
-/// The calls to the agent's own tools in an interrupted attempt's last reply that have no result. These calls may have
-/// run.
+/// In the last reply of an interrupted attempt: the calls to the agent's own tools that have no result. The tools may
+/// have been executed before the interruption.
 pub(crate) fn interrupted_calls<'a>(
     state: &RunState,
     member: &MemberState,
@@ -152,7 +154,8 @@ pub(crate) fn interrupted_calls<'a>(
     attempt.open_calls().into_iter().filter(|call| !is_run_tool(state, attempt, call)).collect()
 }
 
-/// Whether a reply calls tools of the agent or of the run, and does not end the turn.
+/// Whether a reply only calls tools of the agent or of the run, so that the agent's turn continues. A reply that also
+/// answers, votes or evaluates ends the turn.
 fn uses_tools(state: &RunState, member: &MemberState, attempt: &MemberAttempt, reply: &Reply) -> bool {
     let evaluating = attempt.purpose == Purpose::Evaluate;
     let coordinates = |call: &ToolCall| match call.name.as_str() {
@@ -259,7 +262,7 @@ fn present(reply: &Reply) -> ReplyMeaning {
     if !reply.text.trim().is_empty() {
         return ReplyMeaning::Present(reply.text.clone());
     }
-    // Some models present with `new_answer`, the tool that they used before; its content counts.
+    // Some models call `new_answer` here, as they did before the vote. The content of that call is accepted.
     let content = reply
         .tool_calls
         .iter()
@@ -322,7 +325,7 @@ fn contribute(
     }
 }
 
-/// Whether a plain text reply is an answer: in a quick run of a single agent, which has no vote.
+/// Whether a plain text reply counts as an answer: only in a quick run of a single agent, where nobody votes.
 fn accepts_plain_text(state: &RunState) -> bool {
     state.spec.rules.skip_voting && state.members.len() == 1
 }
@@ -345,8 +348,8 @@ fn answer(
         Ok(content) => content,
         Err(problem) => return refuse_all(reply, &problem),
     };
-    // The answer is compared only with answers that the agent knows: two agents that reach the same answer
-    // independently agree, and do not copy.
+    // The answer is compared only with answers that the agent knows. Two agents that reach the same answer
+    // independently have not copied each other, so both answers are stored.
     let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
     let current = state.answers.iter().skip(state.discarded.0 as usize);
     let hint = if offered.vote { ", or vote for it" } else { "" };

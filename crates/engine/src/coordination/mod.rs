@@ -32,7 +32,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Coordination {
     pub(crate) task: TaskId,
-    /// The parent task.
+    /// The parent of the run's task, if it has one.
     parent: Option<TaskId>,
     pub(crate) session: SessionId,
     /// The directory of the run's files; part of the result.
@@ -325,7 +325,7 @@ impl Coordination {
         let interrupts_others = !self.state.spec.rules.disable_injection;
         match item {
             Item::Answer(answer) => {
-                // Without `disable_injection`, a new answer invalidates the votes, which were cast without knowing it.
+                // Without `disable_injection`, a new answer invalidates all votes, because the voters did not know it.
                 for member in self.state.members.iter_mut().filter(|_| interrupts_others) {
                     member.vote = None;
                     if let Some(attempt) = member.attempt.as_mut().filter(|_| member.agent.id != answer.agent)

@@ -1,4 +1,5 @@
-//! The end of a run: its result, and the facts that close it. Status, exit code and events all derive from here.
+//! The end of a run: its result, and the facts that close it. The run's status, its exit code and its last events all
+//! follow from this result.
 
 use super::state::{Evaluation, MemberState, PostVoteState, Presentation, RunState};
 use super::tally::Tally;
@@ -10,8 +11,8 @@ use althing_protocol::{
 };
 
 impl Coordination {
-    /// The facts that end the run: the `Finished` verdict, after a warning if something went wrong. All other facts
-    /// about the end follow from the verdict.
+    /// The facts that end the run: a warning if the presentation, the evaluation or a restart failed, and then the
+    /// `Finished` verdict. All other facts about the end follow from the verdict.
     pub(super) fn finish(&self, end: RunEnd) -> Vec<Consequence> {
         let mut facts = Vec::new();
         let post_vote = &self.state.post_vote;
@@ -120,8 +121,8 @@ impl Coordination {
         chosen.or_else(|| self.agent(*Tally::of(&self.state).ranking.first()?).cloned())
     }
 
-    /// The vote and presentation behind the current answer. After a restart without a new answer, these are the vote
-    /// and presentation of the rejected answer.
+    /// The vote and presentation that the result reports. As long as there is no new answer after a restart, these are
+    /// the vote and presentation of the rejected answer.
     fn post_vote(&self) -> &PostVoteState {
         let previous = self.state.previous.as_ref().filter(|_| self.state.answered() == 0);
         previous.map_or(&self.state.post_vote, |previous| &previous.post_vote)

@@ -66,7 +66,8 @@ fn is_completed(plan: &[PlanProgress], task: &str) -> bool {
 }
 
 impl Coordination {
-    /// Whether the run's plan must be stored. The plan of a subagent is not stored; it is the result for its caller.
+    /// Whether the run's plan must be stored. The plan of a subagent is not stored: the calling agent gets it as the
+    /// subagent's answer.
     pub(super) fn must_store_plan(&self) -> bool {
         let spec = &self.state.spec;
         let plans = spec.modes.planning && spec.subagent_of.is_none();

@@ -38,7 +38,7 @@ impl Coordination {
         self.phase == Phase::Presenting && post_vote.winner.is_some() && presented
     }
 
-    /// Whether the final answer is there and will be neither evaluated nor rejected any more.
+    /// Whether the final answer exists and will stay the result: no evaluation and no restart can follow.
     pub(super) fn is_answer_final(&self) -> bool {
         self.is_presented() && self.review() == Review::Final
     }
@@ -46,7 +46,7 @@ impl Coordination {
     fn review(&self) -> Review {
         let (state, post_vote) = (&self.state, &self.state.post_vote);
         let again = state.restarts < state.spec.rules.max_restarts && !state.limit_passed();
-        // An agent that failed to present is not asked to evaluate.
+        // If the presentation failed, the answer is final: the agent that failed to present is not asked to evaluate.
         if !again || matches!(post_vote.presented, Some(Presentation::Failed(_))) {
             return Review::Final;
         }

@@ -29,7 +29,7 @@ const PREVIEW_CHARS: usize = 200;
 /// What the next attempts of all members depend on; computed once per pass, so that large teams stay cheap.
 #[derive(Clone, Copy)]
 struct TeamProgress {
-    /// Whether no first answer is outstanding.
+    /// Whether no agent's first answer is still awaited.
     first_answers_are_in: bool,
     /// The number of answers of the slowest active agent.
     fewest_answers: usize,
@@ -62,7 +62,7 @@ impl RunState {
         self.answers.iter().skip(seen.0 as usize).any(|answer| answer.agent != member.agent.id)
     }
 
-    /// Whether no first answer is outstanding.
+    /// Whether no first answer is still awaited: all active agents have answered, or no further answers are accepted.
     fn first_answers_are_in(&self) -> bool {
         self.global_cap_reached()
             || self.members.iter().all(|member| member.has_answered() || !member.is_live())
@@ -128,7 +128,7 @@ impl RunState {
             .then_some(Purpose::Judge { may_answer, knows: self.revision() })
     }
 
-    /// Whether an agent that has answered waits for first answers although it has a new answer to judge.
+    /// Whether an agent could judge a new answer, but waits until all other agents have given their first answer.
     pub(super) fn someone_waits(&self) -> bool {
         let rules = &self.spec.rules;
         let waits = |member: &MemberState| {
@@ -143,7 +143,7 @@ impl RunState {
         !deferred && !self.first_answers_are_in() && self.members.iter().any(waits)
     }
 
-    /// Each agent's newest answer between two revisions, in order of the anonymous numbers, but the reader's own last.
+    /// Each agent's newest answer up to `up_to`, if newer than `after`; by anonymous number, the reader's own last.
     pub(crate) fn newest(&self, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
         let shown = |index: usize| {
             let answers = &self.members.get(index)?.answers;
@@ -194,14 +194,14 @@ impl Coordination {
         }
     }
 
-    /// How the run ends now, if it does.
+    /// How the run must end now; None if it continues.
     pub(super) fn due_end(&self) -> Option<RunEnd> {
         let state = &self.state;
         let busy = state.members.iter().any(|member| member.attempt.is_some() || member.suspended.is_some());
         if state.cancelled {
             return Some(RunEnd::Cancelled);
         }
-        // A limit that passes after the presentation does not discard the final answer.
+        // A time or cost limit that is reached after the presentation does not discard the final answer.
         let post_vote = &state.post_vote;
         let has_answer = post_vote.presented.is_some() || post_vote.evaluated.is_some();
         if state.limit_passed() && !(self.phase == Phase::Presenting && has_answer) {
@@ -214,7 +214,7 @@ impl Coordination {
                 }
                 let progress = state.progress();
                 let more = state.members.iter().any(|member| state.next_attempt(member, progress).is_some());
-                // After a restart, the rejected answer is still the best one.
+                // If no new answer follows a restart, the rejected answer is the result.
                 let end = if state.previous.is_some() { RunEnd::Answered } else { RunEnd::NoAnswer };
                 (!more).then_some(end)
             }
@@ -263,7 +263,7 @@ impl Coordination {
             } else if attempt.expired {
                 AttemptOutcome::TimedOut
             } else if matches!(attempt.purpose, Purpose::Answer) && self.state.global_cap_reached() {
-                // No further answer is accepted; the agent votes instead.
+                // `max_new_answers_global` is reached, so this attempt to answer ends; the agent votes instead.
                 AttemptOutcome::Cancelled
             } else {
                 continue;
@@ -324,7 +324,7 @@ impl Coordination {
         }
     }
 
-    /// Rules 1 to 3: which agents answer, judge, and are notified.
+    /// Rules 1 to 3: starts attempts to answer and to judge, and notifies working agents.
     fn deliberate(&self) -> Vec<Consequence> {
         let state = &self.state;
         let mut facts = Vec::new();
@@ -470,7 +470,7 @@ impl Coordination {
         }
     }
 
-    /// The strategy of the presentation. A presenter that has to write files cannot just reuse the winner's text.
+    /// The strategy if someone presents. Then `WinnerReuse` becomes `WinnerPresent`: the presenter must write files.
     fn presentation(&self) -> FinalAnswerStrategy {
         match self.state.spec.rules.strategy() {
             FinalAnswerStrategy::WinnerReuse => FinalAnswerStrategy::WinnerPresent,
@@ -483,7 +483,7 @@ impl Coordination {
         let post_vote = &self.state.post_vote;
         let chosen = self.state.find_member(post_vote.presenter.as_ref().or(post_vote.winner.as_ref())?)?;
         let spec = &self.state.spec;
-        // A quick single agent writes its files while it works.
+        // A single agent in a quick run writes its files while it works, so it need not present in order to write.
         let writes_later = spec.may_write() && !spec.is_single_and_quick();
         match spec.rules.strategy() {
             FinalAnswerStrategy::WinnerReuse if !writes_later => None,

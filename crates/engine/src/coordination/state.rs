@@ -10,7 +10,7 @@ use super::execution::Execution;
 use super::restart::RejectedAnswer;
 use super::subagents::Subagent;
 
-/// The number of incorrect ends of a turn after which an attempt ends with `AttemptOutcome::GaveUp`.
+/// When an agent has ended its turn incorrectly this many times, its attempt ends with `AttemptOutcome::GaveUp`.
 pub(crate) const MAX_TRIES: u32 = 3;
 
 /// The state of one member of the run.
@@ -25,7 +25,7 @@ pub(crate) struct MemberState {
     pub(crate) earlier: u32,
     /// The member's vote, while it is valid.
     pub(crate) vote: Option<Ballot>,
-    /// Why the member dropped out. Its answers remain candidates.
+    /// Why the member dropped out; None if it did not. The answers of a member that dropped out remain candidates.
     pub(crate) out: Option<Dropout>,
     /// The running attempt.
     pub(crate) attempt: Option<MemberAttempt>,
@@ -81,9 +81,10 @@ pub(crate) struct MemberAttempt {
     pub turns: Vec<AttemptTurn>,
     /// How often the agent ended its turn incorrectly.
     pub(crate) faults: u32,
-    /// The number of turns when the soft time limit passed; the agent is warned before its next call.
+    /// How many turns the attempt had when its soft time limit was reached. The agent is warned before its next call.
     pub(crate) warn: Option<usize>,
-    /// The number of turns when another agent answered. An agent that judges is shown the answer before its next call.
+    /// How many turns the attempt had when another agent answered. If this attempt judges, its agent is shown the
+    /// answer before its next call.
     pub(crate) stale: Option<usize>,
     /// Whether the hard time limit passed.
     pub(crate) expired: bool,

@@ -27,7 +27,7 @@ pub(crate) struct Subagent {
     /// The index of the member that started the subagent.
     pub(crate) member_index: usize,
     pub(crate) of: SubagentOf,
-    /// How the subagent ended.
+    /// How the subagent ended; None while it works.
     pub(crate) end: Option<SubagentEnd>,
     /// Whether the subagent was told to stop.
     pub(crate) stopped: bool,
@@ -41,8 +41,8 @@ pub(crate) struct SubagentEnd {
     error: Option<String>,
     /// The directory of the subagent's result files.
     log_dir: String,
-    /// The subagent's workspace, until importing its files was attempted. None if there is no such workspace, or the
-    /// calling agent has no tools.
+    /// The subagent's workspace, from which files must still be imported. None if importing was attempted, if the
+    /// subagent has no workspace, or if the calling agent has no tools.
     workspace: Option<String>,
     /// The outcome of importing the subagent's files; None if that was not attempted.
     imported: Option<Result<(), String>>,
@@ -102,7 +102,7 @@ fn subagent_dir(name: &str) -> String {
 
 /// What to do about a call to one of the run's own tools.
 pub(super) enum RunToolAction {
-    /// The call gets this result; the flag marks an error.
+    /// The call gets this result; the flag is true if the result is an error.
     Result(String, bool),
     /// These tasks of the call must be started; the flag says whether they work in the background.
     Start(Vec<(u32, SubTask)>, bool),
@@ -145,8 +145,8 @@ impl RunState {
         if started.len() < tasks.len() {
             let running =
                 self.subagents_of(member_index, attempt).filter(|subagent| subagent.end.is_none()).count();
-            // If some subagents were already started, a crash interrupted the call after it had passed this
-            // check.
+            // If the call has already started some subagents, it passed this check before a crash interrupted it, so
+            // the check is not repeated.
             if started.is_empty() && running + tasks.len() > settings.max_concurrent as usize {
                 let most = count(u64::from(settings.max_concurrent), "subagent");
                 return RunToolAction::Result(
@@ -237,7 +237,7 @@ impl Coordination {
         let settings = spec.rules.subagents.unwrap_or_default();
         let members = if sub_task.team { spec.members.clone() } else { vec![caller.clone()] };
         let agent_mode = if members.len() > 1 { AgentMode::Multi } else { AgentMode::Single };
-        // While the agents of the run only plan, their subagents only plan too.
+        // If the run is a planning run or has `plan_first`, its subagents only plan.
         let planning = spec.modes.planning || spec.rules.plan_first;
         let modes = Modes { agent_mode, refinement: false, planning };
         let time = sub_task.timeout.map_or(settings.default_timeout, |time| {
@@ -273,7 +273,7 @@ impl Coordination {
         }
     }
 
-    /// Stops the subagents whose attempt has ended and will not be continued.
+    /// Stops the subagents that were started in an attempt that has ended and will not be continued.
     pub(super) fn stop_subagents(&self) -> Vec<Consequence> {
         let wanted = |subagent: &Subagent| {
             let member = self.state.members.get(subagent.member_index);

@@ -88,8 +88,8 @@ impl Coordination {
         }
     }
 
-    /// Whether the context paths must be opened for writing: only for an agent with tools that works alone, which is
-    /// the presenter or the agent of a quick single-agent run.
+    /// Whether the context paths must be opened for writing before the agent's next call. Only an agent with tools
+    /// that works alone may write: the presenter, or the agent of a quick single-agent run.
     fn must_open_context(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
         let writes = self.works_alone(attempt);
         writes

@@ -1,4 +1,4 @@
-//! Checks the user's answers to open questions, and which ops are acceptable in the current state.
+//! Checks the user's answers to open questions, and rejects ops that are not acceptable in the current state.
 //!
 //! The approval of a run is valid only for the proposal that was shown, and only once: it must contain the proposal's
 //! digest, and it closes the question.
@@ -30,7 +30,7 @@ impl InteractiveSession {
             ) => {}
             (InteractionKind::PlanApproval { plan, .. }, Decision::Approve { digest, edited, .. }) => {
                 if digest.as_ref().is_some_and(|digest| *digest != plan.id) {
-                    return Err("the approval is for a different plan than the open one".into());
+                    return Err("the approval is for a different plan than the one in question".into());
                 }
                 if edited.is_some() {
                     return Err("a plan cannot be edited directly; say what should change".into());
@@ -53,7 +53,7 @@ impl InteractiveSession {
     ) -> Result<(), String> {
         match digest {
             Some(digest) if digest == shown.digest => {}
-            Some(_) => return Err("the approval is for a different proposal than the open one".into()),
+            Some(_) => return Err("the approval is for a different proposal than the one in question".into()),
             None => return Err("an approval must contain the digest of its proposal".into()),
         }
         let (Some(edited), Some(turn)) = (edited, &self.turn) else { return Ok(()) };
@@ -74,8 +74,8 @@ impl InteractiveSession {
         Some(launch)
     }
 
-    /// The launch of the run that was just created: the approved one, else the resolved one; None if there is no
-    /// launch.
+    /// The launch from which the newest run was created: the approved launch or, if no approval was needed, the launch
+    /// of the message or the call with its defaults filled in. None if there is no launch.
     pub(super) fn launched(&self) -> Option<LaunchRun> {
         let turn = self.turn.as_ref()?;
         if let Some(approved) = self.approved_launch() {

@@ -13,8 +13,8 @@ use althing_protocol::{Message, ModelRequest, Reply, RunResult, Seq, Verdict};
 use althing_text::fnv1a;
 use std::collections::BTreeSet;
 
-/// The maximum size of a tool result, of a direct run's answer and of the current message in the text to be
-/// summarized, in bytes. Other messages may always be this long.
+/// In the text to be summarized: the maximum size of a tool result, of a direct run's answer and of the current
+/// message, in bytes. Other messages are shortened too, but never to less than this.
 const MAX_RESULT_BYTES: usize = 2000;
 /// The maximum length of a line that is preserved as a decision, in bytes.
 const MAX_MARKER_BYTES: usize = 300;
@@ -87,7 +87,8 @@ impl InteractiveSession {
     pub(super) fn summary_request(&self) -> ModelRequest {
         let whole = self.log_reference();
         let (turns, steps) = self.older_part();
-        // The texts share the size that the conversation may have, at about three bytes per token.
+        // All texts together may be about as long as the compaction threshold, at three bytes per token; each gets an
+        // equal share.
         let texts = turns.len() * 2 + steps.len() + 1;
         let room = usize::try_from(self.threshold()).unwrap_or(usize::MAX).saturating_mul(3);
         let most = (room / texts).max(MAX_RESULT_BYTES);
@@ -129,7 +130,7 @@ impl InteractiveSession {
     /// The verdict that records a summary.
     pub(super) fn compaction_verdict(&self, summary: &str) -> Verdict {
         let (turns, steps) = self.older_part();
-        // The current message stays where it is.
+        // The current message is not replaced, so it need not be preserved, even if it is the goal.
         let current = self.turn.as_ref().and_then(|turn| turn.message.as_ref()).map(|message| message.seq);
         let mut kept: BTreeSet<Seq> =
             self.goal.iter().map(|goal| goal.seq).filter(|goal| Some(*goal) != current).collect();
@@ -137,7 +138,8 @@ impl InteractiveSession {
             turns.iter().any(|past| text_of(past, seq).is_some()) || reply_text(steps, seq).is_some()
         };
         kept.extend(self.pins.iter().filter(|seq| self.preserves(**seq) || is_replaced(**seq)));
-        // The summary may have as many bytes as the threshold has tokens: about a quarter of the threshold.
+        // The summary may have as many bytes as the threshold has tokens. At four bytes per token, that is a quarter
+        // of the threshold.
         let most = usize::try_from(self.threshold()).unwrap_or(usize::MAX).max(400);
         let summary = excerpt(summary, most, &self.log_reference());
         let before: Vec<String> = self.earlier.iter().flat_map(|earlier| earlier.markers.clone()).collect();
@@ -195,8 +197,8 @@ impl InteractiveSession {
         Some(PreservedMessage { seq, by_user: true, text: goal.text.clone() })
     }
 
-    /// Appends the markers of some turns and steps to `all`, and limits the whole to `most` bytes; the newest markers
-    /// take precedence.
+    /// Appends the markers of some turns and steps to `all`. If not all markers fit into `most` bytes, the newest take
+    /// precedence, and a note says that others are omitted.
     pub(super) fn markers_of(
         &self,
         turns: &[PastTurn],

@@ -54,7 +54,7 @@ impl InteractiveSession {
         if counted <= threshold {
             return Cut { turns: past - preserved, steps: 0 };
         }
-        // The provider may have counted more than the estimate; the parts are scaled to its count.
+        // If the provider counted more tokens than were estimated, the size of each part is scaled up accordingly.
         let estimated = (self.base_prompt.tokens + self.estimated_tokens).max(1);
         let size = |messages: &[Message]| {
             let tokens = tokens::estimate_messages(messages);
@@ -76,7 +76,7 @@ impl InteractiveSession {
         left += message + groups.iter().map(|(_, tokens)| tokens).sum::<u64>();
         let mut steps = 0;
         if left > most {
-            // Half of the room stays free, so that the next compaction is not due at once.
+            // Replaces parts until at most half of the room is used, so that the next compaction is not due at once.
             for tokens in turns.iter().skip(past - preserved) {
                 if left > most / 2 {
                     left -= tokens;

@@ -2,8 +2,8 @@
 //!
 //! The history is the whole conversation, up to a limit; the part that a compaction replaced is one exchange with the
 //! summary. Beyond the limit, the oldest other exchanges are replaced by one exchange that sums them up without a
-//! model: what was said, in first sentences, and decisions, paths and runs. A newest exchange that alone exceeds the
-//! limit is shortened.
+//! model: the first sentence of each message and answer, and decisions, paths and runs. If the newest exchange alone
+//! exceeds the limit, it is shortened.
 
 use super::compaction::{CompactedHistory, text_of};
 use super::state::PastTurn;
@@ -15,7 +15,7 @@ use std::fmt::Write;
 /// The limit on the history that a run gets, in tokens, if the session has no chat agent; otherwise the limit is the
 /// chat agent's compaction threshold. The contexts of current models are larger.
 const MAX_HISTORY: u64 = 100_000;
-/// The least limit on the history that a run gets, in tokens. It applies if the compaction threshold is lower.
+/// The limit on the history that a run gets, in tokens, if the chat agent's compaction threshold is lower than this.
 const MIN_HISTORY: u64 = 4_000;
 
 impl InteractiveSession {
@@ -27,7 +27,7 @@ impl InteractiveSession {
         let room = threshold.max(MIN_HISTORY).saturating_sub(compacted.as_ref().map_or(0, token_count));
         let exchanges: Vec<Exchange> = self.past.iter().map(exchange).collect();
         let fits = exchanges.iter().map(token_count).sum::<u64>() <= room;
-        // If not all exchanges fit, an eighth of the room is for the exchange that sums up the omitted ones.
+        // If not all exchanges fit, an eighth of the room is reserved for one exchange that sums up those that do not.
         let share = room / 8;
         let mut left = if fits { room } else { room - share };
         let mut newest: Vec<Exchange> = Vec::new();
@@ -36,7 +36,8 @@ impl InteractiveSession {
                 if !newest.is_empty() {
                     break;
                 }
-                // About four bytes per token, half of them for each side of the exchange.
+                // Only the newest exchange is shortened. At four bytes per token, its message and its answer get half
+                // of the room each.
                 let most = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(2);
                 exchange.user = excerpt(&exchange.user, most, &self.log_reference());
                 exchange.assistant = structural_summary(&exchange.assistant, most, &self.log_reference());
@@ -50,9 +51,9 @@ impl InteractiveSession {
         compacted.into_iter().chain(omitted).chain(newest.into_iter().rev()).collect()
     }
 
-    /// One exchange of about `most` bytes in place of the omitted ones: how many they are; of the first message of the
-    /// conversation and of pinned messages among them, the text or an excerpt; the decisions, paths and runs in them;
-    /// and the first sentence of each message and answer, of the newest ones if not all fit.
+    /// One exchange of about `most` bytes that replaces the omitted exchanges. It says how many they are, and contains
+    /// from them: the conversation's first message and pinned messages, in full or as excerpts; decisions, paths and
+    /// runs; the first sentence of each message and of each answer. If not all sentences fit, the oldest are dropped.
     fn extract(&self, omitted: &[PastTurn], most: usize) -> Exchange {
         let whole = self.log_reference();
         let bytes: usize = omitted.iter().map(|past| past.message.text.len() + past.answer().len()).sum();
@@ -87,7 +88,7 @@ impl InteractiveSession {
         if lines.len() < omitted.len() {
             lines.push(format!("[{} of these messages are not listed]", omitted.len() - lines.len()));
         }
-        lines.push("In first sentences:".to_owned());
+        lines.push("The first sentence of each message and answer:".to_owned());
         lines.reverse();
         assistant.push_str(&lines.join("\n"));
         Exchange { user, assistant }
@@ -103,7 +104,7 @@ impl InteractiveSession {
             _ => "[the beginning of the conversation]".to_owned(),
         };
         let mut assistant = format!(
-            "[the conversation from here on, summed up; {}]\n{}",
+            "[the older part of the conversation, summed up; {}]\n{}",
             self.log_reference(),
             earlier.summary
         );

@@ -69,8 +69,9 @@ impl InteractiveSession {
         }])
     }
 
-    /// Resolves a proposed run; also tells whether the user must approve it first. Where approvals are not required,
-    /// the user is asked about a run that needs more access than runs have without approval, if a person is present.
+    /// Resolves a proposed run; also returns whether the user must approve it first. If approvals are not required, a
+    /// run that needs more access than a run may have without approval is still shown for approval, or is refused if
+    /// no person is present.
     fn proposed(&self, turn: &ChatTurn, launch: &LaunchRun) -> Result<(ResolvedRun, bool), String> {
         let resolve = |consent| self.resolve(turn, launch, &self.choice(turn), consent);
         if self.consent() == Consent::Person {

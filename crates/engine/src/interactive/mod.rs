@@ -71,7 +71,7 @@ pub struct InteractiveSession {
     /// The number of interactions so far.
     interactions: u32,
     budget: SessionBudget,
-    /// A notice that is not recorded yet.
+    /// A notice that must still be recorded.
     notice: Option<Notice>,
     /// The id of the backend's own conversation, for backends that keep one.
     native: Option<String>,
@@ -282,7 +282,7 @@ impl InteractiveSession {
             Fact::Decided(verdict) => self.apply_summary(verdict),
             Fact::Notice(notice) => {
                 self.notice.take_if(|due| due == notice);
-                // This notice says that there is no plan to show.
+                // While a plan is still to be shown, a notice of the conversation says that there is none.
                 let launching = self.turn.as_mut().and_then(|turn| turn.launching.as_mut());
                 if let Some(launching) = launching.filter(|launching| launching.unseen_plan().is_some()) {
                     launching.plan_shown = true;
@@ -341,7 +341,7 @@ impl InteractiveSession {
         self.attempts = number;
         let Some(turn) = &mut self.turn else { return };
         let mut faults = 0;
-        // A new compaction continues nothing: the reply that waits for it remains suspended.
+        // A new compaction continues no attempt: a reply that waits for the compaction stays suspended.
         while let Some(old) = turn.suspended.pop_if(|_| purpose != Purpose::Compact || continues.is_some()) {
             if continues == Some(old.number) {
                 faults = old.faults;

@@ -146,8 +146,8 @@ pub(super) fn step_messages(steps: &[ChatStep]) -> Vec<Message> {
     messages
 }
 
-/// Appends the steps of a turn. Calls that were left without a result get one that says so, because providers reject a
-/// conversation with an unanswered call: before the next reply, and at the end of a turn that was cut short.
+/// Appends the steps of a turn. If a reply follows a call without a result, or the turn was cut short, the call gets a
+/// result that says so, because providers reject a conversation with an unanswered call.
 fn push_steps(messages: &mut Vec<Message>, steps: &[ChatStep], cut_short: Option<&str>) {
     let mut open: Vec<String> = Vec::new();
     let close = |messages: &mut Vec<Message>, open: &mut Vec<String>| {

@@ -42,7 +42,7 @@ pub(super) enum NextTurnStep {
     Tools(Vec<ToolCall>),
     /// A person's answer, or the end of a run.
     Wait,
-    /// Nothing: these facts follow from the state.
+    /// Nothing has to run: these facts follow from the state and are recorded.
     Facts(Vec<Consequence>),
 }
 
@@ -86,7 +86,7 @@ impl InteractiveSession {
             return self.run_directly(turn);
         }
         if let (Some(old), None) = (turn.suspended.last(), &turn.attempt) {
-            // A reply that waits for a compaction continues after it.
+            // If a compaction is due, it begins first; the suspended reply continues afterwards.
             let waits = old.purpose == Purpose::Converse && self.must_compact(turn);
             return if waits { self.begin(turn) } else { self.resume_attempt(turn, old) };
         }

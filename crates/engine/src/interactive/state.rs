@@ -116,7 +116,8 @@ impl LaunchState {
         matches!(self.decision, Some(Decision::Approve { .. })) && next.is_none()
     }
 
-    /// The result of a completed planning run about whose plan the user was neither asked nor told yet.
+    /// The result of a completed planning run if the user has not yet been asked about its plan, or told that there is
+    /// none.
     pub(crate) fn unseen_plan(&self) -> Option<&RunResult> {
         let planned = self.run.as_ref()?.result.as_ref()?;
         let ready = planned.modes.planning && planned.status == RunStatus::Completed;
@@ -154,11 +155,11 @@ pub(crate) struct ChatTurn {
     /// The progress of the compaction that may precede the reply.
     pub(crate) compaction: CompactionStep,
     pub(crate) attempt: Option<ChatAttempt>,
-    /// Interrupted and paused attempts that will be continued, the last one first.
+    /// Interrupted and paused attempts that will be continued, starting with the last one in this list.
     pub(crate) suspended: Vec<ChatAttempt>,
     /// The number of replies of this turn that a summary replaced.
     pub(crate) replaced_replies: usize,
-    /// The conversation's state while neither an approval nor a run is pending.
+    /// The conversation's state in this turn whenever no approval is awaited and no run is active.
     pub(crate) base_state: ChatState,
     pub(crate) launching: Option<LaunchState>,
     /// Whether the user stopped the turn.

@@ -28,11 +28,11 @@ pub(super) const KEYS: &[&str] = &[
     "round_timeout_grace_seconds",
 ];
 
-/// Config keys that only the user may set, with their own error message.
+/// Config keys that only the user may set. A launch that sets one of them is refused with an error that says so.
 const USER_ONLY_KEYS: &[&str] =
     &["override_window_seconds", "interactive_mode", "context_paths", "budget_usd"];
 
-/// Applies changes to rules; time limits must not exceed those of `configured`.
+/// Applies changes to rules. Fails if a change sets a time limit that exceeds the limit in `configured`.
 pub(super) fn apply(
     rules: &mut RunRules,
     configured: &RunRules,
@@ -102,7 +102,7 @@ pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) ->
     if modes.overrides().is_one_call() {
         fixed.push("max_orchestration_restarts");
     } else {
-        // The strategy is only a default of the mode, so the agent may change it.
+        // The mode only sets a default for the strategy, so the launch may change it.
         fixed.retain(|key| *key != "final_answer_strategy");
     }
     // These keys would disable the refinement that the user chose.
@@ -133,7 +133,7 @@ fn seconds(key: &str, value: &Value) -> Result<Millis, String> {
     let seconds = value.as_f64().filter(|seconds| (0.0..1e9).contains(seconds));
     seconds
         .map(|seconds| Millis((seconds * 1000.0).round() as u64))
-        .ok_or_else(|| format!("`{key}` must be a number of seconds, not negative."))
+        .ok_or_else(|| format!("`{key}` must be a number of seconds, at least 0."))
 }
 
 /// Parses a time limit: more than 0, and at most the configured one (`most`), if there is one.

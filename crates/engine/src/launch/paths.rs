@@ -30,7 +30,7 @@ pub(super) fn resolve(
         if wants_write && team.context_paths.iter().any(guarded) {
             return Err(format!("`context_paths`: `{path}` is protected and cannot be made writable."));
         }
-        // A path inside an existing root that allows the requested access adds nothing.
+        // If an existing context path already allows the requested access to this path, nothing is added.
         let covers = |root: &&ContextPath| is_inside(&path, &root.path) && (root.writable || !wants_write);
         if paths.iter().any(|root| covers(&root)) {
             continue;
@@ -50,7 +50,7 @@ pub(super) fn resolve(
     Ok((paths, unapproved))
 }
 
-/// Fails if a path is to be written, or may not be read without a person's consent.
+/// The check of a path without a person's consent: fails for writing, and for a path that then may not be read.
 fn check_readable(path: &str, wants_write: bool, team: &TeamSpec) -> Result<(), String> {
     let mut dirs = team.readable_dirs.iter();
     let Some(dir) = dirs.find(|dir| is_inside(path, dir)).filter(|_| !wants_write) else {

@@ -24,8 +24,8 @@ pub(crate) fn result_text(result: &RunResult, execution: Option<&RunResult>, mos
     value.to_string()
 }
 
-/// The result of a run for an MCP client. Unlike for a chat agent, only the answer and the error are shortened,
-/// because clients are programs as well as models.
+/// The result of a run for an MCP client. Only the answer and the error are shortened, because some clients are
+/// programs that need the rest in full. (For a chat agent, more is shortened.)
 pub fn result_for_client(result: &RunResult) -> RunResult {
     let mut result = result.clone();
     shorten_answer(&mut result, MAX_CLIENT_ANSWER_BYTES);

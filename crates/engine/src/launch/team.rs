@@ -25,8 +25,8 @@ pub(super) fn members(
             };
             let by_user = choice.agent_mode == Some(AgentMode::Single);
             let member = match named.as_deref() {
-                // If the user chose single-agent mode and an agent, that agent runs. An agent chosen without the mode
-                // is only the default.
+                // If the user chose both single-agent mode and an agent, that agent runs. If the user chose only an
+                // agent, it runs unless the launch names another.
                 _ if by_user && tab.is_some() => tab.unwrap_or(first),
                 Some([_, _, ..]) if !by_user => {
                     return Err(

@@ -17,7 +17,7 @@ use std::sync::mpsc::Sender;
 use tokio::runtime::Handle;
 use tokio::task::AbortHandle;
 
-/// The error of a side task or a program whose code in Althing panicked.
+/// The error that is reported if Althing's own code for a side task or a program panics.
 const INTERNAL_ERROR: &str = "the operation failed because of an internal error in Althing";
 
 /// Identifies a running effect: the task whose decider wants it, and its key.
@@ -70,11 +70,11 @@ impl Effects {
     pub(super) fn match_exactly(&self, owner: &TaskId, wanted: &[EffectKey]) -> bool {
         let all_there =
             wanted.iter().all(|key| matches!(key, EffectKey::Call(_)) && self.is_running_key(owner, key));
-        // The wanted calls belong to different members, so comparing the counts is enough.
+        // All wanted calls are running, and no call is listed twice. If the counts are equal, nothing else is running.
         all_there && self.running.get(owner).map_or(0, HashMap::len) == wanted.len()
     }
 
-    /// Removes an effect that ended; false if it was no longer running.
+    /// Removes an effect that ended; returns false if it had been removed before, for example because it was aborted.
     pub(super) fn remove(&mut self, id: &EffectId) -> bool {
         self.running.get_mut(&id.owner).is_some_and(|keys| keys.remove(&id.key).is_some())
     }
@@ -281,7 +281,8 @@ fn outcome_item(kind: &SideTaskKind, result: Result<SideTaskOutput, String>) -> 
     }
 }
 
-/// Reports an effect's outcome on drop, so that an effect that panics does not leave its task waiting forever.
+/// Reports an effect's outcome on drop. A panic in the effect also drops this guard, which then reports an internal
+/// error, so that the task does not wait forever.
 struct OutcomeGuard {
     inbox: Sender<Input>,
     id: EffectId,

@@ -99,8 +99,8 @@ impl Ring {
         }
     }
 
-    /// A cursor at the end of the buffer that has received everything up to `from`. The first read reports whether
-    /// facts after `from` are missing.
+    /// A cursor at the end of the buffer, for a reader that has received everything up to `from`. If facts after
+    /// `from` were published already, the first read returns `Behind`.
     pub(crate) fn subscribe(&self, from: Seq) -> Cursor {
         Cursor { position: self.start + self.items.len() as u64, last: from }
     }
@@ -111,12 +111,12 @@ impl Ring {
                 if cursor.last < self.last {
                     return self.behind(cursor);
                 }
-                // The reader missed no wanted facts, only older ones or progress.
+                // The items that the reader missed are only progress, or facts that it already has.
                 cursor.position = self.start;
                 continue;
             };
             let Some(item) = self.items.get(offset as usize) else {
-                // At the end of the buffer, every published fact must have been received.
+                // A reader at the end of the buffer that lacks published facts must read them from the log.
                 return match cursor.last < self.last {
                     true => self.behind(cursor),
                     false if self.closed => RingRead::Closed,
@@ -206,12 +206,12 @@ impl Feed {
 pub struct Subscription {
     feed: Feed,
     cursor: Cursor,
-    /// The last fact that was delivered; before that, the fact after which the subscription begins.
+    /// The last fact that was delivered; before the first delivery, the fact after which the subscription begins.
     delivered: Seq,
     /// Items that were read from the log and not delivered yet.
     backlog: VecDeque<FeedItem>,
-    /// Facts up to this one must be read from the log first. This is a field, because a caller may drop the future of
-    /// `next` while it reads.
+    /// If set: before the next delivery, all facts up to this one must be read from the log. A field of the
+    /// subscription, so that it is not lost if a caller drops the future of `next` during the read.
     behind: Option<Seq>,
     /// Whether an item was delivered; reading history before that is not a gap.
     has_started: bool,

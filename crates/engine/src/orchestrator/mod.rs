@@ -59,9 +59,9 @@ pub struct SessionDeps {
     pub backends: Backends,
     /// Opens the environments of agents with tools; None if no agent has tools.
     pub agent_envs: Option<Arc<dyn AgentEnvs>>,
-    /// Runs programs; None if the session runs none.
+    /// Runs programs; None if the session cannot run programs.
     pub programs: Option<Arc<dyn Programs>>,
-    /// Stores plans; None if the session cannot.
+    /// Stores and reads plans; None if the session cannot store plans.
     pub plans: Option<Arc<dyn Plans>>,
     /// Records what outlives the session, such as project files.
     pub observer: Option<Observer>,

@@ -69,7 +69,7 @@ pub(super) fn mask_chunk(mask: &dyn EventMasker, held_back: &mut String, more: &
     held_back.push_str(more);
     let mut masked = mask.text(held_back);
     let safe = masked.len() - mask.unfinished(&masked).min(masked.len());
-    // A secret begins at a character boundary, so only whole characters are held back.
+    // A secret begins at a character boundary. If `safe` is not one, no secret begins there, and nothing is held back.
     *held_back = if masked.is_char_boundary(safe) { masked.split_off(safe) } else { String::new() };
     masked
 }

@@ -94,8 +94,8 @@ impl Session {
         }
     }
 
-    /// Ends the session: stops its effects and closes the feed. If all tasks have ended, the last facts are committed
-    /// first; otherwise the result contains the partial results of the runs.
+    /// Ends the session: stops its effects and closes the feed. If the session was asked to stop before its tasks had
+    /// ended, returns the partial results of its runs; otherwise commits the last facts before it closes the feed.
     pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         self.effects.stop_all();
         if self.halting && !self.is_over() {

@@ -174,7 +174,7 @@ impl Session {
     fn handle_input(&mut self, input: Input) {
         match input {
             Input::Op(submission) => self.handle_submission(submission),
-            // An outcome of an effect that was aborted in the meantime is ignored.
+            // The outcome of an effect that has been aborted in the meantime is ignored.
             Input::EffectEnded { id, outcome } if self.effects.remove(&id) => {
                 self.record_outcome(&id, outcome)
             }

@@ -101,7 +101,7 @@ impl EventMasker for NoSecrets {
     }
 }
 
-/// Plans that get an id but are not stored.
+/// Pretends to store plans: returns an id and a path, and stores nothing.
 struct UnstoredPlans;
 
 impl Plans for UnstoredPlans {
@@ -116,7 +116,7 @@ impl Plans for UnstoredPlans {
 
 type Behavior = fn(&ModelRequest) -> Option<Result<Reply, BackendError>>;
 
-/// A backend with scripted behavior; None hangs forever.
+/// A backend with scripted behavior. If the behavior returns None, the call never ends.
 struct Scripted {
     info: BackendInfo,
     behavior: Behavior,

@@ -12,7 +12,7 @@ pub(super) fn contribution(
     attempt: &MemberAttempt,
     markers: Markers<'_>,
 ) -> Vec<Message> {
-    // If an update comes before the first reply, the first message shows the newer answers instead.
+    // If newer answers arrive before the agent's first reply, the first message shows them, and no update is sent.
     let (knows, turns) = match attempt.turns.split_first() {
         Some((AttemptTurn::Update { to, .. }, rest)) => (*to, rest),
         _ => (initially_known(attempt), attempt.turns.as_slice()),

@@ -37,11 +37,12 @@ pub struct TaskReport {
     pub id: String,
     /// The status of the task.
     pub status: TaskStatus,
-    /// The exit code of the task's program, if the task has one that has exited.
+    /// The exit code of the task's program; None if the task has no program, or the program has not exited.
     pub exit_code: Option<i32>,
     /// The run's final answer, or the program's final message or output; None until the task has ended.
     pub output: Option<String>,
-    /// The error of the task's program or run, if any. A run that ended with a partial result has one too.
+    /// The error of the task's program or run; None if there was none. A run with a partial result also has an error:
+    /// the limit that it reached.
     pub error: Option<String>,
 }
 

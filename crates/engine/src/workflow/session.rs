@@ -39,7 +39,8 @@ pub(super) struct StageTaskState {
     /// Whether the newest attempt was still running when the session was resumed; its `AttemptEnded` is not recorded
     /// yet.
     pub(super) interrupted: bool,
-    /// Whether the last attempt was interrupted and it is undecided how to continue.
+    /// Whether the last attempt was interrupted. Reset when the task starts again, or a person decides that it must
+    /// not.
     pub(super) suspended: bool,
     /// Whether a person approved starting the task again after an interruption.
     pub(super) restart_approved: bool,
@@ -116,7 +117,7 @@ impl WorkflowSession {
         Some((spec, state.conversation.as_deref().filter(|_| !restart)))
     }
 
-    /// Folds one event into the state. Of events of unrelated tasks, only the time counts.
+    /// Folds one event into the state. Events of unrelated tasks only add to the active time.
     pub fn apply(&mut self, event: &Event) {
         self.count_time(event);
         match (&event.fact, &event.task) {

@@ -312,7 +312,7 @@ fn step(world: &mut World, rng: &mut Rng, spec: &WorkflowSpec) {
     let pick = |rng: &mut Rng, len: usize| rng.usize(0..len.max(1));
     match rng.u32(0..16) {
         0 => {
-            // A crash, which may leave any part of the last batch that includes its first event.
+            // A crash during the write of the last batch: its first event survives, and any number of the next ones.
             let left = world.log.len() - pick(rng, world.log.len() - world.batch);
             *world = World::folded(spec, &world.log[..left.max(1)]);
             world.op(Op::Resume);
@@ -412,7 +412,7 @@ fn random_histories_end_fold_to_the_live_state_and_repeat_nothing_finished() {
                 _ => {}
             }
         }
-        // The stage never decreases.
+        // The index of the current stage never decreases.
         let stages = world.log.iter().filter_map(|event| match &event.fact {
             Fact::PhaseChanged { phase: Phase::Stage(stage) } => Some(*stage),
             _ => None,

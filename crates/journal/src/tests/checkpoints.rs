@@ -135,9 +135,9 @@ fn a_failed_checkpoint_is_retried_and_never_stops_the_session() {
     assert_eq!(manager(&disk).checkpoint(&id()), None);
     writer.append(&events[3..]).unwrap();
     writer.checkpoint(rebuild_checkpoint(&session(20)).unwrap());
-    assert_eq!(manager(&disk).checkpoint(&id()), None, "a checkpoint ahead of the log was taken");
+    assert_eq!(manager(&disk).checkpoint(&id()), None, "a checkpoint ahead of the log was written");
     writer.close().unwrap();
-    assert_eq!(manager(&disk).checkpoint(&id()), rebuild_checkpoint(&events[..3]), "the one that waited");
+    assert_eq!(manager(&disk).checkpoint(&id()), rebuild_checkpoint(&events[..3]), "the queued checkpoint");
 }
 
 /// Creates a session with another id that last changed at this time.

@@ -275,6 +275,6 @@ fn a_damaged_or_future_checkpoint_changes_nothing_about_the_session() {
         let opened = manager(&disk).open(&id()).unwrap();
         assert_eq!((opened.events.as_slice(), opened.notices.len()), (good.events.as_slice(), 0));
         drop(opened);
-        assert_eq!(manager(&disk).checkpoint(&id()), Some(right.clone()), "not put right");
+        assert_eq!(manager(&disk).checkpoint(&id()), Some(right.clone()), "not corrected");
     }
 }

@@ -92,7 +92,7 @@ fn whichever_operation_fails_the_session_goes_on_when_the_fault_is_gone() {
     for kind in [Full, Io, ReadOnly] {
         for duration in [Once, UntilHealed] {
             let triggered = (1..10_000).take_while(|n| run_with_fault(&events, *n, kind, duration)).count();
-            assert!(triggered > 50, "only {triggered} operations were ever failed");
+            assert!(triggered > 50, "only {triggered} faults were triggered");
         }
     }
 }
@@ -153,7 +153,7 @@ fn events_out_of_order_and_logs_changed_by_others_are_refused() {
     assert!(writer.append(&events[1..3]).unwrap_err().message.contains("cannot follow"));
     assert!(
         writer.append(&[event(1, None, Fact::SessionClosed {})]).is_err(),
-        "a log begins with its session"
+        "the first event must be `session_opened`"
     );
     writer.append(&events[..3]).unwrap();
     for wrong in
@@ -174,7 +174,7 @@ fn events_out_of_order_and_logs_changed_by_others_are_refused() {
         "{error:?}"
     );
     other.truncate(log.len() as u64 - 1).unwrap();
-    assert!(writer.append(&events[4..5]).is_err(), "a log that became shorter");
+    assert!(writer.append(&events[4..5]).is_err(), "appended to a log that was truncated");
     disk.remove_file(&log_path()).unwrap();
     assert!(writer.append(&events[4..5]).unwrap_err().message.contains("deleted"));
 }

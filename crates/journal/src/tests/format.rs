@@ -27,7 +27,7 @@ fn a_log_of_the_first_release_reads_as_it_was_written() {
     ];
     assert_eq!(read.events, expected);
     let (_, bytes) = stored(&expected, &[&expected[..1], &expected[1..3], &expected[3..]]);
-    assert_eq!(String::from_utf8(bytes).unwrap(), GOLDEN, "the form of the log changed");
+    assert_eq!(String::from_utf8(bytes).unwrap(), GOLDEN, "the log format changed");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn the_fast_reader_and_serde_read_the_same_event() {
         assert_eq!(parse_canonical(&line).as_ref(), Some(&*event), "{line}");
         let by_serde: Event = serde_json::from_str(&line).unwrap();
         assert_eq!(by_serde, *event, "{line}");
-        // Fields in another order are left to serde.
+        // If the fields are in another order, serde parses the line.
         let mut fields: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&line).unwrap();
         let seq = fields.shift_remove("seq").unwrap();
         fields.insert("seq".to_owned(), seq);
@@ -85,7 +85,7 @@ fn ids_are_short_and_sort_by_time() {
     let id = new_session_id(at, 0x7f3a);
     assert_eq!(id.as_str(), "20261115-095612-7f3a");
     assert!(id < new_session_id(Timestamp(at.0 + 1000), 0));
-    assert_ne!(id, new_session_id(at, 0x7f3a << 17), "every bit counts");
+    assert_ne!(id, new_session_id(at, 0x7f3a << 17), "every bit of the entropy counts");
     assert_eq!(crate::names::creation_time(&id), Some(Timestamp(at.0 / 1000 * 1000)));
 }
 

@@ -138,7 +138,7 @@ fn a_locked_session_names_its_owner() {
     assert!(
         error.kind() == JournalErrorKind::OwnedElsewhere && error.hint().unwrap().contains(&pid.to_string())
     );
-    assert_eq!(sessions.read(&id()).unwrap().events.len(), 1, "following needs no lock");
+    assert_eq!(sessions.read(&id()).unwrap().events.len(), 1, "reading needs no lock");
     assert!(sessions.list().unwrap()[0].is_owned);
     drop(writer);
     assert!(!sessions.list().unwrap()[0].is_owned);

@@ -17,7 +17,7 @@ pub(crate) struct ChatFrame<'a> {
     pub(crate) choices: Option<Vec<ChatChoice<'a>>>,
     #[serde(default)]
     pub(crate) usage: Option<ChatUsage>,
-    /// Some providers fail in the middle of a stream that started with status 200.
+    /// The provider's error, if it failed in the middle of a stream that started with status 200.
     #[serde(borrow, default)]
     pub(crate) error: Option<&'a RawValue>,
 }

@@ -125,7 +125,7 @@ impl GeminiParams {
             let functions: Vec<Value> = request.tools.iter().map(function).collect();
             tools.push(json!({"functionDeclarations": functions}));
         }
-        // Before Gemini 3, provider tools and function declarations exclude each other, and the run needs ours.
+        // Before Gemini 3, a request cannot have both provider tools and functions, and the run needs its functions.
         let both = !self.hosted.is_empty() && !request.tools.is_empty();
         if !both || self.is_gen3 {
             tools.extend(self.hosted.iter().cloned());

@@ -126,7 +126,7 @@ fn set_type(out: &mut Map<String, Value>, object: &Map<String, Value>) {
     }
 }
 
-/// Fixed values; Gemini supports them only for strings.
+/// Sets the allowed values (`enum` or `const`). Only strings are set, because Gemini supports no other values.
 fn set_enum(out: &mut Map<String, Value>, object: &Map<String, Value>) {
     let one = object.get("const").map(std::slice::from_ref);
     let Some(values) = object.get("enum").and_then(Value::as_array).map(Vec::as_slice).or(one) else {

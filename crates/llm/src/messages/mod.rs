@@ -2,8 +2,8 @@
 //! stream.
 //!
 //! Thoughts before a tool call are sent back unchanged (`provider_state`). If they are not available, a request that
-//! answers such a call is sent without its thinking budget, because the API would require the thoughts; adaptive
-//! thinking does not need them.
+//! answers such a call is sent without a thinking budget, because with a budget the API requires the thoughts. With
+//! adaptive thinking, the API does not require them.
 
 mod model;
 mod read;

@@ -2,7 +2,7 @@
 //!
 //! Derived from the version in the name; a name without a version counts as the newest, so that a new model needs no
 //! new entry. As documented in 2026-11: thinking with a budget from 3.7 to 4.6, adaptive thinking from 4.6 on, no
-//! sampling parameters from 4.7 on, effort from Opus 4.5 and from 4.6 of the other models on.
+//! sampling parameters from 4.7 on, effort for Opus from 4.5 on and for the other models from 4.6 on.
 
 use crate::params::Section;
 use serde_json::{Value, json};
@@ -120,7 +120,8 @@ impl Claude {
         }
     }
 
-    /// The default output limit. It leaves room after a thinking budget, as far as the model's maximum allows.
+    /// The default output limit, which includes thinking. It exceeds a thinking budget by at least 8192 tokens, unless
+    /// the model's maximum is lower.
     pub(crate) fn output_limit(self, thinking: Thinking) -> u64 {
         let wanted = match thinking {
             Thinking::Budget(tokens) => DEFAULT_OUTPUT.max(tokens + 8192),

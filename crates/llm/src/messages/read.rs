@@ -248,7 +248,7 @@ impl MessagesReader {
         let open = self.open.iter_mut().find(|(known, _)| *known == index).map(|(_, open)| open);
         match (open, piece) {
             (Some(OpenBlock::Thinking { text, .. }), MessagesDelta { thinking: Some(more), .. }) => {
-                // The limit on reasoning bounds this copy as well.
+                // This fails once the reasoning is too long, so `text` cannot grow beyond that limit either.
                 self.partial_reply.reasoning(more.as_str(), on_delta)?;
                 text.push_str(more.as_str());
             }
@@ -287,14 +287,15 @@ impl MessagesReader {
         self.partial_reply.finish(match reason {
             "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
             "refusal" => FinishReason::Withheld("refusal".to_owned()),
-            // The provider's own tools reached their limit: the text so far is the whole reply, and no text is a
-            // failure.
+            // The provider's own tools reached their limit: the text so far is the whole reply. A reply without text
+            // is a failure.
             "pause_turn" => FinishReason::Garbled("pause_turn".to_owned()),
             _ => FinishReason::Good,
         });
     }
 
-    /// The counts are cumulative, and the first output count is meaningless.
+    /// Updates the token counts. New counts replace earlier ones, because they are cumulative. `with_output` is false
+    /// for the first event of a stream, whose output count is meaningless.
     fn count(&mut self, usage: Option<MessagesUsage>, with_output: bool) {
         let Some(new) = usage else { return };
         let all = &mut self.usage;

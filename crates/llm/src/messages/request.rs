@@ -119,7 +119,7 @@ impl MessagesParams {
             body.extend(self.unless_thinking.clone());
         }
         if let Some(choice) = self.tool_choice.clone().filter(|_| !request.tools.is_empty()) {
-            // The API does not allow forcing a tool while thinking.
+            // The API does not allow forcing a tool while thinking, so `auto` is sent instead.
             let forced = matches!(choice.get("type").and_then(Value::as_str), Some("any" | "tool"));
             let choice = if forced && thinking.is_on() { json!({"type": "auto"}) } else { choice };
             body.insert("tool_choice".to_owned(), choice);
@@ -135,7 +135,7 @@ fn cache_mark() -> Value {
 
 fn sampling(section: Section<'_>) -> Map<String, Value> {
     let mut sampling = Map::new();
-    // This API's scale ends at 1.
+    // This API's highest temperature is 1.
     let temperature = section.get("temperature").and_then(Value::as_f64).map(|value| json!(value.min(1.0)));
     sampling.extend(temperature.map(|value| ("temperature".to_owned(), value)));
     for key in ["top_p", "top_k"] {

@@ -128,7 +128,7 @@ fn candidates(vote: &ToolSpec) -> Vec<&str> {
     allowed(vote, "/properties/agent_id/enum")
 }
 
-/// The first task of the plan that is neither shown nor recorded as completed.
+/// The first task of the plan that the prompt does not show as completed and that no earlier call has updated.
 fn unfinished<'a>(update: &'a ToolSpec, request: &ModelRequest) -> Option<&'a str> {
     let is_done = |id: &str| {
         request.messages.iter().any(|message| match message {

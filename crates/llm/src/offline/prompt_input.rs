@@ -69,7 +69,7 @@ impl<'a> OfflinePromptInput<'a> {
     }
 
     /// Takes the answers from a text; a newer answer replaces its agent's earlier one. The last answer of the first
-    /// text that shows answers is the reader's own.
+    /// text that shows answers is the own answer of the agent that gets the prompt.
     fn take_answers(&mut self, text: &'a str) {
         let found = answers(text);
         let first_list = self.answers.is_empty();

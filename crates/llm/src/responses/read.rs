@@ -32,7 +32,7 @@ struct ResponsesEvent<'a> {
     response: Option<Response<'a>>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
-    /// `response` in a reply that was not streamed.
+    /// Contains the text `response` if this is a whole reply that was not streamed.
     #[serde(borrow, default)]
     object: Option<Text<'a>>,
 }

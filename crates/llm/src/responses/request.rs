@@ -112,7 +112,7 @@ impl ResponsesParams {
     }
 }
 
-/// An object of the fields that are set; None if none is.
+/// An object of the fields that have a value; None if no field has one.
 fn object<'a>(fields: impl IntoIterator<Item = (&'static str, Option<&'a str>)>) -> Option<Value> {
     let object: Map<String, Value> =
         fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), json!(value?)))).collect();
@@ -152,7 +152,7 @@ fn hosted(section: Section<'_>) -> Vec<Value> {
     tools
 }
 
-/// One of our tools. Strict checking is on by default and would reject most schemas.
+/// One of our tools. Strict checking is turned off: it is on by default and would reject most schemas.
 fn function(tool: &ToolSpec) -> Value {
     json!({
         "type": "function",

@@ -361,7 +361,7 @@ async fn a_local_server_lists_its_models_or_is_absent_within_a_second() {
     let address = format!("http://{}/v1", silent.local_addr().unwrap());
     assert_eq!(served_models(&http(), &address).await.unwrap_err().kind, Kind::Timeout);
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
-    // A server that answers with something else.
+    // A server that answers with something other than a list of models.
     let page = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}/v1", other.local_addr().unwrap());

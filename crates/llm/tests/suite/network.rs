@@ -133,7 +133,7 @@ async fn https_goes_through_a_tunnel_of_the_proxy_and_an_extra_authority_is_trus
     assert_eq!(*asked.lock().unwrap(), ["CONNECT model.test:443 HTTP/1.1"]);
     let said = child(url, &[("HTTPS_PROXY", &proxy)]).await;
     assert!(said.contains("no secure connection"), "{said}");
-    assert_eq!(server.request_count(), 1, "nothing is said to a server that is not trusted");
+    assert_eq!(server.request_count(), 1, "no request is sent to an untrusted server");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -146,7 +146,7 @@ async fn no_proxy_and_servers_on_this_machine_are_reached_directly() {
     assert_eq!(child(&server.base_url(), &[("HTTP_PROXY", &proxy)]).await, "direct");
     assert!(asked.lock().unwrap().is_empty(), "{asked:?}");
     assert_eq!(child(&other, &[("ALL_PROXY", &proxy)]).await, "direct");
-    assert_eq!(asked.lock().unwrap().len(), 1, "0.0.0.0 is not taken for this machine");
+    assert_eq!(asked.lock().unwrap().len(), 1, "0.0.0.0 does not count as this machine");
 }
 
 #[tokio::test]

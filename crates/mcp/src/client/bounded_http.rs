@@ -1,4 +1,4 @@
-//! Streamable HTTP with size limits: `rmcp` reads JSON bodies of any size.
+//! Streamable HTTP with size limits, because `rmcp` by itself reads JSON bodies of any size.
 //!
 //! Only POST requests are implemented here. Session streams (GET) and ending a session (DELETE) are left to `rmcp`.
 

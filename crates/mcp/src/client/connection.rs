@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout};
 /// A connection to a server, open or ended.
 pub(crate) struct Connection {
     peer: Peer<RoleClient>,
-    /// The running client. Dropping it ends the connection; `close` takes it out to close it in order.
+    /// The running client. Dropping it ends the connection; `close` takes it out, ends the connection and waits.
     service: Mutex<Option<RunningService<RoleClient, Client>>>,
     /// The process of a stdio server.
     process: Option<SupervisedProcess>,

@@ -19,13 +19,13 @@ pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// How long to wait for the exit status of a server whose output has ended, and for the rest of the output of a server
 /// that has exited.
 pub(crate) const EXIT_STATUS_WAIT: Duration = Duration::from_secs(1);
-/// How many times a dead server is restarted.
+/// The maximum number of attempts to restart a dead server.
 pub(crate) const RESTARTS: u32 = 3;
 /// The minimum time between the first and the second restart; it doubles with each further restart.
 pub(crate) const RESTART_PAUSE: Duration = Duration::from_millis(500);
 /// The minimum time between two restarts never becomes longer than this.
 pub(crate) const RESTART_PAUSE_MAX: Duration = Duration::from_secs(10);
-/// If a server needs a restart this long after its last start, its restart count is reset.
+/// If a server needs a restart at least this long after its last start, its restart count is reset.
 pub(crate) const RESTARTS_FORGIVEN: Duration = Duration::from_secs(300);
 /// Time limit for connecting to an HTTP server.
 pub(crate) const HTTP_CONNECT: Duration = Duration::from_secs(10);

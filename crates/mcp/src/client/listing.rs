@@ -54,12 +54,12 @@ pub(crate) struct Refresher {
 }
 
 impl Refresher {
-    /// Lists the tools after each change until the connection ends. One listing covers all notifications that arrived
-    /// meanwhile.
+    /// Lists the tools after each change until the connection ends. Without a subscription, any number of
+    /// notifications that arrive during a listing lead to only one more listing.
     pub(crate) async fn run(self, say: impl Fn(NoticeKind) + Send) {
         let mut subscription = self.subscribe().await;
         if subscription.is_some() {
-            // The tools may have changed between the first listing and the subscription.
+            // The tools may have changed between the first listing and the subscription, so list them again.
             self.changed.notify_one();
         }
         loop {

@@ -67,8 +67,8 @@ impl ServerLog {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).last.iter().cloned().collect()
     }
 
-    /// Reads a stream to its end, so that the server never blocks on a full pipe. Stops `after` the shutdown at the
-    /// latest, because an orphaned child may hold the stream open.
+    /// Reads a stream to its end, so that the server never blocks on a full pipe. Stops at the
+    /// latest when the time `after` has passed since the shutdown, because an orphaned child may hold the stream open.
     pub(crate) async fn drain(
         self: Arc<Self>,
         stream: impl AsyncRead + Unpin,

@@ -2,7 +2,7 @@
 //!
 //! A name depends only on the set of tools, not on their order, so a tool keeps its name across restarts. If two tools
 //! would share a name, both get a hash suffix, so that a call cannot reach the wrong tool. A name that is too long is
-//! cut and gets one as well.
+//! cut and gets a hash suffix as well.
 
 use super::limits;
 use sha2::{Digest, Sha256};

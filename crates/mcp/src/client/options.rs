@@ -30,18 +30,18 @@ pub struct ClientOptions {
     /// Receives each notice as it occurs; notices are also stored for
     /// [`McpToolHost::notices`](super::McpToolHost::notices).
     pub on_notice: Option<NoticeSink>,
-    /// Directory for full results that are too long for the model; None stores none.
+    /// Directory in which full results are stored that are too long for the model; None: full results are not stored.
     pub output_dir: Option<PathBuf>,
     /// Masks known secrets in stored results; None stores them unmasked.
     pub output_masking: Option<Arc<dyn OutputMasking>>,
     /// Total time that a call may take, however much progress it reports, unless the `call_timeout` of its server is
     /// longer.
     pub progress_cap: Duration,
-    /// How many times a dead server is restarted.
+    /// The maximum number of attempts to restart a dead server.
     pub max_restarts: u32,
     /// The minimum time between the first and the second restart; it doubles with each further restart.
     pub restart_pause: Duration,
-    /// If a server needs a restart this long after its last start, its restart count is reset.
+    /// If a server needs a restart at least this long after its last start, its restart count is reset.
     pub restarts_forgiven_after: Duration,
     /// Grace period for each shutdown step of a process.
     pub grace: Duration,

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::fs::OpenOptions;
 use tokio::io::AsyncWriteExt;
 
-/// File names tried before giving up.
+/// Number of file names that are tried before storing fails.
 const TRIES: u32 = 1000;
 
 /// Stores results that are too long for the model.

@@ -104,7 +104,7 @@ impl McpServerClient {
                 let how = self.report_end(connection).await;
                 format!(
                     "MCP server {name} {how} during the call. Whether the call took effect is not known, so it was \
-                     not repeated. The server is started again with the next call."
+                     not repeated. The next call starts the server again, unless it has ended too often."
                 )
             }
             ServiceError::UnexpectedResponse => {

@@ -125,8 +125,8 @@ impl Transport<RoleClient> for StdioTransport {
 }
 
 impl Drop for StdioTransport {
-    /// An aborted handshake drops the transport without closing it, possibly while the writing task is blocked on a
-    /// full pipe.
+    /// Starts the shutdown, because an aborted handshake drops the transport without calling `close`, possibly while
+    /// the writing task is blocked on a full pipe.
     fn drop(&mut self) {
         self.shutdown.cancel();
     }

@@ -55,7 +55,7 @@ async fn wait_or_stop_mcp_server(
         Some(how) => how,
         None => stop_mcp_server(process.as_mut(), grace).await,
     };
-    // Children that the process left behind may still hold its pipes open.
+    // Kill children that the process left behind: they could hold its pipes open.
     process.kill();
     how
 }

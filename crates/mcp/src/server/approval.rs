@@ -86,7 +86,7 @@ impl Approvals {
         if let Some(state) = &request.request_state {
             let asked = open.remove(state);
             if asked.as_ref() != Some(launch) {
-                return Approval::Denied("this approval is for another run; ask again".to_owned());
+                return Approval::Denied("this approval is not valid for this run; ask again".to_owned());
             }
             let answer = request.input_responses.as_ref().and_then(|answers| answers.get(KEY));
             let answer =
@@ -126,7 +126,7 @@ fn approval_of(answer: &ElicitResult) -> Approval {
 }
 
 /// Shows the run exactly as it would be started. Accepting is the answer; there is nothing to fill in. A run that
-/// cannot be shown is not asked about.
+/// cannot be shown is denied without a question.
 fn question(launch: &LaunchRun, reason: Option<&str>) -> Result<ElicitRequestParams, String> {
     let reason = reason.map(|reason| format!("\n{reason}")).unwrap_or_default();
     let all = serde_json::to_string_pretty(launch)

@@ -65,7 +65,7 @@ pub(super) async fn follow(
         };
         match news {
             RunUpdate::Line(line) => reporter.line(line).await,
-            // A question without a countdown would wait forever.
+            // A question without a countdown goes to the client at once: the run does not go on without an answer.
             RunUpdate::Question(interaction) if interaction.countdown.is_none() => {
                 return WaitOutcome::Question(interaction);
             }

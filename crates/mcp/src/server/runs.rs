@@ -40,7 +40,7 @@ pub trait RunService: Send + Sync {
         outcome.clone()
     }
 
-    /// Requests that a run stop. The end of the run arrives as its result.
+    /// Requests that a run stop. As for any run, `follow` and `result` report its end.
     fn cancel<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Result<(), String>>;
 
     /// Answers an open question of a run.

@@ -67,7 +67,8 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
         let late = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         let _ = stream.write_all(late).await;
     }
-    // Closing the socket while the client still sends could reset the connection before the response is read.
+    // Closing the socket at once could reset the connection before the client, which may still be sending, has read
+    // the response. So close only our direction, and read what still arrives for a moment.
     let _ = stream.shutdown().await;
     let _ = timeout(LINGER, async {
         let mut rest = vec![0u8; 16 * 1024];

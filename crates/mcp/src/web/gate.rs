@@ -1,7 +1,7 @@
 //! Access checks of a request head. Pure.
 //!
-//! A web page can send requests to the loopback interface and, through DNS rebinding, make them look local. A page can
-//! neither set the Host header that a direct client sends nor know the token.
+//! A web page can send requests to the loopback interface and, through DNS rebinding, make them look local. But a
+//! page can neither set the Host header that a direct client sends nor know the token, so both are required.
 
 use althing_protocol::Secret;
 use http::header::{AUTHORIZATION, HOST, HeaderName, ORIGIN};

@@ -30,7 +30,7 @@ pub(crate) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// Maps requests to services.
 pub(crate) trait Router: Send + Sync + 'static {
-    /// The service for this path and token; None if there is none. The caller is not told why.
+    /// The service for this path and token; None, without a reason, if there is none.
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>>;
 }
 

@@ -82,8 +82,8 @@ async fn a_question_that_fails_or_is_answered_with_nonsense_starts_no_run() {
         let mut message = answer.clone();
         (message["jsonrpc"], message["id"]) = (json!("2.0"), question["id"].clone());
         pipe.send(&message).await;
-        // A message that is not an answer may be ignored, and the call keeps waiting. The ping ensures that it was
-        // read.
+        // The server may ignore a message that is not an answer, and then the call keeps waiting. The ping ensures
+        // that the server has read the message.
         pipe.request("ping", json!({})).await;
         let response =
             pipe.other_messages.iter().find(|message| message["id"] == id && message.get("method").is_none());

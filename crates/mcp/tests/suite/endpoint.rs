@@ -123,7 +123,7 @@ async fn an_unknown_tool_is_an_error_that_names_the_known_ones() {
     assert_eq!(tools.count(), 0);
 }
 
-// Attack S12 of docs/reliability.md: one agent acts as another, or after its endpoint was closed.
+// Attack S12 of docs/reliability.md: one agent tries to act as another, or after its endpoint was closed.
 #[tokio::test]
 async fn a_token_is_good_for_its_own_endpoint_and_only_while_it_is_open() {
     let endpoints = AgentEndpoints::default();

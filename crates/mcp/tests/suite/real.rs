@@ -65,7 +65,7 @@ async fn everything_over_stdio() {
     lasting(&host, "mcp__all__trigger-long-running-operation").await;
 }
 
-/// An operation that outlasts the silence limit because it reports progress.
+/// Calls an operation that takes longer than `call_timeout` and is not cancelled, because it reports progress.
 async fn lasting(host: &McpToolHost, name: &str) {
     let begin = Instant::now();
     let outcome = call(host, name, json!({"duration": 3, "steps": 6})).await;

@@ -178,12 +178,12 @@ impl AgentAdapter for ClaudeCode {
         Self::common_args(task, &mut config);
         config.args.extend(Self::interactive_permissions(task));
         let mut set = |name: &str| config.env.push((name.to_owned(), "1".to_owned()));
-        // Skips the folder-trust dialog, whose default answer is to quit: the author of the task chose the
-        // folder.
+        // Skips the folder-trust dialog, whose default answer is to quit. The dialog is not needed, because the
+        // author of the task chose the folder.
         set("CLAUDE_CODE_SANDBOXED");
         if let Onboarding::SkipWithKey(variable) = task.onboarding {
-            // Skips the onboarding dialogs, which end in signing in. An API key that no dialog approved is
-            // accepted only from a key helper.
+            // Skips the onboarding dialogs, the last of which asks the user to sign in. Claude Code accepts an API
+            // key that no dialog approved only from a key helper, so the key is passed by a key helper.
             set("IS_DEMO");
             if variable == API_KEY {
                 let settings = json!({ "apiKeyHelper": format!("printenv {API_KEY}") });
@@ -244,8 +244,9 @@ impl AgentAdapter for ClaudeCode {
     }
 
     fn own_paths(&self) -> Vec<OwnPath> {
-        // Claude Code also has a file next to this directory, which it replaces by renaming; if the renaming
-        // fails, Claude Code hangs forever. With the variable set, the file is inside the directory.
+        // Claude Code also has a file next to this directory, which it replaces by renaming a new file; where the
+        // renaming fails, Claude Code hangs forever. With `CLAUDE_CONFIG_DIR` set, Claude Code has that file inside
+        // the directory.
         vec![OwnPath {
             set_in_sandbox: true,
             ..OwnPath::new(".claude").overridden_by("CLAUDE_CONFIG_DIR", "")

@@ -19,8 +19,8 @@ const NAME: &str = "codex";
 
 impl Codex {
     fn tools(tools: &ToolEndpoint, config: &mut LaunchConfig) {
-        // Without `required` Codex does not wait for the server; without `omit_tools_from` the model would have
-        // to search for the tools first.
+        // Without `required` Codex would not wait for the server; without `omit_tools_from` the model would have to
+        // search for the tools first.
         let server = format!(
             "mcp_servers.{SERVER}={{url={},bearer_token_env_var=\"{TOKEN_VARIABLE}\",required=true,\
              omit_tools_from=[\"deferred\"],default_tools_approval_mode=\"approve\",enabled_tools=[{}],\
@@ -76,7 +76,7 @@ impl AgentAdapter for Codex {
     }
 
     fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        // A daemon would outlive Codex, and us.
+        // Codex must not start a daemon, which would outlive Codex and us.
         let mut args = vec!["--no-daemon".to_owned()];
         // This is an inline table, because a path is not accepted as part of a dotted key.
         let trust = format!("projects={{{}={{trust_level=\"trusted\"}}}}", quoted(&task.spec.cwd));
@@ -98,8 +98,8 @@ impl AgentAdapter for Codex {
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         let permissions: &[&str] = match task.permissions {
             PermissionLevel::Full => &["--dangerously-bypass-approvals-and-sandbox"],
-            // Codex works only through commands, and inside our sandbox its own sandbox fails for every
-            // command. Our sandbox already limits where Codex can write.
+            // Codex works only through commands, and Codex's own sandbox fails for every command when it runs inside
+            // our sandbox. So Codex's own sandbox is turned off; our sandbox already limits where Codex can write.
             PermissionLevel::ReadOnly | PermissionLevel::Workspace if task.sandboxed => {
                 &["--dangerously-bypass-approvals-and-sandbox"]
             }
@@ -277,7 +277,7 @@ impl CodexEvents {
         }
     }
 
-    /// Codex reports the usage of the whole conversation, without cost.
+    /// Codex reports the tokens of the whole conversation, and no cost.
     fn usage(&self, event: &Value) -> ReportedUsage {
         let conversation_total = Usage {
             input_tokens: count(event, "/usage/input_tokens"),

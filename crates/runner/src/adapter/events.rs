@@ -9,9 +9,9 @@ use serde_json::Value;
 /// How many bytes remain when the diagnostics are trimmed, which happens when they exceed twice this size; also
 /// how many bytes are kept of one piece of text that is added.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
-/// How many bytes of a tool's result are kept.
+/// A tool's result is truncated to this many bytes.
 const MAX_RESULT: usize = 2 * 1024;
-/// How many bytes of a tool call's summary are kept.
+/// The summary of a tool call is truncated to this many bytes.
 const MAX_DETAIL: usize = 200;
 
 /// Interprets the JSON events of one CLI agent.

@@ -53,8 +53,8 @@ pub fn find_program(program: &str, search: &str) -> Option<PathBuf> {
     if program.contains('/') {
         return Some(PathBuf::from(program)).filter(|path| is_program(path));
     }
-    // Only absolute entries are searched: to a shell, an empty entry means the current directory, and a relative
-    // entry is inside it.
+    // Only absolute entries are searched. Empty and relative entries would mean the current directory and directories
+    // inside it, as in a shell; they are ignored.
     let dirs = search.split(':').filter(|dir| dir.starts_with('/'));
     dirs.map(|dir| Path::new(dir).join(program)).find(|path| is_program(path))
 }

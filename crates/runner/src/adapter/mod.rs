@@ -75,8 +75,8 @@ pub enum Onboarding {
 pub struct OnboardingCheck {
     /// The program's own settings file, in JSON.
     pub settings: OwnPath,
-    /// JSON pointers into the settings. Once the dialogs were completed, at least one of them points to a value
-    /// other than `null` and `false`.
+    /// JSON pointers into the settings. If the dialogs were completed, at least one of these pointers finds a
+    /// value other than `null` and `false`.
     pub completed_pointers: &'static [&'static str],
     /// Variables that can hold a key, in order of precedence.
     pub key_variables: &'static [&'static str],
@@ -320,7 +320,7 @@ pub struct ProgramOutcome {
     pub ok: bool,
     /// The final message; `None` if the whole output is the message.
     pub message: Option<String>,
-    /// Why the run failed. If a failed run has none, the exit status and stderr are reported instead.
+    /// Why the run failed. If this is `None` for a failed run, the exit status and stderr are reported instead.
     pub error: Option<String>,
     /// What the user can do about the problem.
     pub hint: Option<String>,

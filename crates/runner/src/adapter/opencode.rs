@@ -72,8 +72,8 @@ impl Opencode {
         rules
     }
 
-    /// Applies the config's tool lists to these rules. The lists can only remove permissions, and none of our own
-    /// tools.
+    /// Applies the config's tool lists to these rules. The lists can only remove permissions, and they never remove
+    /// our own tools.
     fn apply_tool_lists(mut rules: Map<String, Value>, task: &LaunchRequest<'_>) -> Map<String, Value> {
         let options = &task.spec.options;
         if let Some(allowed) = &options.allowed_tools {
@@ -140,7 +140,7 @@ impl Opencode {
         mut settings: Map<String, Value>,
         config: &mut LaunchConfig,
     ) {
-        // With its default settings opencode asks nobody.
+        // These rules make opencode ask a person; with its default settings it would ask nobody.
         let rules = Self::apply_tool_lists(Self::interactive_rules(task), task);
         settings.insert("permission".to_owned(), Value::Object(rules));
         Self::model_settings(task, &mut settings, config);

@@ -31,7 +31,7 @@ impl Adapters {
         Self { kinds, by_name: all.map(|adapter| (adapter.name().to_owned(), adapter)).collect() }
     }
 
-    /// The built-in adapters and these; a custom adapter replaces a built-in one of the same name.
+    /// The built-in adapters and the adapters in `custom`; a custom adapter replaces a built-in one of the same name.
     pub fn with(custom: Vec<UserDefinedAdapter>) -> Self {
         let mut all = Self::default();
         let custom = custom.into_iter().map(|adapter| Arc::new(adapter) as Arc<dyn AgentAdapter>);

@@ -90,8 +90,8 @@ impl AskPattern {
 pub struct AskPattern {
     /// The kind of question.
     pub about: AskKind,
-    /// The group `text`, or else the first group, is the text of the question. Without a group, that is the whole
-    /// match on a screen, and a text of ours for a title.
+    /// The group `text`, or else the first group, is the text of the question. If the expression has no group, the
+    /// text is the whole match for a screen pattern, and a fixed text of ours for a title pattern.
     pub pattern: Pattern,
     /// Answers that can be given by id, each with the keys to type.
     #[serde(default)]

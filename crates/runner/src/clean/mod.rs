@@ -100,7 +100,7 @@ impl Cleaner {
     }
 
     /// Processes the plain and colored text at the beginning or, if there is none, one special byte or control
-    /// sequence. Returns the rest.
+    /// sequence. Returns the bytes that follow.
     fn plain<'b>(&mut self, bytes: &'b [u8], copy: &mut [u8; COPY]) -> &'b [u8] {
         if !self.returned {
             let (read, copied) = copy_colored(bytes, copy);
@@ -139,14 +139,14 @@ impl Cleaner {
         rest
     }
 
-    /// Prints the first `length` bytes, whose only control characters are newlines and tabs. Returns the rest.
+    /// Prints the first `length` bytes, whose only control characters are newlines and tabs; returns the others.
     fn print<'b>(&mut self, bytes: &'b [u8], length: usize) -> &'b [u8] {
         if length == 0 {
             return bytes;
         }
         let (run, rest) = bytes.split_at(length);
         if run.first() == Some(&b'\n') {
-            // A newline after a carriage return only ends the line.
+            // A newline after a carriage return ends the line and does not replace it.
             self.returned = false;
         }
         self.begin_printing();

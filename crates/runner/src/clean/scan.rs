@@ -18,8 +18,8 @@ const CONTROL_SEQUENCE: u64 = 0x5b1b;
 /// `\r\n` as the low bytes of a little-endian word.
 const LINE_END: u64 = 0x0a0d;
 
-/// A number of bytes from the start that are text, newlines and tabs; more such bytes may follow after about
-/// [`NEAR`] bytes. Stops at the byte 0xc2, which may begin a two-byte control character (U+0080 to U+009F).
+/// How many bytes from the start are text, newlines and tabs. Counts only up to about [`NEAR`] bytes, so more such
+/// bytes may follow. Stops at the byte 0xc2, which may begin a two-byte control character (U+0080 to U+009F).
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
     // There are rarely more than a few words between two color sequences, so large blocks pay off only after a
     // short run.
@@ -70,8 +70,8 @@ fn is_unusual(byte: u8) -> bool {
     (byte.wrapping_sub(0x20) > 0x5e) & (byte != b'\n') & (byte != b'\t')
 }
 
-/// Copies ASCII text, which is what most programs print, without its color sequences and without the `\r` of
-/// `\r\n`. Stops at anything else, at a long run without colors, or near the end of a buffer. Returns the number
+/// Copies ASCII text, which is what most programs print, without its color sequences and without the `\r` of `\r\n`.
+/// Stops at anything else, at a long run without colors, or near the end of `bytes` or of `copy`. Returns the number
 /// of bytes read and the number copied.
 pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize) {
     let (mut read, mut copied) = (0, 0);
@@ -87,7 +87,7 @@ pub(super) fn copy_colored(bytes: &[u8], copy: &mut [u8; COPY]) -> (usize, usize
             read += skipped;
             continue;
         }
-        // A long word, or text without colors.
+        // All of these bytes are text, so more text without colors probably follows.
         let run = copied;
         while let (Some(from), Some(to)) = (chunk::<PAIR>(bytes, read), chunk_mut(copy, copied))
             && !from.iter().fold(false, |found, byte| found | is_unusual(*byte))
@@ -162,7 +162,8 @@ pub(super) enum Step {
 
 /// Skips a string sequence. Returns its state and how many bytes were skipped.
 pub(super) fn skip_string(bytes: &[u8], is_command: bool) -> (Step, usize) {
-    // A command is one line, so a newline means that it was never terminated. Other strings may contain images.
+    // A command (OSC) is one line, so a newline means that it was never terminated. Other strings, such as images,
+    // may contain newlines.
     let found = if is_command {
         memchr::memchr3(b'\x1b', b'\x07', b'\n', bytes)
     } else {

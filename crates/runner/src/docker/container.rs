@@ -160,7 +160,8 @@ impl ContainerState {
 }
 
 impl Drop for Container {
-    /// Removes the container as a last resort, ignoring errors; [`Container::close`] reports them.
+    /// Removes the container as a last resort if it was not closed. Errors are ignored here; [`Container::close`]
+    /// reports its errors.
     fn drop(&mut self) {
         let state = self.state.get_mut();
         let Some(id) = state.id.take() else { return };
@@ -173,7 +174,7 @@ impl Drop for Container {
                 ContainerState { id: None, access, placeholders }.remove_placeholders();
             });
         } else {
-            // If this fails, the next start sweeps the container.
+            // If this fails, [`DockerClient::sweep`] removes the container at the next start of Althing.
             let _ = remove_without_runtime(&self.socket, &id);
             ContainerState { id: None, access, placeholders }.remove_placeholders();
         }

@@ -1,6 +1,6 @@
 //! The request that creates a container: image, security options, limits, mounts, labels.
 //!
-//! Pure. The same [`MountTable`] as for the other sandboxes decides what is mounted, so a command in a container
+//! No I/O. The same [`MountTable`] as for the other sandboxes decides what is mounted, so a command in a container
 //! cannot access more of this machine's files than a command in another sandbox.
 
 use super::owner::{self, Owner};

@@ -1,7 +1,8 @@
 //! The owner of a container: the process that created it, distinguishable from any other that had the same pid.
 //!
-//! An owner is considered gone only if that is certain. An owner on another host, or in another pid namespace since
-//! the last boot, cannot be checked, so its containers are left alone.
+//! An owner is considered gone only if that is certain. An owner on another host cannot be checked. An owner in
+//! another pid namespace is certainly gone only if the machine was rebooted since. Containers of owners that may
+//! still exist are left alone.
 
 use super::DockerError;
 use std::fs::{read_link, read_to_string};

@@ -24,7 +24,9 @@ const SCOPES: ABI = ABI::V6;
 pub(super) fn enforce(landlock_rules: &[LandlockRule], network: bool) -> io::Result<()> {
     let why = match restrict_self(landlock_rules, network) {
         Ok(RulesetStatus::FullyEnforced) => return Ok(()),
-        Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced) => "only in part".to_owned(),
+        Ok(RulesetStatus::PartiallyEnforced | RulesetStatus::NotEnforced) => {
+            "the kernel supports only a part of the rules".to_owned()
+        }
         Err(error) => error.to_string(),
     };
     Err(io::Error::other(format!("Landlock cannot be enforced here (Linux 6.12 or later is needed): {why}")))
@@ -90,7 +92,7 @@ pub(super) fn scope() -> bool {
     status.is_ok_and(|status| status.ruleset == RulesetStatus::FullyEnforced)
 }
 
-/// The newest Landlock ABI that this kernel supports, as far as it can be told from the supported rights.
+/// The newest Landlock ABI that this kernel supports, as far as the supported rights show it.
 pub(crate) fn abi() -> Option<u8> {
     let files = [(1, ABI::V1), (2, ABI::V2), (3, ABI::V3), (5, ABI::V5), (9, ABI::V9)];
     let known = |access| hard().handle_access(access).and_then(Ruleset::create).is_ok();

@@ -1,9 +1,9 @@
 //! A seccomp filter for system calls that neither bubblewrap nor Landlock restricts.
 //!
-//! Landlock up to ABI 8 cannot prevent connections to socket files (an SSH agent, Docker) or UDP packets, and
-//! no version prevents changing the mode, owner, attributes or times of arbitrary files. Neither sandbox
-//! protects the user's kernel keyring, and `io_uring` could bypass the filter. The filter is never the only
-//! protection.
+//! The filter is needed because Landlock up to ABI 8 cannot prevent connections to socket files (an SSH agent,
+//! Docker) or UDP packets, no version of Landlock prevents changing the mode, owner, attributes or times of arbitrary
+//! files, and neither sandbox protects the user's kernel keyring. The filter also denies `io_uring`, with which a
+//! command could otherwise bypass the filter. The filter is never the only protection.
 
 use libc::c_long;
 use seccompiler::{
@@ -30,13 +30,13 @@ const NEVER: [c_long; 12] = [
     libc::SYS_quotactl,
 ];
 
-/// System calls that are denied without an IPC namespace: shared memory, semaphores and message queues of the
-/// user's other processes.
+/// System calls that are denied in a sandbox without an IPC namespace (Landlock): they would give access to shared
+/// memory, semaphores and message queues of the user's other processes.
 const SHARED: [c_long; 5] =
     [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
 
-/// System calls that are denied where files are not hidden: changing the mode, owner and attributes of any
-/// path. A filter cannot see the path, so the workspace cannot be exempted.
+/// System calls that are denied in a sandbox that does not hide files (Landlock): they change the mode, owner and
+/// attributes of any path. A filter cannot see the path, so they are denied in the workspace, too.
 const METADATA: [c_long; 14] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,

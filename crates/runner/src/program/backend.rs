@@ -154,7 +154,7 @@ impl CliBackend {
             finished = run.run(&self.starter.launcher, &mut on_event) => Some(finished),
             () = call.recorded.overdue() => None,
         };
-        // The placeholders of a program that did not stop are removed later.
+        // A program that has not ended may still need its placeholders, so they are removed later.
         if finished.is_some() {
             lease.release();
         }

@@ -13,8 +13,9 @@ const VOTE: &str = "vote";
 /// The prompt of one call: the complete request or, if the agent replied earlier in this request and resumes that
 /// conversation, only the messages since its last reply.
 ///
-/// A request without a reply of the agent is the first of an attempt, for example to vote or to present. Its system prompt
-/// has the instructions for that attempt, so it is sent although the agent resumes the conversation of earlier attempts.
+/// A request that contains no reply of the agent is the first of an attempt, for example to vote or to present. Its
+/// system prompt has the instructions for that attempt, so the complete request is sent even if the agent resumes the
+/// conversation of earlier attempts.
 pub(super) fn render(request: &ModelRequest, resumes: bool, kind: &AgentKind) -> String {
     let is_own = |message: &Message| matches!(message, Message::Assistant { .. });
     let last_reply = request.messages.iter().rposition(is_own).filter(|_| resumes);

@@ -44,7 +44,8 @@ impl GeneratedFiles {
         }
         let (text, before) = match file.path.symlink_metadata() {
             Ok(data) if data.is_file() => {
-                // The agent can write to this file, and a sparse file of terabytes is quickly created.
+                // The size is checked before reading, because the agent can write to this file and could quickly
+                // create a sparse file of terabytes.
                 if data.len() > MOST_BYTES {
                     return Err(io::Error::other(format!(
                         "the existing file has more than {MOST_BYTES} bytes"

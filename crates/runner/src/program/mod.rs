@@ -198,8 +198,8 @@ impl ProgramRunner {
         };
         let bound = (start.permissions == PermissionLevel::ReadOnly && !ok).then(|| {
             format!(
-                "{} could only read: no sandbox works here (`--unconfined` lets it run with all your rights), or the task sets \
-                 `sandbox: false`, or its `permission_mode` is `plan` or `default`",
+                "{} could only read, because no sandbox works here (`--unconfined` lets it run with all your \
+                 rights), or the task sets `sandbox: false`, or the task's `permission_mode` is `plan` or `default`",
                 start.adapter.name()
             )
         });

@@ -30,7 +30,7 @@ pub(super) enum ProgramEvent<'a> {
     /// Output, raw and as clean text.
     Output(Stream, &'a [u8], &'a str),
     Parsed(OutputEvent),
-    /// The whole prompt was written to the program's stdin; the error says why that was not possible.
+    /// `Ok`: the whole prompt was written to the program's stdin. `Err`: why it could not be written.
     PromptSent(Result<(), String>),
     /// The program asks a person.
     Waiting(Ask),
@@ -69,7 +69,7 @@ pub(super) trait PipeExchange: Send {
 
     fn answer(&mut self, answer: Self::Answer, outbox: &mut Outbox, sink: EventSink<'_>);
 
-    /// Whether the program waits for a person, so that its silence does not count.
+    /// Whether the program waits for a person; then the limit on its silence does not apply.
     fn waits_for_person(&self) -> bool;
 
     /// Called when the program has ended, even after an error.

@@ -116,13 +116,13 @@ impl ProgramStarter {
         let interactive = spec.mode == ExecutionMode::Interactive;
         let asks = interactive || spec.approvals;
         let ProgramSandbox { sandbox, permissions } = if asks && spec.sandbox != Some(true) {
-            // A person answers the program's questions.
+            // A person approves the program's actions, so the program runs without a sandbox.
             ProgramSandbox { sandbox: None, permissions: PermissionLevel::Ask }
         } else {
             choose_program_sandbox(&**adapter, spec, &self.sandbox).map_err(|error| (error, None))?
         };
-        // A permission mode can only remove permissions. What would need a question is refused if nobody can be
-        // asked.
+        // A permission mode can only remove permissions. If no person is asked, the mode `default` allows only
+        // reading, because everything else would need a question.
         let mode = spec.options.permission_mode.filter(|_| !asks);
         let read_only =
             request.grant.planning || matches!(mode, Some(PermissionMode::Default | PermissionMode::Plan));

@@ -124,7 +124,8 @@ pub(super) fn build_guarded_command(
             if input == Input::Terminal
                 && let Some(at) = guarded_command.args.iter().position(|arg| arg == "--new-session")
             {
-                // The program owns this terminal and must receive its size changes.
+                // `--new-session` would separate the program from its terminal, and the program would not notice size
+                // changes.
                 guarded_command.args.remove(at);
             }
             guarded_command.program.clone_from(&bubblewrap.program);
@@ -159,7 +160,8 @@ fn mounts(
     let own = own_paths(adapter, env, &home);
     let mut sandbox_paths = SandboxPaths::from(paths.grant);
     sandbox_paths.readable.append(&mut readable);
-    // The scratch directory replaces the workspace: it is writable even while the agent plans.
+    // The scratch directory, which is writable even while the agent plans, takes the place of the workspace here. The
+    // workspace itself is added below: as readable while the agent plans, otherwise as writable.
     let workspace = std::mem::replace(&mut sandbox_paths.workspace, scratch.clone());
     let mut writable = vec![scratch];
     if paths.grant.workspace.is_some() {
@@ -193,7 +195,7 @@ fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     for found in [Some(program.to_owned()), find_program("node", search)].into_iter().flatten() {
         dirs.extend(found.parent().map(Path::to_owned));
         let real = real(&found);
-        // A package may use sibling packages.
+        // The outermost `node_modules` is mounted as a whole, because a package may use sibling packages.
         let modules = real.ancestors().filter(|above| above.ends_with("node_modules")).last();
         dirs.extend(modules.or_else(|| real.parent()).map(Path::to_owned));
     }
@@ -211,7 +213,7 @@ fn own_paths(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: 
         if !path.is_absolute() {
             continue;
         }
-        // If this fails, the program's own error message is more useful.
+        // An error is ignored here: the program then fails with an error message that is more useful than ours.
         let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
         if let Some((name, _)) =
             own.override_variable.filter(|(name, _)| own.set_in_sandbox && value(env, name).is_none())

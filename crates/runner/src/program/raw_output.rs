@@ -78,7 +78,7 @@ impl RawOutputFile {
         }
     }
 
-    /// Writes the end of the output. Returns whether there was output and all of it was written without an error.
+    /// Writes the end of the output. Returns true if there was output and no write failed.
     pub(crate) fn finish(&mut self) -> bool {
         if let Some(mut mask) = self.mask.take() {
             self.keep(mask.finish());

@@ -1,8 +1,8 @@
 //! A structured session with a program: sends the prompt, passes the program's questions to a person and the
 //! answers back.
 //!
-//! The limits of other programs on pipes apply, except that silence does not count while the program waits for
-//! a person.
+//! The same limits apply as for other programs on pipes, except that there is no limit on the program's silence while
+//! it waits for a person.
 
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
@@ -21,7 +21,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// How long a program may take to exit once its turn is over.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
-/// How many bytes of stderr are kept.
+/// How many bytes of the end of stderr are kept.
 const MAX_DIAGNOSTICS: usize = 4 * 1024;
 
 /// A session in which people can answer questions.
@@ -157,7 +157,7 @@ impl PipeExchange for StructuredSession {
     }
 
     fn sent(&mut self, result: Result<(), String>, sink: EventSink<'_>) {
-        // If the program closed its input, its outcome explains why.
+        // Errors are not reported here: if the prompt was not sent, `closed` reports that when the program has ended.
         if result.is_ok() && self.prompt == PromptProgress::Sending {
             self.prompt = PromptProgress::Sent;
             sink(ProgramEvent::PromptSent(Ok(())));

@@ -209,7 +209,7 @@ impl StructuredProtocol for AppServer {
     }
 
     fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome {
-        // Codex reports the usage of the whole conversation, without cost.
+        // Codex reports the tokens of the whole conversation, and no cost.
         let this_run = Usage { calls: self.usage.calls, ..Usage::default() };
         let usage = ReportedUsage { this_run, conversation_total: Usage { calls: 0, ..self.usage } };
         let message = Some(std::mem::take(&mut self.message));

@@ -13,8 +13,8 @@ use std::num::NonZeroU16;
 pub(crate) struct Emulator {
     parser: vt100::Parser<TerminalCallbacks>,
     drawing: DrawingDetector,
-    /// The beginning of a character that was split between reads. The parser must never get a partial
-    /// character: it loses the characters that follow the other half in the same read (vte 0.15).
+    /// The beginning of a character that was split between reads. It is held back until the
+    /// rest comes: if the parser (vte 0.15) gets half a character, it loses the text after the other half.
     cut: Vec<u8>,
 }
 
@@ -80,7 +80,7 @@ impl Emulator {
         !self.parser.screen().alternate_screen() && !self.drawing.has_region
     }
 
-    /// Whether the program ever moved the cursor back, or is using the alternate screen.
+    /// Whether the program ever moved the cursor up or to a given position, or is using the alternate screen.
     pub(crate) fn draws(&self) -> bool {
         self.drawing.goes_back || self.parser.screen().alternate_screen()
     }

@@ -34,7 +34,7 @@ impl FuzzTerminal {
         self.0.resize(TerminalSize::clamped(cols, rows))
     }
 
-    /// The unreported lines on the screen when the program pauses.
+    /// Processes a pause of the program; returns the lines on the screen that were not returned before.
     pub fn at_rest(&mut self) -> String {
         self.0.transcript.at_rest(&self.0.emulator)
     }

@@ -12,15 +12,15 @@ pub(super) const FLOOD_WAIT: Duration = Duration::from_millis(4);
 /// The length of the window in which bytes are counted. The first read after its end, or after a pause of this
 /// length, starts a new window.
 pub(super) const FLOOD_WINDOW: Duration = Duration::from_millis(100);
-/// The screen is read once it has not changed for this long.
+/// The screen is read when it has not changed for this long.
 pub(super) const READ_AFTER_QUIET: Duration = Duration::from_millis(40);
 /// The screen is read at least this often while it keeps changing.
 pub(super) const READ_AT_LEAST_EVERY: Duration = Duration::from_millis(200);
-/// Drawn text goes into the transcript once the screen has not changed for this long.
+/// Drawn text goes into the transcript when the screen has not changed for this long.
 pub(super) const SETTLE_AFTER_QUIET: Duration = Duration::from_millis(300);
 /// Drawn text goes into the transcript at least this often while the screen keeps changing.
 pub(super) const SETTLE_AT_LEAST_EVERY: Duration = Duration::from_secs(2);
-/// A question that was not on the screen for this long counts as answered.
+/// A question that has been absent from the screen for this long counts as answered.
 pub(super) const QUESTION_GONE_AFTER: Duration = Duration::from_millis(150);
 /// Some programs ignore keys just after they drew a question, so an answer is typed only after this delay.
 pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);

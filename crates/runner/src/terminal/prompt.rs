@@ -13,9 +13,9 @@ pub(crate) const READY_LIMIT: Duration = Duration::from_secs(15);
 /// How long to wait after the first sign of readiness, because some programs discard input that comes too
 /// early.
 const SETTLE: Duration = Duration::from_millis(150);
-/// The time from the moment the paste is visible to the carriage return. Some programs treat a return that
-/// follows too soon as part of the paste and never submit the prompt. Gemini CLI waits for 40 ms, but needed
-/// more than 150 ms on a busy machine.
+/// The time from the moment the paste is visible to the carriage return. Some programs treat a return that follows
+/// too soon as part of the paste and never submit the prompt. In Gemini CLI too soon means within 40 ms, but on a
+/// busy machine even 150 ms were too soon.
 const PAUSE: Duration = Duration::from_millis(600);
 /// The time from the paste to the carriage return if the paste is never seen on the screen.
 const UNSEEN: Duration = Duration::from_secs(2);
@@ -35,15 +35,16 @@ pub(crate) struct PromptTyper {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TypingStage {
-    /// The program is not ready yet; the prompt is typed at this time even so, unless a dialog is open.
+    /// The program is not ready yet. At the time `until` the prompt is typed even if the program is still not ready,
+    /// unless a dialog is open.
     Awaited {
         until: Instant,
     },
-    /// The program is ready; the prompt is typed at this time.
+    /// The program is ready; the prompt is typed at the time `until`.
     Settling {
         until: Instant,
     },
-    /// The prompt was pasted; the carriage return follows at this time. `before` is how often the end of the
+    /// The prompt was pasted; the carriage return follows at the time `until`. `before` is how often the end of the
     /// prompt was visible before the paste, and `seen` whether the paste has become visible.
     Pasted {
         until: Instant,
@@ -85,7 +86,7 @@ impl PromptTyper {
             self.stage = TypingStage::Pasted { until: now + PAUSE, before, seen: true };
         }
         match self.stage {
-            // The time limit starts over while a dialog is open.
+            // As long as a dialog is on the screen, nothing is typed; the time limit starts when the dialog is gone.
             TypingStage::Awaited { .. } | TypingStage::Settling { .. }
                 if matches!(state, ScreenState::Asks(_)) =>
             {
@@ -102,7 +103,8 @@ impl PromptTyper {
                 let text = self.text.as_bytes();
                 Some(match (brackets, self.one_line) {
                     (true, _) => [b"\x1b[200~", text, b"\x1b[201~"].concat(),
-                    // A line break would submit the text before it, and the next line could be a command.
+                    // Line breaks become spaces: a line break would submit the text before it, and the next line could
+                    // be a command.
                     (false, true) => self.text.replace('\n', " ").into_bytes(),
                     (false, false) => text.to_vec(),
                 })
@@ -145,8 +147,8 @@ impl PromptTyper {
     }
 }
 
-/// Removes control characters other than line breaks and tabs, so that the text cannot end the paste or trigger the
-/// terminal. Also removes line breaks at the end.
+/// Removes control characters other than line breaks and tabs, so that the text can neither end the paste early nor
+/// send control sequences to the program. Also removes line breaks at the end.
 fn plain(text: &str) -> String {
     let unix = text.replace("\r\n", "\n").replace('\r', "\n");
     unix.trim_end_matches('\n').chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()

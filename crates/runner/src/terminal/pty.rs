@@ -1,6 +1,6 @@
-//! Our end of a pseudo-terminal, in non-blocking mode.
+//! Our side of a pseudo-terminal, in non-blocking mode.
 //!
-//! A closed program end is reported as the end of output, not as an error.
+//! When the program's side of the pseudo-terminal is closed, reading reports the end of output, not an error.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -36,11 +36,11 @@ pub(crate) enum PtyRead {
     Bytes(usize),
     /// No output at the moment.
     Nothing,
-    /// No output ever again: the program end is closed.
+    /// No output ever again: the program's side of the pseudo-terminal is closed.
     End,
 }
 
-/// Our end of a pseudo-terminal.
+/// Our side of a pseudo-terminal.
 #[derive(Debug)]
 pub(crate) struct Pty {
     master: OwnedFd,
@@ -63,7 +63,7 @@ impl Pty {
         Ok(pty)
     }
 
-    /// Opens the program's end without making it our controlling terminal.
+    /// Opens the program's side without making the terminal our controlling terminal.
     pub(crate) fn open_program_end(&self) -> io::Result<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
         Ok(rustix::fs::open(&self.path, flags, Mode::empty())?)
@@ -80,14 +80,14 @@ impl Pty {
             Ok(0) => PtyRead::End,
             Ok(length) => PtyRead::Bytes(length),
             Err(Errno::AGAIN) => PtyRead::Nothing,
-            // Linux reports a closed program end as EIO; after any other error nothing can be read either.
+            // Linux reports EIO if the program's side is closed; after any other error nothing can be read either.
             Err(_) => PtyRead::End,
         }
     }
 
     /// Writes as much as fits.
     pub(crate) fn write(&self, bytes: &[u8]) -> usize {
-        // An error means that the program's end is closed, which the next `read` reports.
+        // An error means that the program's side is closed, which the next `read` reports.
         rustix::io::retry_on_intr(|| rustix::io::write(&self.master, bytes)).unwrap_or(0)
     }
 }

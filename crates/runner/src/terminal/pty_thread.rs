@@ -26,12 +26,12 @@ pub(super) struct PtyThread {
     woken: OwnedFd,
     reader: ScreenReader,
     prompt: Option<PromptTyper>,
-    /// The prompt as it was given, for the log.
+    /// The text of the prompt, to be reported when the prompt was typed or could not be typed.
     prompt_text: String,
     reports: ReportSink,
     raw: RawOutputFile,
     buffer: Vec<u8>,
-    /// Whether the program end of the terminal is closed.
+    /// Whether the program's side of the terminal is closed.
     closed: bool,
     state: ScreenState,
     /// Since when the reported question has not been on the screen.
@@ -201,7 +201,7 @@ impl PtyThread {
         }
     }
 
-    /// Reads the screen once it stopped changing, or often enough while it keeps changing.
+    /// Reads the screen as soon as it has stopped changing, and at intervals while it keeps changing.
     fn read_screen(&mut self, now: Instant) {
         if self.times.unread_since.is_some_and(|since| now >= self.read_due(since)) {
             self.times.unread_since = None;

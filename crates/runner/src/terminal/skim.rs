@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(
             split(flood(2_000).as_bytes(), 24, false),
             None,
-            "a region or another screen scrolls otherwise"
+            "a scroll region and the alternate screen scroll differently"
         );
         assert_eq!(split(b"short\r\n", 24, true), None);
     }

@@ -189,7 +189,8 @@ fn states(program: &str, file: &Path) -> Vec<ScreenState> {
 
 #[test]
 fn every_recorded_program_becomes_ready_unless_it_only_asks() {
-    // The first recording's history fills its screen; the others end in first-start dialogs.
+    // These recordings show no ready program: in the first one the history fills the screen, and the others end in
+    // first-start dialogs.
     let never =
         ["opencode/resume.cast", "codex/bare-answer.cast", "codex/bare-noanswer.cast", "codex/noauth.cast"];
     for program in programs() {

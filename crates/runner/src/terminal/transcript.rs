@@ -1,8 +1,8 @@
 //! What a program in a terminal printed, as lines; each line is reported once, when it is complete.
 //!
-//! A program that prints moves down the screen: a row is complete when the cursor has left it. A program that
-//! draws moves anywhere: whenever it pauses, the rows that are new on the screen are what it printed. A program
-//! counts as drawing once it moves the cursor back or uses the alternate screen.
+//! A program that prints moves down the screen: a row is complete when the cursor has left it. A program that draws
+//! moves anywhere: whenever it pauses, the rows that are new on the screen are what it printed. A program counts as
+//! drawing as soon as it moves the cursor up or to a given position, or uses the alternate screen.
 //!
 //! A line that wraps because the terminal is narrow is reported as one line. Otherwise a text that crosses
 //! the edge, such as a secret to be masked, could not be found in the lines.
@@ -155,7 +155,8 @@ mod tests {
         let long = "key: sk-0123456789 abcdefghij klmnopqrst uvwxyz";
         for cut in 1..long.len() {
             let (begin, end) = long.split_at(cut);
-            // The line is on the screen, at its edge, and scrolled off.
+            // Depending on `lines_after`, the long line is on the screen, scrolled off in part, or scrolled off
+            // completely.
             for lines_after in 0..6 {
                 let (clean, last) = report(&["one\r\n", begin, end, "\r\n", &"x\r\n".repeat(lines_after)]);
                 let reported_rows = format!("one\n{long}\n{}", "x\n".repeat(lines_after));

@@ -160,7 +160,7 @@ fn headless_arguments_match_the_recorded_ones() {
             let mut ours: Vec<String> =
                 ours.into_iter().map(|word| word.replace(id, new_conversation_id)).collect();
             let mut theirs: Vec<String> = theirs.split_whitespace().map(str::to_owned).collect();
-            // For the other CLI agents the order of flags does not matter.
+            // For CLI agents other than Codex, the order of the arguments does not matter.
             if name != "codex" {
                 ours.sort();
                 theirs.sort();
@@ -366,7 +366,7 @@ fn a_cli_agent_that_asks_a_person_gets_the_equivalent_of_the_configs_permission_
     let modes = [
         ("default", "default", "default", ["ask", "ask"]),
         ("acceptEdits", "acceptEdits", "auto_edit", ["allow", "ask"]),
-        // A person who is asked is asked about everything.
+        // Where a person can be asked, `bypassPermissions` is ignored and the person is asked.
         ("bypassPermissions", "default", "default", ["ask", "ask"]),
         ("plan", "plan", "plan", ["deny", "deny"]),
     ];

@@ -189,7 +189,7 @@ async fn commands_in_a_container_end_like_commands_outside() {
     daemon.docker(&["rm", "-f", &container.id().await.unwrap()]);
     assert_eq!(run(&host, "echo back").await.content, "exit code: 0\nback\n");
 
-    // The container is dropped without being closed.
+    // A `Container` that is dropped without `close` removes its container.
     drop((container, host));
     let start = Instant::now();
     while !daemon.containers().is_empty() {

@@ -81,7 +81,7 @@ fn parent_of(pid: u32) -> Option<u32> {
 /// A child with a parent-death signal dies with the thread that started it; a guard must not.
 #[test]
 fn a_command_started_from_a_pool_thread_outlives_the_thread() {
-    // Nightly: the thread pool's default idle limit of ten seconds, and one minute longer.
+    // In the nightly run, idle threads end after ten seconds (the default), and the command runs a minute longer.
     let (idle, works) =
         if scale(0, 1) == 1 { (Duration::from_secs(10), 70) } else { (Duration::from_millis(50), 2) };
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -202,7 +202,8 @@ async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
     }
 }
 
-/// A workspace, a writable project, one without a repository, a read-only one, and the agent's own directory.
+/// The workspace (`work`), a writable project with a repository (`project`), a writable project without a repository
+/// (`bare`), a read-only project (`reading`), and the agent's own directory (`own`).
 const DIRS: [&str; 7] =
     ["work", "project/.git", "project/src", "project/vendor/locked", "bare/src", "reading/src", "own"];
 

@@ -284,7 +284,7 @@ async fn a_terminal_answers_harmless_queries_and_ignores_the_rest() {
         format!("stty raw -echo; {asked} printf END; dd bs=1 count=200 2>/dev/null | od -An -c; stty sane");
     let mut program = Running::start(&script, "", TerminalTraits::default());
     program.until("it asked", |program| program.raw().contains("END")).await;
-    // Fills the buffer that the program waits for.
+    // The replies are fewer than the 200 bytes that `dd` reads; these bytes make up the rest.
     program.typed(&"~".repeat(200));
     program.ended().await;
     let output: String = program.clean().split_whitespace().collect();

@@ -1,5 +1,5 @@
-//! The attributes and events of spans. Texts that people, models and tools wrote leave the machine only through this
-//! module, and only if the user asked for it. (Names and ids of agents, models, tools, workflows and tasks are always
+//! The attributes and events of spans. Only this module adds texts that people, models and tools wrote to the spans,
+//! and only if the user asked for it. (Names and ids of agents, models, tools, workflows and tasks are always
 //! exported.)
 
 use super::{ContentCapture, names};
@@ -96,8 +96,8 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
             span.set(key, agent.as_str());
         }
     }
-    // With the conventional names, a sum over all spans would count every model call twice: in the call's own span and
-    // in the run's.
+    // Not the conventional names: with those, a sum over all spans would count every model call twice, in the call's
+    // own span and in the run's.
     span.set("althing.calls", result.usage.calls);
     span.set("althing.input_tokens", result.usage.input_tokens);
     span.set("althing.output_tokens", result.usage.output_tokens);

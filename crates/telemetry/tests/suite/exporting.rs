@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 const SPANS: u64 = 21;
 
 fn exporter(url: &str) -> Exporter {
-    // Only the first installation in a process succeeds.
+    // Only the first call in a process succeeds; the error of a later call does no harm.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let settings = ExporterSettings {
         endpoint: Endpoint::parse(url).unwrap(),
@@ -71,7 +71,7 @@ fn an_absent_collector_costs_a_message_and_no_time() {
     let began = Instant::now();
     let report = export_run(&refused_base_url(), LIMIT);
     assert_eq!((report.sent, report.lost), (0, SPANS));
-    assert!(report.why.unwrap().contains("listening"), "it says what to look at");
+    assert!(report.why.unwrap().contains("listening"), "the reason says what to check");
     assert!(began.elapsed() < LIMIT / 2);
 }
 
@@ -124,7 +124,7 @@ fn an_active_session_does_not_delay_finish() {
     let began = Instant::now();
     exporter.finish(Duration::from_millis(500)).unwrap();
     assert!(began.elapsed() < Duration::from_secs(5));
-    assert!(!collector.wait_for_requests(1, LIMIT).is_empty(), "what there was is sent all the same");
+    assert!(!collector.wait_for_requests(1, LIMIT).is_empty(), "the spans of the active session are sent");
 }
 
 #[test]

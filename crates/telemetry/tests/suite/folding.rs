@@ -123,7 +123,7 @@ fn workflow_tasks_are_below_the_workflow_and_a_command_is_not_an_agent() {
     assert_eq!(one.text("althing.outcome"), "exited");
     assert_eq!(one.attributes["process.exit.code"], 0);
     assert_eq!(one.text("gen_ai.operation.name"), "");
-    assert!(one.parent.is_some(), "the workflow is still under way, and known already");
+    assert!(one.parent.is_some(), "the parent is known although the workflow has not ended");
     assert_eq!(collected.len(), 1, "nothing else has ended");
 }
 
@@ -133,7 +133,7 @@ fn the_same_log_always_gives_the_same_spans() {
         let events = recorded(session);
         assert_eq!(spans(&events, ContentCapture::Omit), spans(&events, ContentCapture::Omit));
     }
-    // A session with the same id that began elsewhere is a different one.
+    // A session with the same id that began in another directory gets other trace ids.
     let mut elsewhere = recorded(RUN);
     if let Fact::SessionOpened(opened) = &mut elsewhere[0].fact {
         opened.cwd = "/somewhere/else".to_owned();

@@ -110,7 +110,7 @@ fn execute_step(step: &str, rest: &str, output: &mut OutputFormat) {
 fn ignore_term() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let _in_it = runtime.enter();
-    // Tokio never restores the default handler of a signal.
+    // TERM stays ignored after the drop, because Tokio never restores the default handler of a signal.
     drop(tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).unwrap());
 }
 

@@ -74,7 +74,7 @@ fn conversation(program: &Path, directory: &Path) {
     terminal.keys("\x12");
     terminal.wait_for("f final answer", LIMIT);
     terminal.keys("\t2");
-    terminal.wait_for("/ search · tab write", LIMIT);
+    terminal.wait_for("/ search · tab input", LIMIT);
     take(&terminal, directory, "run");
 }
 

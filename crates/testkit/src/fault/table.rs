@@ -11,16 +11,16 @@ use super::{BadArguments, Fault, FaultMoment, RetryAfter};
 pub enum FaultExpectation {
     /// Not an error: the call succeeds at once with the whole reply, however often the fault happens.
     HarmlessVariation,
-    /// The call ends in a typed error within its limit. If `retryable`, the call is retried: it succeeds if
-    /// the fault happened once, and fails with that error if the fault persists. Otherwise the call fails
-    /// after one request.
+    /// A request with the fault ends in a typed error within its time limit. If `retryable`, the request is
+    /// repeated: the call succeeds if the fault happened once, and fails with that error if the fault persists.
+    /// If not `retryable`, the call fails after one request.
     Fails {
         /// Whether a retry may help.
         retryable: bool,
     },
-    /// The transport worked, but the content is useless: the transport does not retry; the agent is told and
-    /// asked again. The call succeeds if the fault happened once; if the fault persists, that agent drops out
-    /// and the others continue.
+    /// The transport worked, but the content is useless: the transport does not retry; the agent gets an
+    /// error message and is asked again. The call succeeds if the fault happened once; if the fault persists,
+    /// that agent drops out and the others continue.
     Recovers,
 }
 

@@ -14,12 +14,12 @@ use super::state::ServerState;
 const WAITING: u32 = 1024;
 
 /// Binds a port without listening, so that connections are refused. Several sockets of this process may hold one port,
-/// so that no other server, for example of another test, can take it in between.
+/// so that no other server, for example of another test, can take the port while this one does not listen.
 pub(super) fn hold(address: SocketAddr, restarting: bool) -> TcpSocket {
     let held = TcpSocket::new_v4().and_then(|socket| {
         socket.set_reuseport(true)?;
-        // A server restarted on its port must not wait until its old connections time out. The option is not
-        // set for a port that is only held, because other processes could bind it then.
+        // With this option, a server that restarts on its port need not wait until its old connections time out.
+        // It is not set for a port that is only held, because it would let other processes bind that port.
         socket.set_reuseaddr(restarting)?;
         socket.bind(address)?;
         Ok(socket)

@@ -108,7 +108,7 @@ impl ServerState {
         self.port.wait(|port| (!port.listening || port.holds == 0).then_some(())).await;
     }
 
-    /// Releases one hold. If it was the last, returns once the port listens again.
+    /// Takes back one `close_port`. If no other one keeps the port closed, returns once the server listens again.
     pub(super) async fn open_port(&self) {
         self.port.update(|port| port.holds = port.holds.saturating_sub(1));
         self.port.wait(|port| (port.listening || port.holds > 0).then_some(())).await;

@@ -26,7 +26,7 @@ pub(crate) enum Wire {
     Gemini,
 }
 
-/// The part of a reply that a frame carries; faults and gates are placed by it.
+/// The part of a reply that a frame carries. It decides where faults occur and which chunks a gate holds back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The frame opens or closes the stream or a part of it, and has no content.
@@ -61,7 +61,7 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// The id of a call: the test's, else one that is unique on this server.
+    /// The id of a call: the one that the test has set, else one that is unique on this server.
     fn call_id(&self, index: usize, call: &ToolCall) -> String {
         call.id.clone().unwrap_or_else(|| format!("call_{}_{index}", self.seq))
     }

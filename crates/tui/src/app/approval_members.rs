@@ -62,7 +62,7 @@ fn selected_index(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -> O
 
 fn set_single(proposal: &Proposal, edited: &mut LaunchRun, agent: AgentId) {
     edited.agent_mode = Some(AgentMode::Single);
-    // System prompts for agents that do not take part would be rejected.
+    // Only the prompt of this agent is kept: a launch with prompts for agents that do not take part is rejected.
     edited.agent_system_prompts.clone_from(&proposal.launch.agent_system_prompts);
     edited.agent_system_prompts.retain(|id, _| *id == agent);
     edited.agents = Some(vec![agent]);

@@ -89,7 +89,7 @@ impl App {
         let written = format!("/{name}");
         let nearest = nearest(&written, COMMANDS.iter().map(|(name, _)| *name)).unwrap_or("/help");
         self.toast = Some(format!(
-            "{written} is not a command: did you mean {nearest}? /{written} is sent as a message"
+            "{written} is not a command: did you mean {nearest}? /{written} sends it as a message"
         ));
     }
 

@@ -14,7 +14,7 @@ const MOST_OFFERS: usize = 50;
 
 impl App {
     /// Enter in the input: completes a partial command, then executes a command or sends the message. In an empty
-    /// input it keeps the winner of the vote; after a backslash it inserts a newline.
+    /// input it confirms the winner of a vote that can be overridden; after a backslash it inserts a newline.
     pub(crate) fn enter(&mut self) {
         if let Some(completion) = self.completion.take() {
             // Enter completes a partial command; a path stays as typed.
@@ -414,7 +414,7 @@ impl App {
         self.cancel_task(task);
     }
 
-    /// The newest reply of the chat agent or shown final answer of a run, for `/copy`.
+    /// The newest text for `/copy`: a reply of the chat agent, or a final answer that is shown in the conversation.
     pub(crate) fn newest_text(&self) -> Option<String> {
         let spoken = |body: &EntryBody| matches!(body, EntryBody::Agent { .. } | EntryBody::Final(_));
         let at = self.model.entries.iter().rposition(|entry| spoken(&entry.body))?;

@@ -10,10 +10,10 @@ use super::{App, Field, Modal, keys};
 use althing_protocol::{InteractionId, Timestamp};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// How long no other letter may follow a letter that answers, in milliseconds.
+/// A shortcut letter that answers acts only if no other letter follows within this many milliseconds.
 const ALONE_MS: u64 = 1000;
 
-/// How long no other letter may follow a letter that only changes what the dialog shows.
+/// A shortcut letter that only changes what the dialog shows acts after this many milliseconds without other letters.
 const BRIEFLY_MS: u64 = 500;
 
 /// A pending letter: either a shortcut of the dialog or the start of a message.
@@ -145,8 +145,8 @@ impl App {
             return;
         }
         let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
-        // Without an input below the dialog, letters are shortcuts of the dialog, except right after a key for the
-        // screen below.
+        // If the input does not have the focus, letters are shortcuts of the dialog at once, except right after a key
+        // that went to the screen below.
         if !self.input_has_focus() {
             if letter.is_none() || !recently {
                 self.modal_key(key);
@@ -155,7 +155,7 @@ impl App {
         }
         if let Some(pending_letter) = self.pending_letter.take() {
             match (letter, key.code) {
-                // Repeating the same letter presses the shortcut again.
+                // The same letter twice: the first one acts as a shortcut at once.
                 (Some(next), _) if next == pending_letter.letter && !pending_letter.answers => {
                     self.apply_letter(&pending_letter)
                 }

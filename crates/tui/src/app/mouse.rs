@@ -12,7 +12,7 @@ const NOTCH: isize = 3;
 impl App {
     pub(crate) fn on_mouse(&mut self, mouse: MouseEvent) {
         if let Some(TuiScreen::Attached(task)) = self.screens.last() {
-            // A program is scrolled with arrow keys.
+            // In an attached program, the wheel sends arrow keys.
             let code = match mouse.kind {
                 MouseEventKind::ScrollUp => KeyCode::Up,
                 MouseEventKind::ScrollDown => KeyCode::Down,

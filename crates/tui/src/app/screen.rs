@@ -188,7 +188,7 @@ impl App {
         if matches!(self.screens.last(), Some(TuiScreen::Run(shown)) if shown.id == *id) {
             return;
         }
-        // If the input has the focus, it keeps the keys.
+        // If the input has the focus, the input keeps the focus.
         self.panel_has_keys = !self.input_has_focus();
         let mut screen = RunScreen::open(run);
         // While the run has no result, show the tab of the agent that the user selected, if there is one.

@@ -75,7 +75,7 @@ impl App {
                 }
             }
             KeyCode::Esc | KeyCode::Char('q') if !home => self.back(),
-            // Leaving a finished workflow or a recording stops nothing.
+            // Leaving a finished workflow or a recording stops no work, so one key is enough.
             KeyCode::Esc | KeyCode::Char('q') if self.model.closed || self.options.replay => {
                 self.leave(TuiExit::Quit);
             }

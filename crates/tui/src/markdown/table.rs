@@ -53,7 +53,7 @@ impl Table {
         out
     }
 
-    /// Each column gets the width it needs; any excess is taken from the widest.
+    /// Each column gets the width it needs; if the columns do not fit together, the widest ones are narrowed.
     fn widths(&self, columns: usize, room: usize) -> Vec<usize> {
         let needs = |at: usize| {
             self.rows.iter().filter_map(|row| row.get(at)).map(|cell| line::width(cell)).max().unwrap_or(0)

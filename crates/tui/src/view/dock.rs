@@ -42,7 +42,7 @@ fn hint(app: &App, area: Rect) -> String {
         return match (app.input_has_focus(), area.width < 72) {
             (true, false) => format!("enter send · tab {name} · esc close"),
             (true, true) => format!("tab {name} · esc close"),
-            (false, _) => "tab write · esc back".into(),
+            (false, _) => "tab input · esc back".into(),
         };
     }
     if app.browsing {

@@ -91,7 +91,7 @@ fn above_dock(
     }
     let top = area.height.saturating_sub(dock::rows(app, area));
     draw(app, canvas, Rect { height: top, ..area });
-    // Nothing of a screen that is taller than its area shows through.
+    // Clear what a screen that is too tall for its area has drawn below that area.
     canvas.clear(Rect { y: area.y + top, height: area.height - top, ..area });
     app.targets.retain(|(target, _)| target.y < area.y + top);
     dock::draw(app, canvas, area, area.y + top);
@@ -105,7 +105,7 @@ pub(crate) struct Panel {
     pub(crate) body: Rect,
     /// The row of the key hints, if there is room for them.
     hints: Option<u16>,
-    /// Whether the mode bar is below this screen; it shows the messages to the user.
+    /// Whether the mode bar is below this screen; if so, the mode bar shows the messages to the user.
     docked: bool,
 }
 

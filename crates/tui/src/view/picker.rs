@@ -47,7 +47,7 @@ fn offer(app: &App, picker: &Picker, at: usize) -> (String, String) {
             let about = match theme {
                 Theme::Dark => "light text on a dark background",
                 Theme::Light => "dark text on a light background",
-                Theme::Mono => "weight only, no color",
+                Theme::Mono => "bold and dim, no color",
             };
             (theme.name().to_owned(), about.to_owned())
         }),

@@ -67,7 +67,7 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     app.targets.push((Rect { height: 1, width: 8.min(area.width), ..area }, Target::Back));
     let words = match (app.input_has_focus(), app.has_input()) {
         (true, _) => "pgup pgdn scroll · tab go into the text · esc close it",
-        (false, true) => "↑↓ scroll · / search · c copy · o open in pager · tab write",
+        (false, true) => "↑↓ scroll · / search · c copy · o open in pager · tab input",
         (false, false) => "↑↓ scroll · / search · c copy · o open in pager",
     };
     hints(app, canvas, area, &panel, typing.as_deref(), words);

@@ -54,9 +54,9 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, screen: &RunScre
     let words = match (app.input_has_focus(), app.has_input(), screen.tab == last) {
         (true, ..) => "tab go into the run · esc close it",
         (false, false, true) => "↑↓ scroll · d diff · u undo · c copy",
-        (false, true, true) => "↑↓ scroll · d diff · u undo · tab write",
+        (false, true, true) => "↑↓ scroll · d diff · u undo · tab input",
         (false, false, false) => "↑↓ move · enter open · tab next agent · d diff answers · / search",
-        (false, true, false) => "↑↓ move · enter open · ←→ agent · d diff answers · / search · tab write",
+        (false, true, false) => "↑↓ move · enter open · ←→ agent · d diff answers · / search · tab input",
     };
     let search = screen.search.as_deref().filter(|_| screen.typing);
     hints(app, canvas, area, &panel, search, words);

@@ -45,7 +45,7 @@ pub fn foreign(bytes: &[u8]) -> Option<String> {
     None
 }
 
-/// Draws a screen through a real backend and returns the bytes that reach the terminal.
+/// Draws a screen with the terminal library and returns the bytes that would reach the terminal.
 pub fn written(app: &mut App, width: u16, height: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     let area = Rect::new(0, 0, width, height);

@@ -295,10 +295,10 @@ fn boxed(open: fn(&mut Script)) -> TestScreen {
 fn text_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
     for (name, open) in boxes() {
         for letter in '!'..='~' {
-            // Keys follow each other at once, after a long pause, and at the speed of a slow typist.
+            // The first key comes at once or after a minute; the others follow at once, fast, or slowly (in ms).
             for (before, between) in [(0, 0), (60_000, 100), (60_000, 900)] {
-                // A letter that only changes what is shown acts after half a second, before the next letter, so it is
-                // skipped.
+                // Not tested at the slow speed: letters that only change what is shown. They act after half a second,
+                // before the next letter.
                 if between == 900 && letter != 'a' && !(letter == 'c' && name != "plan") {
                     continue;
                 }
@@ -335,7 +335,7 @@ fn keys_pressed_before_the_box_was_drawn_do_not_answer_it() {
             let typed = if let KeyCode::Char(letter) = key { letter.to_string() } else { String::new() };
             assert_eq!(screen.app.input.text(), typed, "{name}: letters are typed");
         }
-        // Once the box is visible, it takes its answer.
+        // Once the box is visible, a key answers it.
         let mut screen = boxed(open);
         screen.press(KeyCode::Enter);
         assert!(matches!(decision(&screen), Decision::Approve { .. }), "{name}");

@@ -1,4 +1,4 @@
-//! No text from others can act on the terminal: the output of a real backend is checked byte by byte.
+//! No text from outside Althing can act on the terminal: the bytes that a real terminal would get are checked.
 
 use super::support::{FakeHost, options};
 use crate::foreign::{foreign, written};
@@ -79,7 +79,7 @@ impl Rng {
     }
 }
 
-/// A session in which every text that others can write is hostile.
+/// A session in which every text from outside Althing is hostile.
 fn hostile(rng: &mut Rng) -> Script {
     let mut script = Script::default();
     script.chat(true);

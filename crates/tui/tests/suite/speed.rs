@@ -32,7 +32,7 @@ fn frame(screen: &mut TestScreen) -> Duration {
 fn a_frame_takes_as_long_for_a_hundred_thousand_lines_as_for_a_hundred() {
     let mut short = TestScreen::showing(&transcript(100), 160, 45);
     let mut long = TestScreen::showing(&transcript(100_000), 160, 45);
-    // Both are measured alternately, so that a busy moment affects both.
+    // The short and the long list are measured alternately, so that a busy moment affects both.
     let mut worst = f64::MAX;
     for _ in 0..5 {
         let (quick, slow) = (frame(&mut short), frame(&mut long));

@@ -47,7 +47,7 @@ pub enum TimelineEvent {
     Vote {
         target: AgentId,
         reason: String,
-        /// Whether newer answers arrived first, so that the vote does not count.
+        /// Whether newer answers arrived before the vote, so that the vote does not count.
         stale: bool,
     },
     /// The agent changed files in context paths.
@@ -80,7 +80,7 @@ pub struct MemberView {
     pub waiting_for: Option<String>,
     /// When the current attempt started; None between attempts.
     pub since: Option<Timestamp>,
-    /// Whether the agent's work, or the program's task, has had the status `Failed`.
+    /// Whether the agent's work, or the program's task, has ever had the status `Failed`.
     pub dropped_out: bool,
 }
 

@@ -57,7 +57,8 @@ pub struct SessionView {
     pub refused: Option<(InteractionId, String)>,
     /// Usage of the conversation itself, without runs.
     pub chat_usage: Usage,
-    /// Why events cannot be written to disk at the moment, with a hint; None while they can. The next event clears it.
+    /// Why events cannot be written to disk at the moment, with a hint; None if they can. The next event resets this
+    /// to None.
     pub stalled: Option<(String, Option<String>)>,
     /// Index of the workflow's current stage.
     pub stage: Option<u32>,
@@ -135,7 +136,7 @@ impl SessionView {
             Fact::Notice(notice) => {
                 let hint = notice.hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
                 let text = format!("{}{hint}", notice.text);
-                // A notice caused by an open question says why the answer to that question was rejected.
+                // A notice whose cause is an open question says that an answer to that question was rejected, and why.
                 let refused = self.questions.iter().find(|question| event.cause == Some(question.opened));
                 if let Some(question) = refused {
                     self.refused = Some((question.interaction.id.clone(), text.clone()));
@@ -282,7 +283,7 @@ impl SessionView {
             (question.interaction.kind, decision)
         {
             self.pending_plan = Some(plan);
-            // The next message is not planned again unless the user asks for it.
+            // The plan is approved, so plan mode ends; the user must choose it again to plan the next message.
             self.choice.planning = None;
         }
     }
@@ -361,8 +362,8 @@ impl SessionView {
                 task.status = status;
                 task.ended = Some(event.at);
             }
-            // The answer is shown if no chat agent summarizes it: without one, and in a turn that the user started in
-            // plan mode.
+            // The answer is shown if no chat agent summarizes it: if the session has no chat agent, or if this turn's
+            // message was sent in plan mode.
             if !is_subagent_run && (self.chat_agent.is_none() || self.turn_is_planning) {
                 self.add_entry(event, EntryBody::Final(id.clone()));
             }
@@ -382,7 +383,7 @@ impl SessionView {
     fn apply_progress(&mut self, progress: &Progress) {
         match progress {
             Progress::Delta { after, task, kind, text } => {
-                // An old delta may belong to a reply that was already folded as a whole.
+                // A late delta is ignored if the complete reply that it belongs to was already folded.
                 if *after < self.last && self.is_settled(task, *after) {
                     return;
                 }
@@ -400,7 +401,7 @@ impl SessionView {
                 }
             }
             Progress::Gap { .. } => {
-                // Deltas were lost; the finished text arrives as an event.
+                // Deltas were lost, so the incomplete text is dropped. The complete text arrives later as an event.
                 self.streaming = StreamingText::default();
                 for agent in self.runs.values_mut().flat_map(|run| &mut run.agents) {
                     agent.streaming = StreamingText::default();

@@ -30,7 +30,8 @@ impl SessionView {
         self.runs.get(run)?.result.as_deref()
     }
 
-    /// The newest finished run that is not part of another task. Its `result` holds the session's final answer.
+    /// The newest finished run that is not a subagent run or a workflow's task. Its `result` contains the session's
+    /// final answer.
     pub fn finished_run(&self) -> Option<&RunView> {
         let runs = self.tasks.iter().rev().filter_map(|task| self.runs.get(&task.id));
         runs.filter(|run| !run.id.is_subtask()).find(|run| run.result.is_some())

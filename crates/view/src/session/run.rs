@@ -129,7 +129,7 @@ impl RunView {
             .collect()
     }
 
-    /// The agent that presents the final answer; None before a winner is decided, or if there was none.
+    /// The agent that presents the final answer; None if there is no winner (yet).
     pub fn presenter(&self) -> Option<&AgentId> {
         let summary = self.result.as_ref().map(|result| &result.coordination_summary);
         summary

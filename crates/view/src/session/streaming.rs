@@ -13,8 +13,8 @@ pub struct StreamingText {
     pub retry: Option<String>,
 }
 
-/// The number of bytes of text, and likewise of reasoning, after which no more is held in memory. The complete text
-/// arrives with the finished reply.
+/// Once the streamed text has this many bytes, further text is dropped; the same holds for reasoning. The finished
+/// reply contains the complete text.
 const MOST: usize = 1 << 20;
 
 impl StreamingText {

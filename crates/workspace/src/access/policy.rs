@@ -1,8 +1,8 @@
 //! What one agent may access: its roots, and the exclusions inside them.
 //!
 //! The rules apply in the order deny, ask, allow. File tools cannot ask a person, so what would need an approval is
-//! denied with the reason. A check that fails denies access. The README lists the rules. Access is granted only
-//! through an open handle, never by name.
+//! denied with the reason. If a check cannot be completed, access is denied. The README lists the rules. Access is
+//! granted only through an open handle, never by name.
 
 use super::refusal::{ReadOnlyReason, Refusal};
 use crate::confine::ConfinedDir;
@@ -120,7 +120,8 @@ impl RootSet {
                 Ok(root) => roots.push(root),
                 Err(_) => missing.push(context.path.clone()),
             }
-            // A protected path is absolute, or relative to the context path (to its directory, if it is a file).
+            // A protected path is absolute or relative. A relative one starts at the context path or, if the context
+            // path is a file, at the directory of that file.
             let base = if path.is_file() { path.parent().unwrap_or(path) } else { path };
             for part in &context.protected {
                 protected.extend(both_forms(&base.join(part)));

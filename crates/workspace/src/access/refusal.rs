@@ -124,12 +124,12 @@ pub enum ReadOnlyReason {
     #[error("you are planning: nothing may be written until the plan is executed")]
     Planning,
     /// The context path is not open for writing: it was never opened, or was closed again.
-    #[error("the context paths have not been opened for writing")]
+    #[error("the context paths are not open for writing now")]
     NotOpen,
     /// The configuration protects the path.
     #[error("it is protected by the configuration")]
     Protected,
-    /// The file runs code later.
+    /// A program runs the content of the file later, for example a shell or an IDE.
     #[error("it runs code when {0}; it is writable only if the user names it as a writable context path")]
     RunsCode(&'static str),
     /// The name is excluded in context paths.

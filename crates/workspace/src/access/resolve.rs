@@ -46,7 +46,7 @@ pub(crate) struct ResolvedPath<'a> {
 
 enum WalkResult<'a> {
     Resolved(Box<ResolvedPath<'a>>),
-    /// An absolute link, or something that led out of the root: restart with this path.
+    /// The walk reached an absolute link or left the root: it starts again with this path, which is checked anew.
     Restart(PathBuf),
 }
 
@@ -162,7 +162,7 @@ impl<'a> PathWalk<'a, '_> {
             }
         }
         let real = self.current_path();
-        // For a directory, `dir` is the directory itself; `name` only shows that it is not a root.
+        // The target is a directory, so `dir` is the target itself; `name` only shows that the target is not a root.
         let (name, dir) = match self.dirs.pop() {
             None => (None, self.root.dir.try_clone().map_err(|e| self.failed(&e))?),
             Some((name, dir)) => (Some(name), dir),
@@ -173,7 +173,7 @@ impl<'a> PathWalk<'a, '_> {
 
     /// Processes one component; returns a result if the walk ends there.
     fn step_into(&mut self, step: OsString) -> Result<Option<WalkResult<'a>>, Refusal> {
-        // Nothing else in the parent directory of a single file is accessible.
+        // If the root is a single file, its siblings are not part of the root, so the walk starts again.
         if self.dirs.is_empty()
             && self.root.single_file.as_ref().is_some_and(|single_file| *single_file != step)
         {

@@ -1,5 +1,5 @@
-//! Locks context paths so that only one session writes to them at a time: two concurrent sessions would report
-//! and undo each other's changes as their own.
+//! Locks context paths so that only one session writes to them at a time. Otherwise, two concurrent sessions would
+//! report and undo each other's changes as their own.
 //!
 //! The lock is a `flock` on the directory or file itself, so nothing is left behind and a killed process holds
 //! no lock. A path is locked exclusively and its ancestors are locked shared, so that `project` and
@@ -63,7 +63,7 @@ impl PathLock {
         let mut lock = Self { locks: Vec::new(), paths: Vec::new() };
         for path in paths {
             lock.lock(path, File::try_lock).map_err(|()| path.clone())?;
-            // If these paths contain one another, the outer one is already locked exclusively.
+            // An ancestor that is itself one of `paths` is locked exclusively, so it needs no shared lock.
             for above in path.ancestors().skip(1).filter(|above| !paths.iter().any(|own| own == above)) {
                 lock.lock(above, File::try_lock_shared).map_err(|()| path.clone())?;
             }

@@ -7,7 +7,8 @@
 //!   tree/<n>/…    the files themselves; n is the index of the writable context path
 //!   aside/        a file that is being copied
 //!   after         the state of the changed files when the context paths were closed
-//!   undo          exists once an undo has begun; `undone` once it is complete
+//!   undo          exists once an undo has begun
+//!   undone        exists once an undo is complete
 //! ```
 //!
 //! The pre-image of a file is durable before a file tool changes the file; if it cannot be stored, the tool does
@@ -174,7 +175,7 @@ impl Preimages {
                 aside.open_file(name)?.0.sync_data()?;
                 rustix::fs::renameat(&aside, name, &dir, name)?;
             }
-            Some(FileKind::Dir | FileKind::Special) => return Err(io::Error::other("no file")),
+            Some(FileKind::Dir | FileKind::Special) => return Err(io::Error::other("not a file")),
             None => return Ok(()),
         }
         Ok(rustix::fs::fsync(dir.reopen_readable()?)?)

@@ -42,8 +42,8 @@ pub enum FileContent {
     Unknown,
 }
 
-/// What the run in `run_dir` changed in context paths, sorted by context path, then by path; empty if it changed
-/// nothing, or if its context paths are still open.
+/// What the run in `run_dir` changed in context paths, sorted by context path, then by path. Empty if the run
+/// changed nothing, or has not closed its context paths yet.
 pub fn review(run_dir: &Path) -> Result<Vec<ChangedFile>, DiskError> {
     let preimages = Preimages::of(run_dir);
     let Some(before) = preimages.read::<ContextSnapshot>("before")? else { return Ok(Vec::new()) };

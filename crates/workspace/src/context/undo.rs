@@ -146,8 +146,8 @@ fn sync_dirs(steps: &[UndoStep<'_>]) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// Of a session's tasks, the one that changed files last; tasks that are not undone take precedence. `None` if
-/// no task changed files.
+/// The task of a session that changed files last. A task that was already undone is returned only if all tasks
+/// with changes were undone. `None` if no task changed files.
 pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     let tasks = std::fs::read_dir(session_dir.join(TASKS)).ok()?;
     let changed = tasks.filter_map(Result::ok).filter_map(|task| {

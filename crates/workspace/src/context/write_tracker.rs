@@ -21,7 +21,7 @@ pub(crate) struct WriteTracker {
     coverage: UndoCoverage,
     limits: UndoLimits,
     preimages: Preimages,
-    /// The state before the run, while the paths are open.
+    /// The state before the run; `None` unless this process has opened the paths and not yet closed them.
     open: Mutex<Option<Arc<ContextSnapshot>>>,
 }
 

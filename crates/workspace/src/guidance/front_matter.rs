@@ -38,8 +38,8 @@ pub(super) fn parse(text: &str) -> Option<(BTreeMap<String, String>, &str)> {
     Some((found, rest))
 }
 
-/// The text between the first two lines of three dashes, and the text after them; `None` unless the first of
-/// these lines begins the text.
+/// The text between the first two lines of three dashes, and the text after the second one. `None` if the text
+/// does not begin with such a line, or has no second one.
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start_matches('\u{feff}');
     let body = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n"))?;

@@ -22,7 +22,7 @@ pub fn project_instructions(files: &FileHost, context: &[ContextPath]) -> Vec<Do
     let mut left = MAX_TOTAL;
     for path in dirs.into_iter().flat_map(|dir| NAMES.map(|name| dir.join(name))) {
         let Some(document) = files.text(&path.to_string_lossy(), MAX_PER_FILE.min(left)) else { continue };
-        // Many projects have the same text under both names.
+        // Many projects have the same text under both names; it is returned only once.
         let is_new = !found.iter().any(|known| known.text == document.text);
         if is_new && !document.text.trim().is_empty() {
             left -= document.text.len();

@@ -25,7 +25,7 @@ const MAX_SHORT_TERM: usize = 16 * 1024;
 /// The maximum length of a long-term note's summary, in characters.
 const MAX_SUMMARY: usize = 200;
 
-/// Serializes `save`: two concurrent calls could delete each other's copies.
+/// Held by `save`, so that only one call runs at a time: concurrent calls could delete each other's copies.
 static SAVING: Mutex<()> = Mutex::new(());
 
 /// The notes of one agent, in its workspace and in the store.
@@ -61,7 +61,7 @@ impl Memory {
             match ConfinedDir::open(&stored) {
                 Ok(from) => copy(&from, &to).map_err(failed)?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                // If stored notes were silently missing, the next save would delete them.
+                // An error, not an empty list: otherwise the next save would delete the notes in the store.
                 Err(error) => return Err(DiskError::io("read the notes in", &stored)(error)),
             };
         }
@@ -86,7 +86,7 @@ impl Memory {
             let to = ConfinedDir::open(&path).map_err(failed)?;
             let stored = match from {
                 Ok(from) => copy(&from, &to).map_err(failed)?,
-                // An agent may delete all its notes.
+                // The agent has deleted the directory of its notes.
                 Err(error) if is_concurrent_change(&error) => Vec::new(),
                 Err(error) => return Err(failed(error)),
             };
@@ -126,7 +126,7 @@ impl Memory {
         let failed = |error| DiskError::io("read the notes in", &self.workspace.join(&below))(error);
         let dir = match ConfinedDir::open(&self.workspace).and_then(|root| root.open_dir_path(&below)) {
             Ok(dir) => dir,
-            // An agent may delete all its notes.
+            // The agent has deleted the directory of its notes.
             Err(error) if is_concurrent_change(&error) => return Ok(Vec::new()),
             Err(error) => return Err(failed(error)),
         };

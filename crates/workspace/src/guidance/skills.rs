@@ -69,13 +69,13 @@ fn scan_dir(path: &Path, skills: &mut Skills) -> io::Result<()> {
         match skill(&text, &folder, &at) {
             Ok(skill) if skills.found.iter().any(|known| known.name == skill.name) => {
                 skills.notices.push(format!(
-                    "{}: there is already a skill `{}`; this one is left out",
+                    "{}: there is already a skill `{}`; this one is not used",
                     at.display(),
                     skill.name
                 ));
             }
             Ok(skill) => skills.found.push(skill),
-            Err(why) => skills.notices.push(format!("{}: {why}; it is left out", at.display())),
+            Err(why) => skills.notices.push(format!("{}: {why}; the skill is not used", at.display())),
         }
     }
     Ok(())

@@ -16,8 +16,8 @@ const DESCRIBE: &str = "describe_path";
 /// How many runs the overview lists.
 const MAX_LISTED_RUNS: usize = 20;
 
-/// The tools for one project. Other files of the project are read and written with file tools that are
-/// confined to it.
+/// The tools for one project. All other files of the project are read and written with file tools that are
+/// confined to the project.
 pub struct ProjectHost {
     project: ProjectWorkspace,
 }

@@ -70,7 +70,7 @@ impl ProjectError {
     pub fn hint(&self) -> Option<String> {
         match self {
             Self::Locked { .. } => {
-                Some("wait for it or end it, or work in another project with --project".to_owned())
+                Some("wait for that session or end it, or work in another project with --project".to_owned())
             }
             Self::Broken { path, .. } => Some(format!("correct {}, or move it away", path.display())),
             Self::Refused(_) => None,
@@ -109,8 +109,8 @@ impl ProjectWorkspace {
         Ok(Self { dir, root: Arc::new(root) })
     }
 
-    /// Takes the project's lock and holds it until the returned value is dropped. Two sessions on one project
-    /// would overwrite each other's work.
+    /// Takes the project's lock and holds it until the returned value is dropped. Without the lock, two sessions
+    /// could overwrite each other's work.
     pub fn lock(&self) -> Result<ProjectLock, ProjectError> {
         let path = self.dir.join(LOCK);
         match RealDisk.lock(&path).map_err(DiskError::io("lock", &path))? {

@@ -90,7 +90,7 @@ impl ProjectRegistry {
         };
         let mut entries = self.list()?;
         change(&mut entries);
-        // A path that is not UTF-8 cannot be serialized; this must not destroy the list.
+        // A path that is not UTF-8 cannot be serialized; then the stored list is not changed.
         let json = serde_json::to_string_pretty(&entries).map_err(io::Error::from);
         let json = json.map_err(DiskError::io("write", &self.dir.join(FILE)))?;
         Ok(replace(&RealDisk, &self.dir, FILE, format!("{json}\n").as_bytes(), Durability::Synced)?)

@@ -118,7 +118,7 @@ async fn files_that_run_code_later_are_writable_only_if_the_user_names_them() {
         let done = put(&files, &fixture.at(&format!("project/{path}")), "x").await;
         assert!(!done.is_error, "{path}: {}", done.content);
     }
-    // The agent's own workspace is not the user's directory.
+    // In the agent's own workspace, such files may be written.
     assert!(!put(&files, ".envrc", "x").await.is_error);
     for row in RUNS_CODE.iter() {
         let path = fixture.at(&format!("project/every/{}", row.names.join("/")));
@@ -140,7 +140,7 @@ async fn context_paths_are_writable_only_between_open_and_close() {
     let files = fixture.files(0);
     let path = fixture.at("project/src/a.txt");
     let early = put(&files, &path, "early").await;
-    assert!(early.is_error && early.content.contains("not been opened"), "{}", early.content);
+    assert!(early.is_error && early.content.contains("not open for writing"), "{}", early.content);
     files.open_context().await.unwrap();
     let done = put(&files, &path, "after\n").await;
     assert!(!done.is_error, "{}", done.content);
@@ -175,7 +175,7 @@ async fn a_resumed_run_compares_with_the_first_recorded_state() {
     let paths: Vec<_> = writes.into_iter().map(|write| write.path).collect();
     assert_eq!(paths, [fixture.at("project/one.txt"), fixture.at("project/two.txt")]);
     let third = fixture.files(0);
-    assert_eq!(third.close_context().await.unwrap().len(), 2, "closing again tells the same");
+    assert_eq!(third.close_context().await.unwrap().len(), 2, "closing again returns the same");
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ async fn agents_can_read_but_not_change_each_others_snapshots() {
     let live = format!("{}/report.md", one.path());
     assert!(
         call(&two, "read_file", json!({"path": live})).await.is_error,
-        "a live workspace is its agent's alone"
+        "an agent cannot read another agent's workspace"
     );
     let reopened = fixture.files(1);
     assert!(call(&reopened, "read_file", json!({"path": path})).await.content.contains("found it"));

@@ -174,7 +174,7 @@ async fn an_operation_waits_for_the_cancelled_one_before_it() {
         assert_eq!(gate.began(), 1, "{name} began while the cancelled one was at work");
         gate.open();
         next.await.unwrap().unwrap_or_else(|error| panic!("{name}: {error}"));
-        assert_eq!((gate.began(), gate.most_at_once()), (2, 1), "{name}: began in all, and at once");
+        assert_eq!((gate.began(), gate.most_at_once()), (2, 1), "{name}: began, most at once");
     }
     assert_eq!(tree(Path::new(&files.view_of(2))).len(), 20);
     assert_eq!(tree(&Path::new(files.path()).join("taken")).len(), 1);

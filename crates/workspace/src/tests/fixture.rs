@@ -119,8 +119,8 @@ impl Fixture {
         self.call("read_file", &json!({"path": path}))
     }
 
-    /// The files outside of the context paths and in Althing's state, with their content; the workspace is left
-    /// out.
+    /// All files that an agent must never change, with their content: those outside of the context paths, and
+    /// Althing's state except the workspace.
     pub(super) fn foreign(&self) -> BTreeMap<PathBuf, String> {
         let mut all = BTreeMap::new();
         for dir in ["outside", "project-twin", "single", "project/.althing"] {

@@ -240,7 +240,7 @@ fn others_see_snapshots_under_anonymous_names_and_only_those_shown_to_them() {
 
     write(&one.path().join("a/one.txt"), "better");
     one.take_snapshot(label(1, 2)).unwrap();
-    assert_eq!(seen(1)[Path::new("a/one.txt")], "first", "until it is shown");
+    assert_eq!(seen(1)[Path::new("a/one.txt")], "first", "not shown yet");
     three.show_snapshots(&[label(1, 1), label(1, 2)]).unwrap();
     assert_eq!(seen(1)[Path::new("a/one.txt")], "better");
     assert!(!three.view_of(2).exists(), "new views replace the earlier ones");

@@ -40,7 +40,7 @@ fn the_snapshot_records_every_file_of_writable_paths_without_content() {
     }
     let time = fs::metadata(base.join("w/deep/b.txt")).unwrap().modified().unwrap();
     let time = time.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos();
-    assert!(stored.contains(&time.to_string()), "the time to the nanosecond");
+    assert!(stored.contains(&time.to_string()), "times are stored in nanoseconds");
     for not_there in ["content-canary", "c.txt", "index", "log"] {
         assert!(!stored.contains(not_there), "{not_there}");
     }

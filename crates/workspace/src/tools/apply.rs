@@ -23,7 +23,7 @@ struct PlannedChange<'a> {
     new: Option<String>,
     /// The old content; `None` if the file does not exist yet.
     old: Option<String>,
-    /// The permissions of the file, or of the file that is moved here.
+    /// The permissions of the existing file, or of the file that is moved here; `None` for an added file.
     mode: Option<u32>,
     message: String,
 }

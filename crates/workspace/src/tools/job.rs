@@ -130,8 +130,8 @@ pub(crate) fn check_size(size: u64, path: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Fails for a file with several hard links in the workspace, because it may belong to somebody else. In context
-/// paths and views such files are readable.
+/// Fails for a file in the workspace that has several hard links, because the file may belong to somebody else. In
+/// context paths and views such files are readable.
 pub(crate) fn check_readable(role: RootRole, found: FileStat, path: &str) -> Result<(), Refusal> {
     if role == RootRole::Workspace && found.links > 1 {
         let instead = "copy it with a command, if you can run commands";

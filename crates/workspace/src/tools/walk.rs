@@ -10,9 +10,9 @@ use std::io::Read;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The maximum depth. A deeper tree is assumed to be malicious; each level holds an open handle.
+/// The maximum depth; deeper directories are skipped. Each level holds an open handle.
 const MAX_DEPTH: usize = 128;
-/// The maximum number of names per call.
+/// The maximum number of names per walk; after that, the walk ends early.
 const MAX_NAMES: u64 = 500_000;
 /// How many bytes of a `.gitignore` are read.
 const IGNORE_CAP: u64 = 256 << 10;
@@ -49,7 +49,7 @@ impl<'w> Walk<'w> {
         Self { job, real: start.real.clone(), gitignore_mode, rules: Vec::new(), seen: 0 }
     }
 
-    /// Visits every file and link below `start` that is not skipped; returns true if the walk was not ended early.
+    /// Visits every file and link below `start` that is not skipped; returns false if the walk ended early.
     pub(crate) fn run(mut self, start: &ConfinedDir, visit: Visitor<'_>) -> Result<bool, Refusal> {
         Ok(self.dir(start, Path::new(""), 0, visit)?.is_continue())
     }

@@ -14,7 +14,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// How many files a thread takes at a time.
 const CHUNK: usize = 128;
-/// How often the copy of a file is attempted if the file changes meanwhile.
+/// The maximum number of attempts to copy a file that changes during the copy.
 const TRIES: u32 = 3;
 
 /// Copies files. Remembers whether the file system supports reflinks, and how much data may still be copied.
@@ -127,8 +127,8 @@ pub(crate) fn set_mtime(file: &File, mtime: i64) -> io::Result<()> {
 pub(crate) type CopyNode<'w> =
     &'w (dyn Fn(&TreeNode, &OsStr, &ConfinedDir, &ConfinedDir, &mut Vec<u8>) -> io::Result<()> + Sync);
 
-/// Creates the directories among `nodes` below `to`, then copies every other node with `copy_node`. `nodes` are
-/// sorted by path.
+/// Creates the directories among `nodes` below `to`, then copies all nodes that are not directories with `copy_node`.
+/// `nodes` must be sorted by path.
 pub(crate) fn fill_dir(
     from: &ConfinedDir,
     to: &ConfinedDir,

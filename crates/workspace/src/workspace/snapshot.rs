@@ -212,7 +212,7 @@ pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<Tre
     Ok(nodes)
 }
 
-/// Removes the nodes that cannot be stored, and adds them to `issues`.
+/// Returns the nodes that can be stored; the others are added to `issues`. No file is deleted.
 pub(super) fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
     let mut names: HashMap<(u64, u64), u64> = HashMap::new();
     let has_more_links = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;

@@ -121,7 +121,7 @@ fn exchange(a: &ConfinedDir, from: &OsStr, b: &ConfinedDir, to: &OsStr) -> io::R
     if rustix::fs::renameat_with(a, from, b, to, RenameFlags::EXCHANGE).is_ok() {
         return Ok(());
     }
-    // Without support for an atomic exchange, the directory is missing for an instant.
+    // The file system does not support an atomic exchange, so the directory is missing for an instant.
     b.remove_tree(to)?;
     Ok(rustix::fs::renameat(a, from, b, to)?)
 }

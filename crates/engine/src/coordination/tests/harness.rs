@@ -141,7 +141,7 @@ impl World {
         self.subagents.get(task).unwrap_or(&self.run)
     }
 
-    /// A reply of the model of a subagent run's member.
+    /// The model of a member of a subagent run replies.
     pub(crate) fn subagent_says(&mut self, task: &str, member_index: usize, reply: Reply) {
         let run = self.run_of(&task.into());
         let call = run.wanted().calls.into_iter().find(|call| call.member_index == member_index);
@@ -155,7 +155,7 @@ impl World {
         self.run.wanted().calls.into_iter().find(|call| call.member_index == member_index)
     }
 
-    /// A reply of a member's model.
+    /// The model of a member of the main run replies.
     pub(crate) fn says(&mut self, member_index: usize, reply: Reply) {
         let call = self
             .call_of(member_index)
@@ -247,7 +247,8 @@ impl World {
         (run, subagents)
     }
 
-    /// A crash during the write of the last batch: only the log survives, with `left` events of the batch.
+    /// A crash during the write of the last batch: only the log survives, with the first `left` events of the
+    /// batch.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.log.truncate((self.batch + left).max(1));
         (self.run, self.subagents) = self.all_folded();

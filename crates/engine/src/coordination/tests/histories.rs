@@ -11,7 +11,7 @@ use fastrand::Rng;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The number of steps after which the run's time limit passes, so that every run ends.
+/// The number of steps after which the run's time limit is reached, so that every run ends.
 const MAX_STEPS: usize = 120;
 
 fn histories() -> u64 {
@@ -148,7 +148,7 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
         }
         3..7 => {
             let timers: Vec<Timer> = wanted.timers.into_iter().map(|(timer, _)| timer).collect();
-            // The run's time limit is rare, because it ends the history.
+            // The run's time limit is reached only rarely, because that ends the history.
             let rare = rng.u8(0..10) == 0;
             let likely: Vec<Timer> =
                 timers.into_iter().filter(|timer| rare || *timer != Timer::Orchestrator).collect();
@@ -276,7 +276,7 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
                 if winners != 1 || *nth != restarts || restarts > may_restart {
                     fail("a restart out of turn");
                 }
-                // Labels continue, but answers from before the restart may be repeated.
+                // Labels continue. Answers may repeat the text of answers from before the restart.
                 winners = 0;
                 for (_, content) in &mut stored {
                     *content = "";

@@ -75,7 +75,7 @@ fn a_rejected_answer_restarts_the_run_with_the_answer_and_the_instructions() {
         assert!(!shown.contains("first, try 1"), "only the presented answer is shown: {shown}");
         assert_eq!(world.tools_of(member_index), ["new_answer"]);
     }
-    // An answer from before the restart may be repeated.
+    // After the restart, an agent may submit the text of an earlier answer again.
     world.says(0, answer("first, try 1"));
     world.says(1, answer("second, try 2"));
     assert!(

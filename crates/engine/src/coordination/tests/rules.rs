@@ -118,7 +118,7 @@ fn a_vote_on_stale_answers_is_not_counted_and_costs_one_more_call() {
     everyone_answers(&mut world);
     world.says(0, answer("better"));
     world.says(0, answer("better still"));
-    // The second judge was restarted once; it is shown the next answer only after its reply.
+    // "better" restarted the second judge; "better still" does not: the judge is shown it only after its reply.
     let calls = calls_made(&world);
     world.says(1, vote("agent1"));
     assert!(
@@ -358,7 +358,7 @@ fn ties_go_to_votes_from_others_then_to_a_random_number_independent_of_the_order
         }
         world.winner().unwrap().to_string()
     };
-    // Two votes each; agent1 voted for itself, agent2 was chosen by others only.
+    // Each has two votes: agent1 from itself and one other agent, agent2 from two other agents. So agent2 (a1) wins.
     assert_eq!(vote_all(1, &["agent1", "agent1", "agent2", "agent2"]), "a1");
     let wins =
         (0..200).filter(|tie_break_seed| vote_all(*tie_break_seed, &["agent2", "agent1"]) == "a0").count();

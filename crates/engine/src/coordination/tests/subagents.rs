@@ -211,7 +211,7 @@ fn a_long_answer_of_a_subagent_is_summarized_with_the_path_of_the_full_text() {
     let summary = "The opening.\n\n## Costs\nFive dollars.\n## Risks\nNone.\n\nThe closing.";
     let size = answer.len();
     let marker = format!(
-        "[a summary of {} bytes of a text of {size} bytes; the whole text is in /logs/r1.s1/final_answer.md]\n",
+        "[a summary of {} bytes; the full text has {size} bytes; the whole text is in /logs/r1.s1/final_answer.md]\n",
         summary.len()
     );
     // The messages are printed with escaped line ends.

@@ -296,7 +296,7 @@ fn replaced(world: &World) -> Vec<(u32, u32)> {
 // spec: interactive/interactive-session-lifecycle/session-context-compaction
 #[test]
 fn fewer_exchanges_are_preserved_if_a_few_are_too_long() {
-    // The sizes of the exchanges, and how many of them are replaced before the next reply.
+    // The sizes of the exchanges in tokens, and how many of the exchanges are replaced before the next reply begins.
     let table: [(&[usize], u32); 6] = [
         (&[2_000, 2_000, 2_000], 0),
         (&[100, 25_000], 2),

@@ -161,7 +161,7 @@ impl World {
         self.op(Op::SendMessage { text: text.into(), modes: ModeChoice::default(), grants: Vec::new() })
     }
 
-    /// A reply of the agent's model.
+    /// The chat agent's model replies.
     pub(crate) fn says(&mut self, reply: Reply) {
         let calls = self.chat.wanted().calls;
         let [call] = calls.as_slice() else { panic!("the agent is not asked:\n{}", self.story()) };
@@ -282,12 +282,13 @@ impl World {
         chat
     }
 
-    /// A crash during the write of the last batch: only the log survives, with `left` events of the batch.
+    /// A crash during the write of the last batch: only the log survives, with the first `left` events of the
+    /// batch.
     pub(crate) fn crashes(&mut self, left: usize) {
         self.crashes_and(left, |_| Vec::new());
     }
 
-    /// A crash like that of `crashes`, with additional facts that arrive before anything is settled.
+    /// A crash as in `crashes`, after which additional facts are recorded before the decider is asked what follows.
     pub(crate) fn crashes_and(&mut self, left: usize, more: impl FnOnce(&Self) -> Vec<Consequence>) {
         self.log.truncate((self.batch + left).max(1));
         self.chat = self.folded();

@@ -119,12 +119,12 @@ fn step(world: &mut World, rng: &mut Rng) {
             let left = rng.usize(0..=world.last_batch());
             let decision = random_decision(rng, world);
             let quick = rng.bool();
-            // Sometimes new facts arrive before the facts after the crash are settled.
+            // Sometimes an answer or a run's end is recorded after the crash before the decider is asked what follows.
             world.crashes_and(left, |world| {
                 if let Some(open) = world.open().filter(|_| quick) {
                     return world.chat.answer(&open.id, &decision).unwrap_or_default();
                 }
-                // A run that has ended may still have to start the run that follows it; it does not end again.
+                // A run that has already ended, and must only start the run that follows it, does not end again.
                 let has_ended = |run: &TaskId| {
                     let finished = |fact: &Fact| matches!(fact, Fact::Decided(Verdict::Finished { .. }));
                     world.log.iter().any(|event| event.task.as_ref() == Some(run) && finished(&event.fact))

@@ -56,7 +56,7 @@ fn a_single_exchange_that_is_too_long_is_shortened_in_a_runs_history() {
     assert_eq!(newest.user, "The newest message");
     let answer = &newest.assistant;
     assert!(answer.contains("]\nbegin-answer") && answer.ends_with("end-answer"), "{answer}");
-    assert!(answer.contains(&format!(" bytes of a text of 100000 bytes; {IN_THE_LOG}]")), "{answer}");
+    assert!(answer.contains(&format!(" bytes; the full text has 100000 bytes; {IN_THE_LOG}]")), "{answer}");
     assert!(answer.len() < 41_000, "{}", answer.len());
 }
 
@@ -123,7 +123,7 @@ fn a_runs_history_contains_the_summary_and_the_pinned_messages() {
     assert_eq!(history[0].user, "The goal");
     let summary = &history[0].assistant;
     assert!(
-        summary.starts_with(&format!("[the conversation from here on, summed up; {IN_THE_LOG}]")),
+        summary.starts_with(&format!("[the older part of the conversation, summed up; {IN_THE_LOG}]")),
         "{summary}"
     );
     assert!(summary.contains("THE SUMMARY") && summary.contains("Never touch the lexer"), "{summary}");
@@ -174,7 +174,7 @@ fn the_overlong_result_of_a_direct_run_is_shortened_with_a_marker() {
     world.user("What did it say?");
     let shown = format!("{:?}", world.request().messages);
     assert!(shown.contains("begin-result") && shown.contains("end-result"), "both ends are there");
-    let marker = " bytes of a text of 90000 bytes; the whole text is in /logs/r1/final_answer.md]";
+    let marker = " bytes; the full text has 90000 bytes; the whole text is in /logs/r1/final_answer.md]";
     assert!(shown.contains(marker), "{}", shown.len());
 }
 
