@@ -1,7 +1,8 @@
-//! Rules that involve more than one key: the agents, and what each backend needs.
+//! Rules that the table of keys cannot express: relations between agents, what each backend needs, and the content of
+//! ids and headers.
 //!
-//! This module reports problems and resolves nothing. Rules about a single key are in the table of keys and are
-//! checked by `key_checker`.
+//! This module only reports problems; `resolve` builds the settings. `key_checker` checks the type and range of a
+//! single key.
 
 use std::collections::{HashMap, HashSet};
 

@@ -179,7 +179,7 @@ fn the_choice_of_the_presenter_shows_the_newest_answer_of_every_agent() {
     let shown =
         |row: &str| ["a", "b", "c"].into_iter().find(|agent| row.contains(&format!("idea of {agent}.")));
     let second = screen.lines().filter_map(shown).nth(1).unwrap();
-    // The key opens the whole text of an answer, which is the agent's newest answer.
+    // Down selects the second agent; Space opens the whole text of its newest answer.
     terminal.keys("\x1b[B ");
     let screen = terminal.wait_for("The last words of it.", LIMIT);
     assert!(

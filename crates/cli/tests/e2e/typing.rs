@@ -24,7 +24,7 @@ fn proposed(althing: &Althing, cols: u16) -> Terminal {
     terminal
 }
 
-/// The conversation of `proposed`, after the run was approved, voted on and opened.
+/// The conversation of `proposed`, after the run was approved and its agents voted, with the run open on the screen.
 fn opened(althing: &Althing, cols: u16) -> Terminal {
     let mut terminal = proposed(althing, cols);
     terminal.keys("\r");

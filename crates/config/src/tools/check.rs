@@ -1,6 +1,6 @@
-//! Reports problems of an agent's tools that involve more than one key.
+//! Reports problems of an agent's tools that the table of keys cannot express.
 //!
-//! This module resolves nothing. A key without effect, or a header that would be sent unencrypted, is a warning; a
+//! This module only reports; it builds no settings. A key without effect, or a header that would be sent unencrypted, is a warning; a
 //! wrong value is an error.
 
 use std::collections::HashSet;

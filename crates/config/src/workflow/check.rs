@@ -1,6 +1,7 @@
-//! Reports problems of a workflow that involve more than one key.
+//! Reports problems of a workflow that the table of keys cannot express: relations between keys, and the content of
+//! ids, commands, directories and `env`.
 //!
-//! This module resolves nothing. Rules about a single key are in the table of keys and are checked by `key_checker`.
+//! This module only reports; `resolve` builds the workflow. `key_checker` checks the type and range of a single key.
 
 use std::collections::HashMap;
 

@@ -73,7 +73,7 @@ impl ProgramRunner {
         Self { protected, ..self }
     }
 
-    /// The grant of a task's program: its working directory, except for the protected paths in it.
+    /// The grant of a task's program: it may write to its working directory, but only read the protected paths in it.
     fn grant(&self, job: &ProgramJob) -> Grant {
         let project = PathBuf::from(&job.spec.cwd);
         // A missing directory is reported when the program is started.
