@@ -87,7 +87,7 @@ pub(crate) static BACKEND: Section = Section {
         key("mcp_servers", Kind::Either(&[Kind::List(&Kind::Section(&MCP_SERVER)), Kind::Map(&Kind::Section(&MCP_SERVER))]), "MCP servers whose tools the agent gets, as a list or by name."),
         not_yet("hooks", Kind::Section(&HOOKS), "Programs called before and after this agent's tool calls."),
         not_yet("direct_mcp_servers", Kind::List(&Kind::Text), "MCP servers whose tools the model calls directly even if `enable_code_based_tools` is on."),
-        not_yet("use_mcpwrapped_for_tool_filtering", Kind::Bool, "Whether MassGen filters the tools of MCP servers with the program `mcpwrapped`, which its Claude Code backend needs."),
+        not_yet("use_mcpwrapped_for_tool_filtering", Kind::Bool, "Whether MassGen filters the tools of MCP servers with the program `mcpwrapped`, because Claude Code cannot filter them itself."),
         not_yet("concurrent_tool_execution", Kind::Bool, "Whether the tool calls of one reply run at the same time instead of one after another."),
         not_yet("max_concurrent_tools", Kind::Integer(COUNT), "Maximum number of tool calls that run at the same time; needs `concurrent_tool_execution`."),
         passthrough("enable_web_search", Kind::Bool, "Whether the model may use the provider's own web search."),

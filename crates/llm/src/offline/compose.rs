@@ -153,7 +153,7 @@ fn write_options(text: &mut String, task: &Task<'_>, temperament: Temperament) {
     let judgments: [&str; 3] = match temperament {
         Temperament::Planner => [
             "little to set up; fits while needs are small",
-            "known to others; fits when it need not be special",
+            "widely known; fits when the needs are ordinary",
             "most control; fits when the first two are outgrown",
         ],
         Temperament::Skeptic => [
