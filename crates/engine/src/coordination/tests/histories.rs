@@ -276,7 +276,8 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
                 if winners != 1 || *nth != restarts || restarts > may_restart {
                     fail("a restart out of turn");
                 }
-                // Labels continue. Answers may repeat the text of answers from before the restart.
+                // The numbering of labels goes on after a restart, so the entries stay. Their text is cleared, because an
+                // answer may repeat one from before the restart.
                 winners = 0;
                 for (_, content) in &mut stored {
                     *content = "";
