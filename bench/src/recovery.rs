@@ -1,4 +1,5 @@
-//! Recovery times: after a kill, a signal, a program that ignores TERM, a question, a flood.
+//! Reaction times: to resume after a kill, to end all programs after a kill or a signal (also a program that ignores
+//! TERM), to notice that a program ended or asks a question, and to react to keys while a program floods its terminal.
 
 use crate::measure::{Programs, median, percentile, timed};
 use crate::verdict::below_ms;

@@ -33,7 +33,7 @@ pub(crate) struct ApiBackend<W> {
     /// The request headers. The API key and the user's headers are marked sensitive, so that `Debug` output does not
     /// show them.
     headers: HeaderMap,
-    /// Values that must not appear in any message.
+    /// Values that are removed from error messages: the API key and the values of the user's headers.
     secrets: Vec<Secret>,
     limits: CallLimits,
     price: Option<Price>,

@@ -137,7 +137,7 @@ impl Terminal {
         seen.parser.screen().contents()
     }
 
-    /// Reads the screen cell by cell.
+    /// Calls the closure with the emulated screen, for example to read the color of a cell.
     pub fn with_screen<T>(&self, with_screen: impl FnOnce(&vt100::Screen) -> T) -> T {
         let seen = self.seen.0.lock().unwrap_or_else(PoisonError::into_inner);
         with_screen(seen.parser.screen())

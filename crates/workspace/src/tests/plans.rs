@@ -216,7 +216,7 @@ fn storing_the_plan_of_a_run_is_idempotent_and_other_runs_get_other_ids() {
     stored.edit(Plan { tasks: vec![task("edited", &[])] }).unwrap();
     let again = store.create("goal", chain(), "s1.r1", AT).unwrap();
     assert_eq!((again.id(), again.plan()), (stored.id(), stored.plan()), "edits of people stay");
-    // All these runs began in the same second; their ids differ only in the tag.
+    // All these runs began in the same second, so the ids of their plans differ only in the tag after the time.
     let ids: BTreeSet<String> = (0..300)
         .map(|n| store.create("goal", chain(), &format!("s{n}.r1"), AT).unwrap().id().to_owned())
         .collect();
