@@ -42,7 +42,8 @@ pub fn context(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) {
     let model = &app.model;
     let project = model.project.as_deref().unwrap_or("none");
     let project = project.trim_end_matches('/').rsplit('/').next().unwrap_or(project);
-    // On a narrow screen the mode bar shows the mode; for a workflow the mode is shown at the left.
+    // Empty on a narrow screen, where the mode bar shows whether interactive mode is on, and for a workflow, whose name
+    // is at the left.
     let mode = if area.width < 60 || (app.options.workflow && !app.options.replay) {
         ""
     } else if app.options.replay {

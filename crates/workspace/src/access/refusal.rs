@@ -132,7 +132,7 @@ pub enum ReadOnlyReason {
     /// A program runs the content of the file later, for example a shell or an IDE.
     #[error("it runs code when {0}; it is writable only if the user names it as a writable context path")]
     RunsCode(&'static str),
-    /// The name is excluded in context paths.
+    /// A component of the path has a name that is never writable in context paths (`EXCLUDED_NAMES`).
     #[error("`{0}` is never writable in context paths")]
     Excluded(String),
 }
