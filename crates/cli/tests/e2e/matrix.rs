@@ -184,7 +184,7 @@ impl Doorway {
         }
     }
 
-    /// The options of the command line.
+    /// Starts each cell with options on the command line.
     fn command_line(&self, cells: &[Cell]) {
         for strategy in ["default", "winner_reuse", "winner_present", "synthesize"] {
             self.config("line", strategy, |team| team);
@@ -216,7 +216,7 @@ impl Doorway {
         });
     }
 
-    /// Messages with modes and granted paths, as the screen sends them. There is no chat agent, so that each message
+    /// Sends a message with modes and granted paths for each cell, as the screen does. There is no chat agent, so that each message
     /// starts a run with the message's modes.
     fn screen(&self, strategy: &str, cells: &[Cell]) -> Result<(), String> {
         let config = self.config("screen", strategy, |team| team);
@@ -274,7 +274,7 @@ impl Doorway {
         ensure(told == cells.len(), || format!("{told} results for {} runs: {}", cells.len(), output.stdout))
     }
 
-    /// The tasks of a workflow, three at a time.
+    /// Runs the cells as tasks of one workflow, three in each stage.
     fn workflow(&self, cells: &[Cell]) {
         let config = self.config("flow", "default", |team| team);
         let task = |cell: &Cell| json!({"id": format!("t{}", cell.number), "run": cell.launch(&self.paths)});
