@@ -21,7 +21,12 @@ async fn ask_spoilt(server: &FakeModel, fault: Fault, body: &Value) -> Response 
     let mut client = Client::connect(server.address()).await;
     client.post(body).await;
     server.wait_for_requests(1, SOON).await;
-    if let Fault::HeaderStall | Fault::IdleStall | Fault::Dribble(_) = fault {
+    let falls_silent = match fault {
+        Fault::HeaderStall | Fault::IdleStall => true,
+        Fault::Dribble(pause) => !pause.is_zero(),
+        _ => false,
+    };
+    if falls_silent {
         client.patience = MOMENT;
     }
     client.response().await
