@@ -68,7 +68,7 @@ impl SessionManager {
 
     /// Whether a running process owns a session.
     pub(crate) fn is_owned(&self, id: &SessionId) -> bool {
-        // If the lock cannot be checked, it counts as free; whoever opens the session then gets the error.
+        // If the lock cannot be checked, it counts as free; opening the session then reports the error.
         self.disk.is_locked(&self.session_dir(id).join(LOCK)).unwrap_or(false)
     }
 

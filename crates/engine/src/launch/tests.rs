@@ -267,20 +267,20 @@ fn context_paths_are_added_to_the_inherited_ones_and_need_consent() {
         assert!(problem.contains(words), "{problem}");
     }
     assert_eq!(spec.unapproved_paths, [] as [&str; 0], "a person approved them");
-    team.readable_dirs = vec!["/work".into()];
+    team.readable_dirs = vec!["/project".into()];
     let resolve = |paths: Value, consent| {
         let launch = read_text(&json!({"task": "x", "context_paths": paths}).to_string()).unwrap();
         resolve_launch(&team, &launch, &ModeChoice::default(), consent, 0)
     };
-    let below = resolve(json!([{"path": "/work/src"}]), Consent::Nobody).unwrap().spec;
-    assert_eq!(below.context_paths.last(), Some(&path("/work/src", false, &[])));
-    assert_eq!(below.unapproved_paths, ["/work/src"], "the app still has to look at links");
+    let below = resolve(json!([{"path": "/project/src"}]), Consent::Nobody).unwrap().spec;
+    assert_eq!(below.context_paths.last(), Some(&path("/project/src", false, &[])));
+    assert_eq!(below.unapproved_paths, ["/project/src"], "the app still has to look at links");
     for (paths, words) in [
-        (json!([{"path": "/work/src", "permission": "write"}]), "may not be written to"),
-        (json!([{"path": "/workshop"}]), "may not be read"),
-        (json!([{"path": "/work/.env"}]), "may contain secrets"),
-        (json!([{"path": "/work/a/.env.local"}]), "may contain secrets"),
-        (json!([{"path": "/work/.git/config"}]), "may contain secrets"),
+        (json!([{"path": "/project/src", "permission": "write"}]), "may not be written to"),
+        (json!([{"path": "/projects"}]), "may not be read"),
+        (json!([{"path": "/project/.env"}]), "may contain secrets"),
+        (json!([{"path": "/project/a/.env.local"}]), "may contain secrets"),
+        (json!([{"path": "/project/.git/config"}]), "may contain secrets"),
     ] {
         let problem = resolve(paths.clone(), Consent::Nobody).unwrap_err();
         assert!(problem.contains(words), "{problem}");

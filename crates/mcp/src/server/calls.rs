@@ -73,7 +73,7 @@ impl AlthingServer {
             tools::LIST => self.list(schema, request.arguments).await,
             tools::CANCEL => self.cancel(schema, request.arguments, &context).await,
             tools::ANSWER => self.answer(schema, request.arguments).await,
-            other => Err(format!("the tool `{other}` is not implemented")),
+            other => Err(format!("there is no tool `{other}`")),
         };
         Ok(called.unwrap_or_else(failed).into())
     }
