@@ -30,6 +30,7 @@ fn tools() {
         start: None,
         views: Vec::new(),
         context: Vec::new(),
+        protected: Vec::new(),
         state_dir: None,
         planning: false,
     };

@@ -120,7 +120,8 @@ fn stream(programs: &Programs, rounds: usize) {
     );
 }
 
-/// A growing conversation: one more turn, which sends all of it, and opening it again.
+/// Measures a growing conversation: the cost of one more turn, which sends the whole conversation to the model, and of
+/// opening the conversation again.
 fn conversation_growth(programs: &Programs, rounds: usize) {
     let mut chat_session = ChatSession::begin(programs, echo());
     let (mut turns, mut opened) = (Vec::new(), Vec::new());

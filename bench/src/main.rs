@@ -31,6 +31,7 @@ mod programs;
 mod recovery;
 mod runs;
 mod screen;
+mod sessions;
 mod sizes;
 mod table;
 mod team;
@@ -42,7 +43,7 @@ use measure::Programs;
 /// A group: its name on the command line, its description, and its function.
 type Group = (&'static str, &'static str, fn(&Programs, usize));
 
-const GROUPS: [Group; 14] = [
+const GROUPS: [Group; 15] = [
     (
         "runs",
         "start-up; runs of 1 to 256 agents and long streams, compared to a bare client; memory per agent",
@@ -54,10 +55,15 @@ const GROUPS: [Group; 14] = [
         cleaning::all(rounds)
     }),
     ("pipes", "headless programs: throughput, memory in a flood, 200 at once", pipes::all),
-    ("terminals", "programs in terminals: throughput, attaching, 50 at once", terminals::all),
+    (
+        "terminals",
+        "programs in terminals: throughput, attaching, 50 and their questions at once",
+        terminals::all,
+    ),
     ("conversation", "overhead of a turn, opening a long session, `launch_run`", conversation::all),
     ("mcp", "`launch_run` over MCP", mcp::all),
     ("screen", "first frame, keys, idling, long transcripts", screen::all),
+    ("sessions", "listing the newest of 10,000 and 100,000 sessions", sessions::all),
     ("files", "file tools, snapshots of workspaces, context paths", |_, rounds| files::all(rounds)),
     ("recovery", "recovery times after kills, signals, questions and floods", recovery::all),
     ("sizes", "size of the binary; cost of rejecting malicious configs", sizes::all),

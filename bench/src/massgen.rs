@@ -1,4 +1,4 @@
-//! The same work by MassGen: the same config, the same scripted models on the same server, its automation mode.
+//! The same work by MassGen, in its automation mode: the same config, and the same scripted models on the same server.
 //!
 //! Every model answers once, then votes for the first answer it is shown, then presents if asked. Althing and MassGen
 //! do not do the same along the way: MassGen writes more logs and status files, sends longer prompts, and has features
@@ -156,7 +156,8 @@ fn once(program: &Path, server: &FakeModel, agents: usize, observed: &mut Observ
     let mut args = vec![home.as_str(), "OPENAI_API_KEY=unused", &program_text, "--config", &file];
     args.extend(["--automation", "--output-file", &answer_text, "What is 2+2?"]);
     observed.taken.push(measure(Path::new("env"), &args, dir.path()));
-    // Lower case, because with one agent MassGen writes the agent's answer unchanged, with a capital letter.
+    // The text is searched in lower case, because with one agent MassGen writes the agent's answer unchanged, and the
+    // answer begins with a capital letter.
     let text = std::fs::read_to_string(&answer).unwrap_or_default().to_lowercase();
     observed.unanswered += usize::from(!text.contains("answer of model-"));
     let requests = server.requests().split_off(before);

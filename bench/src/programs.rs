@@ -22,6 +22,7 @@ pub fn runner(programs: &Programs) -> Arc<ProgramRunner> {
         launcher: GuardLauncher::of(programs.althing.clone()),
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
+        settings_dir: None,
         limits: ProgramLimits::default(),
         output_masking: None,
     };

@@ -1,11 +1,12 @@
-//! Programs in terminals: output throughput, attaching, and many terminals at once.
+//! Programs in terminals: output throughput, attaching, and many terminals and questions at once.
 
 use crate::measure::{Programs, median, timed};
 use crate::programs::{counting, flood, in_terminal, job, read_all, read_terminal, run, runner};
 use crate::verdict::{below_ms, report, report_value, speed};
-use althing_protocol::{ExecutionMode, Programs as _, TaskId};
+use althing_protocol::{ExecutionMode, ProgramReport, Programs as _, ReportSink, TaskId};
 use althing_testkit::wait;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Output for the throughput measurement.
@@ -21,6 +22,7 @@ pub fn all(programs: &Programs, rounds: usize) {
     }
     attach(programs, rounds);
     many(programs, rounds.min(5));
+    questions(programs, rounds.min(5));
 }
 
 fn throughput(programs: &Programs, what: &str, colors: bool, rounds: usize) {
@@ -84,4 +86,53 @@ fn many(programs: &Programs, rounds: usize) {
     report(&format!("{TERMINALS} terminals at once, failed"), failed, "0", failed == 0);
     let (ours, floor) = (median(ours), median(floor));
     report_value("1 MiB through each terminal", format!("{:.0} ms (bare {:.0} ms)", ours * 1e3, floor * 1e3));
+}
+
+/// When a question appeared on the screen of a program, and when it was reported.
+#[derive(Default)]
+struct Question {
+    shown: OnceLock<Instant>,
+    reported: OnceLock<Instant>,
+}
+
+/// Measures the time from the moment a question is on the screen to its report, while many programs start, print and
+/// ask at once.
+fn questions(programs: &Programs, rounds: usize) {
+    const ASKS: &str = "seq 1 2000; printf 'Proceed? [y/N] '; read answer";
+    let command = ["sh", "-c", ASKS].map(str::to_owned);
+    let mut worst: f64 = 0.0;
+    for _ in 0..rounds {
+        let (dir, runner) = (TempDir::new().unwrap(), runner(programs));
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let names: Vec<String> = (0..TERMINALS).map(|n| format!("t{n}")).collect();
+        let questions: Vec<Arc<Question>> = names.iter().map(|_| Arc::default()).collect();
+        let start = |(name, question): (&String, &Arc<Question>)| {
+            let job = job(name, ExecutionMode::Interactive, &command, dir.path());
+            let (question, runner) = (Arc::clone(question), runner.clone());
+            let sink: ReportSink = Arc::new(move |report| match report {
+                ProgramReport::Output { raw, .. } if raw.windows(5).any(|bytes| bytes == b"[y/N]") => {
+                    question.shown.get_or_init(Instant::now);
+                }
+                ProgramReport::Waiting(_) => {
+                    question.reported.get_or_init(Instant::now);
+                }
+                _ => {}
+            });
+            runtime.spawn(async move { runner.run(&job, sink).await })
+        };
+        let running: Vec<_> = names.iter().zip(&questions).map(start).collect();
+        wait::until(Duration::from_secs(60), || {
+            questions.iter().all(|question| question.reported.get().is_some())
+        });
+        for question in &questions {
+            let (shown, reported) = (question.shown.get().unwrap(), question.reported.get().unwrap());
+            worst = worst.max(reported.saturating_duration_since(*shown).as_secs_f64());
+        }
+        for name in &names {
+            assert!(runner.input(&TaskId::from(name.as_str()), b"n\r"));
+        }
+        runtime.block_on(futures_util::future::join_all(running));
+    }
+    below_ms(&format!("a question to its report, the worst of {TERMINALS} at once"), worst, 1000.0);
 }

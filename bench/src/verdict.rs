@@ -92,7 +92,7 @@ pub fn below_ms(what: &str, ours: f64, limit_ms: f64) {
     report(what, format!("{:.2} ms", ours * 1e3), &format!("under {limit_ms} ms"), ours * 1e3 < limit_ms);
 }
 
-/// Prints an amount of memory that must stay below a number of megabytes.
+/// Prints a size that must stay below a number of megabytes.
 pub fn below_mb(what: &str, ours: f64, limit_mb: f64) {
     report(what, format!("{ours:.1} MB"), &format!("under {limit_mb} MB"), ours < limit_mb);
 }

@@ -2,22 +2,26 @@
 //!
 //! This module probes the `PATH` and each CLI agent's version, each local server's usual address (for Ollama, the
 //! address in `OLLAMA_HOST` if that is set), the API keys in the environment, and the sandboxes. All probes run
-//! concurrently, and none takes much longer than a second.
+//! concurrently. None takes much longer than a second, except for a program that is slow to print its version. With
+//! `--offline`, no CLI agent, no local server and no Docker daemon is asked.
 
 use crate::agent_env;
 use crate::context::AppContext;
 use crate::detect_backends;
 use crate::failure::Failure;
+use crate::programs;
 use althing_config::{BACKENDS, BackendApi, BackendType};
 use althing_llm::{HttpClient, HttpOptions};
 use althing_protocol::{BackendError, BackendErrorKind};
 use althing_runner::GuardLauncher;
-use althing_runner::adapter::{Adapters, AgentInstallation, find_agents};
+use althing_runner::adapter::{Adapters, AgentAdapter, AgentInstallation, find_agents, find_program};
 use futures_util::future::{join, join_all};
 use std::time::Duration;
 
 /// How long a CLI agent may take to print its version.
-const VERSION_LIMIT: Duration = Duration::from_millis(1200);
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+/// Why something was not asked.
+const OFFLINE: &str = " (--offline)";
 /// How many models the text output names; the JSON output has all of them.
 const SHOWN_MODELS: usize = 6;
 
@@ -34,8 +38,10 @@ pub struct Availability {
     pub note: String,
     /// For a CLI agent: the path of its executable.
     pub path: Option<String>,
-    /// For a CLI agent: the version that it printed.
+    /// For a CLI agent: its version.
     pub version: Option<String>,
+    /// For a CLI agent that is installed: whether something shows that the user has signed in.
+    pub signed_in: Option<bool>,
     /// For a local server that answers and has models: the names of the models.
     pub models: Option<Vec<String>>,
 }
@@ -43,18 +49,28 @@ pub struct Availability {
 /// Probes every backend and every sandbox; returns the backends, then the sandboxes.
 pub async fn probe(app: &AppContext) -> Result<(Vec<Availability>, Vec<Availability>), Failure> {
     let http = HttpClient::new(&HttpOptions::default()).map_err(|error| Failure::usage(error.to_string()))?;
-    Ok(join(backends(&http, app), sandboxes(app)).await)
+    let (mut backends, sandboxes) = join(backends(&http, app), sandboxes(app)).await;
+    let works = |name: &str| sandboxes.iter().any(|sandbox| sandbox.name == name && sandbox.usable);
+    if works("landlock") && !works("bubblewrap") {
+        backends.iter_mut().for_each(mark_landlock_problem);
+    }
+    Ok((backends, sandboxes))
 }
 
 async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Availability> {
     let (adapters, path) = (Adapters::default(), app.environment.path());
     let launcher = GuardLauncher::default();
-    let programs = find_agents(&adapters, &launcher, &path, VERSION_LIMIT);
+    let programs = async {
+        if app.settings.offline {
+            return adapters.all().filter_map(|adapter| unasked(&**adapter, &path)).collect();
+        }
+        find_agents(&adapters, &launcher, &path, VERSION_LIMIT).await
+    };
     let servers = join_all(BACKENDS.iter().map(|backend| server(backend, http, app)));
     let (programs, servers) = join(programs, servers).await;
     let row = |(backend, server): (&BackendType, Option<Availability>)| {
         let found = programs.iter().find(|found| Some(found.name.as_str()) == backend.adapter());
-        let row = server.or_else(|| found.map(|found| program(backend, found)));
+        let row = server.or_else(|| found.map(|found| program(backend, found, app)));
         let row = row.unwrap_or_else(|| by_key(backend, app));
         Availability { name: backend.name.to_owned(), title: backend.title.to_owned(), ..row }
     };
@@ -65,7 +81,7 @@ async fn backends(http: &HttpClient, app: &AppContext) -> Vec<Availability> {
 /// backend, and the backend needs no API key or one of its keys is set.
 fn by_key(backend: &BackendType, app: &AppContext) -> Availability {
     let title = backend.title;
-    let key = backend.key_variables.iter().find(|name| app.environment.variable(name).is_some());
+    let key = backend.key_variables.iter().find(|name| app.environment.secret(name).is_some());
     let (usable, note) = match (backend.is_supported(), backend.key_variables.first(), key) {
         (false, ..) => (false, format!("{title}: not supported yet")),
         (true, None, _) if backend.api == BackendApi::ChatCompletions => {
@@ -78,7 +94,14 @@ fn by_key(backend: &BackendType, app: &AppContext) -> Availability {
     Availability { usable, note, ..Availability::default() }
 }
 
-fn program(backend: &BackendType, found: &AgentInstallation) -> Availability {
+/// Looks for a CLI agent without starting it.
+fn unasked(adapter: &dyn AgentAdapter, search: &str) -> Option<AgentInstallation> {
+    let program = adapter.executable()?.to_owned();
+    let path = find_program(&program, search);
+    Some(AgentInstallation { name: adapter.name().to_owned(), program, path, version: None })
+}
+
+fn program(backend: &BackendType, found: &AgentInstallation, app: &AppContext) -> Availability {
     let title = backend.title;
     let Some(path) = found.path.as_ref().map(|path| path.display().to_string()) else {
         let install =
@@ -86,16 +109,32 @@ fn program(backend: &BackendType, found: &AgentInstallation) -> Availability {
         let note = format!("{title}: missing: `{}` is not on PATH{install}", found.program);
         return Availability { note, ..Availability::default() };
     };
-    let note = match &found.version {
+    let mut note = match &found.version {
         Some(version) => format!("{title}: {version}, {path}"),
-        None => format!("{title}: {path}, which did not print its version in time"),
+        None if app.settings.offline => format!("{title}: {path}; its version was not asked{OFFLINE}"),
+        None => format!("{title}: {path}, which did not print its version"),
     };
+    let sign_in = backend.adapter().and_then(|adapter| programs::sign_in_hint(adapter, app));
+    if let Some(hint) = sign_in {
+        note = format!("{note}; not signed in: {hint}");
+    }
     Availability {
         usable: true,
         note,
         path: Some(path),
         version: found.version.clone(),
+        signed_in: Some(sign_in.is_none()),
         ..Availability::default()
+    }
+}
+
+/// Marks a CLI agent that is installed but does not run in Landlock, the only sandbox that works.
+fn mark_landlock_problem(row: &mut Availability) {
+    let adapter = BACKENDS.iter().find(|backend| backend.name == row.name).and_then(BackendType::adapter);
+    let problem = adapter.and_then(|adapter| Adapters::default().get(adapter)?.landlock_problem());
+    if let Some(problem) = problem.filter(|_| row.usable) {
+        row.usable = false;
+        row.note = format!("{problem} (install `bubblewrap`); {}", row.note);
     }
 }
 
@@ -104,6 +143,12 @@ fn program(backend: &BackendType, found: &AgentInstallation) -> Availability {
 async fn server(backend: &BackendType, http: &HttpClient, app: &AppContext) -> Option<Availability> {
     let usual = backend.base_url.filter(|_| backend.is_local() && backend.is_supported())?;
     let title = backend.title;
+    if app.settings.offline {
+        return Some(Availability {
+            note: format!("{title}: not asked{OFFLINE}"),
+            ..Availability::default()
+        });
+    }
     let (url, models) = if backend.name == "ollama" {
         let url = detect_backends::ollama_url(&app.environment);
         let models = althing_llm::ollama_models(http, &url).await;
@@ -143,6 +188,19 @@ fn named(models: &[String]) -> String {
 
 async fn sandboxes(app: &AppContext) -> Vec<Availability> {
     let scratch = std::env::temp_dir();
+    if app.settings.offline {
+        let found = althing_runner::detect_sandboxes(&GuardLauncher::default(), &scratch).await;
+        let row = |name: &str, usable: bool, note: String| {
+            let (name, title) = (name.to_owned(), name.to_owned());
+            Availability { name, title, usable, note, ..Availability::default() }
+        };
+        let (bubblewrap, landlock) = (found.bubblewrap, found.landlock);
+        return vec![
+            row("bubblewrap", bubblewrap.works.is_some(), bubblewrap.note),
+            row("landlock", landlock.works.is_some(), landlock.note),
+            row("docker", false, format!("not asked{OFFLINE}")),
+        ];
+    }
     let socket = agent_env::docker_socket(app.environment.variable("DOCKER_HOST").as_deref());
     let found = althing_runner::availability(&GuardLauncher::default(), &scratch, &socket).await;
     let row = |sandbox: althing_runner::SandboxAvailability| {

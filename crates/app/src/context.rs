@@ -1,11 +1,15 @@
 //! The context that most functions of this crate take: what the user asked for, the process's environment, and how to
 //! notify the user.
 
+use crate::base_dirs::BaseDirs;
 use crate::environment::Environment;
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::team;
+use crate::trust::{self, Acceptance};
+use althing_disk::real_path;
 use althing_protocol::{SessionId, SessionStore, TaskId};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A callback that shows the user a notice. It is called from any thread, as notices arise.
@@ -19,12 +23,14 @@ pub struct AppContext {
     /// Environment variables, directories, terminals.
     pub environment: Environment,
     notify: Notify,
+    /// What this process has checked, and what the user has accepted with `--trust`.
+    pub(crate) acceptance: Arc<Acceptance>,
 }
 
 impl AppContext {
     /// Creates a context. `notify` is called from any thread.
     pub fn new(settings: Settings, environment: Environment, notify: Notify) -> Self {
-        Self { settings, environment, notify }
+        Self { settings, environment, notify, acceptance: Arc::default() }
     }
 
     /// The directory of sessions, plans and other state.
@@ -34,6 +40,7 @@ impl AppContext {
 
     /// The store of this user's sessions; created if it does not exist.
     pub fn store(&self) -> Result<Arc<dyn SessionStore>, Failure> {
+        self.refuse_linked_state()?;
         let store = althing_journal::open_state(&self.state_dir()).map_err(|error| {
             Failure::from(error).hint("--state-dir or ALTHING_STATE_DIR chooses another state directory")
         })?;
@@ -42,8 +49,54 @@ impl AppContext {
 
     /// The store of this user's sessions, if it exists; nothing is created.
     pub fn existing_store(&self) -> Result<Option<Arc<dyn SessionStore>>, Failure> {
+        self.refuse_linked_state()?;
         let store = althing_journal::open_existing_state(&self.state_dir())?;
         Ok(store.map(|store| Arc::new(store) as Arc<dyn SessionStore>))
+    }
+
+    /// Fails if the state directory was found in the working directory, not named by the user, and it or an entry of it
+    /// is a symbolic link: the author of a foreign project could have chosen any target. A link to the user's own state
+    /// directory is allowed.
+    pub fn refuse_linked_state(&self) -> Result<(), Failure> {
+        let dir = self.state_dir();
+        if self.environment.state_dir_is_named(self.settings.state_dir.as_deref()) {
+            return Ok(());
+        }
+        if let Ok(target) = std::fs::read_link(&dir) {
+            let own = self.environment.user_state_dir().and_then(|own| own.canonicalize().ok());
+            let is_own = own.is_some_and(|own| dir.canonicalize().is_ok_and(|real| real.starts_with(own)));
+            if is_own {
+                return Ok(());
+            }
+            let hint = format!("name the state directory: --state-dir {}", target.display());
+            return Err(found_link(&dir, &target).hint(hint));
+        }
+        // A parent directory of the state directory may be a link, too.
+        let named = dir.strip_prefix(&self.environment.cwd).unwrap_or(&dir);
+        if let Some(target) = BaseDirs::of(&self.environment).leaves_by_link(named) {
+            let hint = format!("name the state directory: --state-dir {}", target.display());
+            return Err(found_link(&dir, &target).hint(hint));
+        }
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().filter_map(Result::ok) {
+            if let Ok(target) = std::fs::read_link(entry.path()) {
+                let hint = "remove the link, or name another state directory with --state-dir";
+                return Err(found_link(&entry.path(), &target).hint(hint));
+            }
+        }
+        Ok(())
+    }
+
+    /// The directory for the files of CLI agents, without symbolic links in its path. If the state directory was found in the working directory, the user's
+    /// own state directory is used instead (if there is one): the names of the files can be guessed, so the author of a
+    /// foreign project could have put links or settings there.
+    pub fn cli_agents_dir(&self) -> PathBuf {
+        let state_dir = real_path(&self.state_dir());
+        let is_named = self.environment.state_dir_is_named(self.settings.state_dir.as_deref());
+        let Some(own) = self.environment.user_state_dir().filter(|_| !is_named) else {
+            return state_dir.join("agents");
+        };
+        // Sessions of different state directories have tasks of the same names.
+        real_path(&own).join("agents").join(team::digest(&trust::one_line(&state_dir)))
     }
 
     /// The directory of a session.
@@ -65,4 +118,11 @@ impl AppContext {
     pub fn notifier(&self) -> Notify {
         self.notify.clone()
     }
+}
+
+fn found_link(link: &Path, target: &Path) -> Failure {
+    let (link, target) = (link.display(), target.display());
+    Failure::usage(format!(
+        "{link} is a symbolic link to {target}; Althing does not follow links that it finds in the working directory"
+    ))
 }

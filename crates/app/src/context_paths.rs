@@ -1,43 +1,29 @@
 //! Context paths: from the config, from `--context-path`, and from `@path` and `@path:w` in the task or in a message.
 
+use crate::base_dirs::BaseDirs;
 use crate::failure::Failure;
-use althing_protocol::{ContextPath, PathGrant, Permission, RunSpec, private_name};
+use althing_disk::real_path;
+use althing_protocol::{ContextPath, LaunchRun, PathGrant, Permission, RunSpec, private_name};
 use std::path::{Component, Path, PathBuf};
 
 /// The maximum number of directory entries that are searched for files with secrets.
 const MAX_SEARCHED_ENTRIES: usize = 200_000;
 
-/// The directories that relative paths and `~` are resolved against.
-pub struct BaseDirs<'a> {
-    /// The working directory.
-    pub cwd: &'a Path,
-    /// The home directory, for `~`.
-    pub home: Option<&'a Path>,
-}
-
-impl BaseDirs<'_> {
-    fn path(&self, text: &str) -> PathBuf {
-        match (text.strip_prefix('~'), self.home) {
-            (Some(rest), Some(home)) if rest.is_empty() || rest.starts_with('/') => {
-                home.join(rest.trim_start_matches('/'))
-            }
-            _ => self.cwd.join(text),
-        }
-    }
-}
-
-/// The context paths of a run, and the task with each `@path` that exists replaced by its absolute path. Fails if a
-/// path of the config or of `--context-path` does not exist.
+/// The context paths of a run, and the task with each `@path` that exists replaced by its absolute path. Symbolic links
+/// are resolved here and not again later. Fails if a path of the config or of `--context-path` does not exist, or if a
+/// relative path of the config leaves the working directory through a symbolic link.
 pub fn collect_paths(
     configured: &[ContextPath],
     named: &[String],
     task: &str,
-    from: &BaseDirs<'_>,
+    from: &BaseDirs,
 ) -> Result<(Vec<ContextPath>, String), Failure> {
-    let cwd = from.cwd;
+    let cwd = &from.cwd;
     let mut paths = Vec::new();
     for path in configured {
-        let real = canonical(&from.path(&path.path)).ok_or_else(|| missing(&path.path, "the config", cwd))?;
+        let what = format!("the context path {} (from the config)", path.path);
+        let real = from.real_path(&what, Path::new(&path.path))?.canonicalize();
+        let real = real.map_err(|error| unusable(&path.path, "the config", &error, cwd))?;
         let protected = path.protected.iter().map(|inner| real.join(inner).display().to_string()).collect();
         add(&mut paths, ContextPath { path: real.display().to_string(), writable: path.writable, protected });
     }
@@ -47,18 +33,50 @@ pub fn collect_paths(
             Some((path, "ro")) => (path, false),
             _ => (text.as_str(), false),
         };
-        let real = canonical(&from.path(path)).ok_or_else(|| missing(path, "--context-path", cwd))?;
+        let real = from.path(Path::new(path)).canonicalize();
+        let real = real.map_err(|error| unusable(path, "--context-path", &error, cwd))?;
         add(&mut paths, context_path(&real, writable));
     }
     let task = replace_mentions(task, cwd, &mut paths);
     Ok((paths, task))
 }
 
-/// The protected parts of a configured context path, with symlinks resolved; empty if the path does not exist.
-pub fn protected_parts(configured: &ContextPath, from: &BaseDirs<'_>) -> Vec<PathBuf> {
-    let Some(real) = canonical(&from.path(&configured.path)) else { return Vec::new() };
+/// What the user must know about the paths of `--context-path`: where links lead that leave the working directory.
+pub fn link_notices(named: &[String], from: &BaseDirs) -> Vec<String> {
+    let path = |text: &'_ String| match text.rsplit_once(':') {
+        Some((path, "rw" | "ro")) => path.to_owned(),
+        _ => text.clone(),
+    };
+    let notice = |path: String| {
+        let target = from.leaves_by_link(Path::new(&path))?;
+        Some(format!("the context path {path} is a link; agents get access to {}", target.display()))
+    };
+    named.iter().map(path).filter_map(notice).collect()
+}
+
+/// The launch with symbolic links in its context paths resolved, so that a person approves the paths that agents really
+/// get. A path that is not absolute, or contains `..`, stays as it is; the launch is refused because of it.
+pub fn with_real_paths(mut launch: LaunchRun) -> LaunchRun {
+    for grant in &mut launch.context_paths {
+        let path = Path::new(grant.path.trim());
+        let is_plain = path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
+        // A path that is not text cannot be granted; the path as named is then refused when it is used.
+        if is_plain && let Some(real) = real_path(path).to_str() {
+            real.clone_into(&mut grant.path);
+        }
+    }
+    launch
+}
+
+/// The protected parts of a configured context path, as named and with symlinks resolved; empty if the path does not
+/// exist.
+pub fn protected_parts(configured: &ContextPath, from: &BaseDirs) -> Vec<PathBuf> {
+    let Some(real) = canonical(&from.path(Path::new(&configured.path))) else { return Vec::new() };
     let parts = configured.protected.iter().map(|inner| real.join(inner));
-    parts.map(|part| canonical(&part).unwrap_or(part)).collect()
+    let both = parts.flat_map(|part| [canonical(&part).unwrap_or_else(|| part.clone()), part]);
+    let mut both: Vec<PathBuf> = both.collect();
+    both.dedup();
+    both
 }
 
 /// The paths that a person grants with `@path` and `@path:w` in a message, and the message with each such path that
@@ -106,30 +124,39 @@ fn confined_path(path: &str, dirs: &[PathBuf]) -> Result<PathBuf, String> {
         ));
     }
     match secret_file_below(&real) {
-        Some(found) => Err(format!(
-            "`context_paths`: `{path}` may not be read without the user's approval, because `{found}` in it may contain \
-             secrets. Name the files or directories that the run needs."
+        Some(why) => Err(format!(
+            "`context_paths`: `{path}` may not be read without the user's approval, because {why}. Name the files or \
+             directories that the run needs."
         )),
         None => Ok(real),
     }
 }
 
-/// A file below a directory that often contains secrets: `.env` or a file such as `.env.local`. Git directories and
-/// directories of installed packages are not searched. A directory that is too large to be searched counts as such a file.
+/// Says which file in `dir` often contains secrets: `.env` or a file such as `.env.local`; None if there is none. All
+/// subdirectories are searched, except git directories, installed packages and `target`. If `dir` is too large or nested
+/// too deeply to be searched completely, the returned text says so.
 fn secret_file_below(dir: &Path) -> Option<String> {
     let mut left = MAX_SEARCHED_ENTRIES;
     let mut open = vec![dir.to_owned()];
     while let Some(at) = open.pop() {
-        for entry in std::fs::read_dir(&at).into_iter().flatten().flatten() {
+        let entries = match std::fs::read_dir(&at) {
+            // The path is too long to be searched, but an agent could get there step by step.
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidFilename => {
+                return Some("it is nested too deeply to be searched for files with secrets".to_owned());
+            }
+            entries => entries,
+        };
+        for entry in entries.into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().to_ascii_lowercase();
-            let shown = || entry.path().strip_prefix(dir).unwrap_or(&entry.path()).display().to_string();
             left = left.checked_sub(1)?;
             if left == 0 {
-                return Some(shown());
+                return Some("it has too many files to be searched for files with secrets".to_owned());
             }
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
             if name.starts_with(".env") && !is_dir {
-                return Some(shown());
+                let path = entry.path();
+                let shown = path.strip_prefix(dir).unwrap_or(&path).display();
+                return Some(format!("`{shown}` in it may contain secrets"));
             }
             if is_dir && ![".git", "node_modules", "target", ".venv"].contains(&name.as_str()) {
                 open.push(entry.path());
@@ -158,9 +185,14 @@ fn context_path(path: &Path, writable: bool) -> ContextPath {
     ContextPath { path: path.display().to_string(), writable, protected: Vec::new() }
 }
 
-fn missing(path: &str, named_by: &str, cwd: &Path) -> Failure {
-    Failure::usage(format!("the context path {path} (from {named_by}) does not exist"))
-        .hint(format!("create it, or name another; relative paths are resolved against {}", cwd.display()))
+fn unusable(path: &str, named_by: &str, error: &std::io::Error, cwd: &Path) -> Failure {
+    if error.kind() == std::io::ErrorKind::NotFound {
+        return Failure::usage(format!("the context path {path} (from {named_by}) does not exist")).hint(
+            format!("create it, or name another; relative paths are resolved against {}", cwd.display()),
+        );
+    }
+    Failure::usage(format!("the context path {path} (from {named_by}) cannot be accessed: {error}"))
+        .hint("make it accessible to you, or name another")
 }
 
 /// Adds a path. If the list already contains the path, the two entries are merged: writable if one of them is, with
@@ -232,7 +264,7 @@ mod tests {
         std::fs::write(cwd.join("notes.md"), "").unwrap();
         let configured =
             [ContextPath { path: "src".into(), writable: false, protected: vec!["keep".into()] }];
-        let from = BaseDirs { cwd: &cwd, home: Some(&cwd) };
+        let from = BaseDirs { cwd: cwd.clone(), home: Some(cwd.clone()) };
         let task = "Mend @src:w, read @notes.md. Ask @alice about @missing.txt";
         let (paths, task) =
             collect_paths(&configured, &["notes.md:ro".into(), "~/src".into()], task, &from).unwrap();

@@ -1,16 +1,22 @@
 //! What a conversation consists of: the chat agent, and the team that its runs use.
 
+use crate::agent_env::{TeamTools, named_code, server_code, server_dir};
+use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::context_paths;
 use crate::failure::Failure;
+use crate::launch_links;
 use crate::project::{Project, with_project};
 use crate::session::{self, TeamBackends};
 use crate::session_launch::ChatRequest;
 use crate::team::Team;
+use althing_engine::inherited_history;
 use althing_protocol::{
-    AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, InteractiveAgent, Member, TeamSpec,
-    ToolsConfig,
+    AgentConfig, AgentId, BackendConfig, ChatSpec, ContextPath, CustomAdapter, InteractiveAgent,
+    McpTransport, Member, TeamSpec, ToolsConfig,
 };
+use althing_runner::own_places;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 /// A conversation that is ready to be opened.
@@ -46,6 +52,9 @@ pub fn assemble(
             }
             let id = AgentId::from(id.as_str());
             let mut member = backends.add(&id, backend, team, app)?;
+            if config.require_approval || request.can_ask {
+                launch_links::resolve_links(&mut backends, &id);
+            }
             // The first agent's `system_message` applies only if the chat agent uses that agent's backend.
             member.system_message =
                 first.filter(|_| config.backend.is_none()).and_then(|agent| agent.system_message.clone());
@@ -57,10 +66,13 @@ pub fn assemble(
                 append_system_prompt: config.append_system_prompt.clone(),
                 compaction: config.context_compaction,
                 budget_micro_usd: config.budget_usd.map(|dollars| (dollars * 1e6).ceil() as u64),
+                limits: team.config.chat_limits,
             })
         }
     };
+    let threshold = agent.as_ref().map(|agent| agent.compaction.threshold_tokens);
     let spec = ChatSpec {
+        history: inherited_history(request.history.clone(), threshold),
         agent,
         team: team_spec,
         project: project.map(Project::dir),
@@ -76,6 +88,9 @@ pub fn resumed_backends(spec: &ChatSpec, team: &Team, app: &AppContext) -> Resul
         let first = default_agent(team, &spec.team.members);
         let own = team.config.interactive.as_ref().and_then(|config| config.backend.as_ref());
         backends.add(&agent.member.id, backend(own, first)?, team, app)?;
+        if agent.require_approval || agent.can_ask {
+            launch_links::resolve_links(&mut backends, &agent.member.id);
+        }
         backends.tools.insert(agent.member.id.clone(), chat_agent_tools(team, first));
     }
     Ok(backends)
@@ -111,18 +126,49 @@ pub fn team_context_paths(
     project: Option<&Project>,
     app: &AppContext,
 ) -> Result<Vec<ContextPath>, Failure> {
-    let home = app.environment.variable("HOME").map(PathBuf::from);
-    let from = context_paths::BaseDirs { cwd: &app.environment.cwd, home: home.as_deref() };
+    let from = BaseDirs::of(&app.environment);
     let (paths, _) =
         context_paths::collect_paths(&team.config.context_paths, &app.settings.context_path, "", &from)?;
+    for notice in context_paths::link_notices(&app.settings.context_path, &from) {
+        app.notify(&notice);
+    }
     Ok(with_project(paths, project))
 }
 
-/// The protected parts of a team's context paths, for a session that was started in `cwd`.
-pub fn protected_paths(team: &Team, cwd: &Path, app: &AppContext) -> Vec<PathBuf> {
-    let home = app.environment.variable("HOME").map(PathBuf::from);
-    let from = context_paths::BaseDirs { cwd, home: home.as_deref() };
-    team.config.context_paths.iter().flat_map(|path| context_paths::protected_parts(path, &from)).collect()
+/// The paths that programs of a workflow that was started in `cwd` may not write to: the protected parts of the team's
+/// context paths, the config, the workflow file, and the files that MCP servers and custom adapters are started from.
+/// (The runner adds what git runs in the directory of each program.)
+pub fn protected_paths(
+    team: &Team,
+    (workflow, adapters): (&Path, &[CustomAdapter]),
+    cwd: &Path,
+    app: &AppContext,
+) -> Vec<PathBuf> {
+    let from = BaseDirs { cwd: cwd.to_owned(), ..BaseDirs::of(&app.environment) };
+    let parts = team.config.context_paths.iter();
+    let parts = parts.flat_map(|path| context_paths::protected_parts(path, &from));
+    let files = team.file().into_iter().chain([workflow]).map(Path::to_owned);
+    let tools = TeamTools::of(&team.config);
+    let default = team.file().and_then(server_dir).unwrap_or_else(|| cwd.to_owned());
+    let search = app.environment.path();
+    let servers = tools.servers().flat_map(|server| {
+        let McpTransport::Stdio { cwd, .. } = &server.transport else { return Vec::new() };
+        let base = cwd.as_ref().map_or_else(|| default.clone(), |cwd| from.path(Path::new(cwd)));
+        server_code(server, &base, "", Some(OsStr::new(&search))).files
+    });
+    let files = files.chain(servers).chain(adapter_files(adapters, cwd, app));
+    parts.chain(files.flat_map(|file| own_places(&file))).collect()
+}
+
+/// The existing files that custom adapters are started from.
+pub fn adapter_files(adapters: &[CustomAdapter], cwd: &Path, app: &AppContext) -> Vec<PathBuf> {
+    let search = app.environment.path();
+    let files = |adapter: &CustomAdapter| {
+        let args = [Some(&adapter.args), adapter.headless_args.as_ref(), adapter.resume_args.as_ref()];
+        let args: Vec<String> = args.into_iter().flatten().flatten().cloned().collect();
+        named_code(&adapter.program, &args, cwd, Some(OsStr::new(&search))).files
+    };
+    adapters.iter().flat_map(files).collect()
 }
 
 /// The team that runs use, with rules for runs at which no person is present: they do not wait for the user to

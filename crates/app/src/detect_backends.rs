@@ -15,7 +15,7 @@ const OLLAMA: &str = "http://localhost:11434";
 /// Detects everything that agents can be made of.
 pub fn detect_backends(environment: &Environment) -> DetectedBackends {
     DetectedBackends {
-        providers: althing_config::detect_providers(&|name| environment.setting(name)),
+        providers: althing_config::detect_providers(&|name| environment.secret(name)),
         programs: althing_config::detect_cli_agents(&|name| environment.has_program(name)),
         ollama: ollama(environment),
     }
@@ -26,7 +26,7 @@ pub fn overview(team: &Team, app: &AppContext) -> Option<(Vec<String>, Vec<Strin
     if app.settings.offline || !app.settings.model.is_empty() || team.is_from_file() {
         return None;
     }
-    let found = althing_config::detect_providers(&|name| app.environment.setting(name));
+    let found = althing_config::detect_providers(&|name| app.environment.secret(name));
     let mut known: Vec<String> = found.iter().map(|provider| provider.variable.to_owned()).collect();
     let mut missing = Vec::new();
     for key in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"] {

@@ -5,6 +5,7 @@
 //! every text before it is written. Without the option there is no subscriber, and a log statement costs one atomic
 //! load.
 
+use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::environment::SystemClock;
 use crate::failure::Failure;
@@ -41,7 +42,11 @@ pub fn start(
             None => Ok(()),
         };
     };
-    let path = app.environment.cwd.join(path);
+    let from = BaseDirs::of(&app.environment);
+    let real = from.real_path(&format!("--log {}", path.display()), path)?;
+    let named = from.path(path);
+    // `/dev/stderr` may be a link to a pipe, which has no path of its own.
+    let path = if named.metadata().is_err() || named.is_file() { real } else { named };
     // The log may contain addresses and paths, so a new file is readable only by its owner.
     let file = OpenOptions::new().create(true).append(true).mode(0o600).open(&path).map_err(|error| {
         Failure::usage(format!("--log: {} cannot be written: {error}", path.display()))

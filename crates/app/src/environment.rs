@@ -1,14 +1,19 @@
 //! The environment of the process: variables, `.env` files, directories, terminals. Read once, at start.
 
 use crate::failure::Failure;
-use althing_config::{is_secret_name, secrets_in_variable};
+use althing_config::{Variables, may_be_found_secret, secrets_in_found_variable, secrets_in_variable};
 use althing_protocol::{Clock, Secret, Timestamp};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::fs::{DirBuilder, Permissions};
 use std::io::IsTerminal;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// The maximum number of variables that a notice names.
+const MAX_NAMED: usize = 10;
 /// The name of Althing's directory in the user's config and state directories.
 const APP_DIR: &str = "althing";
 
@@ -24,14 +29,14 @@ pub struct Environment {
     /// Whether stderr is a terminal.
     pub stderr_is_terminal: bool,
     variables: BTreeMap<String, String>,
-    /// The variables in `.env` in the working directory, without API keys and other secrets, which are in `variables`
-    /// (but secrets whose names begin with `ALTHING_` are here). Another person may have written that file: a config
-    /// can refer to these variables, but they never decide what is started, trusted or called.
-    dotenv: BTreeMap<String, String>,
+    /// The variables in `.env` in the working directory. Another person may have written that file, so its variables
+    /// only give API keys and other secrets: see [`Environment::secret`].
+    found: BTreeMap<String, String>,
 }
 
 impl Environment {
-    /// Reads the environment, then `.env` in the working directory, then `.env` in the user's config directory.
+    /// Reads the environment, then `.env` in the user's config directory, then `.env` in the working directory. If a
+    /// variable is set more than once, the first value counts.
     pub fn read() -> Result<Self, Failure> {
         let cwd = std::env::current_dir().map_err(|error| {
             Failure::usage(format!("the current directory cannot be used: {error}"))
@@ -43,44 +48,67 @@ impl Environment {
         let mut found = Self {
             cwd,
             variables,
-            dotenv: BTreeMap::new(),
+            found: BTreeMap::new(),
             stdin_is_terminal: std::io::stdin().is_terminal(),
             stdout_is_terminal: std::io::stdout().is_terminal(),
             stderr_is_terminal: std::io::stderr().is_terminal(),
         };
         // A variable that is already set keeps its value.
-        for (name, value) in read_dotenv(&found.cwd.join(".env"))? {
-            if !is_secret_name(&name) || name.to_uppercase().starts_with("ALTHING_") {
-                found.dotenv.entry(name).or_insert(value);
-            } else {
+        if let Some(dir) = found.config_dir() {
+            for (name, value) in read_dotenv(&dir.join(".env"), MAX_DOTENV_BYTES)? {
                 found.variables.entry(name).or_insert(value);
             }
         }
-        if let Some(dir) = found.config_dir() {
-            for (name, value) in read_dotenv(&dir.join(".env"))? {
-                found.variables.entry(name).or_insert(value);
-            }
+        for (name, value) in read_found_dotenv(&found.cwd.join(".env"))? {
+            found.found.entry(name).or_insert(value);
         }
         Ok(found)
     }
 
-    /// The value that a config gets for a variable; None if it is unset or empty. In addition to what `variable`
-    /// finds, `.env` in the working directory counts, except for the address of an endpoint.
-    pub fn setting(&self, name: &str) -> Option<String> {
-        self.variable(name).or_else(|| {
-            // The `.env` in the working directory must not choose an endpoint, even if it also contains a key.
-            let is_endpoint =
-                althing_config::BACKENDS.iter().any(|backend| backend.url_variable == Some(name));
-            self.dotenv.get(name).filter(|value| !value.is_empty() && !is_endpoint).cloned()
-        })
+    /// The value of a variable for a place that is meant for a secret; None if it is unset or empty. Only this function
+    /// returns values from `.env` in the working directory, and only if the user has set no value of that name: with a
+    /// stranger's key in place of the user's own, the owner of that key could read what the user sends.
+    pub fn secret(&self, name: &str) -> Option<String> {
+        let found = || self.found.get(name).filter(|value| may_be_found_secret(value)).cloned();
+        self.variable(name).or_else(found)
     }
 
-    /// Whether the user chose the state directory; otherwise the default in the working directory is used.
+    /// Whether only `.env` in the working directory sets a variable.
+    fn is_only_found(&self, name: &str) -> bool {
+        self.variable(name).is_none() && self.found.get(name).is_some_and(|value| !value.is_empty())
+    }
+
+    /// Calls `read` with the variables of this environment. Also returns a notice about the variables that `read` asked
+    /// for and did not get although `.env` in the working directory sets them.
+    pub fn with_variables<T>(&self, read: impl FnOnce(Variables<'_>) -> T) -> (T, Option<String>) {
+        let unused = RefCell::new(BTreeSet::new());
+        let or_note = |name: &str, value: Option<String>| {
+            if value.is_none() && self.is_only_found(name) {
+                unused.borrow_mut().insert(name.to_owned());
+            }
+            value
+        };
+        let own = |name: &str| or_note(name, self.variable(name));
+        let for_secrets = |name: &str| or_note(name, self.secret(name));
+        let done = read(Variables { own: &own, for_secrets: &for_secrets });
+        let names = unused.into_inner().into_iter().take(MAX_NAMED).collect::<Vec<_>>().join(", ");
+        let notice = format!(
+            "{} sets {names}, which Althing does not use: from a .env file in the working directory, it uses only API keys and \
+             other secrets without spaces (set other variables in the environment or in ~/.config/althing/.env)",
+            self.cwd.join(".env").display()
+        );
+        (done, Some(notice).filter(|_| !names.is_empty()))
+    }
+
+    /// Whether the user chose the state directory; otherwise the default in the working directory is used. A relative
+    /// `ALTHING_STATE_DIR` does not count: a profile may set it for every directory, also for those that somebody else
+    /// made.
     pub fn state_dir_is_named(&self, asked: Option<&Path>) -> bool {
-        asked.is_some() || self.variable("ALTHING_STATE_DIR").is_some()
+        let set = self.variable("ALTHING_STATE_DIR");
+        asked.is_some() || set.is_some_and(|dir| Path::new(&dir).is_absolute())
     }
 
-    /// The value of a variable; None if it is unset or empty.
+    /// The value of one of the user's own variables; None if it is unset or empty.
     pub fn variable(&self, name: &str) -> Option<String> {
         self.variables.get(name).filter(|value| !value.is_empty()).cloned()
     }
@@ -95,15 +123,25 @@ impl Environment {
         self.variable("PATH").unwrap_or_default()
     }
 
-    /// All variables except those that are only in `dotenv`, for callers that pass on a selection of them.
+    /// The user's own variables, without those that only `.env` in the working directory sets. Callers pass on a
+    /// selection of them.
     pub fn variables(&self) -> Vec<(OsString, OsString)> {
         self.variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 
     /// The secrets in all variables, including those from `.env` in the working directory.
     pub fn secrets(&self) -> Vec<Secret> {
-        let all = self.variables.iter().chain(&self.dotenv);
-        all.flat_map(|(name, value)| secrets_in_variable(name, value)).collect()
+        let own = self.variables.iter().flat_map(|(name, value)| secrets_in_variable(name, value));
+        let found = self.found.iter().flat_map(|(name, value)| secrets_in_found_variable(name, value));
+        own.chain(found).collect()
+    }
+
+    /// The secrets that occur only in `.env` in the working directory.
+    pub fn found_secrets(&self) -> Vec<Secret> {
+        let own = self.variables.iter().flat_map(|(name, value)| secrets_in_variable(name, value));
+        let own: BTreeSet<String> = own.map(|secret| secret.reveal().to_owned()).collect();
+        let found = self.found.iter().flat_map(|(name, value)| secrets_in_found_variable(name, value));
+        found.filter(|secret| !own.contains(secret.reveal())).collect()
     }
 
     /// The directory of the user's own configs; None if neither `XDG_CONFIG_HOME` nor `HOME` is set.
@@ -115,6 +153,11 @@ impl Environment {
     /// `XDG_STATE_HOME` nor `HOME` is set.
     pub fn user_state_dir(&self) -> Option<PathBuf> {
         self.user_dir("XDG_STATE_HOME", ".local/state")
+    }
+
+    /// The directories of [`Self::config_dir`] and [`Self::user_state_dir`].
+    pub fn own_dirs(&self) -> Vec<PathBuf> {
+        self.config_dir().into_iter().chain(self.user_state_dir()).collect()
     }
 
     fn user_dir(&self, variable: &str, below_home: &str) -> Option<PathBuf> {
@@ -132,12 +175,53 @@ impl Environment {
     }
 }
 
-/// The maximum size of a `.env` file, in bytes.
+/// The mode of directories that only their owner may use.
+const PRIVATE: u32 = 0o700;
+
+/// Creates a directory of the user, and its missing parents, for this user alone, whatever the umask is. If a directory
+/// called `althing` already exists with another mode, it is made private.
+pub fn create_private_dir(dir: &Path) -> std::io::Result<()> {
+    DirBuilder::new().recursive(true).mode(PRIVATE).create(dir)?;
+    let mode = dir.metadata()?.permissions().mode() & 0o777;
+    if dir.file_name().is_some_and(|name| name == APP_DIR) && mode != PRIVATE {
+        // Fails only if the directory belongs to another user, who then decides.
+        let _ = std::fs::set_permissions(dir, Permissions::from_mode(PRIVATE));
+    }
+    Ok(())
+}
+
+/// The maximum size of the user's own `.env` file, in bytes.
 const MAX_DOTENV_BYTES: u64 = 1_000_000;
+/// The maximum size of a `.env` file that was found in the working directory, in bytes.
+const MAX_FOUND_DOTENV_BYTES: u64 = 64 * 1024;
+/// The maximum number of secrets in a `.env` file that was found. Every secret is searched for in everything that is
+/// stored, so thousands of them would take minutes at the start.
+const MAX_FOUND_SECRETS: usize = 200;
+
+/// The variables in a `.env` file of the working directory, which may be somebody else's.
+fn read_found_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
+    let too_many = |what: String| {
+        Failure::usage(format!("{} {what}", file.display())).hint(
+            "keep in it only what Althing needs, or move it and set the variables in the environment or in \
+             ~/.config/althing/.env",
+        )
+    };
+    if file.metadata().is_ok_and(|data| data.is_file() && data.len() > MAX_FOUND_DOTENV_BYTES) {
+        return Err(too_many(format!("is larger than {} KiB", MAX_FOUND_DOTENV_BYTES / 1024)));
+    }
+    let variables = read_dotenv(file, MAX_FOUND_DOTENV_BYTES)?;
+    let secrets = variables.iter().flat_map(|(name, value)| secrets_in_found_variable(name, value)).count();
+    if secrets > MAX_FOUND_SECRETS {
+        return Err(too_many(format!(
+            "has {secrets} secrets; a .env file in the working directory may have at most {MAX_FOUND_SECRETS}"
+        )));
+    }
+    Ok(variables)
+}
 
 /// The variables in a `.env` file; empty if there is no such file.
-fn read_dotenv(file: &Path) -> Result<Vec<(String, String)>, Failure> {
-    match althing_disk::read_regular(file, MAX_DOTENV_BYTES) {
+fn read_dotenv(file: &Path, limit: u64) -> Result<Vec<(String, String)>, Failure> {
+    match althing_disk::read_regular(file, limit) {
         Ok(bytes) => Ok(althing_config::parse_dotenv(&String::from_utf8_lossy(&bytes))),
         // A directory called `.env` is not a `.env` file (Python virtual environments use that name).
         Err(error)

@@ -27,12 +27,21 @@ pub struct Failure {
     pub kind: FailureKind,
     /// All problems of the config, if the config is the reason.
     pub report: Option<Box<ConfigReport>>,
+    /// Whether the message states what the user has to accept. Then values from a `.env` in the working directory are
+    /// not masked in it, so that the author of that file cannot hide a part of the message.
+    pub is_question: bool,
 }
 
 impl Failure {
     /// A failure because of bad usage, a bad config or bad input.
     pub fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), hints: Vec::new(), kind: FailureKind::Usage, report: None }
+        Self {
+            message: message.into(),
+            hints: Vec::new(),
+            kind: FailureKind::Usage,
+            report: None,
+            is_question: false,
+        }
     }
 
     /// A failure in which no answer was produced, through no fault of the user.

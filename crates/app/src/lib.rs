@@ -1,14 +1,17 @@
 //! Sessions as a service: the layer between the front ends and everything else.
 //!
 //! A front end makes an [`AppContext`] and uses it to assemble a team, to start or resume a session, to follow the
-//! session and to send ops to it. This crate knows neither terminals nor the command line.
+//! session and to send ops to it. This crate does not parse the command line and, except for panic messages, prints
+//! nothing.
 #![expect(clippy::disallowed_methods, reason = "app owns the environment and the user's own files")]
 
 pub mod agent_env;
 pub mod agent_selection;
 pub mod availability;
+pub mod base_dirs;
 pub mod context;
 pub mod context_paths;
+pub mod continuation;
 pub mod conversation;
 pub mod detect_backends;
 pub mod diagnostics;
@@ -16,12 +19,16 @@ pub mod environment;
 #[doc(hidden)]
 pub mod failpoint;
 pub mod failure;
+mod known_costs;
+mod launch_links;
 pub mod otlp_export;
 mod plans;
+mod played;
 pub mod prepare;
 pub mod programs;
 pub mod project;
 pub mod project_recorder;
+pub mod reports;
 pub mod resume;
 pub mod run_service;
 pub mod secrets;
@@ -31,10 +38,11 @@ pub mod session_launch;
 pub mod settings;
 pub mod team;
 pub mod trust;
+mod work_dirs;
 pub mod workflow;
 
 pub use context::{AppContext, Notify};
-pub use environment::{Environment, SystemClock};
+pub use environment::{Environment, SystemClock, create_private_dir};
 pub use failure::{Failure, FailureKind};
 pub use service::{LocalSessions, SessionService};
 pub use session_launch::{ChatRequest, RunRequest, SessionRequest};

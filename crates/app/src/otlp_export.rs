@@ -28,7 +28,7 @@ const CONTENT: &str = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT";
 // Static: all sessions of a process share one exporter, which lives until the process ends.
 static EXPORTER: OnceLock<Exporter> = OnceLock::new();
 
-/// Starts the exporter, if `--otlp` is given. OpenTelemetry's standard variables configure the exporter; none of them
+/// Starts the exporter, if `--otlp` is given and a config is not only played. OpenTelemetry's standard variables configure the exporter; none of them
 /// turns it on.
 pub fn prepare(app: &AppContext) -> Result<(), Failure> {
     let Some(address) = &app.settings.otlp else { return Ok(()) };
@@ -37,6 +37,10 @@ pub fn prepare(app: &AppContext) -> Result<(), Failure> {
             .hint("give a collector's address for OTLP over HTTP, such as http://localhost:4318")
     })?;
     secrets::register_secrets(endpoint.password().map(Secret::new).into_iter().collect());
+    if app.settings.is_played() {
+        app.notify("no traces are sent: --offline with --config sends nothing");
+        return Ok(());
+    }
     let read = |name: &str| match app.environment.variable(name) {
         Some(text) => parse_pairs(&text).map_err(|error| {
             Failure::usage(format!("{name}: {error}"))

@@ -1,5 +1,6 @@
 //! The stored plans of a state directory.
 
+use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::environment::Environment;
 use crate::failure::Failure;
@@ -7,7 +8,7 @@ use crate::project_recorder::plan_run;
 use crate::trust;
 use althing_protocol::{PlanDraft, PlanRef, PlanRun, Plans};
 use althing_workspace::{PlanStore, PlanStoreError, StoredPlan};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The stored plans of a state directory.
 pub struct StoredPlans {
@@ -41,7 +42,14 @@ impl Plans for StoredPlans {
 /// Loads a stored plan for execution. By asking for the execution, the user approves the plan.
 pub fn load_for_execution(which: &str, app: &AppContext) -> Result<StoredPlan, Failure> {
     let failed = |error: PlanStoreError| Failure::usage(error.to_string()).maybe_hint(error.hint());
-    let mut plan = PlanStore::of(&app.state_dir()).load(which).map_err(failed)?;
+    app.refuse_linked_state()?;
+    let mut named = which.to_owned();
+    if which.contains('/') {
+        let what = format!("the plan {which}");
+        let real = BaseDirs::of(&app.environment).real_path(&what, Path::new(which))?;
+        named = real.to_str().map_or(named, str::to_owned);
+    }
+    let mut plan = PlanStore::of(&app.state_dir()).load(&named).map_err(failed)?;
     if !which.contains('/') {
         trust::require_own_plan(plan.dir(), app)?;
     }

@@ -2,19 +2,20 @@
 //! command line and for conversations. Workflows and the MCP server assemble their teams themselves.
 
 use crate::agent_selection::AgentSelection;
+use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::context_paths;
+use crate::continuation::{self, Continuation};
 use crate::failure::Failure;
 use crate::plans;
-use crate::project::{self, with_project};
+use crate::project::with_project;
 use crate::project_recorder::plan_run;
 use crate::service::LocalSessions;
 use crate::session_launch::{ChatRequest, RunRequest};
-use crate::team::{self, Team};
+use crate::team::Team;
 use althing_engine::Consent;
 use althing_protocol::LaunchRun;
 use althing_workspace::StoredPlan;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The longest task, in bytes; larger material belongs in files.
@@ -29,16 +30,19 @@ pub struct RunDraft {
     plan: Option<StoredPlan>,
     /// Whether a person typed the task.
     is_typed: bool,
+    /// What the run continues.
+    continued: Option<Continuation>,
 }
 
 impl RunDraft {
     /// The run that the settings ask for. Checks `agents`, `single_agent` and `execute_plan`. `task` is the task that
     /// a person typed, if there is one.
     pub fn of(app: &AppContext, task: Option<String>) -> Result<Self, Failure> {
-        let team = team::assemble(app)?;
+        let continued = continuation::of(app)?;
+        let team = continuation::team(continued.as_ref(), app)?;
         let selection = AgentSelection::of(app, task, &team)?;
         let plan = app.settings.execute_plan.as_deref().map(|which| plans::load_for_execution(which, app));
-        Ok(Self { app: app.clone(), team, selection, plan: plan.transpose()?, is_typed: true })
+        Ok(Self { app: app.clone(), team, selection, plan: plan.transpose()?, is_typed: true, continued })
     }
 
     /// The task as typed, or as set with [`Self::set_untyped_task`]; None if there is none yet. If no task was typed,
@@ -63,8 +67,7 @@ impl RunDraft {
         let (app, plan) = (self.app, self.plan);
         let mut team = self.team;
         self.selection.narrow_to_run(&mut team);
-        let home = app.environment.variable("HOME").map(PathBuf::from);
-        let from = context_paths::BaseDirs { cwd: &app.environment.cwd, home: home.as_deref() };
+        let from = BaseDirs::of(&app.environment);
         let typed = if is_typed { task.as_str() } else { "" };
         let (context_paths, expanded_task) = context_paths::collect_paths(
             &team.config.context_paths,
@@ -72,7 +75,10 @@ impl RunDraft {
             typed,
             &from,
         )?;
-        let project = project::from_settings(&app)?;
+        for notice in context_paths::link_notices(&app.settings.context_path, &from) {
+            app.notify(&notice);
+        }
+        let project = continuation::project(self.continued.as_ref(), &app)?;
         let context_paths = with_project(context_paths, project.as_deref());
         let overview = project.as_deref().map(|project| project.workspace.overview()).transpose()?;
         let additions =
@@ -88,7 +94,8 @@ impl RunDraft {
             ..LaunchRun::default()
         };
         let plan = plan.as_ref().map(plan_run);
-        let request = RunRequest { launch, context_paths, plan, consent: Consent::Person };
+        let history = self.continued.map(|continued| continued.history).unwrap_or_default();
+        let request = RunRequest { launch, context_paths, plan, history, consent: Consent::Person };
         Ok((LocalSessions::with_team(app, Arc::new(team), project), request))
     }
 }
@@ -117,17 +124,20 @@ pub fn run(app: &AppContext, task: &str) -> Result<(LocalSessions, RunRequest), 
 
 /// The service and the request for a conversation. `first_message` only becomes the title of the conversation; the
 /// front end sends the message itself, from `selection.task` of the request. `attended`: whether a person is present
-/// who can override winners.
+/// who can override winners and approve runs.
 pub fn conversation(
     app: &AppContext,
     first_message: Option<String>,
     attended: bool,
 ) -> Result<(LocalSessions, ChatRequest), Failure> {
-    let mut team = team::assemble(app)?;
+    let continued = continuation::of(app)?;
+    let mut team = continuation::team(continued.as_ref(), app)?;
     let selection = AgentSelection::of(app, first_message, &team)?;
     selection.narrow(&mut team);
     let goal = selection.task.clone().filter(|task| !task.is_empty());
     let goal = goal.unwrap_or_else(|| "conversation".to_owned());
-    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project::from_settings(app)?);
-    Ok((sessions, ChatRequest { selection, goal, attended, can_ask: attended }))
+    let project = continuation::project(continued.as_ref(), app)?;
+    let sessions = LocalSessions::with_team(app.clone(), Arc::new(team), project);
+    let history = continued.map(|continued| continued.history).unwrap_or_default();
+    Ok((sessions, ChatRequest { selection, goal, attended, can_ask: attended, history }))
 }

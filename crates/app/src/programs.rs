@@ -1,31 +1,116 @@
 //! Runs the CLI agents and commands of workflows, on pipes or in terminals.
 
 use crate::context::AppContext;
+use crate::failure::Failure;
+use crate::known_costs;
+use crate::played::PlayedPrograms;
 use crate::session;
+use crate::team::Team;
+use crate::work_dirs::agent_dirs;
+use althing_config::Variables;
 use althing_protocol::{
-    BoxFuture, CustomAdapter, ProgramEnd, ProgramJob, Programs, ReportSink, Screen, TaskId,
+    BoxFuture, CustomAdapter, ProcessLimits, ProgramEnd, ProgramJob, Programs, ReportSink, Screen, StageBody,
+    TaskId, WorkflowSpec,
 };
 use althing_runner::adapter::{self, Adapters, AskPattern, Pattern, TerminalTraits};
 use althing_runner::{
     AcceptedByUser, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox,
+    own_places,
 };
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Makes the program runner, with the custom adapters of the config and of the workflow. Programs in a sandbox cannot
-/// write to `protected` paths.
-pub fn assemble(custom: Vec<CustomAdapter>, protected: Vec<PathBuf>, app: &AppContext) -> Arc<dyn Programs> {
+/// write to the `protected` paths, nor to any code that git runs for one of the `work_dirs`. If the team is played, no
+/// program is started.
+pub fn assemble(
+    custom: Vec<CustomAdapter>,
+    protected: Vec<PathBuf>,
+    work_dirs: Vec<PathBuf>,
+    team: &Team,
+    app: &AppContext,
+) -> Arc<dyn Programs> {
+    if team.is_played() {
+        return Arc::new(PlayedPrograms);
+    }
     let variables = app.environment.clone();
-    let fill = move |text: &str| althing_config::fill_variables(text, &|name| variables.setting(name));
+    let fill = move |name: &str, text: &str| {
+        let fill = |known: Variables<'_>| althing_config::fill_variables(name, text, known);
+        variables.with_variables(fill).0
+    };
     let custom = custom.into_iter().map(|adapter| custom_adapter(adapter, &fill)).collect();
-    let starter = program_starter(Adapters::with(custom), app);
-    let runner = ProgramRunner::new(starter, patterns(app)).with_protected(protected);
+    let starter = program_starter(Adapters::with(custom), team.config.process_limits, app);
+    let own = app.environment.own_dirs();
+    let protected = protected.into_iter().chain(own.iter().flat_map(|dir| own_places(dir))).collect();
+    let runner = ProgramRunner::new(starter, patterns(app))
+        .with_protected(protected)
+        .with_work_dirs(work_dirs)
+        .with_agent_dirs(agent_dirs(&app.environment))
+        .with_prices(known_costs::model_prices(team));
     Arc::new(VariableFiller { runner, fill: Box::new(fill) })
 }
 
+/// How the user can sign in to this CLI agent, if nothing shows that the user has signed in; None if something shows
+/// it, or if Althing does not know how to tell.
+pub fn sign_in_hint(adapter: &str, app: &AppContext) -> Option<&'static str> {
+    let home = PathBuf::from(app.environment.variable("HOME")?);
+    let signs = Adapters::default().get(adapter)?.login_signs()?;
+    signs.missing(&home, &|name| app.environment.variable(name).map(PathBuf::from))
+}
+
+/// Checks the CLI agents of a workflow's tasks before anything starts. Notices name each CLI agent that the user does
+/// not seem to be signed in to, or that the available sandbox limits. The error names a task whose CLI agent does not
+/// run in the available sandbox. If the programs are played, one notice names their tasks.
+pub fn check_tasks(spec: &WorkflowSpec, team: &Team, app: &AppContext) -> Result<(), Failure> {
+    let tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
+    let tasks = tasks.filter_map(|task| match &task.body {
+        StageBody::Program(program) => Some((task.id.as_str(), &**program)),
+        StageBody::Run(_) => None,
+    });
+    if team.is_played() {
+        let ids: Vec<&str> = tasks.map(|(id, _)| id).collect();
+        if !ids.is_empty() {
+            app.notify(&format!("the programs of these tasks are played, not started: {}", ids.join(", ")));
+        }
+        return Ok(());
+    }
+    let adapters = Adapters::default();
+    let mut told = BTreeSet::new();
+    let (mut limited, mut offline_told) = (BTreeSet::new(), BTreeSet::new());
+    let mut starter = None;
+    for (id, program) in tasks {
+        if !adapters.get(&program.adapter).is_some_and(|adapter| adapter.is_agent()) {
+            continue;
+        }
+        if let Some(hint) = sign_in_hint(&program.adapter, app)
+            && told.insert(&program.adapter)
+        {
+            app.notify(&format!("it seems that you are not signed in to {}: {hint}", program.adapter));
+        }
+        if app.settings.offline && offline_told.insert(&program.adapter) {
+            app.notify(&format!(
+                "{} is started: without --config, --offline replaces only the agents of runs",
+                program.adapter
+            ));
+        }
+        let starter = starter
+            .get_or_insert_with(|| program_starter(Adapters::default(), team.config.process_limits, app));
+        if let Some(problem) = starter.problem_with_task(program) {
+            return Err(Failure::usage(format!("task {id}: {problem}")));
+        }
+        if let Some(limitation) = starter.limitation_of_task(program)
+            && limited.insert(&program.adapter)
+        {
+            app.notify(&format!("{}: {limitation}", program.adapter));
+        }
+    }
+    Ok(())
+}
+
 /// What is needed to start CLI agents: adapters, launcher, sandbox.
-pub fn program_starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStarter> {
-    let launcher = GuardLauncher::default();
+pub fn program_starter(adapters: Adapters, limits: ProcessLimits, app: &AppContext) -> Arc<ProgramStarter> {
+    let launcher = GuardLauncher::default().with_limits(limits);
     let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
     let probe_launcher = launcher.clone();
     let found = session::block_on_thread(async move {
@@ -41,6 +126,7 @@ pub fn program_starter(adapters: Adapters, app: &AppContext) -> Arc<ProgramStart
         launcher,
         sandbox,
         state_dir: Some(app.state_dir()),
+        settings_dir: Some(app.cli_agents_dir().join(".settings")),
         limits: ProgramLimits::default(),
         output_masking: Some(crate::secrets::output_masking()),
     })
@@ -64,7 +150,7 @@ fn patterns(app: &AppContext) -> PatternTable {
 /// Converts a custom adapter to the runner's type.
 fn custom_adapter(
     adapter: CustomAdapter,
-    fill: &dyn Fn(&str) -> Result<String, String>,
+    fill: &dyn Fn(&str, &str) -> Result<String, String>,
 ) -> adapter::UserDefinedAdapter {
     let asks = adapter.interactions.into_iter().map(|interaction| AskPattern {
         about: interaction.about,
@@ -78,7 +164,10 @@ fn custom_adapter(
         ..TerminalTraits::default()
     };
     // Unset variables were reported when the file was read.
-    let env = adapter.env.into_iter().map(|(name, value)| (name, fill(&value).unwrap_or_default()));
+    let env = adapter.env.into_iter().map(|(name, value)| {
+        let filled = fill(&name, &value).unwrap_or_default();
+        (name, filled)
+    });
     adapter::UserDefinedAdapter {
         name: adapter.name,
         program: adapter.program,
@@ -91,7 +180,7 @@ fn custom_adapter(
     }
 }
 
-type Fill = dyn Fn(&str) -> Result<String, String> + Send + Sync;
+type Fill = dyn Fn(&str, &str) -> Result<String, String> + Send + Sync;
 
 /// Fills in a program's environment variables when it starts. The log contains the variables as the user wrote them,
 /// with references not filled in, so that no secret gets into the log.
@@ -105,14 +194,16 @@ impl Programs for VariableFiller {
         Box::pin(async move {
             let mut job = job.clone();
             for (name, value) in &mut job.spec.env {
-                match (self.fill)(value) {
+                match (self.fill)(name, value) {
                     Ok(filled) => *value = filled,
                     Err(missing) => {
                         return ProgramEnd {
                             error: Some(format!(
                                 "the task's variable {name} refers to {missing}, which is not set"
                             )),
-                            hint: Some(format!("set {missing} in the environment or in .env")),
+                            hint: Some(format!(
+                                "set {missing} in the environment or in ~/.config/althing/.env"
+                            )),
                             ..ProgramEnd::default()
                         };
                     }

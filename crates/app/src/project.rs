@@ -1,12 +1,15 @@
 //! The project workspace of a session: found by directory or name, locked by one session at a time, and its context
 //! paths.
 
+use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
+use althing_disk::refuse_replaced;
 use althing_protocol::{Clock, ContextPath};
 use althing_workspace::{ProjectError, ProjectLock, ProjectRegistry, ProjectWorkspace};
-use std::path::{Path, PathBuf};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 /// A project that this process has locked.
@@ -41,7 +44,11 @@ pub fn from_settings(app: &AppContext) -> Result<Option<Arc<Project>>, Failure> 
 
 /// Opens and locks the project in `dir`, for a session that is resumed; None if the session has no project.
 pub fn reopen(dir: Option<&str>, app: &AppContext) -> Result<Option<Arc<Project>>, Failure> {
-    dir.map(|dir| open(Path::new(dir), app)).transpose()
+    let reopen = |dir: &str| {
+        refuse_replaced(Path::new(dir)).map_err(|replaced| Failure::usage(replaced.to_string()))?;
+        open(Path::new(dir), app)
+    };
+    dir.map(reopen).transpose()
 }
 
 /// The list of projects that this user has worked in; None if the user has no state directory.
@@ -49,20 +56,25 @@ pub fn registry(environment: &Environment) -> Option<ProjectRegistry> {
     environment.user_state_dir().map(|dir| ProjectRegistry::of(&dir))
 }
 
-/// The directory of a project given by name or directory: an existing directory, else a known project of this name,
-/// else a directory that does not exist yet.
+/// The directory of a project given by name or directory: if it is a name, a known project in the directory of this name
+/// or else a known project of this name; otherwise a directory, which may not exist yet. Known projects come first,
+/// because an unknown directory here may be somebody else's. Fails if the name is that of a link in the working
+/// directory that leads out of it, unless a project of this name is known.
 pub fn find(which: &Path, environment: &Environment) -> Result<PathBuf, Failure> {
-    let dir = environment.cwd.join(which);
-    let is_name = which.components().count() == 1 && which.is_relative();
-    if dir.exists() || !is_name {
-        return Ok(dir);
+    let is_name = matches!(which.components().collect::<Vec<_>>().as_slice(), [Component::Normal(_)])
+        && !which.as_os_str().as_bytes().contains(&b'/');
+    let dir = BaseDirs::of(environment).real_path(&format!("the project {}", which.display()), which);
+    let Some(registry) = registry(environment).filter(|_| is_name) else { return dir };
+    let known_here = dir.as_ref().ok().and_then(|dir| dir.to_str());
+    if let Some(here) = known_here
+        && registry.find(here)?.is_some()
+    {
+        return dir;
     }
-    let name = which.to_string_lossy();
-    let known = match registry(environment) {
-        Some(registry) => registry.find(&name)?.filter(althing_workspace::RegisteredProject::exists),
-        None => None,
-    };
-    Ok(known.map_or(dir, |entry| entry.path))
+    match registry.find(&which.to_string_lossy())? {
+        Some(known) if known.exists() => Ok(known.path),
+        _ => dir,
+    }
 }
 
 fn open(dir: &Path, app: &AppContext) -> Result<Arc<Project>, Failure> {
@@ -82,7 +94,8 @@ impl Project {
         self.workspace.dir().display().to_string()
     }
 
-    /// The context paths of every run in the project, all read-only: its context file and its deliverables.
+    /// The context paths of every run in the project, all read-only: its context file, unless that is a symbolic link,
+    /// and its deliverables.
     pub fn context_paths(&self) -> Vec<ContextPath> {
         let context = self.workspace.dir().join("CONTEXT.md");
         let path = |path: PathBuf| ContextPath {
@@ -90,7 +103,8 @@ impl Project {
             writable: false,
             protected: Vec::new(),
         };
-        vec![path(context), path(self.workspace.deliverables_dir())]
+        let context = Some(context).filter(|context| !context.is_symlink());
+        context.into_iter().chain([self.workspace.deliverables_dir()]).map(path).collect()
     }
 }
 

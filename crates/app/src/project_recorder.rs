@@ -10,7 +10,7 @@ use althing_protocol::{
     SessionId, TaskId, TaskSpec, Timestamp, Verdict,
 };
 use althing_workspace::{DeliveryReport, PlanLock, PlanStore, PlanStoreError, ProjectError, StoredPlan};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -22,12 +22,15 @@ pub struct ProjectRecorder {
     notify: Notify,
     /// Runs that execute a plan.
     plans: HashMap<TaskId, ExecutingPlan>,
+    /// Runs of subagents. Their files and results belong to the runs that started them, so the project records neither.
+    subagents: HashSet<TaskId>,
 }
 
 /// A plan that is being executed.
 struct ExecutingPlan {
     plan: PlanRef,
-    /// The lock of the plan, held until the run ends, so that two runs never execute the same plan.
+    /// The lock of the plan, held until the run ends; None if it could not be taken. If another process holds the lock,
+    /// the user gets a notice, and the run continues.
     _lock: Option<PlanLock>,
 }
 
@@ -40,7 +43,8 @@ impl ProjectRecorder {
         notify: Notify,
         history: &[Arc<Event>],
     ) -> Self {
-        let mut recorder = Self { session, state_dir, project, notify, plans: HashMap::new() };
+        let mut recorder =
+            Self { session, state_dir, project, notify, plans: HashMap::new(), subagents: HashSet::new() };
         // Only the last progress of each plan task matters.
         let mut last: BTreeMap<(TaskId, String), &Event> = BTreeMap::new();
         for event in history {
@@ -70,8 +74,12 @@ impl ProjectRecorder {
     /// Brings the records up to date with a new fact.
     pub fn observe(&mut self, event: &Event) {
         match &event.fact {
-            Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } if spec.subagent_of.is_none() => {
-                self.run_started(id, spec, event.at);
+            Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } => {
+                if spec.subagent_of.is_some() {
+                    self.subagents.insert(id.clone());
+                } else {
+                    self.run_started(id, spec, event.at);
+                }
             }
             Fact::ItemAdded { item: Item::PlanProgress(progress), .. } => {
                 let Some(task) = &event.task else { return };
@@ -84,6 +92,9 @@ impl ProjectRecorder {
             Fact::Decided(Verdict::Finished { result, .. }) => {
                 let Some(task) = &event.task else { return };
                 self.plans.remove(task);
+                if self.subagents.remove(task) {
+                    return;
+                }
                 let is_ours = result.run_id == format!("{}.{task}", self.session);
                 if let Some(project) = self.project.clone().filter(|_| is_ours) {
                     match finish_run(&project, result) {

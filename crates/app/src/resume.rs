@@ -9,9 +9,12 @@ use crate::service;
 use crate::session::{self, Dependencies, StartedSession, TeamBackends};
 use crate::team;
 use crate::trust;
+use crate::work_dirs::work_dirs;
+use althing_disk::refuse_replaced;
+use althing_engine::ResultFile;
 use althing_protocol::{
-    Event, Fact, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState, SessionStore,
-    SessionSummary, StageBody, Submission, WorkflowSpec,
+    Event, Fact, JournalError, Op, Origin, SessionId, SessionKind, SessionOpened, SessionState, SessionStore,
+    SessionSummary, StageBody, Submission, TaskId, WorkflowSpec,
 };
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -25,18 +28,20 @@ pub fn existing_store(app: &AppContext) -> Result<Arc<dyn SessionStore>, Failure
 }
 
 /// The session to resume, and its kind if that is known. It is the named session; if none is named, the newest that is
-/// neither over nor in use; if every session is over or in use, the newest of all.
+/// neither over nor in use; if every session is over or in use, the newest of all. Sessions that cannot be read are
+/// skipped, unless there are no others; a notice names the newest of them.
 pub fn to_resume(id: Option<&str>, app: &AppContext) -> Result<(SessionId, Option<SessionKind>), Failure> {
     let nothing = || {
         Failure::usage(format!("there is nothing to resume in {}", app.state_dir().display()))
             .hint("`althing sessions` lists the sessions; --state-dir chooses another state directory")
     };
-    let sessions = app.existing_store()?.ok_or_else(nothing)?.list().map_err(Failure::stored)?;
-    let id = match id {
-        Some(id) => SessionId::new(id),
-        None => newest_open(&sessions).ok_or_else(nothing)?,
+    let store = app.existing_store()?.ok_or_else(nothing)?;
+    let (id, summary) = if let Some(id) = id {
+        (SessionId::new(id), store.summary(&SessionId::new(id)).map_err(Failure::stored)?)
+    } else {
+        let newest = newest_open(&*store, app).map_err(Failure::stored)?.ok_or_else(nothing)?;
+        (newest.id.clone(), Some(newest))
     };
-    let summary = sessions.into_iter().find(|session| session.id == id);
     let kind = summary.and_then(|session| session.checkpoint).map(|checkpoint| checkpoint.kind);
     Ok((id, kind))
 }
@@ -51,33 +56,70 @@ pub(crate) async fn resume(id: &SessionId, app: &AppContext) -> Result<StartedSe
     }
     trust::require_own_session(&app.session_dir(id), app)?;
     let opened = opening(&owned.events)?;
+    refuse_replaced(Path::new(&opened.cwd)).map_err(|replaced| {
+        Failure::usage(format!("session {id} was started in a directory that has changed: {replaced}"))
+            .hint("put the directory back, or start a new session")
+    })?;
     let team = team::from_record(&opened, &app.environment)?;
+    if app.settings.offline && !team.is_offline() {
+        let why = "its agents are models or programs, and --offline sends and starts nothing";
+        return Err(Failure::usage(format!("session {id} cannot be continued offline: {why}"))
+            .hint("leave out --offline, or start a new session"));
+    }
     team.announce(app);
+    let project = project::reopen(opened.project.as_deref(), app)?;
+    let dirs = work_dirs(opened.op.as_ref(), Path::new(&opened.cwd), project.as_deref());
     let (backends, programs) = match &opened.op {
         Some(Op::StartWorkflow { spec }) => {
             warn_of_changes(spec, app);
             let mut tasks = spec.stages.iter().flat_map(|stage| &stage.tasks);
             let has_runs = tasks.any(|task| matches!(task.body, StageBody::Run(_)));
-            let backends =
+            let mut backends =
                 if has_runs { session::team_backends(&team, None, app)? } else { TeamBackends::default() };
-            let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
-            let protected = conversation::protected_paths(&team, Path::new(&opened.cwd), app);
-            (backends, Some(programs::assemble(adapters, protected, app)))
+            backends.tools.files_in_use.push(PathBuf::from(&spec.source));
+            let adapters: Vec<_> = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
+            let (source, cwd) = (Path::new(&spec.source), Path::new(&opened.cwd));
+            backends.tools.files_in_use.extend(conversation::adapter_files(&adapters, cwd, app));
+            let protected = conversation::protected_paths(&team, (source, &adapters), cwd, app);
+            (backends, Some(programs::assemble(adapters, protected, dirs.clone(), &team, app)))
         }
         Some(Op::StartChat { spec }) => (conversation::resumed_backends(spec, &team, app)?, None),
         _ => (session::team_backends(&team, None, app)?, None),
     };
-    let project = project::reopen(opened.project.as_deref(), app)?;
     // The chat agent works in the directory where the conversation was started.
     let mut there = app.clone();
     there.environment.cwd = PathBuf::from(&opened.cwd);
-    let envs = session::session_envs(id, backends.tools, project.clone(), &app.state_dir(), &there).await;
+    let envs =
+        session::session_envs(id, backends.tools, project.clone(), &app.state_dir(), dirs, &there).await;
     let dependencies = Dependencies { backends: backends.backends, envs: envs.clone(), programs, project };
     let recorded = owned.events.clone();
     let orchestrator = session::start_orchestrator(id.clone(), owned, dependencies, None, app)?;
     // Fails only if the session has already ended, and then its events say so.
     let _ = orchestrator.submitter().submit(Submission::new(Op::Resume, Origin::User));
     Ok(StartedSession { id: id.clone(), orchestrator, envs, recorded })
+}
+
+/// Writes the result files of a session that is over if some are missing, for example because the disk was full when
+/// the session ended. The files of a session that was found here and not started by the user are left alone.
+pub fn write_missing_files(id: &SessionId, recorded: &[Arc<Event>], app: &AppContext) -> Result<(), Failure> {
+    let task_dir = |task: &TaskId| app.task_dir(id, task).display().to_string();
+    let files = althing_engine::result_files(id, recorded, &task_dir)
+        .map_err(|error| Failure::no_answer(format!("the result cannot be written as JSON: {error}")))?;
+    let is_missing = |file: &ResultFile| !app.task_dir(id, &file.0).join(file.1).is_file();
+    if !files.iter().any(is_missing) || trust::require_known_session(&app.session_dir(id), app).is_err() {
+        return Ok(());
+    }
+    let failed = |error: JournalError| {
+        let hint = format!("once that is solved, `althing resume {id}` writes the missing files");
+        let message = format!("the files of session {id} could not be written: {error}");
+        Failure::no_answer(message).maybe_hint(error.hint).hint(hint)
+    };
+    let mut owned = existing_store(app)?.open(id).map_err(failed)?;
+    for (task, name, text) in files.iter().filter(|file| is_missing(file)) {
+        owned.journal.write_file(task, name, text).map_err(failed)?;
+        app.notify(&format!("{name} was missing and is written now, in {}", task_dir(task)));
+    }
+    Ok(())
 }
 
 /// Whether a session with these events is over.
@@ -99,17 +141,34 @@ fn warn_of_changes(spec: &WorkflowSpec, app: &AppContext) {
 }
 
 /// The newest session that is neither over nor in use by a process; if all are over or in use, the newest of all.
-fn newest_open(sessions: &[SessionSummary]) -> Option<SessionId> {
-    let open = sessions.iter().find(|session| {
-        let over = |state: SessionState| {
-            matches!(state, SessionState::Done | SessionState::Failed | SessionState::Cancelled)
+/// Sessions that cannot be read are skipped, unless there are no others; a notice names the newest of them.
+fn newest_open(store: &dyn SessionStore, app: &AppContext) -> Result<Option<SessionSummary>, JournalError> {
+    let (mut newest, mut unreadable) = (None, None);
+    for id in store.ids()? {
+        let Some(session) = store.summary(&id)? else { continue };
+        let Some(checkpoint) = &session.checkpoint else {
+            if !session.is_owned {
+                unreadable.get_or_insert(session);
+            }
+            continue;
         };
-        !session.is_owned && session.checkpoint.as_ref().is_none_or(|checkpoint| !over(checkpoint.state))
-    });
-    open.or(sessions.first()).map(|session| session.id.clone())
+        let is_over =
+            matches!(checkpoint.state, SessionState::Done | SessionState::Failed | SessionState::Cancelled);
+        if !is_over && !session.is_owned {
+            newest = Some(session);
+            break;
+        }
+        newest.get_or_insert(session);
+    }
+    if let (Some(_), Some(skipped)) = (&newest, &unreadable) {
+        let why = skipped.damage.as_deref().unwrap_or("nothing was recorded");
+        app.notify(&format!("session {} cannot be read and is skipped ({why})", skipped.id));
+    }
+    Ok(newest.or(unreadable))
 }
 
-fn opening(events: &[Arc<Event>]) -> Result<SessionOpened, Failure> {
+/// The first fact of a session's log.
+pub(crate) fn opening(events: &[Arc<Event>]) -> Result<SessionOpened, Failure> {
     let first = events.first().map(|event| &event.fact);
     match first {
         Some(Fact::SessionOpened(opened)) => Ok((**opened).clone()),

@@ -1,6 +1,7 @@
 //! Runs as a service for MCP clients. Each run is a session of its own, started here or found in the state directory.
 
 use crate::context::AppContext;
+use crate::context_paths;
 use crate::conversation;
 use crate::failure::Failure;
 use crate::project;
@@ -8,18 +9,20 @@ use crate::service::{self, LocalSessions, SessionService};
 use crate::session;
 use crate::session_launch::{self, RunRequest, SessionRequest};
 use crate::team::Team;
-use althing_engine::{Consent, launch_run_spec, result_for_client};
+use crate::trust;
+use althing_engine::{Consent, check_texts, launch_run_spec, result_for_client};
 use althing_mcp::{RunDir, RunFeed, RunFile, RunOutcome, RunService, RunSummary, RunUpdate};
 use althing_protocol::{
     BoxFuture, Decision, Event, EventStream, Fact, FeedItem, InteractionId, Interest, LaunchRun, Op, Origin,
-    Seq, SessionId, SessionKind, Submission, TaskId, TeamSpec, ToolSpec,
+    RunStatus, Seq, SessionId, SessionKind, Submission, TaskId, TaskStatus, TeamSpec, ToolSpec,
 };
+use althing_text::sanitize;
 use althing_view::{ProgressLines, SessionView};
 use althing_workspace::PathContents;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The largest file that a client can read.
+/// The maximum size of a file that a client can read, in bytes.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// Starts runs for MCP clients, and finds earlier ones.
@@ -45,18 +48,22 @@ impl LocalRunService {
         &self.team_spec
     }
 
-    /// All recorded events of a run's session; None if `run` is not a run id, or if the session cannot be read.
+    /// All recorded events of a run's session; None if `run` is not a run id, if the session cannot be read, or if this
+    /// user neither started nor trusts it: its log could name any directory as its workspace.
     async fn events(&self, run: &str) -> Option<Vec<Arc<Event>>> {
         let (session, _) = split_run_id(run)?;
-        Some(self.sessions.read(&SessionId::new(session)).await.ok()?.events)
+        let session = SessionId::new(session);
+        trust::require_known_session(&self.app.session_dir(&session), &self.app).ok()?;
+        Some(self.sessions.read(&session).await.ok()?.events)
     }
 
     async fn start(&self, launch: LaunchRun, approved: bool) -> Result<String, Failure> {
+        check_texts(&launch).map_err(Failure::usage)?;
         let context_paths = self.team_spec.context_paths.clone();
         // Without a person's approval, an MCP client can grant only what the config grants, and reading in
         // `readable_dirs`.
         let consent = if approved { Consent::Person } else { Consent::Nobody };
-        let request = RunRequest { launch, context_paths, plan: None, consent };
+        let request = RunRequest { launch, context_paths, plan: None, history: Vec::new(), consent };
         let id = self.sessions.launch(SessionRequest::Run(Box::new(request))).await?;
         let mut events = self.sessions.follow(&id, Seq(0), Interest::Facts).await?;
         // The run can be looked up once its `TaskCreated` is on disk.
@@ -68,18 +75,15 @@ impl LocalRunService {
         Ok(format!("{id}.{}", TaskId::run(1)))
     }
 
-    /// Shuts down all sessions that were started here, and waits until they have ended.
+    /// Shuts down all sessions that were started here, and waits for a limited time until they have ended.
     pub async fn close(&self) {
         self.sessions.close().await;
     }
 
     async fn list(&self, most: usize) -> Vec<RunSummary> {
-        let sessions = self.sessions.list().await.unwrap_or_default();
-        let runs = sessions.into_iter().filter(|session| {
-            session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Run)
-        });
+        let sessions = self.sessions.newest(most, SessionKind::Run).await.unwrap_or_default();
         let mut views = Vec::new();
-        for session in runs.take(most) {
+        for session in sessions {
             let run = format!("{}.{}", session.id, TaskId::run(1));
             views.extend(self.events(&run).await.and_then(|events| summary(&run, &events)));
         }
@@ -95,8 +99,22 @@ impl LocalRunService {
         let root = match dir {
             RunDir::Log => self.app.task_dir(&SessionId::new(session), &TaskId::from(task)),
             RunDir::Workspace => {
-                let path = known.result.as_ref().and_then(|result| result.workspace_path.clone());
-                PathBuf::from(path.ok_or_else(|| format!("run {run} has no workspace to read"))?)
+                let result = known.result.as_ref();
+                let result =
+                    result.ok_or_else(|| format!("run {run} has not ended; try again when it has"))?;
+                let path = result.workspace_path.clone();
+                let path = path.ok_or_else(|| {
+                    format!("run {run} has no workspace: there is no answer, or the agent that gave it has no file tools")
+                })?;
+                // The path is from the log. Of a session that was copied here, it could be any directory.
+                let tasks = self.app.session_dir(&SessionId::new(session)).join("tasks");
+                let inside = service::blocking(move || {
+                    Ok((tasks.canonicalize().ok(), PathBuf::from(path).canonicalize().ok()))
+                });
+                match inside.await.map_err(|failure| failure.message)? {
+                    (Some(tasks), Some(path)) if path.starts_with(&tasks) => path,
+                    _ => return Err(format!("run {run} has no workspace in its session's directory")),
+                }
             }
         };
         let path = path.to_owned();
@@ -128,14 +146,19 @@ fn fold(events: &[Arc<Event>]) -> (ProgressLines, Option<String>) {
 }
 
 /// The outcome of a run; None if the session has no such run, or while the run, or the run that executes its plan, is
-/// not over.
+/// not over. If the run was cancelled before that execution started, the run counts as cancelled.
 fn outcome(session: &SessionView, task: &TaskId) -> Option<RunOutcome> {
-    let result = session.result(task)?;
-    let execution = match &result.follow_up {
-        None => None,
-        Some(_) => Some(Box::new(session.result(&task.execution())?.clone())),
-    };
-    Some(RunOutcome { result: result.clone(), execution })
+    let mut result = session.result(task)?.clone();
+    let execution = session.result(&task.execution()).cloned().map(Box::new);
+    if result.follow_up.is_some() && execution.is_none() {
+        let will_not_start = !session.runs.contains_key(&task.execution())
+            && session.task(task).is_some_and(|task| task.status == TaskStatus::Cancelled);
+        if !will_not_start {
+            return None;
+        }
+        (result.status, result.follow_up) = (RunStatus::Cancelled, None);
+    }
+    Some(RunOutcome { result, execution })
 }
 
 /// A summary of a run, folded from its events; None if there is no such run.
@@ -143,9 +166,11 @@ fn summary(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
     let task = TaskId::from(split_run_id(run)?.1);
     let (lines, progress) = fold(events);
     let session = lines.session();
+    let known = session.runs.get(&task)?;
     Some(RunSummary {
         run_id: run.to_owned(),
-        task: session.runs.get(&task)?.task.clone(),
+        task: known.task.clone(),
+        has_workspace: known.result.as_ref().is_some_and(|result| result.workspace_path.is_some()),
         status: outcome(session, &task).map(|outcome| outcome.status()),
         progress,
         interactions: session.questions.iter().map(|question| question.interaction.clone()).collect(),
@@ -155,6 +180,14 @@ fn summary(run: &str, events: &[Arc<Event>]) -> Option<RunSummary> {
 impl RunService for LocalRunService {
     fn launch_tool(&self) -> ToolSpec {
         launch_run_spec(&self.team_spec)
+    }
+
+    fn resolve_links(&self, launch: LaunchRun) -> BoxFuture<'_, LaunchRun> {
+        Box::pin(async move {
+            let named = launch.clone();
+            let resolved = service::blocking(move || Ok(context_paths::with_real_paths(launch))).await;
+            resolved.unwrap_or(named)
+        })
     }
 
     fn needs_approval<'a>(&'a self, launch: &'a LaunchRun) -> BoxFuture<'a, Option<String>> {
@@ -169,8 +202,14 @@ impl RunService for LocalRunService {
                 }
             };
             // If the launch would fail even with a person's approval, do not ask for the approval.
-            refused.filter(|_| resolve(Consent::Person).is_ok())
+            refused.filter(|_| check_texts(launch).is_ok() && resolve(Consent::Person).is_ok())
         })
+    }
+
+    fn approval_question(&self, launch: &LaunchRun) -> Result<String, String> {
+        check_texts(launch)?;
+        let proposal = session_launch::proposal(&self.team_spec, launch)?;
+        Ok(sanitize::text(&althing_view::conversation::launch_question(&proposal)).into_owned())
     }
 
     fn launch(&self, launch: LaunchRun, approved: bool) -> BoxFuture<'_, Result<String, String>> {

@@ -1,30 +1,61 @@
 //! The secrets that this process knows, masked in everything it writes: log, terminal, and panic messages.
 
+use crate::environment::Environment;
 use althing_engine::EventMasker;
 use althing_journal::{Masker, MaskingStream};
-use althing_protocol::{Event, MaskStream, OutputMasking, Secret};
+use althing_protocol::{Event, Fact, MaskStream, OutputMasking, Secret};
+use althing_text::sanitize;
 use std::borrow::Cow;
 use std::io::Write;
 use std::sync::{Arc, PoisonError, RwLock};
 
-// Static, because the panic hook has no other way to reach the masker.
+// Static, because the panic hook has no other way to reach the masker. None until the masker is needed: building it
+// takes some milliseconds, and many commands print nothing that has to be masked.
 static MASKER: RwLock<Option<Arc<Masker>>> = RwLock::new(None);
 // The secrets from which the masker is built.
 static KNOWN: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
 
+// The secrets that occur only in `.env` in the working directory. They are not masked in questions to the user: the
+// author of that file could otherwise hide a part of what the user approves.
+static FOUND: RwLock<Vec<Secret>> = RwLock::new(Vec::new());
+
+/// Registers the secrets of an environment to be masked.
+pub fn register_environment(environment: &Environment) {
+    FOUND.write().unwrap_or_else(PoisonError::into_inner).extend(environment.found_secrets());
+    register_secrets(environment.secrets());
+}
+
 /// Registers secrets to be masked.
 pub fn register_secrets(secrets: Vec<Secret>) {
-    let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
-    known.extend(secrets);
-    let masker = Masker::new(known.iter().map(Secret::reveal));
+    KNOWN.write().unwrap_or_else(PoisonError::into_inner).extend(secrets);
+    *MASKER.write().unwrap_or_else(PoisonError::into_inner) = None;
+}
+
+/// The masker of all secrets that are registered now; None if there are none.
+fn masker() -> Option<Arc<Masker>> {
+    if let Some(masker) = &*MASKER.read().unwrap_or_else(PoisonError::into_inner) {
+        return Some(masker.clone());
+    }
+    // No lock is held while the masker is built: if building it panics, the panic hook calls this function again.
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if known.is_empty() {
+        return None;
+    }
+    let masker = Arc::new(Masker::new(known.iter().map(Secret::reveal)));
+    // The masker is kept only if no secrets were registered meanwhile. While `now` is held, none can be registered.
+    let now = KNOWN.read().unwrap_or_else(PoisonError::into_inner);
+    let is_current = now.len() == known.len();
+    if is_current {
+        *MASKER.write().unwrap_or_else(PoisonError::into_inner) = Some(masker.clone());
+    }
+    drop(now);
+    if !is_current {
+        return self::masker();
+    }
     if !masker.is_searchable() {
         tracing::error!("the secret masker could not be built: all output is masked");
     }
-    *MASKER.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(masker));
-}
-
-fn masker() -> Option<Arc<Masker>> {
-    MASKER.read().unwrap_or_else(PoisonError::into_inner).clone()
+    Some(masker)
 }
 
 /// The text with known secrets masked.
@@ -35,9 +66,32 @@ pub fn mask(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// The masker for questions to the user; None if there is nothing to mask.
+fn question_masker() -> Option<Arc<Masker>> {
+    let found = FOUND.read().unwrap_or_else(PoisonError::into_inner).clone();
+    if found.is_empty() {
+        return masker();
+    }
+    let known = KNOWN.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let is_found = |value: &&str| found.iter().any(|found| found.reveal() == *value);
+    Some(Arc::new(Masker::new(known.iter().map(Secret::reveal).filter(|value| !is_found(value)))))
+}
+
+/// A text that the user has to judge. Known secrets are masked, except those that occur only in `.env` in the working
+/// directory.
+pub fn mask_question(text: &str) -> Cow<'_, str> {
+    match question_masker() {
+        Some(masker) => Cow::Owned(masker.mask_text(text).into_owned()),
+        None => Cow::Borrowed(text),
+    }
+}
+
 /// Masks a session's events with the secrets known now.
 pub fn session_mask() -> Arc<dyn EventMasker> {
-    Arc::new(SessionMasker(masker().unwrap_or_default()))
+    Arc::new(SessionMasker {
+        all: masker().unwrap_or_default(),
+        questions: question_masker().unwrap_or_default(),
+    })
 }
 
 /// Masks the stored output of programs with the secrets known when the program starts.
@@ -54,31 +108,36 @@ impl OutputMasking for CurrentSecrets {
     }
 }
 
-struct SessionMasker(Arc<Masker>);
+struct SessionMasker {
+    all: Arc<Masker>,
+    questions: Arc<Masker>,
+}
 
 impl EventMasker for SessionMasker {
     fn event(&self, event: Event) -> Event {
-        self.0.mask_event(event)
+        let masker =
+            if matches!(event.fact, Fact::InteractionOpened(_)) { &self.questions } else { &self.all };
+        masker.mask_event(event)
     }
 
     fn text(&self, text: &str) -> String {
-        self.0.mask_text(text).into_owned()
+        self.all.mask_text(text).into_owned()
     }
 
     fn unfinished(&self, text: &str) -> usize {
-        self.0.unfinished(text)
+        self.all.unfinished(text)
     }
 }
 
-/// Installs a panic hook that masks secrets in the message.
+/// Installs a panic hook that masks secrets in the message, and sanitizes the message, which may quote foreign text.
 pub fn guard_panics() {
     std::panic::set_hook(Box::new(|panic| {
         let text = panic.to_string();
         tracing::error!(text, "internal error");
-        let _ = writeln!(std::io::stderr(), "althing: internal error: {}", mask(&text));
+        let _ = writeln!(std::io::stderr(), "althing: internal error: {}", sanitize::output(&mask(&text)));
         let _ = writeln!(
             std::io::stderr(),
-            "  all recorded events are saved; `althing resume` continues the session"
+            "  hint: everything recorded so far is saved; if a session was running, `althing resume` continues it"
         );
     }));
 }

@@ -1,7 +1,7 @@
 //! Sessions as a service: the port that every front end uses, and the service that runs sessions in this process.
 //!
-//! A front end launches a session, follows its events, submits ops and waits for its end. A front end never touches
-//! the engine, the journal or an agent's workspace.
+//! A front end launches a session, follows its events, submits ops and waits for its end. For this it needs no access
+//! to the log or to an agent's workspace.
 
 use crate::agent_env::SessionEnvs;
 use crate::context::AppContext;
@@ -10,10 +10,11 @@ use crate::project::Project;
 use crate::session::{CLOSE_TIMEOUT, StartedSession};
 use crate::session_launch::{self, SessionRequest};
 use crate::team::Team;
+use crate::trust;
 use althing_engine::{Orchestrator, SessionEnd};
 use althing_protocol::{
     BoxFuture, Engine, Event, EventStream, FeedItem, Interest, JournalError, JournalErrorKind, Op, Origin,
-    Seq, SessionId, SessionStore, SessionSummary, StoredSession, Submission,
+    Seq, SessionId, SessionKind, SessionStore, SessionSummary, StoredSession, Submission,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +52,9 @@ pub trait SessionService: Send + Sync {
 
     /// Summaries of all sessions, newest first.
     fn list(&self) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>>;
+
+    /// Summaries of the newest `most` sessions of this kind, newest first. Older sessions are not read.
+    fn newest(&self, most: usize, kind: SessionKind) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>>;
 
     /// Everything that a session has recorded so far.
     fn read<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<StoredSession, Failure>>;
@@ -226,6 +230,7 @@ impl SessionService for LocalSessions {
             let started = session_launch::start(request, self, &self.app).await?;
             let id = started.id.clone();
             self.supervise(started);
+            trust::remember_accepted(&self.app);
             Ok(id)
         })
     }
@@ -240,7 +245,16 @@ impl SessionService for LocalSessions {
             if let Some(engine) = self.engine(id) {
                 return Ok(engine.subscribe(from, interest));
             }
-            let (store, stored) = self.stored(id).await?;
+            let (store, stored) = match self.stored(id).await {
+                Ok(found) => found,
+                Err(failure) => {
+                    // A session that panicked here may have recorded nothing; then its end is the reason.
+                    if lock(&self.launched).contains_key(id) {
+                        self.ended(id).await?;
+                    }
+                    return Err(failure);
+                }
+            };
             let mut tail =
                 LogTail { store, id: id.clone(), last: Seq(0), backlog: VecDeque::new(), is_owned: true };
             tail.take(stored, from);
@@ -252,6 +266,17 @@ impl SessionService for LocalSessions {
         let app = self.app.clone();
         Box::pin(blocking(move || match app.existing_store()? {
             Some(store) => store.list().map_err(Failure::stored),
+            None => Ok(Vec::new()),
+        }))
+    }
+
+    fn newest(&self, most: usize, kind: SessionKind) -> BoxFuture<'_, Result<Vec<SessionSummary>, Failure>> {
+        let app = self.app.clone();
+        let is_wanted = move |session: &SessionSummary| {
+            session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == kind)
+        };
+        Box::pin(blocking(move || match app.existing_store()? {
+            Some(store) => store.newest(most, &is_wanted).map_err(Failure::stored),
             None => Ok(Vec::new()),
         }))
     }

@@ -4,27 +4,31 @@ use crate::agent_env::{self, Sandboxes, SessionEnvs, TeamTools};
 use crate::context::AppContext;
 use crate::environment::{Environment, SystemClock};
 use crate::failure::Failure;
+use crate::known_costs;
 use crate::otlp_export;
 use crate::plans::StoredPlans;
 use crate::programs;
 use crate::project::Project;
 use crate::project_recorder::ProjectRecorder;
+use crate::reports;
 use crate::secrets;
 use crate::team::Team;
 use crate::trust;
+use crate::work_dirs::work_dirs;
 use althing_engine::{Backends, Orchestrator, SessionDeps};
 use althing_llm::{HttpClient, HttpOptions, PriceTable};
 use althing_mcp::{AgentEndpoints, WebLimits};
 use althing_protocol::{
     AgentId, AgentKind, Backend, BackendConfig, Clock, ContextPath, Event, LOG_SCHEMA, Member, Op,
-    OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, SessionSummary, TaskId,
+    OwnedSession, Programs, Seq, SessionId, SessionKind, SessionOpened, TaskId,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, CliAgentConfig, CliBackend, ProgramStarter, Sandbox};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::{Handle, Runtime};
+use tokio::signal::unix::SignalKind;
 
 /// How long a session may take to end, and how long its agents' containers and MCP servers may take to close after
 /// that. Usually they take a moment, but a Docker daemon on a busy machine is slow, and a container left behind is
@@ -42,9 +46,9 @@ pub struct TeamBackends {
     pub backends: Backends,
     /// The tools of each agent.
     pub tools: TeamTools,
-    /// Whether the HTTP client for models has TLS set up, and the client itself.
+    /// Whether the HTTP client for models was made with [`http_options`], for TLS; and the client itself.
     http: Option<(bool, HttpClient)>,
-    /// For CLI agents: how they are started, and the MCP endpoints with our tools.
+    /// For CLI agents: how they are started, and the MCP endpoints with Althing's tools.
     programs: Option<(Arc<ProgramStarter>, Arc<AgentEndpoints>)>,
 }
 
@@ -69,16 +73,28 @@ pub fn team_backends(
     app: &AppContext,
 ) -> Result<TeamBackends, Failure> {
     let mut backends = TeamBackends { tools: TeamTools::of(&team.config), ..TeamBackends::default() };
+    backends.tools.files_in_use.extend(team.file().map(Path::to_owned));
+    backends.tools.server_dir = team.file().and_then(agent_env::server_dir);
+    backends.tools.played = team.is_played();
     for agent in &team.config.agents {
         let member = backends.add(&agent.id, &agent.backend, team, app)?;
         let member = Member {
             system_message: agent.system_message.clone(),
-            // An agent needs tools to read the run's context paths.
-            has_tools: backends.tools.has(&agent.id) || context_paths.is_some_and(|paths| !paths.is_empty()),
+            // A CLI agent always works in a workspace, and an agent needs tools to read the run's context paths.
+            has_tools: member.has_tools
+                || backends.tools.has(&agent.id)
+                || context_paths.is_some_and(|paths| !paths.is_empty()),
             voting_sensitivity: agent.voting_sensitivity,
             ..member
         };
         backends.members.push(member);
+        let docker = agent.tools.commands.as_ref().and_then(|commands| commands.docker.as_ref());
+        if let Some(docker) = docker.filter(|_| !team.is_played()) {
+            let variables = agent_env::container_variables(docker, &app.environment).map_err(|failure| {
+                Failure { message: format!("agent {}: {}", agent.id, failure.message), ..failure }
+            })?;
+            backends.tools.container_variables.insert(agent.id.clone(), variables);
+        }
     }
     Ok(backends)
 }
@@ -93,9 +109,9 @@ impl TeamBackends {
         app: &AppContext,
     ) -> Result<Member, Failure> {
         if AgentKind::of(&config.kind).is_some() {
-            return self.add_program(id, config, app);
+            return self.add_program(id, config, team, app);
         }
-        // Loading the system's certificates takes milliseconds, so it is done only if TLS is used.
+        // Reading the certificates that `SSL_CERT_FILE` names takes milliseconds, so it is done only if TLS is used.
         let tls = config.base_url.as_ref().is_some_and(|url| url.starts_with("https:"));
         let http = match &self.http {
             Some((with_tls, http)) if *with_tls || !tls => http.clone(),
@@ -113,6 +129,9 @@ impl TeamBackends {
             app.notify(&format!("agent {id}: {warning}"));
         }
         let info = backend.info().clone();
+        if !info.offline {
+            known_costs::check(id, config, Some(&info.model), team, app)?;
+        }
         self.backends.insert(id.clone(), backend);
         Ok(Member {
             id: id.clone(),
@@ -132,18 +151,31 @@ impl TeamBackends {
         &mut self,
         id: &AgentId,
         config: &BackendConfig,
+        team: &Team,
         app: &AppContext,
     ) -> Result<Member, Failure> {
+        known_costs::check(id, config, config.model.as_deref(), team, app)?;
+        let adapter = AgentKind::of(&config.kind).map(|kind| kind.adapter);
+        if let Some(hint) = adapter.and_then(|adapter| programs::sign_in_hint(adapter, app)) {
+            app.notify(&format!(
+                "agent {id}: it seems that you are not signed in to {}: {hint}",
+                config.kind
+            ));
+        }
         let (starter, endpoints) = self.programs.get_or_insert_with(|| {
-            let starter = programs::program_starter(Adapters::default(), app);
+            let starter = programs::program_starter(Adapters::default(), team.config.process_limits, app);
             (starter, Arc::new(AgentEndpoints::new(WebLimits::default())))
         });
-        let dir = app.state_dir().join("agents").join(id.as_str());
+        if let Some(problem) = adapter.and_then(|adapter| starter.problem_with(adapter)) {
+            return Err(Failure::usage(format!("agent {id}: {problem}")));
+        }
+        let dir = app.cli_agents_dir().join(id.as_str());
         let member = CliAgentConfig {
             kind: config.kind.clone(),
             model: config.model.clone(),
             options: config.options.clone(),
             dir,
+            prices: known_costs::model_prices(team),
             ..CliAgentConfig::default()
         };
         let backend = CliBackend::new(starter.clone(), endpoints.clone(), member);
@@ -164,36 +196,23 @@ impl TeamBackends {
     }
 }
 
-/// The conversation that the settings ask to continue: the one that they name, or the newest that no process uses.
-/// None if they do not ask for one.
-pub fn session_to_continue(app: &AppContext) -> Result<Option<SessionId>, Failure> {
-    if let Some(id) = &app.settings.session {
-        return Ok(Some(SessionId::new(id.as_str())));
-    }
-    if !app.settings.continue_newest {
-        return Ok(None);
-    }
-    let sessions = match app.existing_store()? {
-        Some(store) => store.list().map_err(Failure::stored)?,
-        None => Vec::new(),
-    };
-    let is_chat = |session: &SessionSummary| {
-        session.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.kind == SessionKind::Chat)
-    };
-    let newest = sessions.into_iter().find(|session| is_chat(session) && !session.is_owned);
-    let found = newest.map(|session| session.id);
-    found.map(Some).ok_or_else(|| {
-        Failure::usage(format!("there is no conversation to continue in {}", app.state_dir().display()))
-            .hint("`althing sessions` lists all sessions")
-    })
-}
+/// The signal that the kernel sends to a process that writes beyond its limit on file sizes (`ulimit -f`). Its number
+/// is the same on Linux and macOS.
+const SIGXFSZ: i32 = 25;
 
 /// A single-threaded runtime: model calls mostly wait.
+///
+/// From then on the process handles `SIGXFSZ`, which would kill the process: the write fails with an error instead,
+/// like a write to a full disk. Programs that Althing starts still get the signal's default action.
 pub fn runtime() -> Result<Runtime, Failure> {
-    tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::no_answer(format!("could not start the async runtime: {error}")))
+    let failed =
+        |error: std::io::Error| Failure::no_answer(format!("could not start the async runtime: {error}"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let inside = runtime.enter();
+    // The handler stays in place although nobody listens.
+    drop(tokio::signal::unix::signal(SignalKind::from_raw(SIGXFSZ)).map_err(failed)?);
+    drop(inside);
+    Ok(runtime)
 }
 
 /// Runs a future to its end on a separate thread, because the caller may already be inside a Tokio runtime. None if
@@ -209,12 +228,13 @@ pub(crate) async fn session_envs(
     tools: TeamTools,
     project: Option<Arc<Project>>,
     state_dir: &Path,
+    work_dirs: Vec<PathBuf>,
     app: &AppContext,
 ) -> Arc<SessionEnvs> {
     let notify = app.notifier();
     let mut sandboxes = if tools.runs_commands() || tools.starts_servers() {
         let accepted = app.settings.unconfined.then(AcceptedByUser::explicitly);
-        Sandboxes::detect(&std::env::temp_dir(), accepted).await
+        Sandboxes::detect(&std::env::temp_dir(), accepted).await.with_limits(tools.limits)
     } else {
         Sandboxes::none()
     };
@@ -237,15 +257,9 @@ pub(crate) async fn session_envs(
         }
         _ => {}
     }
-    Arc::new(SessionEnvs::new(
-        id.clone(),
-        state_dir.to_owned(),
-        tools,
-        project,
-        sandboxes,
-        &app.environment,
-        notify,
-    ))
+    let (id, state_dir) = (id.clone(), state_dir.to_owned());
+    let envs = SessionEnvs::new(id, state_dir, tools, project, sandboxes, &app.environment, notify);
+    Arc::new(envs.with_work_dirs(work_dirs))
 }
 
 /// A session to be started.
@@ -298,7 +312,8 @@ pub(crate) async fn start(
         project: new.project.as_deref().map(Project::dir),
         op: Some(new.op),
     };
-    let envs = session_envs(&id, tools, new.project.clone(), &app.state_dir(), app).await;
+    let work_dirs = work_dirs(opening.op.as_ref(), &app.environment.cwd, new.project.as_deref());
+    let envs = session_envs(&id, tools, new.project.clone(), &app.state_dir(), work_dirs, app).await;
     let dependencies = Dependencies { backends, envs: envs.clone(), programs, project: new.project };
     let orchestrator = start_orchestrator(id.clone(), owned, dependencies, Some(opening), app)?;
     Ok(StartedSession { id, orchestrator, envs, recorded: Vec::new() })
@@ -344,6 +359,7 @@ pub(crate) fn start_orchestrator(
             crate::failpoint::hit("fact");
             recorder.observe(event);
         })),
+        reporter: Some(reports::reporter(name.clone(), app.store()?, app)),
         clock: Arc::new(SystemClock),
         mask: secrets::session_mask(),
         task_dir: Box::new(move |task: &TaskId| {

@@ -11,12 +11,14 @@ use crate::resume;
 use crate::service::LocalSessions;
 use crate::session::{self, NewSession, StartedSession, TeamBackends};
 use crate::team::Team;
+use crate::work_dirs::work_dirs;
 use crate::workflow::Workflow;
 use althing_engine::{Consent, resolve_launch};
 use althing_protocol::{
-    ContextPath, LaunchRun, ModeChoice, Op, PlanRun, RunSpec, SessionId, SessionKind, TeamSpec,
+    ContextPath, Exchange, LaunchRun, ModeChoice, Op, PlanRun, Proposal, RunSpec, SessionId, SessionKind,
+    TeamSpec,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What a front end asks for.
@@ -39,6 +41,8 @@ pub struct RunRequest {
     pub context_paths: Vec<ContextPath>,
     /// The stored plan that the run executes.
     pub plan: Option<PlanRun>,
+    /// What was said in the session that the run continues.
+    pub history: Vec<Exchange>,
     /// Whether a person consented to the run's permissions.
     pub consent: Consent,
 }
@@ -54,6 +58,8 @@ pub struct ChatRequest {
     /// Whether a person is present who can be asked about a run that needs more access than runs have without
     /// approval.
     pub can_ask: bool,
+    /// What was said in the session that the conversation continues, if that session was a run.
+    pub history: Vec<Exchange>,
 }
 
 /// Starts the session that a request describes.
@@ -83,15 +89,20 @@ pub(crate) async fn start(
             let team = sessions.team()?;
             let project = sessions.project().map(Arc::as_ref);
             let context_paths = conversation::team_context_paths(team, project, app)?;
-            let backends = if workflow.has_runs() {
+            let mut backends = if workflow.has_runs() {
                 session::team_backends(team, Some(&context_paths), app)?
             } else {
                 TeamBackends::default()
             };
-            let spec =
-                workflow.resolve(&conversation::team_spec(team, &backends, context_paths, project, app))?;
-            let adapters = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
-            let protected = conversation::protected_paths(team, &app.environment.cwd, app);
+            let spec = workflow
+                .resolve(&conversation::team_spec(team, &backends, context_paths, project, app), app)?;
+            programs::check_tasks(&spec, team, app)?;
+            let adapters: Vec<_> = spec.adapters.iter().chain(&team.config.adapters).cloned().collect();
+            backends.tools.files_in_use.push(PathBuf::from(&spec.source));
+            let cwd = &app.environment.cwd;
+            backends.tools.files_in_use.extend(conversation::adapter_files(&adapters, cwd, app));
+            let source = Path::new(&spec.source);
+            let protected = conversation::protected_paths(team, (source, &adapters), cwd, app);
             let goal = if spec.goal.is_empty() { spec.name.clone() } else { spec.goal.clone() };
             let new = NewSession {
                 kind: SessionKind::Workflow,
@@ -99,7 +110,9 @@ pub(crate) async fn start(
                 op: Op::StartWorkflow { spec: Box::new(spec) },
                 project: sessions.project().cloned(),
             };
-            session::start(new, team, backends, Some(programs::assemble(adapters, protected, app)), app).await
+            let dirs = work_dirs(Some(&new.op), &app.environment.cwd, project);
+            let programs = programs::assemble(adapters, protected, dirs, team, app);
+            session::start(new, team, backends, Some(programs), app).await
         }
         SessionRequest::Resume(id) => resume::resume(&id, app).await,
     }
@@ -125,15 +138,20 @@ fn run_spec(
     project: Option<&Project>,
     app: &AppContext,
 ) -> Result<RunSpec, Failure> {
-    let RunRequest { launch, context_paths, plan, consent } = request;
+    let RunRequest { launch, context_paths, plan, history, consent } = request;
     let team = conversation::team_spec(team, backends, context_paths, project, app);
     let mut spec = resolve(&team, &launch, consent).map_err(Failure::usage)?;
     check_links(&team, &spec).map_err(Failure::usage)?;
     spec.plan = plan;
+    if let Some(execution) = &mut spec.execution {
+        execution.history.clone_from(&history);
+    }
+    spec.history = history;
     Ok(spec)
 }
 
-/// Fails if a context path that no person approved is a link to something that a person would have to approve.
+/// Fails if a context path that no person approved does not exist, or leads to something that a person would have to
+/// approve.
 pub(crate) fn check_links(team: &TeamSpec, spec: &RunSpec) -> Result<(), String> {
     let dirs: Vec<PathBuf> = team.readable_dirs.iter().map(PathBuf::from).collect();
     context_paths::confined_context(spec, &dirs).map(drop)
@@ -143,4 +161,10 @@ pub(crate) fn check_links(team: &TeamSpec, spec: &RunSpec) -> Result<(), String>
 pub(crate) fn resolve(team: &TeamSpec, launch: &LaunchRun, consent: Consent) -> Result<RunSpec, String> {
     let resolved = resolve_launch(team, launch, &ModeChoice::default(), consent, fastrand::u64(..));
     resolved.map(|launch| launch.spec)
+}
+
+/// One run of a team as a person is shown it for approval.
+pub(crate) fn proposal(team: &TeamSpec, launch: &LaunchRun) -> Result<Proposal, String> {
+    let resolved = resolve_launch(team, launch, &ModeChoice::default(), Consent::Person, fastrand::u64(..));
+    resolved.map(|launch| launch.proposal)
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 pub struct Settings {
     /// The config file, if one is named.
     pub config: Option<PathBuf>,
-    /// Use only the built-in offline model.
+    /// Use only the built-in offline model. With `config`, the config is only played.
     pub offline: bool,
     /// Models to make agents of, as `TYPE:NAME`, instead of a config.
     pub model: Vec<String>,
@@ -38,9 +38,9 @@ pub struct Settings {
     pub context_path: Vec<String>,
     /// The project workspace: a directory or a known name.
     pub project: Option<PathBuf>,
-    /// The conversation to continue.
+    /// The conversation or run to continue.
     pub session: Option<String>,
-    /// Continue the newest conversation that no process uses.
+    /// Continue the newest conversation or run that no process uses.
     pub continue_newest: bool,
     /// Allow commands and CLI agents without a sandbox where no sandbox works.
     pub unconfined: bool,
@@ -48,6 +48,18 @@ pub struct Settings {
     pub otlp: Option<String>,
     /// Accept a config, session or plan that was found in the working directory.
     pub trust: bool,
+}
+
+impl Settings {
+    /// Whether a config is only played: nothing that it names, no workflow's program and no telemetry is started or sent.
+    pub fn is_played(&self) -> bool {
+        self.offline && self.config.is_some()
+    }
+
+    /// ` --state-dir DIR`, for the end of a command that is shown to the user; empty if no state directory is named.
+    pub fn state_dir_option(&self) -> String {
+        self.state_dir.as_ref().map(|dir| format!(" --state-dir {}", dir.display())).unwrap_or_default()
+    }
 }
 
 /// Which agent works alone.

@@ -1,20 +1,30 @@
 //! The agents and rules of a run. They come from a config that was named or found, from `--model`, from what was
 //! detected on this machine, or from the offline model.
 
+use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
 use crate::detect_backends;
 use crate::environment::Environment;
 use crate::failure::Failure;
+use crate::played;
 use crate::secrets;
 use crate::trust::Trust;
-use althing_config::{ConfigReport, DetectedBackends, LoadPurpose, Source, Style, starter_config};
-use althing_protocol::{BackendConfig, Config, InteractiveConfig, Millis, RunRules, SessionOpened};
+use althing_config::{
+    BACKENDS, ConfigReport, DetectedBackends, LoadPurpose, Source, Style, Surroundings, UnknownModel,
+    WorkflowAgent, starter_config, workflow_agents,
+};
+use althing_protocol::{
+    AGENT_KINDS, AgentId, AgentKind, BackendConfig, Config, InteractiveConfig, Millis, RunRules,
+    SessionOpened, ToolsConfig,
+};
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
+/// The `backend.type` of the offline model.
+const OFFLINE_KIND: &str = "offline";
 /// The source that sessions record for the offline team.
 const OFFLINE: &str = "offline agents";
-/// Sessions record this prefix before the path of a config whose agents are replaced by the offline model.
+/// Sessions record this prefix before the path of a config whose backends are replaced with the offline model.
 const OFFLINE_CONFIG: &str = "played by the offline model: ";
 
 /// A config that is ready to run, and its source.
@@ -33,6 +43,8 @@ pub struct Team {
     pub notes: Vec<String>,
     /// Whether to show progress as plain lines even on a terminal.
     pub plain: bool,
+    /// What a workflow's tasks can name as their agents, including agents that do not take part.
+    workflow_agents: Vec<(AgentId, WorkflowAgent)>,
 }
 
 impl Team {
@@ -64,7 +76,36 @@ impl Team {
 
     /// Whether the config is a file, rather than generated.
     pub fn is_from_file(&self) -> bool {
-        file_of(&self.source).is_some()
+        self.file().is_some()
+    }
+
+    /// Whether the config is only played: the offline model replaces its models and CLI agents, and nothing else that it
+    /// names is started.
+    pub fn is_played(&self) -> bool {
+        self.source.starts_with(OFFLINE_CONFIG)
+    }
+
+    /// Whether the team starts and sends nothing: it is the offline team, it is played, or it consists of agents of the
+    /// offline model without commands and MCP servers.
+    pub fn is_offline(&self) -> bool {
+        let agents = self.config.agents.iter().map(|agent| (&agent.backend, &agent.tools));
+        let chat = self.config.interactive.iter();
+        let chat = chat.filter_map(|chat| chat.backend.as_ref().map(|backend| (backend, &chat.tools)));
+        let starts_nothing = |(backend, tools): (&BackendConfig, &ToolsConfig)| {
+            backend.kind == OFFLINE_KIND && tools.commands.is_none() && tools.mcp_servers.is_empty()
+        };
+        self.source == OFFLINE || self.is_played() || agents.chain(chat).all(starts_nothing)
+    }
+
+    /// What a workflow's tasks can name as their agents.
+    pub fn workflow_agents(&self) -> Vec<(AgentId, WorkflowAgent)> {
+        let takes_part = |id: &AgentId| self.config.agents.iter().any(|agent| agent.id == *id);
+        self.workflow_agents.iter().filter(|(id, _)| takes_part(id)).cloned().collect()
+    }
+
+    /// The config file; None if the config was generated.
+    pub fn file(&self) -> Option<&Path> {
+        file_of(&self.source)
     }
 }
 
@@ -170,14 +211,16 @@ fn models(models: &[String]) -> Result<String, Failure> {
 fn from_file(path: &Path, origin: ConfigOrigin, app: &AppContext) -> Result<Team, Failure> {
     let text = read_config(path)?;
     let name = path.display().to_string();
-    let report = check(&name, &text, &app.environment, LoadPurpose::Run);
-    let UsableConfig { config, trust_needed, problems, plain } = usable_config(report)?;
+    let (report, notice) = check(&name, &text, &app.environment, LoadPurpose::Run);
+    let UsableConfig { config, trust_needed, problems, plain } = usable_config(report, notice)?;
     if origin == ConfigOrigin::Found && !trust_needed.is_empty() {
         require_trust(path, &text, &trust_needed, app)?;
     }
     let redacted = althing_config::redact(&text);
     let using = (origin != ConfigOrigin::Named).then(|| format!("using {name}"));
+    let workflow_agents = workflow_agents(&config, AGENT_KINDS);
     Ok(Team {
+        workflow_agents,
         config,
         source: name,
         text: redacted,
@@ -201,7 +244,9 @@ pub(crate) fn read_text(path: &Path) -> std::io::Result<String> {
 pub fn read_config(path: &Path) -> Result<String, Failure> {
     let bytes = althing_disk::read_regular(path, MAX_CONFIG_BYTES).map_err(|error| {
         let hint = match error.kind() {
-            std::io::ErrorKind::NotFound => "check the path; `althing config init` writes a starter config",
+            std::io::ErrorKind::NotFound => {
+                "check the path; if you have no config yet, `althing config init` writes one"
+            }
             std::io::ErrorKind::PermissionDenied => "make the file readable",
             _ => "name a readable YAML file",
         };
@@ -217,31 +262,41 @@ pub fn read_config(path: &Path) -> Result<String, Failure> {
 fn load(source: &str, text: &str, environment: &Environment) -> Result<Team, Failure> {
     let offline_config = source.strip_prefix(OFFLINE_CONFIG);
     let purpose = if offline_config.is_some() { LoadPurpose::Offline } else { LoadPurpose::Run };
-    let report = check(offline_config.unwrap_or(source), text, environment, purpose);
-    let UsableConfig { mut config, problems, plain, .. } = usable_config(report)?;
+    let (report, notice) = check(offline_config.unwrap_or(source), text, environment, purpose);
+    let UsableConfig { mut config, problems, plain, .. } = usable_config(report, notice)?;
+    // A task of a workflow that names a CLI agent stays a program, which is played.
+    let workflow_agents = workflow_agents(&config, AGENT_KINDS);
+    let mut notes = Vec::new();
     if offline_config.is_some() {
+        notes.push(played::notice(&config));
         use_offline_model(&mut config);
     }
     let text_without_secrets = althing_config::redact(text);
     Ok(Team {
+        workflow_agents,
         config,
         source: source.to_owned(),
         text: text_without_secrets,
         digest: digest(text),
         problems,
-        notes: Vec::new(),
+        notes,
         plain,
     })
 }
 
-/// Replaces every backend by the offline model. The agents and their tools stay.
+/// Replaces every backend with the offline model. The agents and their tools stay. (`TeamTools::played` says that
+/// commands and MCP servers are not started.)
 fn use_offline_model(config: &mut Config) {
+    for agent in &mut config.agents {
+        // A CLI agent always works in a workspace, and so does the agent that plays it.
+        agent.tools.files |= AgentKind::of(&agent.backend.kind).is_some();
+    }
     let own = config.interactive.iter_mut().filter_map(|interactive| interactive.backend.as_mut());
     let backends = config.agents.iter_mut().map(|agent| &mut agent.backend).chain(own);
     // The offline model's three variants in turn, so that agents give different answers to vote on.
     for (backend, temperament) in backends.zip(["a", "b", "c"].into_iter().cycle()) {
         *backend = BackendConfig {
-            kind: "offline".to_owned(),
+            kind: OFFLINE_KIND.to_owned(),
             model: Some(format!("offline-{temperament}")),
             base_url: None,
             api_key: None,
@@ -252,13 +307,31 @@ fn use_offline_model(config: &mut Config) {
     }
 }
 
+/// Whether a provider whose models are known has no model of this name.
+fn unknown_model(kind: &str, model: &str) -> Option<UnknownModel> {
+    const KNOWN: [&str; 4] = ["openai", "claude", "gemini", "grok"];
+    let is_unknown = KNOWN.contains(&kind) && !althing_llm::is_known_model(model);
+    is_unknown.then(|| UnknownModel { similar: althing_llm::similar_model(model) })
+}
+
 /// Checks a config, and registers its secrets before anything about it is printed.
-pub fn check(name: &str, text: &str, environment: &Environment, purpose: LoadPurpose) -> ConfigReport {
-    let report =
-        althing_config::load_config(Source { name, text }, &|name| environment.setting(name), purpose);
+/// Also returns a notice about variables that `.env` in the working directory sets and that are not used.
+pub fn check(
+    name: &str,
+    text: &str,
+    environment: &Environment,
+    purpose: LoadPurpose,
+) -> (ConfigReport, Option<String>) {
+    let source = Source { name, text };
+    let from = BaseDirs::of(environment);
+    let is_missing = |path: &str| matches!(from.path(Path::new(path)).try_exists(), Ok(false));
+    let surroundings = Surroundings { is_missing: &is_missing, unknown_model: &unknown_model };
+    let (report, notice) = environment.with_variables(|known| {
+        althing_config::load_config_in(Some(surroundings), &BACKENDS, source, known, purpose)
+    });
     secrets::register_secrets(report.secrets.clone());
     tracing::info!(source = name, digest = digest(text), "config read");
-    report
+    (report, notice)
 }
 
 /// A config without errors.
@@ -271,16 +344,15 @@ struct UsableConfig {
     plain: bool,
 }
 
-fn usable_config(report: ConfigReport) -> Result<UsableConfig, Failure> {
-    let problems: Vec<String> = report
-        .warnings
-        .iter()
-        .map(|warning| warning.render(&report.file, Style::Plain).trim_end().to_owned())
-        .collect();
+fn usable_config(report: ConfigReport, notice: Option<String>) -> Result<UsableConfig, Failure> {
+    let warnings = report.warnings.iter();
+    let warnings = warnings.map(|warning| warning.render(&report.file, Style::Plain).trim_end().to_owned());
+    let problems: Vec<String> = warnings.chain(notice.clone()).collect();
     let Some(loaded) = report.config else {
         let count = report.errors.len();
         let what = if count == 1 { "one error".to_owned() } else { format!("{count} errors") };
-        let failure = Failure::usage(format!("{} has {what}; nothing was started", report.file));
+        let failure =
+            Failure::usage(format!("{} has {what}; nothing was started", report.file)).maybe_hint(notice);
         return Err(Failure { report: Some(Box::new(report)), ..failure });
     };
     let trust_needed =
@@ -292,11 +364,29 @@ fn usable_config(report: ConfigReport) -> Result<UsableConfig, Failure> {
 }
 
 fn require_trust(path: &Path, text: &str, trust_needed: &[String], app: &AppContext) -> Result<(), Failure> {
+    let named = path;
     let path: PathBuf = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // The programs that the config names are looked up in the working directory, so trust in the same file in another
+    // directory must not count here.
+    let cwd = app.environment.cwd.canonicalize().unwrap_or_else(|_| app.environment.cwd.clone());
+    let here =
+        named.strip_prefix(&app.environment.cwd).map_or_else(|_| named.to_owned(), |name| cwd.join(name));
+    if path != here {
+        let message = format!(
+            "{} was found in the working directory, not named by you, and is a link to {}. Althing does not follow links that it \
+             finds.\n\
+             Nothing was started or sent.",
+            named.display(),
+            path.display()
+        );
+        let hint = format!("read it, then name it: --config {}", path.display());
+        return Err(Failure::usage(message).hint(hint));
+    }
     let digest = digest(text);
     let trust = Trust { path: &path, digest: &digest };
     if app.settings.trust {
-        return trust.give(&app.environment);
+        trust.accept(app);
+        return Ok(());
     }
     if trust.is_given(&app.environment) {
         return Ok(());
@@ -306,8 +396,9 @@ fn require_trust(path: &Path, text: &str, trust_needed: &[String], app: &AppCont
         path.display(),
         trust_needed.join("\n  ")
     );
-    Err(Failure::usage(message)
-        .hint(format!("read it, then accept it with --trust, or name it: --config {}", path.display())))
+    let failure = Failure::usage(message)
+        .hint(format!("read it, then accept it with --trust, or name it: --config {}", path.display()));
+    Err(Failure { is_question: true, ..failure })
 }
 
 /// SHA-256 of a text, in hex.

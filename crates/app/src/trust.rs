@@ -1,16 +1,77 @@
 //! Trust in what was found rather than named. A config is remembered by path and content, so a changed file must be
-//! trusted again. A session or plan is remembered by its directory when this user creates it, or accepts it with
-//! `--trust`. Others are refused: a session or plan that came with somebody else's files could start anything.
+//! trusted again. A session or plan is remembered by its directory and a random token in it when this user creates it,
+//! and by its directory and contents when this user accepts it with `--trust`. Others are refused: a session or plan that
+//! came with somebody else's files could start anything, also in the place of one that this user made and removed.
+//!
+//! What `--trust` accepts is remembered only when the command has succeeded ([`remember_accepted`]): a command that fails
+//! accepts nothing.
 
 use crate::context::AppContext;
-use crate::environment::Environment;
+use crate::environment::{Environment, create_private_dir};
 use crate::failure::Failure;
-use std::io::Write;
+use sha2::{Digest, Sha256};
+use std::io::{self, Read, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 /// When the list of this user's sessions and plans has this many lines, deleted directories are removed from it.
 const MAX_LINES: usize = 1000;
+
+/// The start of a line that remembers a session or plan of this user; the digest of its token and its path follow.
+/// (Version 0.1.0 wrote only the path.)
+const OWN: &str = "own ";
+
+/// The file in the directory of a session or plan that contains the token.
+const TOKEN: &str = "token";
+
+/// The start of a line that remembers an accepted session or plan; its digest and path follow.
+const ACCEPTED: &str = "accepted ";
+
+/// The limits on what a session or plan may contain that is accepted for later commands, too: more is accepted only for
+/// one command.
+const MAX_ENTRIES: usize = 100_000;
+const MAX_BYTES: u64 = 256 << 20;
+
+/// What a process has checked and what the user has accepted, with the contents at that time.
+#[derive(Default)]
+pub struct Acceptance(Mutex<Accepted>);
+
+#[derive(Default)]
+struct Accepted {
+    /// The paths and digests of the configs that the user accepts with `--trust`.
+    configs: Vec<(PathBuf, String)>,
+    /// The lines to store for the sessions and plans that the user accepts with `--trust`.
+    lines: Vec<String>,
+    /// The real paths of the sessions that this command may use.
+    sessions: Vec<PathBuf>,
+}
+
+impl Acceptance {
+    fn change(&self, change: impl FnOnce(&mut Accepted)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// Remembers what the user accepted with `--trust` in this command. Called when the command has done, or has begun to
+/// do, what the user asked for.
+pub fn remember_accepted(app: &AppContext) {
+    let mut accepted = Accepted::default();
+    app.acceptance.change(|all| {
+        accepted.configs = std::mem::take(&mut all.configs);
+        accepted.lines = std::mem::take(&mut all.lines);
+    });
+    for (path, digest) in &accepted.configs {
+        // Failing to remember the trust is not an error: the user is only asked for `--trust` again.
+        if let Err(failure) = (Trust { path, digest }).give(&app.environment) {
+            app.notify(&failure.message);
+        }
+    }
+    for line in &accepted.lines {
+        remember(line, &app.environment);
+    }
+}
 
 /// The path and content by which trust in a found config is remembered.
 pub struct Trust<'a> {
@@ -22,13 +83,18 @@ pub struct Trust<'a> {
 
 impl Trust<'_> {
     fn line(&self) -> String {
-        format!("{}  {}", self.digest, self.path.display())
+        format!("{}  {}", self.digest, one_line(self.path))
     }
 
     /// Whether the user has trusted this path with this content.
     pub fn is_given(&self, environment: &Environment) -> bool {
         trusted_file(environment)
             .is_some_and(|store| read_remembered(&store).lines().any(|line| line == self.line()))
+    }
+
+    /// Accepts this config for this command, and for later ones if this command succeeds.
+    pub fn accept(&self, app: &AppContext) {
+        app.acceptance.change(|all| all.configs.push((self.path.to_owned(), self.digest.to_owned())));
     }
 
     /// Remembers that the user trusts this config.
@@ -42,7 +108,7 @@ impl Trust<'_> {
         })?;
         let failed = |error| Failure::usage(format!("{} cannot be written: {error}", store.display()));
         if let Some(dir) = store.parent() {
-            std::fs::create_dir_all(dir).map_err(failed)?;
+            create_private_dir(dir).map_err(failed)?;
         }
         // The entry is appended, so that no earlier entry can be lost.
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&store);
@@ -54,22 +120,127 @@ fn trusted_file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("trusted"))
 }
 
-/// Remembers that this user made or accepted the session or plan in this directory. If remembering fails, the user
-/// needs `--trust` to use that session or plan again, unless the user names the state directory.
+/// Remembers that this user made the session or plan in this directory. If remembering fails, the user needs `--trust`
+/// to use that session or plan again, unless the user names the state directory.
 pub fn remember_own(dir: &Path, environment: &Environment) {
-    let (Some(file), Ok(dir)) = (own_dirs_file(environment), dir.canonicalize()) else { return };
-    let known = read_remembered(&file);
-    let noted = if known.lines().count() < MAX_LINES {
-        let made = file.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let open = || std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&file);
-        let file = made.and_then(|()| open());
-        file.and_then(|mut file| writeln!(file, "{}", dir.display()))
-    } else {
-        let shown = dir.display().to_string();
-        let still_there = known.lines().filter(|line| Path::new(line).exists());
-        let lines: Vec<&str> = still_there.chain([shown.as_str(), ""]).collect();
-        std::fs::write(&file, lines.join("\n"))
-    };
+    let Ok(dir) = dir.canonicalize() else { return };
+    match write_token(&dir) {
+        Ok(token) => remember(&own_line(&token, &dir), environment),
+        Err(error) => {
+            tracing::warn!(path = %dir.display(), %error, "no token can be written, so trust is not remembered");
+        }
+    }
+}
+
+/// Writes a new token. It comes from the kernel, so that nobody can compute it from what is public, such as session ids.
+fn write_token(dir: &Path) -> io::Result<Vec<u8>> {
+    let mut random = [0; 16];
+    std::fs::File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let token = format!("{}\n", althing_text::hex(&random)).into_bytes();
+    let new = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(dir.join(TOKEN));
+    new?.write_all(&token)?;
+    Ok(token)
+}
+
+fn own_line(token: &[u8], real: &Path) -> String {
+    format!("{OWN}{}  {}", althing_text::hex(&Sha256::digest(token)), one_line(real))
+}
+
+/// The path at the end of a line that remembers a session or plan.
+fn path_of(line: &str) -> &str {
+    let rest = line.strip_prefix(OWN).or_else(|| line.strip_prefix(ACCEPTED));
+    rest.and_then(|rest| rest.split_once("  ")).map_or(line, |(_, path)| path)
+}
+
+/// The real path of a session, by which trust in it is remembered. To be called before the session is deleted.
+pub fn remembered_path(dir: &Path) -> PathBuf {
+    dir.canonicalize().unwrap_or_else(|_| dir.to_owned())
+}
+
+/// Forgets everything that is remembered about a session that was deleted: what appears in its place is not this user's.
+pub fn forget(real: &Path, environment: &Environment) {
+    let Some(file) = own_dirs_file(environment) else { return };
+    let shown = one_line(real);
+    let forgotten = locked(&file, || {
+        let known = read_remembered(&file);
+        if !known.lines().any(|line| path_of(line) == shown) {
+            return Ok(());
+        }
+        rewrite(&file, known.lines().filter(|line| path_of(line) != shown))
+    });
+    if let Err(error) = forgotten {
+        tracing::warn!(path = %file.display(), %error, "trust in a deleted session cannot be forgotten");
+    }
+}
+
+/// Holds a lock while the list of this user's sessions and plans is changed, so that no other process's line is lost.
+fn locked(file: &Path, change: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+    if let Some(dir) = file.parent() {
+        create_private_dir(dir)?;
+    }
+    let name = file.with_extension("lock");
+    let lock = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(name)?;
+    lock.lock()?;
+    change()
+}
+
+/// Replaces the list of this user's sessions and plans.
+fn rewrite<'a>(file: &Path, lines: impl Iterator<Item = &'a str>) -> io::Result<()> {
+    let text: String = lines.flat_map(|line| [line, "\n"]).collect();
+    let new = file.with_extension("new");
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&new)
+        .and_then(|mut file| file.write_all(text.as_bytes()))?;
+    std::fs::rename(&new, file)
+}
+
+/// Remembers the new contents of a session that this user accepted earlier, and that this command checked and changed.
+/// Called after the command has succeeded.
+pub fn remember_again(dir: &Path, app: &AppContext) {
+    remember_accepted(app);
+    let Ok(real) = dir.canonicalize() else { return };
+    let mut is_checked = false;
+    app.acceptance.change(|all| is_checked = all.sessions.contains(&real));
+    if !is_checked {
+        return;
+    }
+    let end = format!("  {}", one_line(&real));
+    let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file)).unwrap_or_default();
+    let mut accepted = known.lines().filter_map(|line| line.strip_prefix(ACCEPTED));
+    if accepted.any(|line| line.ends_with(&end))
+        && !is_remembered(dir, app)
+        && let Some(line) = accepted_line(dir)
+    {
+        remember(&line, &app.environment);
+    }
+}
+
+/// The line that remembers a session or plan with its present contents; None if it is too large or cannot be read.
+fn accepted_line(dir: &Path) -> Option<String> {
+    let real = dir.canonicalize().ok()?;
+    match contents_digest(&real) {
+        Ok(digest) => Some(format!("{ACCEPTED}{digest}  {}", one_line(&real))),
+        Err(error) => {
+            tracing::warn!(path = %dir.display(), %error, "the contents cannot be compared, so trust is not remembered");
+            None
+        }
+    }
+}
+
+fn remember(shown: &str, environment: &Environment) {
+    let Some(file) = own_dirs_file(environment) else { return };
+    let noted = locked(&file, || {
+        let known = read_remembered(&file);
+        if known.lines().count() < MAX_LINES {
+            let open = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(&file);
+            return open.and_then(|mut file| writeln!(file, "{shown}"));
+        }
+        rewrite(&file, known.lines().filter(|line| Path::new(path_of(line)).exists()).chain([shown]))
+    });
     // Not an error: the user is only asked for `--trust` later.
     if let Err(error) = noted {
         tracing::warn!(path = %file.display(), %error, "trust cannot be remembered");
@@ -79,7 +250,11 @@ pub fn remember_own(dir: &Path, environment: &Environment) {
 /// Refuses a plan that was found in the working directory and that this user neither made nor accepted earlier, unless
 /// `--trust` is given. Callers skip this check for a plan that the user named by its path.
 pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
-    if is_own(dir, app) {
+    if is_remembered(dir, app) {
+        return Ok(());
+    }
+    refuse_links(dir)?;
+    if is_accepted_now(dir, app) {
         return Ok(());
     }
     let message = format!(
@@ -91,40 +266,157 @@ pub fn require_own_plan(dir: &Path, app: &AppContext) -> Result<(), Failure> {
 }
 
 /// Refuses a session that was found in the working directory and that this user neither started nor accepted earlier,
-/// unless `--trust` is given.
+/// unless `--trust` is given. Only for a command that names the session: `--trust` may be meant for a config.
 pub fn require_own_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
-    if is_own(dir, app) {
-        return Ok(());
+    if !is_remembered(dir, app) {
+        refuse_links(dir)?;
     }
-    let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
-    let message = format!(
-        "the session in {shown} was found here and not started by you: it could start programs and write files.\n\
-         Nothing was started or sent."
-    );
-    Err(Failure::usage(message).hint("look at it with `althing sessions show`, then accept it with --trust"))
+    if !is_accepted_now(dir, app) {
+        require_known_session(dir, app)?;
+    }
+    if let Ok(real) = dir.canonicalize() {
+        app.acceptance.change(|all| all.sessions.push(real));
+    }
+    Ok(())
 }
 
-/// Whether a session's or plan's directory is trusted: this user created it or accepted it earlier, the user named the
-/// state directory, or `--trust` is given now.
-fn is_own(dir: &Path, app: &AppContext) -> bool {
+/// The same, except that `--trust` accepts nothing.
+pub fn require_known_session(dir: &Path, app: &AppContext) -> Result<(), Failure> {
+    if is_remembered(dir, app) {
+        return Ok(());
+    }
+    refuse_links(dir)?;
+    let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
+    let message = format!(
+        "the session in {shown} was found here and not started by you, or it has changed since you accepted it: it \
+         could start programs and write files.\nNothing was started or sent."
+    );
+    let id = dir.file_name().unwrap_or_default().to_string_lossy();
+    let hint = format!(
+        "look at it with `althing sessions show {id}`, then accept it with --trust: `althing resume {id} --trust` or \
+         `althing undo {id} --trust`"
+    );
+    Err(Failure::usage(message).hint(hint))
+}
+
+/// Whether a session's or plan's directory is trusted without `--trust`: this user created it, or accepted it earlier
+/// with the same contents, or the user named the state directory.
+fn is_remembered(dir: &Path, app: &AppContext) -> bool {
     if app.environment.state_dir_is_named(app.settings.state_dir.as_deref()) {
         return true;
     }
-    let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file));
-    let shown = dir.canonicalize().unwrap_or_else(|_| dir.to_owned()).display().to_string();
-    if known.unwrap_or_default().lines().any(|line| line == shown) {
+    let known = own_dirs_file(&app.environment).map(|file| read_remembered(&file)).unwrap_or_default();
+    let real = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    let shown = one_line(&real);
+    if known.lines().any(|line| line == shown) {
         return true;
     }
-    if app.settings.trust {
-        remember_own(dir, &app.environment);
+    if let Ok(token) = althing_disk::read_regular(&real.join(TOKEN), 64) {
+        let own = own_line(&token, &real);
+        if known.lines().any(|line| line == own) {
+            return true;
+        }
+    }
+    let is_listed = known.lines().any(|line| line.starts_with(ACCEPTED) && line.ends_with(&shown));
+    is_listed && accepted_line(&real).is_some_and(|accepted| known.lines().any(|line| line == accepted))
+}
+
+/// Whether the user gave `--trust`. If so, and if the command succeeds, the present contents are remembered as
+/// accepted.
+fn is_accepted_now(dir: &Path, app: &AppContext) -> bool {
+    if app.settings.trust && !is_remembered(dir, app) {
+        app.acceptance.change(|all| all.lines.extend(accepted_line(dir)));
     }
     app.settings.trust
+}
+
+/// Whether a path below a session's directory is inside a directory of an agent, such as `tasks/RUN/workspaces/AGENT`.
+/// Links are permitted there.
+fn is_agents_file(path: &Path) -> bool {
+    let mut parts = path.iter();
+    let is_task = parts.next().is_some_and(|part| part == "tasks") && parts.next().is_some();
+    let kind = parts.next().and_then(|part| part.to_str());
+    is_task
+        && kind.is_some_and(|kind| ["workspaces", "snapshots", "views"].contains(&kind))
+        && parts.count() > 1
+}
+
+/// Refuses another person's session or plan if it contains a link in place of one of Althing's own files: the link's
+/// target could change after the user has accepted the session or plan.
+fn refuse_links(dir: &Path) -> Result<(), Failure> {
+    let Ok(real) = dir.canonicalize() else { return Ok(()) };
+    let link = match contents_digest(&real) {
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => error,
+        _ => return Ok(()),
+    };
+    let message = format!(
+        "{} was not made by you and contains a link: {link}.\nNothing was started or sent.",
+        real.display()
+    );
+    Err(Failure::usage(message).hint(
+        "a session or plan with links in place of its own files is not used; ask for a copy without links",
+    ))
+}
+
+/// A digest of the names, kinds and contents of everything below a directory. Links are not followed. A link outside
+/// the directories of agents is an error of the kind `InvalidInput`, because Althing itself reads the files there.
+fn contents_digest(dir: &Path) -> io::Result<String> {
+    let mut hash = Sha256::new();
+    let (mut entries, mut bytes) = (0, 0);
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(next) = dirs.pop() {
+        let mut listed = std::fs::read_dir(&next)?.collect::<io::Result<Vec<_>>>()?;
+        listed.sort_by_key(std::fs::DirEntry::file_name);
+        for entry in listed {
+            entries += 1;
+            if entries > MAX_ENTRIES {
+                return Err(io::ErrorKind::FileTooLarge.into());
+            }
+            let (path, kind) = (entry.path(), entry.file_type()?);
+            let name = path.strip_prefix(dir).unwrap_or(&path).as_os_str().as_bytes();
+            hash.update(name.len().to_le_bytes());
+            hash.update(name);
+            if kind.is_dir() {
+                hash.update(b"d");
+                dirs.push(path);
+            } else if kind.is_symlink() {
+                let target = std::fs::read_link(&path)?;
+                if !is_agents_file(path.strip_prefix(dir).unwrap_or(&path)) {
+                    let message = format!("{} leads to {}", path.display(), target.display());
+                    return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+                }
+                hash.update(b"l");
+                hash.update(target.as_os_str().len().to_le_bytes());
+                hash.update(target.as_os_str().as_bytes());
+            } else if kind.is_file() {
+                let content = althing_disk::read_regular(&path, MAX_BYTES - bytes)?;
+                bytes += content.len() as u64;
+                hash.update(b"f");
+                hash.update(content.len().to_le_bytes());
+                hash.update(content);
+            } else {
+                hash.update(b"o");
+            }
+        }
+    }
+    Ok(althing_text::hex(&hash.finalize()))
+}
+
+/// A path as one line of a file of remembered trust. The name of a directory may contain line breaks, which would add
+/// lines that nobody wrote, and bytes that are not UTF-8, which must not make two names equal.
+pub(crate) fn one_line(path: &Path) -> String {
+    let mut line = String::new();
+    for chunk in path.as_os_str().as_bytes().utf8_chunks() {
+        line += &chunk.valid().replace('\\', "\\\\").replace('\n', "\\n").replace('\r', "\\r");
+        line.extend(chunk.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
+    }
+    line
 }
 
 /// The content of a file of remembered trust; empty if it cannot be read, so that trust is asked for again.
 fn read_remembered(file: &Path) -> String {
     std::fs::read_to_string(file).unwrap_or_else(|error| {
-        if error.kind() != std::io::ErrorKind::NotFound {
+        if error.kind() != io::ErrorKind::NotFound {
             tracing::warn!(path = %file.display(), %error, "remembered trust cannot be read");
         }
         String::new()
@@ -133,4 +425,75 @@ fn read_remembered(file: &Path) -> String {
 
 fn own_dirs_file(environment: &Environment) -> Option<PathBuf> {
     Some(environment.user_state_dir()?.join("begun"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{contents_digest, one_line};
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    use std::path::Path;
+
+    #[test]
+    fn no_name_of_a_directory_adds_a_line_or_looks_like_another_name() {
+        let names: [&[u8]; 10] = [
+            b"/a/b",
+            b"/a\n/b",
+            b"/a\\n/b",
+            b"/a\r/b",
+            b"/a\\r/b",
+            b"/a\\/b",
+            b"/a\xff/b",
+            b"/a\xfe/b",
+            b"/a\\xff/b",
+            "/a\u{fffd}/b".as_bytes(),
+        ];
+        let lines: Vec<String> = names.map(|name| one_line(Path::new(OsStr::from_bytes(name)))).to_vec();
+        assert!(lines.iter().all(|line| line.lines().count() == 1), "{lines:?}");
+        let different: std::collections::BTreeSet<&String> = lines.iter().collect();
+        assert_eq!(different.len(), names.len(), "{lines:?}");
+        assert_eq!(lines[0], "/a/b", "an ordinary path is written as it is");
+    }
+
+    #[test]
+    fn any_change_below_a_directory_changes_its_digest() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir(dir.path().join("tasks")).unwrap();
+        std::fs::write(dir.path().join("log"), "one").unwrap();
+        let mut seen = std::collections::BTreeSet::from([contents_digest(dir.path()).unwrap()]);
+        assert!(seen.contains(&contents_digest(dir.path()).unwrap()), "without a change it is the same");
+        let changes: [&dyn Fn(&Path); 5] = [
+            &|dir| std::fs::write(dir.join("log"), "two").unwrap(),
+            &|dir| std::fs::write(dir.join("tasks/more"), "").unwrap(),
+            &|dir| std::fs::rename(dir.join("tasks/more"), dir.join("more")).unwrap(),
+            &|dir| {
+                std::fs::create_dir_all(dir.join("tasks/r1/workspaces/a")).unwrap();
+                std::os::unix::fs::symlink("/etc", dir.join("tasks/r1/workspaces/a/link")).unwrap();
+            },
+            &|dir| std::fs::create_dir(dir.join("empty")).unwrap(),
+        ];
+        for change in changes {
+            change(dir.path());
+            assert!(seen.insert(contents_digest(dir.path()).unwrap()));
+        }
+    }
+
+    #[test]
+    fn a_link_outside_the_directories_of_agents_has_no_digest() {
+        for place in [
+            "events.jsonl",
+            "tasks",
+            "tasks/r1/preimages",
+            "tasks/r1/workspaces",
+            "tasks/r1/workspaces/a",
+            "tasks/views/preimages/a",
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let link = dir.path().join(place);
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink("/etc", &link).unwrap();
+            let error = contents_digest(dir.path()).unwrap_err().to_string();
+            assert!(error.contains(place), "{error}");
+        }
+    }
 }

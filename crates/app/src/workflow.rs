@@ -1,13 +1,15 @@
 //! A workflow file: read, checked, and resolved into the workflow that starts.
 
+use crate::base_dirs::BaseDirs;
 use crate::context::AppContext;
+use crate::context_paths;
 use crate::failure::Failure;
 use crate::secrets;
 use crate::session_launch;
 use crate::team::{self, Team};
 use althing_config::{ConfigReport, LoadPurpose, Source, TaskBody, WorkflowContext, WorkflowFile};
 use althing_engine::Consent;
-use althing_protocol::{AGENT_KINDS, LaunchRun, TeamSpec, WorkflowSpec};
+use althing_protocol::{AGENT_KINDS, LaunchRun, StageBody, TeamSpec, WorkflowSpec};
 use std::path::{Path, PathBuf};
 
 /// A workflow file without errors.
@@ -23,7 +25,8 @@ impl Workflow {
     pub fn read(file: &Path, team: &Team, app: &AppContext) -> Result<(Option<Self>, ConfigReport), Failure> {
         let path = app.environment.cwd.join(file);
         let text = team::read_config(&path)?;
-        let (workflow, report) = load(&file.display().to_string(), &text, team, LoadPurpose::Run, app);
+        let purpose = if team.is_played() { LoadPurpose::Offline } else { LoadPurpose::Run };
+        let (workflow, report) = load(&file.display().to_string(), &text, team, purpose, app);
         Ok((workflow.map(|file| Self { file, path, text }), report))
     }
 
@@ -33,15 +36,25 @@ impl Workflow {
         tasks.any(|task| !matches!(task.body, TaskBody::Program(_)))
     }
 
-    /// Resolves the workflow: each of its runs gets members and rules from the team.
-    pub(crate) fn resolve(self, team: &TeamSpec) -> Result<WorkflowSpec, Failure> {
+    /// Resolves the workflow: each of its runs gets members and rules from the team. The paths of its tasks are resolved
+    /// before any task begins, because a task could replace a path of a later one with a symbolic link.
+    pub(crate) fn resolve(self, team: &TeamSpec, app: &AppContext) -> Result<WorkflowSpec, Failure> {
         let Self { file, path, text } = self;
         let run = |launch: LaunchRun| {
-            // The person who wrote the file consents to its runs.
-            session_launch::resolve(team, &launch, Consent::Person)
+            // The user named the file, and thereby consents to its runs.
+            session_launch::resolve(team, &context_paths::with_real_paths(launch), Consent::Person)
                 .map_err(|why| Failure::usage(format!("{}: {why}", path.display())))
         };
-        file.into_spec(&path.display().to_string(), &team::digest(&text), run)
+        let mut spec = file.into_spec(&path.display().to_string(), &team::digest(&text), run)?;
+        let from = BaseDirs::of(&app.environment);
+        for task in spec.stages.iter_mut().flat_map(|stage| &mut stage.tasks) {
+            if let StageBody::Program(program) = &mut task.body {
+                let cwd = Path::new(&program.cwd);
+                let what = format!("{}: the `cwd` {} of task {}", path.display(), cwd.display(), task.id);
+                program.cwd = from.real_path(&what, cwd)?.to_string_lossy().into_owned();
+            }
+        }
+        Ok(spec)
     }
 }
 
@@ -57,16 +70,16 @@ fn load(
     purpose: LoadPurpose,
     app: &AppContext,
 ) -> (Option<WorkflowFile>, ConfigReport) {
-    let agents = althing_config::workflow_agents(&team.config, AGENT_KINDS);
-    let around = WorkflowContext {
-        purpose,
-        cwd: &app.environment.cwd.display().to_string(),
-        env: &|name| app.environment.setting(name),
-        kinds: AGENT_KINDS,
-        custom: &team.config.adapters,
-        agents: &agents,
-    };
-    let (workflow, report) = althing_config::load_workflow(Source { name, text }, &around);
+    let agents = team.workflow_agents();
+    let cwd = app.environment.cwd.display().to_string();
+    let ((workflow, report), notice) = app.environment.with_variables(|env| {
+        let custom = &team.config.adapters;
+        let around = WorkflowContext { purpose, cwd: &cwd, env, kinds: AGENT_KINDS, custom, agents: &agents };
+        althing_config::load_workflow(Source { name, text }, &around)
+    });
+    if let Some(notice) = notice {
+        app.notify(&notice);
+    }
     secrets::register_secrets(report.secrets.clone());
     (workflow, report)
 }

@@ -1,6 +1,8 @@
 //! The command line: options and commands, without what they do.
 
+use crate::command::session_cost::{Age, parse_age};
 use althing_app::{Failure, Settings, SingleAgent};
+use althing_view::report::CostGroup;
 use clap::{Args as ClapArgs, CommandFactory, Parser, Subcommand, ValueEnum};
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -37,8 +39,8 @@ pub struct Options {
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
 
-    /// Three agents of the built-in offline model (not an AI), regardless of any config; with --config, that config's
-    /// agents on the offline model
+    /// Three agents of the built-in offline model (not an AI), regardless of any config; with --config, that config is
+    /// played: its agents on the offline model, and nothing is sent or started
     #[arg(long, global = true, conflicts_with = "model")]
     pub offline: bool,
 
@@ -111,11 +113,11 @@ pub struct Options {
     #[arg(long, global = true, value_name = "DIR|NAME")]
     pub project: Option<PathBuf>,
 
-    /// Continue this conversation
+    /// Continue this conversation or run
     #[arg(long, global = true, value_name = "ID", conflicts_with = "continue_newest")]
     pub session: Option<String>,
 
-    /// Continue the newest conversation of this directory
+    /// Continue the newest conversation or run of this directory, with its history
     #[arg(long = "continue", global = true)]
     pub continue_newest: bool,
 
@@ -197,14 +199,14 @@ impl Options {
     }
 }
 
-/// Whether runs that an agent proposes are approved.
+/// How questions for approval are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Approve {
-    /// Every proposed run is approved.
+    /// Every question is answered with yes.
     Always,
-    /// No proposed run is approved.
+    /// Every question is answered with no.
     Never,
-    /// The user is asked; if nobody answers, the runs are rejected.
+    /// The user is asked; a question that is still open when stdin ends is answered with no.
     Ask,
 }
 
@@ -215,6 +217,30 @@ pub enum StreamEvents {
     Facts,
     /// Every fact, and streamed progress.
     All,
+}
+
+/// How costs are grouped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CostBy {
+    /// By model.
+    Model,
+    /// By agent.
+    Agent,
+    /// By project; sessions without one by their directory.
+    Project,
+    /// By day (UTC).
+    Day,
+}
+
+impl From<CostBy> for CostGroup {
+    fn from(by: CostBy) -> Self {
+        match by {
+            CostBy::Model => Self::Model,
+            CostBy::Agent => Self::Agent,
+            CostBy::Project => Self::Project,
+            CostBy::Day => Self::Day,
+        }
+    }
 }
 
 /// How much is written to `--log`.
@@ -251,7 +277,7 @@ pub enum Command {
     },
     /// The conversation without a screen: messages as lines on stdin, replies on stdout (--json: ops and events)
     Chat {
-        /// Whether runs that the agent proposes are approved
+        /// How to answer when approval is needed: for a run that the agent proposes, a plan, or exceeding the budget
         #[arg(long, value_enum, default_value_t = Approve::Ask)]
         approve: Approve,
     },
@@ -284,6 +310,9 @@ pub enum Command {
     Agents,
     /// List, inspect and delete sessions
     Sessions {
+        /// List at most this many sessions, the newest ones; 0 lists all. Default: 50, or all with --json
+        #[arg(long, value_name = "N")]
+        limit: Option<usize>,
         #[command(subcommand)]
         action: Option<SessionsAction>,
     },
@@ -317,10 +346,32 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum SessionsAction {
-    /// Show everything about one session
+    /// The report of a session: task, answers, votes, decision, costs, files
     Show {
-        /// The session
+        /// The session; `<session>.<run>` shows one run, `latest` the newest session
         id: String,
+        /// Print the report as Markdown, like `report.md` beside the files of a run
+        #[arg(long, conflicts_with = "json")]
+        markdown: bool,
+    },
+    /// What an agent was sent, rebuilt from the log, and what it replied
+    Prompt {
+        /// The run: `<session>.<run>`, `<session>` or `latest`; `<session>.c1` for the chat agent
+        run: String,
+        /// The agent; for a workflow, the name of a task
+        agent: String,
+        /// Only the model call with this number, counted from 1
+        #[arg(value_name = "STEP")]
+        step: Option<usize>,
+    },
+    /// What the sessions cost, as a table with a chart
+    Cost {
+        /// Only the last minutes, hours, days or weeks, such as 90m, 24h, 7d or 4w
+        #[arg(long, value_name = "TIME", value_parser = parse_age)]
+        since: Option<Age>,
+        /// How the costs are grouped
+        #[arg(long, value_enum, default_value_t = CostBy::Model)]
+        by: CostBy,
     },
     /// Delete sessions
     Remove {
@@ -369,6 +420,9 @@ pub enum WorkflowAction {
         /// The workflow files
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// Fail if there are warnings, too (exit 1)
+        #[arg(long)]
+        strict: bool,
     },
 }
 
@@ -379,6 +433,9 @@ pub enum ConfigAction {
         /// The config files
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        /// Fail if there are warnings, too (exit 1)
+        #[arg(long)]
+        strict: bool,
     },
     /// Write a starter config
     Init {

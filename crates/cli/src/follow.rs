@@ -3,17 +3,16 @@
 use crate::args::{Options, StreamEvents};
 use crate::exit::Exit;
 use crate::ops;
-use crate::show::{self, LiveProgress, PlainProgress};
+use crate::output_file::OutputFile;
+use crate::show::{self, Display};
 use crate::stop::{StopRequest, StopSignals};
 use althing_app::{AppContext, Failure, FailureKind, LocalSessions, SessionEnd, SessionService, SystemClock};
 use althing_engine::WorkflowExecutor;
 use althing_protocol::{
     Clock, EventStream, Fact, FeedItem, Interest, Op, Origin, PlanRef, RunEnd, RunResult, Seq, SessionId,
-    Submission, TaskSpec, TaskStatus, Verdict,
+    Submission, TaskId, TaskSpec, TaskStatus, Verdict,
 };
-use althing_text::sanitize;
-use althing_view::{ChangedFiles, SessionView, labels};
-use std::io::Write;
+use althing_view::{ChangedFiles, labels};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::runtime::Runtime;
@@ -31,44 +30,6 @@ enum Output {
     Everything,
 }
 
-enum Display {
-    Plain(Box<PlainProgress>),
-    Live(Box<LiveProgress>),
-}
-
-impl Display {
-    fn take(&mut self, item: &FeedItem) {
-        match self {
-            Self::Plain(plain) => plain.take(item),
-            Self::Live(live) => live.take(item),
-        }
-    }
-
-    /// Folds an item into the session's view without showing the item.
-    fn follow(&mut self, item: &FeedItem) {
-        match self {
-            Self::Plain(plain) => plain.follow(item),
-            Self::Live(live) => live.follow(item),
-        }
-    }
-
-    /// The session as folded so far.
-    fn session(&self) -> &SessionView {
-        match self {
-            Self::Plain(plain) => plain.session(),
-            Self::Live(live) => live.session(),
-        }
-    }
-
-    /// Prints one line in addition to the progress.
-    fn note(&mut self, text: &str) {
-        match self {
-            Self::Plain(_) => show::notice(text),
-            Self::Live(live) => live.note(text),
-        }
-    }
-}
-
 /// How a followed session ended.
 pub struct Followed {
     pub exit: Exit,
@@ -80,9 +41,8 @@ pub struct Followed {
 pub struct Follower<'a> {
     session: SessionId,
     output: Output,
-    output_file: Option<PathBuf>,
+    output_file: Option<OutputFile>,
     display: Display,
-    app: &'a AppContext,
     /// Whether the plan is executed in the same session, so that the execution's answer is the result.
     executes_plan: bool,
     /// The workflow, if the session runs one.
@@ -94,13 +54,16 @@ pub struct Follower<'a> {
     /// The first error of writing events to stdout, other than a closed pipe.
     write_error: Option<std::io::Error>,
     resume_command: String,
+    /// Whether this process ran the session. The files of an earlier session, which may be somebody else's, are not
+    /// touched.
+    ran_here: bool,
 }
 
 impl<'a> Follower<'a> {
     pub fn new(
         session: SessionId,
         options: &Options,
-        app: &'a AppContext,
+        app: &AppContext,
         signals: &'a mut StopSignals,
     ) -> Self {
         let output = match options.stream_events {
@@ -112,18 +75,15 @@ impl<'a> Follower<'a> {
         let live =
             app.environment.stderr_is_terminal && !matches!(output, Output::Facts | Output::Everything);
         let display = if live { Display::Live(Box::default()) } else { Display::Plain(Box::default()) };
-        let resume_command = match &options.state_dir {
-            Some(dir) => format!("althing resume {session} --state-dir {}", dir.display()),
-            None => format!("althing resume {session}"),
-        };
+        let resume_command = format!("althing resume {session}{}", app.settings.state_dir_option());
         let log_dir = app.session_dir(&session);
-        let output_file = options.output_file.as_ref().map(|file| app.environment.cwd.join(file));
+        // The output file was checked before the session started.
+        let output_file = OutputFile::of(options, app).ok().flatten();
         Self {
             session,
             output,
             output_file,
             display,
-            app,
             executes_plan: false,
             workflow: None,
             log_dir,
@@ -131,6 +91,7 @@ impl<'a> Follower<'a> {
             ops: options.take_ops.then(ops::lines),
             write_error: None,
             resume_command,
+            ran_here: true,
         }
     }
 
@@ -197,6 +158,7 @@ impl<'a> Follower<'a> {
         events: &mut dyn EventStream,
         sessions: &LocalSessions,
     ) -> Result<bool, Failure> {
+        show::notice(&format!("session: {}", self.log_dir.display()));
         let session = self.session.clone();
         let mut redraw = tokio::time::interval(REDRAW);
         let live = matches!(self.display, Display::Live(_));
@@ -253,11 +215,8 @@ impl<'a> Follower<'a> {
         };
         if let Some(line) = line {
             // A closed pipe does not stop the run: the run's result is on disk.
-            let print = |line: String| writeln!(std::io::stdout(), "{}", show::json_for_stdout(&line));
-            let written = line.map_err(std::io::Error::from).and_then(print);
-            if let Err(error) = written
-                && error.kind() != std::io::ErrorKind::BrokenPipe
-            {
+            let print = |line: String| show::write_json_line(&line);
+            if let Err(error) = line.map_err(std::io::Error::from).and_then(print) {
                 self.write_error.get_or_insert(error);
             }
         }
@@ -306,7 +265,7 @@ impl<'a> Follower<'a> {
             SessionEnd::Disk(error) => {
                 Err(Failure::no_answer(format!("nothing more can be saved: {}", error.message))
                     .maybe_hint(error.hint)
-                    .hint(format!("then resume with `{}`", self.resume_command))
+                    .hint(format!("once that is solved, resume with `{}`", self.resume_command))
                     .kind(if signalled { FailureKind::Interrupted } else { FailureKind::NoAnswer }))
             }
             SessionEnd::Halted(results) => {
@@ -324,15 +283,29 @@ impl<'a> Follower<'a> {
         }
     }
 
+    /// Prints the result of a session that ended earlier.
+    pub fn print_again(mut self) -> Result<Exit, Failure> {
+        self.ran_here = false;
+        self.print_end()
+    }
+
     /// Prints the result of the session.
-    pub fn print_end(self) -> Result<Exit, Failure> {
+    fn print_end(self) -> Result<Exit, Failure> {
         let exit = if self.workflow.is_some() {
             self.print_workflow()?
         } else if let Some((end, result)) = self.result() {
             if self.executes_plan && result.modes.planning {
                 return Err(not_executed(end, result.plan.as_ref(), result.error.as_deref()));
             }
-            self.print(end, result)?;
+            let unsaved = self.unsaved(result).filter(|_| self.ran_here);
+            let mut result = result.clone();
+            if let Some(unsaved) = &unsaved {
+                result.error.get_or_insert_with(|| unsaved.message.clone());
+            }
+            self.print(end, &result)?;
+            if let Some(unsaved) = unsaved {
+                return Err(unsaved);
+            }
             end.into()
         } else {
             return Err(Failure::no_answer("the session ended without a result"));
@@ -364,11 +337,9 @@ impl<'a> Follower<'a> {
             .map(|output| output.trim_end().to_owned())
             .collect();
         let answer = outputs.join("\n\n");
-        if let Some(file) = self.output_file.as_ref().filter(|_| exit == Exit::Answered) {
-            let write_error = |error| self.write_failure(&file.display().to_string(), &error, &self.log_dir);
-            std::fs::write(file, &answer).map_err(write_error)?;
-        }
-        let text = match self.output {
+        let unwritten =
+            self.write_output_file(Some(&answer).filter(|_| exit == Exit::Answered), &self.log_dir);
+        let printed = match self.output {
             Output::Json => {
                 let mut json = serde_json::json!({ "session_id": self.session });
                 if let (Some(json), Ok(serde_json::Value::Object(report))) =
@@ -377,30 +348,43 @@ impl<'a> Follower<'a> {
                     json.extend(report);
                     json.insert("log_dir".into(), self.log_dir.display().to_string().into());
                 }
-                json.to_string()
+                show::write_json_line(&json.to_string())
             }
-            Output::Answer if answer.is_empty() => return Ok(exit),
-            Output::Answer if self.app.environment.stdout_is_terminal => {
-                sanitize::output(&answer).into_owned()
-            }
-            Output::Answer => answer,
-            Output::Facts | Output::Everything => return Ok(exit),
+            Output::Answer if !answer.is_empty() => show::write_answer(&answer),
+            Output::Answer | Output::Facts | Output::Everything => Ok(()),
         };
-        let mut out = std::io::stdout().lock();
-        match writeln!(out, "{text}").and_then(|()| out.flush()) {
-            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-                Err(self.write_failure("stdout", &error, &self.log_dir))
-            }
-            _ => Ok(exit),
-        }
+        printed.map_err(|error| self.write_failure("stdout", &error, &self.log_dir))?;
+        unwritten.map_or(Ok(exit), Err)
     }
 
+    /// Writes the answer to the file of `--output-file`; a failure is returned, so that the answer is still printed.
+    fn write_output_file(&self, answer: Option<&String>, stored: &Path) -> Option<Failure> {
+        let (file, answer) = self.output_file.as_ref().zip(answer)?;
+        let error = file.write(answer).err()?;
+        Some(self.write_failure(&file.path.display().to_string(), &error, stored))
+    }
+
+    /// The failure to write the result to `target`. It is not a usage error, because the work is done: after a usage
+    /// error, a script may repeat the command.
     fn write_failure(&self, target: &str, error: &std::io::Error, stored: &Path) -> Failure {
-        Failure::usage(format!("the result could not be written to {target}: {error}")).hint(format!(
+        let message = format!("the result could not be written to {target}: {error}");
+        Failure::no_answer(message).hint(format!(
             "the result is saved in {} (session {})",
             stored.display(),
             self.session
         ))
+    }
+
+    /// The failure of a run whose answer is in the log, but not in its file.
+    fn unsaved(&self, result: &RunResult) -> Option<Failure> {
+        // Not `result.log_dir`: a log that an old version wrote may name another directory there, the one where the
+        // session was started.
+        let dir = althing_journal::task_dir(&self.log_dir, &TaskId::from(result.run_id.split_once('.')?.1));
+        let is_missing = result.final_answer.is_some() && !dir.join("final_answer.md").is_file();
+        is_missing.then(|| {
+            Failure::no_answer(format!("the result could not be saved in {}", dir.display()))
+                .hint(format!("the session's log has the result; `{}` writes the files", self.resume_command))
+        })
     }
 
     /// Prints a run's result in the requested form.
@@ -409,43 +393,36 @@ impl<'a> Follower<'a> {
             show::notice(&format!("althing: {error}"));
         }
         let (answer, stored) =
-            (result.final_answer.as_deref(), Path::new(&result.log_dir).join("final_answer.md"));
-        if let (Some(file), Some(answer)) = (&self.output_file, answer) {
-            std::fs::write(file, answer)
-                .map_err(|error| self.write_failure(&file.display().to_string(), &error, &stored))?;
-        }
+            (result.final_answer.as_ref(), Path::new(&result.log_dir).join("final_answer.md"));
+        let unwritten = self.write_output_file(answer, &stored);
         let footer = self.footer(result);
-        let text = match (self.output, answer) {
+        let printed = match (self.output, answer) {
             (Output::Json, _) => serde_json::to_string(result)
-                .map(|json| show::json_for_stdout(&json).into_owned())
-                .map_err(|error| self.write_failure("stdout", &error.into(), &stored))?,
-            (Output::Answer, Some(answer)) if self.app.environment.stdout_is_terminal => {
-                sanitize::output(&format!("{}{footer}", answer.trim_end())).into_owned()
+                .map_err(std::io::Error::from)
+                .and_then(|json| show::write_json_line(&json)),
+            (Output::Answer, Some(answer)) if footer.is_empty() => {
+                show::write_answer(answer.trim_end_matches('\n'))
             }
-            (Output::Answer, Some(answer)) if footer.is_empty() => answer.to_owned(),
-            (Output::Answer, Some(answer)) => format!("{}{footer}", answer.trim_end()),
-            (Output::Answer, None) | (Output::Facts | Output::Everything, _) => {
-                return Ok(());
+            (Output::Answer, Some(answer)) => {
+                show::write_answer(format!("{}{footer}", answer.trim_end()).trim_end_matches('\n'))
             }
+            (Output::Answer, None) | (Output::Facts | Output::Everything, _) => Ok(()),
         };
-        let mut out = std::io::stdout().lock();
-        match writeln!(out, "{}", text.trim_end_matches('\n')).and_then(|()| out.flush()) {
-            // Ignore a closed pipe.
-            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-            Err(error) => Err(self.write_failure("stdout", &error, &stored)),
-            Ok(()) => Ok(()),
-        }
+        printed.map_err(|error| self.write_failure("stdout", &error, &stored))?;
+        unwritten.map_or(Ok(()), Err)
     }
 
     /// The list of files written to context paths, printed below the answer. A long list is also stored in the log
     /// directory of the run. If the run only deleted files, a notice names them.
     fn footer(&self, result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
-        if let Err(error) = althing_workspace::write_change_list(&result.context_path_writes, log_dir) {
+        if self.ran_here
+            && let Err(error) = althing_workspace::write_change_list(&result.context_path_writes, log_dir)
+        {
             show::notice(&format!("the list of written files could not be saved: {error}"));
         }
         let files = ChangedFiles::of(result);
-        if let (Output::Answer, Some(note)) = (self.output, files.deletion_note()) {
+        if let (Output::Answer, Some(note)) = (self.output, files.note()) {
             show::notice(&format!("note: {note}"));
         }
         files.footer().map(|footer| format!("\n\n{footer}")).unwrap_or_default()

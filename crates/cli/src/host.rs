@@ -1,6 +1,6 @@
 //! What the screen needs from the host: sessions, paths, the user's editor and pager, undo, message history.
 
-use althing_app::{AppContext, SystemClock};
+use althing_app::{AppContext, SystemClock, trust};
 use althing_protocol::{
     Clock, PathGrant, PlanRef, SessionId, SessionKind, SessionSummary, TaskId, Timestamp,
 };
@@ -14,22 +14,36 @@ use std::process::{Command, Stdio};
 
 /// The maximum number of messages that are read from the history.
 const MAX_HISTORY: usize = 1000;
+/// The maximum number of conversations that are offered, the newest ones.
+const MAX_SESSIONS: usize = 500;
 /// The maximum number of path completions that are offered.
 const MAX_PATHS: usize = 50;
+/// The maximum size of a project's description whose first line is shown.
+const MAX_ABOUT_BYTES: u64 = 1 << 20;
 
 /// What the screen of one session needs from the machine that it runs on.
 pub struct LocalHost {
-    session: SessionId,
+    /// The session on the screen; `None` for a recording, of which nothing can be undone, compared or edited.
+    session: Option<SessionId>,
     app: AppContext,
 }
 
 impl LocalHost {
     pub fn new(session: SessionId, app: AppContext) -> Self {
-        Self { session, app }
+        Self { session: Some(session), app }
     }
 
-    fn run_dir(&self, run: &TaskId) -> PathBuf {
-        self.app.task_dir(&self.session, run)
+    /// The host of a recording.
+    pub fn of_recording(app: AppContext) -> Self {
+        Self { session: None, app }
+    }
+
+    /// The session on the screen, if this user started or trusts it: its directory says which files an undo writes.
+    fn own_session(&self) -> Result<&SessionId, String> {
+        let session = self.session.as_ref().ok_or("this is a recording: it can only be shown")?;
+        let trusted = trust::require_known_session(&self.app.session_dir(session), &self.app);
+        trusted.map_err(|failure| failure.message)?;
+        Ok(session)
     }
 
     fn history_file(&self) -> Option<PathBuf> {
@@ -38,10 +52,10 @@ impl LocalHost {
 
     /// Runs the user's editor or pager on a file, in the foreground.
     ///
-    /// The program does not run under the guard, because the guard gives each program a session without this
-    /// terminal. An editor or a pager has to be in the foreground of the user's terminal, and the user ends
-    /// it. Althing blocks until the program exits. If Althing is killed, the program must survive with the user's
-    /// unsaved text.
+    /// The program does not run under the guard, because the guard starts each program in a process session of its own
+    /// (`setsid`), without this terminal. An editor or a pager has to be in the foreground of the user's terminal, and
+    /// the user ends it. Althing blocks until the program exits. If Althing is killed, the program must survive with
+    /// the user's unsaved text.
     fn run_in_foreground(&self, variables: &[&str], fallback: &str, file: &Path) -> Result<(), String> {
         let chosen = variables.iter().find_map(|name| self.app.environment.variable(name));
         let words = chosen.unwrap_or_else(|| fallback.to_owned());
@@ -53,6 +67,14 @@ impl LocalHost {
             Ok(status) => Err(format!("{program} ended with {status}")),
             Err(error) => Err(format!("{program} cannot be started: {error}")),
         }
+    }
+}
+
+/// The first line of a project's description; empty if there is none, or if it is not a text file.
+fn about(project: &Path) -> String {
+    match althing_workspace::read_confined_path(project, "CONTEXT.md", MAX_ABOUT_BYTES) {
+        Ok(althing_workspace::PathContents::Text(text)) => first_line(&text),
+        Ok(althing_workspace::PathContents::Names(_)) | Err(_) => String::new(),
     }
 }
 
@@ -79,19 +101,21 @@ impl TuiHost for LocalHost {
 
     fn sessions(&self) -> Result<Vec<SessionEntry>, String> {
         let store = self.app.existing_store().map_err(|failure| failure.message)?;
-        let sessions = store.map_or(Ok(Vec::new()), |store| store.list()).map_err(|error| error.message)?;
-        let others = sessions.into_iter().filter(|session| session.id != self.session);
+        let is_wanted = |session: &SessionSummary| {
+            let is_chat = session.checkpoint.as_ref().is_some_and(|at| at.kind == SessionKind::Chat);
+            is_chat && !session.is_owned && Some(&session.id) != self.session.as_ref()
+        };
+        let newest = store.map_or(Ok(Vec::new()), |store| store.newest(MAX_SESSIONS, &is_wanted));
         let entry = |session: SessionSummary| {
             let checkpoint = session.checkpoint.as_ref()?;
-            let chat = checkpoint.kind == SessionKind::Chat && !session.is_owned;
-            chat.then(|| SessionEntry {
+            Some(SessionEntry {
                 id: session.id.clone(),
                 goal: checkpoint.goal.clone(),
                 state: labels::session_state(checkpoint.state).to_owned(),
                 updated: checkpoint.updated_at,
             })
         };
-        Ok(others.filter_map(entry).collect())
+        Ok(newest.map_err(|error| error.message)?.into_iter().filter_map(entry).collect())
     }
 
     fn projects(&self) -> Result<Vec<ProjectEntry>, String> {
@@ -104,9 +128,7 @@ impl TuiHost for LocalHost {
         let entry = |entry: althing_workspace::RegisteredProject| ProjectEntry {
             name: entry.name,
             path: entry.path.display().to_string(),
-            about: std::fs::read_to_string(entry.path.join("CONTEXT.md"))
-                .map(|text| first_line(&text))
-                .unwrap_or_default(),
+            about: about(&entry.path),
         };
         Ok(there.map(entry).collect())
     }
@@ -145,6 +167,7 @@ impl TuiHost for LocalHost {
     }
 
     fn edit_plan(&self, plan: &PlanRef) -> Result<(), String> {
+        self.own_session()?;
         self.run_in_foreground(&["VISUAL", "EDITOR"], "vi", &Path::new(&plan.path).join("plan.json"))
     }
 
@@ -159,19 +182,33 @@ impl TuiHost for LocalHost {
     }
 
     fn undo(&self, run: Option<&TaskId>) -> Result<String, String> {
-        let session = self.app.session_dir(&self.session);
+        let id = self.own_session()?;
+        let session = self.app.session_dir(id);
         let last = || {
             althing_workspace::last_task_with_changes(&session)
                 .ok_or("nothing in this session changed a file")
         };
         let run = run.cloned().map_or_else(last, Ok)?;
-        let report = althing_workspace::undo(&self.run_dir(&run)).map_err(|error| error.to_string())?;
+        let report = althing_workspace::undo(&self.app.task_dir(id, &run)).map_err(|error| match error {
+            althing_workspace::UndoError::Unfinished { report, why } => {
+                let why = why.map_or_else(|| "it was stopped".to_owned(), |why| why.to_string());
+                format!("the undo is not finished: {why}; not restored yet: {}", report.left.join(", "))
+            }
+            error => error.to_string(),
+        })?;
         let files = report.restored.len() + report.removed.len();
-        Ok(format!("changes to {} undone", count(files as u64, "file")))
+        let kept = if report.not_covered.is_empty() {
+            String::new()
+        } else {
+            let kept = report.not_covered.join(", ");
+            format!("; not restored, because their earlier content was not stored: {kept}")
+        };
+        Ok(format!("changes to {} undone{kept}", count(files as u64, "file")))
     }
 
     fn diff(&self, run: &TaskId) -> Result<String, String> {
-        let changed = althing_workspace::review(&self.run_dir(run)).map_err(|error| error.to_string())?;
+        let dir = self.app.task_dir(self.own_session()?, run);
+        let changed = althing_workspace::review(&dir).map_err(|error| error.to_string())?;
         Ok(changed.iter().map(crate::show::diff).collect())
     }
 
@@ -192,7 +229,7 @@ impl TuiHost for LocalHost {
         althing_app::failpoint::hit_on_thread("thread");
         let Some(file) = self.history_file() else { return };
         if let Some(dir) = file.parent() {
-            let _ = std::fs::create_dir_all(dir);
+            let _ = althing_app::create_private_dir(dir);
         }
         let opened = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(file);
         // Failing to store the history must not stop the session.

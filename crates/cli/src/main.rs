@@ -1,7 +1,7 @@
 //! The `althing` program: arguments in, exit status out.
 //!
-//! This crate is the composition root: it reads the environment and the user's files, and wires the crates together.
-//! Except for the screen (`tui`) and the panic hook (`app`), no other crate writes to stdout or stderr.
+//! This crate parses the arguments and connects `app`, which assembles all other crates, to the screen (`tui`).
+//! Except for the screen and the panic hook (in `app`), no other crate writes to stdout or stderr.
 #![expect(
     clippy::disallowed_methods,
     reason = "cli owns arguments, environment, the user's own files and the exit status"
@@ -13,12 +13,14 @@ mod exit;
 mod follow;
 mod host;
 mod ops;
+mod output_file;
 mod show;
 mod stop;
 
 use althing_app::{AppContext, Environment, Failure, diagnostics, otlp_export, secrets};
 use clap::Parser;
 use exit::Exit;
+use rustix::process::{Resource, getrlimit};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -38,29 +40,60 @@ fn main() -> ExitCode {
     let args = match parsed {
         Ok(args) => args,
         Err(error) => {
-            let asked_for = !error.use_stderr();
-            // A write error, such as a closed pipe, is ignored. Help that was asked for is not an error.
-            let _ = error.print();
-            return if asked_for { Exit::Answered.into() } else { Exit::Usage.into() };
+            show::parser_message(&error);
+            // Help that was asked for is not an error.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Answered };
+            return unless_unwritten(exit).into();
         }
     };
     let exit = run(args).unwrap_or_else(|failure| {
         show::failure(&failure);
         failure.kind.into()
     });
+    let exit = unless_unwritten(exit);
     otlp_export::finish(exit == Exit::Interrupted, &show::notice);
     diagnostics::finish(exit as u8, &show::notice);
     exit.into()
 }
 
+/// The exit status, or a failure if the command succeeded but its output could not be written.
+fn unless_unwritten(exit: Exit) -> Exit {
+    match show::stdout_failure() {
+        Some(failure) if exit == Exit::Answered => {
+            show::failure(&failure);
+            failure.kind.into()
+        }
+        _ => exit,
+    }
+}
+
+/// The smallest limit on open files with which Althing starts. With fewer, the async runtime and the terminal cannot be
+/// set up.
+const MIN_OPEN_FILES: u64 = 32;
+
+fn require_open_files() -> Result<(), Failure> {
+    match getrlimit(Resource::Nofile).current {
+        Some(limit) if limit < MIN_OPEN_FILES => {
+            let message =
+                format!("this process may open only {limit} files, and Althing needs {MIN_OPEN_FILES}");
+            Err(Failure::usage(message).hint("raise the limit with `ulimit -n 1024`"))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn run(args: args::Args) -> Result<Exit, Failure> {
+    require_open_files()?;
     let app = AppContext::new(args.options.settings(), Environment::read()?, Arc::new(show::notice));
-    secrets::register_secrets(app.environment.secrets());
+    secrets::register_environment(&app.environment);
     otlp_export::prepare(&app)?;
     let level = args.options.log_level.map(Into::into);
     diagnostics::start(args.options.log.as_deref(), level, args.task.as_deref(), &app)?;
     match args.command {
-        None if command::tui::is_wanted(&args.options, &app) => command::tui::run(args.task, &app),
+        // The task `-` is read from stdin, which the screen would need for keys.
+        None if args.task.as_deref() != Some("-") && command::tui::is_wanted(&args.options, &app) => {
+            command::tui::run(args.task, &app)
+        }
         None => command::run::run(&args.options, args.task.as_deref(), &app),
         Some(args::Command::Resume { id }) => command::resume::run(&args.options, id.as_deref(), &app),
         Some(args::Command::Chat { approve }) => command::chat::run(&args.options, approve, &app),
@@ -71,18 +104,23 @@ fn run(args: args::Args) -> Result<Exit, Failure> {
         Some(args::Command::Workflow { action }) => command::workflow::run(&args.options, action, &app),
         Some(args::Command::Undo { run, diff }) => command::undo::run(&run, diff, &app),
         Some(args::Command::Agents) => command::agents::run(&args.options, &app),
-        Some(args::Command::Sessions { action }) => command::sessions::run(&args.options, action, &app),
+        Some(args::Command::Sessions { limit, action }) => {
+            command::sessions::run(&args.options, limit, action, &app)
+        }
         Some(args::Command::Projects { action }) => command::projects::run(&args.options, action, &app),
         Some(args::Command::Replay { file, speed }) => command::replay::run(&file, speed, &app),
         Some(args::Command::Man) => {
             let page = clap_mangen::Man::new(<args::Args as clap::CommandFactory>::command());
-            // Ignore a closed pipe.
-            let _ = page.render(&mut std::io::stdout());
+            let mut text = Vec::new();
+            page.render(&mut text).map_err(|error| Failure::no_answer(error.to_string()))?;
+            show::print_generated(&text);
             Ok(Exit::Answered)
         }
         Some(args::Command::Completions { shell }) => {
             let mut command = <args::Args as clap::CommandFactory>::command();
-            clap_complete::generate(shell, &mut command, "althing", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut command, "althing", &mut script);
+            show::print_generated(&script);
             Ok(Exit::Answered)
         }
         Some(args::Command::Config { action }) => command::config::run(&args.options, action, &app),

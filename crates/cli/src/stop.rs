@@ -6,8 +6,9 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::Instant;
 
-/// How long a graceful stop may take before the process exits anyway.
-const STOP_TIMEOUT: Duration = Duration::from_millis(2500);
+/// How long a graceful stop may take before the process exits anyway. A program that ignores the request to end is
+/// killed after two seconds, and then the files that it wrote are examined.
+const STOP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Listens for the signals that ask to stop.
 pub struct StopSignals {
@@ -23,6 +24,28 @@ pub fn signals(runtime: &Runtime) -> Result<StopSignals, Failure> {
     let _inside = runtime.enter();
     StopSignals::listen()
         .map_err(|error| Failure::no_answer(format!("could not listen for signals: {error}")))
+}
+
+/// A runtime for a command that only waits for signals while a thread works.
+pub fn small_runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::no_answer(format!("could not listen for signals: {error}")))
+}
+
+/// Starts a blocking job on a separate thread. The returned receiver yields the job's result, or an error if the job
+/// panics.
+pub fn start_thread<T: Send + 'static>(
+    job: impl FnOnce() -> T + Send + 'static,
+) -> Result<tokio::sync::oneshot::Receiver<T>, Failure> {
+    let (done, waiting) = tokio::sync::oneshot::channel();
+    let started = std::thread::Builder::new().spawn(move || {
+        // Sending fails only if nobody waits for the result any more.
+        let _ = done.send(job());
+    });
+    started.map_err(|error| Failure::no_answer(format!("could not start a thread: {error}")))?;
+    Ok(waiting)
 }
 
 /// What the signals ask for.
@@ -52,9 +75,9 @@ impl StopSignals {
             return StopRequest::Stop(name);
         };
         tokio::select! {
-            _ = self.next() => StopRequest::End("stopped at once: a second signal arrived"),
+            _ = self.next() => StopRequest::End("a second signal arrived, so Althing exited without waiting for the session"),
             () = tokio::time::sleep_until(deadline) => {
-                StopRequest::End("stopped at once: the session did not stop in time")
+                StopRequest::End("the session did not stop in time, so Althing exited without waiting for it")
             }
         }
     }
@@ -65,15 +88,11 @@ impl StopSignals {
         &mut self,
         job: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, &'static str> {
-        let (done, waiting) = tokio::sync::oneshot::channel();
-        let started = std::thread::Builder::new().spawn(move || {
-            // Sending fails only if a signal arrived before the job ended.
-            let _ = done.send(job());
-        });
+        let started = start_thread(job);
         let ended = async {
-            match (started, waiting.await) {
-                (Ok(_), Ok(value)) => Ok(value),
-                _ => Err("could not start a thread"),
+            match started {
+                Ok(waiting) => waiting.await.map_err(|_| "the job failed because of a bug in Althing"),
+                Err(_) => Err("could not start a thread"),
             }
         };
         tokio::select! {

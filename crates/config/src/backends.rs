@@ -139,7 +139,7 @@ static BUILT_IN_TYPES: &[BackendType] = &[
     unsupported("copilot", "GitHub Copilot", BackendApi::Program, &[]),
 ];
 
-/// The backend types that a config may name.
+/// All backend types that Althing knows, including those that it does not support (see [`BackendType::is_supported`]).
 #[derive(Clone, Debug)]
 pub struct BackendTypes {
     all: Vec<BackendType>,
@@ -251,7 +251,7 @@ pub(crate) fn provider_at(url: &str) -> Option<&'static BackendType> {
 }
 
 /// Whether an address is on this machine.
-pub(crate) fn is_loopback(url: &str) -> bool {
+pub fn is_loopback(url: &str) -> bool {
     host_of(url).is_some_and(|host| {
         host == "localhost" || host.ends_with(".localhost") || host == "[::1]" || {
             host.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())

@@ -247,13 +247,15 @@ impl<'text> Builder<'text> {
         self.values = self.values.saturating_add(values);
         self.bytes = self.bytes.saturating_add(bytes);
         if self.values > limits::MAX_VALUES {
-            let problem =
-                Problem::new(format!("more than {} values after aliases are expanded", limits::MAX_VALUES));
-            return Err(ComposeError {
-                span,
-                problem: problem
-                    .hint("is this the right file? If so, remove the aliases (`*name`) that multiply values"),
-            });
+            let limit = limits::MAX_VALUES;
+            let problem = if self.anchors.is_empty() {
+                Problem::new(format!("more than {limit} values"))
+                    .hint("is this the right file? A config is shorter")
+            } else {
+                Problem::new(format!("more than {limit} values after aliases are expanded"))
+                    .hint("is this the right file? If so, remove the aliases (`*name`) that multiply values")
+            };
+            return Err(ComposeError { span, problem });
         }
         if self.bytes > limits::MAX_EXPANDED_BYTES {
             let limit = limits::MAX_EXPANDED_BYTES / (1024 * 1024);

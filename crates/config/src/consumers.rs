@@ -11,6 +11,7 @@ use serde_json::{Map, Value as Json, json};
 use crate::backends::BACKENDS;
 use crate::keys::{Key, Kind, ROOT, Range, Section, Status, WORKFLOW};
 use crate::tree::{Entry, Node, Span, Substitution, Text, Value};
+use crate::variables::Variables;
 use crate::{resolve, workflow};
 
 /// Keys that accept any text, but act only on some values: section, key, and values that make a difference.
@@ -211,7 +212,7 @@ fn without_consumer<T: PartialEq>(root: &'static Section, settings: &dyn Fn(&Nod
 }
 
 fn settings_of_config(root: &Node) -> (Config, bool) {
-    let mut config = resolve::config(root, &|_| None, &BACKENDS);
+    let mut config = resolve::config(root, Variables::all_own(&|_| None), &BACKENDS);
     config.adapters = workflow::adapters::resolve(root);
     (config, resolve::plain_progress(root))
 }

@@ -13,12 +13,12 @@ use crate::abilities;
 use crate::backends::{self, BackendApi, BackendType, BackendTypes};
 use crate::diagnostic::{Problem, Severity, Sink};
 use crate::keys;
-use crate::substitute::Lookup;
 use crate::tools;
 use crate::tree::{Entry, Node, Span, Value};
+use crate::variables::Variables;
 use crate::workflow;
 
-/// An agent of the document.
+/// An agent or a backend of the document, and its path.
 pub(crate) struct AgentNode<'a> {
     pub(crate) node: &'a Node,
     pub(crate) path: String,
@@ -54,7 +54,7 @@ pub(crate) fn backends(root: &Node) -> Vec<AgentNode<'_>> {
 /// Checks every rule.
 pub(crate) fn check(
     root: &Node,
-    env: Lookup<'_>,
+    env: Variables<'_>,
     purpose: LoadPurpose,
     backends: &'static BackendTypes,
     sink: &mut Sink<'_>,
@@ -68,7 +68,7 @@ pub(crate) fn check(
     for backend in self::backends(root) {
         Requirements { backend: &backend, env, purpose, backends, reported: &mut reported, sink }.check();
     }
-    tools::check::check(root, backends, sink);
+    tools::check::check(root, backends, purpose, sink);
     abilities::check(root, sink);
     workflow::adapters::check(root, workflow::built_in(backends.kinds()), sink);
 }
@@ -131,7 +131,7 @@ fn agent_options(backend: &Node) -> impl Iterator<Item = (&'static str, &Entry)>
 /// Checks what one backend needs.
 struct Requirements<'a, 'text> {
     backend: &'a AgentNode<'a>,
-    env: Lookup<'a>,
+    env: Variables<'a>,
     purpose: LoadPurpose,
     backends: &'static BackendTypes,
     /// Backend types and keys that were already reported, so that the same problem of several agents is reported once.
@@ -273,8 +273,11 @@ impl Requirements<'_, '_> {
             (LoadPurpose::Run, None) => Severity::Error,
             (LoadPurpose::Run, Some(_)) | (LoadPurpose::Check | LoadPurpose::Offline, _) => Severity::Warning,
         };
-        let names = owner.key_variables.join("` or `");
-        let problem = Problem::new(format!("no API key for {}: `{names}` is not set", owner.title)).hint(
+        let unset = match owner.key_variables {
+            [name] => format!("`{name}` is not set"),
+            names => format!("none of `{}` is set", names.join("`, `")),
+        };
+        let problem = Problem::new(format!("no API key for {}: {unset}", owner.title)).hint(
             "set it in the environment or in a `.env` file, or add `api_key: ${VARIABLE}` to the backend",
         );
         self.sink.push(severity, type_node.span, &self.backend.path, problem);
@@ -291,7 +294,7 @@ impl Requirements<'_, '_> {
         };
         let variable = kind.url_variable.map(|name| format!(": `{name}` is not set")).unwrap_or_default();
         let hint = if kind.url_variable.is_some() {
-            "set it in the environment or in a `.env` file, or add `base_url: https://…` to the backend"
+            "set it in the environment or in ~/.config/althing/.env, or add `base_url: https://…` to the backend"
         } else {
             "add `base_url: https://…` to the backend"
         };
@@ -325,9 +328,10 @@ fn url_node(node: &Node) -> Option<&Node> {
 }
 
 /// The address of a backend: from its section, else from its type's variable, else its type's default.
-pub(crate) fn address(node: &Node, kind: &BackendType, env: Lookup<'_>) -> Option<String> {
+pub(crate) fn address(node: &Node, kind: &BackendType, env: Variables<'_>) -> Option<String> {
     let own = url_node(node).and_then(Node::as_text).map(str::to_owned);
-    let variable = || env(kind.url_variable?).map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
+    let variable =
+        || (env.own)(kind.url_variable?).map(|url| url.trim().to_owned()).filter(|url| !url.is_empty());
     own.or_else(variable).or_else(|| kind.base_url.map(str::to_owned))
 }
 
@@ -350,7 +354,7 @@ pub(crate) fn own_address<'a>(node: &'a Node, owner: &BackendType) -> Option<&'a
 
 /// The API key of a backend: from its section, else from the environment variables of the key's provider. Surrounding
 /// blanks are removed. None if there is no key, or if `api_key` refers to a variable that is not set.
-pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Lookup<'_>) -> Option<String> {
+pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Variables<'_>) -> Option<String> {
     let own = node.get("api_key");
     if own.is_some_and(|key| !key.unset().is_empty()) {
         return None;
@@ -359,5 +363,5 @@ pub(crate) fn api_key(node: &Node, kind: &'static BackendType, env: Lookup<'_>) 
     let variables = key_owner(node, kind).key_variables;
     own.and_then(Node::as_text)
         .and_then(clean)
-        .or_else(|| variables.iter().find_map(|name| env(name).as_deref().and_then(clean)))
+        .or_else(|| variables.iter().find_map(|name| (env.for_secrets)(name).as_deref().and_then(clean)))
 }

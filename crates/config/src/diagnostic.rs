@@ -26,15 +26,15 @@ pub struct Diagnostic {
     pub message: String,
     /// Dotted path of the key, such as `agents[0].backend.type`; empty when the whole file is meant.
     pub location: String,
-    /// Line in the file, from one.
+    /// Line in the file, counted from 1.
     pub line: usize,
-    /// Column in that line, in characters, from one.
+    /// Column in that line, in characters, counted from 1.
     pub column: usize,
     /// How many characters of the line are marked, at least one.
     pub width: usize,
     /// The line with secrets masked; a very long line is cut around the column.
     pub source_line: String,
-    /// Column of the problem within `source_line`, from one (differs from `column` only in a cut line).
+    /// Column of the problem within `source_line`, counted from 1 (differs from `column` only in a cut line).
     pub caret: usize,
     /// What to do about the problem.
     pub suggestion: Option<String>,
@@ -98,7 +98,6 @@ impl<'text> Sink<'text> {
         self.push(Severity::Warning, span, location, problem);
     }
 
-    /// Adds a problem of the given severity.
     pub(crate) fn push(&mut self, severity: Severity, span: Span, location: &str, problem: Problem) {
         self.push_with(severity, span, location, || problem);
     }
@@ -190,7 +189,7 @@ impl<'text> Sink<'text> {
     }
 }
 
-/// A part of a line, and a column in it, from one.
+/// The part of a line that is shown, and the problem's column within that part, counted from 1.
 struct Quote {
     line: String,
     caret: usize,

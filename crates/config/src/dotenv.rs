@@ -82,8 +82,9 @@ fn value_length(line: &str) -> usize {
     value.trim_start_matches([' ', '\t']).len().saturating_sub(1)
 }
 
-/// The lines of a text after the line in which its first `bytes` bytes end. If `bytes` is 0, the value ended before
-/// the text, and the whole text is returned.
+/// The rest of `text` after the line on which a quoted value ends. `text` begins after the variable's line, and its
+/// first `bytes` bytes belong to the value. If `bytes` is 0, the value ended on the variable's line, and `text` is
+/// returned.
 fn skip_line(text: &str, bytes: usize) -> &str {
     if bytes == 0 {
         return text;

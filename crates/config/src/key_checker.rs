@@ -18,7 +18,7 @@ use crate::{LoadPurpose, scalar};
 pub(crate) struct KeyChecker<'sink, 'text> {
     pub(crate) sink: &'sink mut Sink<'text>,
     pub(crate) purpose: LoadPurpose,
-    /// The backend types that the document may name.
+    /// All known backend types.
     pub(crate) backends: &'static BackendTypes,
     /// Keys that were already warned about: a key without effect gives one warning per file, not one per agent.
     pub(crate) warned: HashSet<(&'static str, &'static str)>,
@@ -36,8 +36,8 @@ pub(crate) struct Position<'a> {
     pub(crate) at: Span,
     /// Section and key, for warnings that are given once per key.
     pub(crate) key: (&'static str, &'static str),
-    /// Below a key without effect: values of the wrong kind are still reported, but no unknown keys, unset variables
-    /// and further warnings.
+    /// Whether the value is below a key without effect: values of the wrong kind are still reported there, but not
+    /// unknown keys, unset variables and further warnings.
     pub(crate) quiet: bool,
 }
 
@@ -190,7 +190,7 @@ impl<'sink, 'text> KeyChecker<'sink, 'text> {
 
 /// Whether to omit the warning about a key without effect: its value asks for nothing, or the key never has a warning.
 fn is_off(key: &Key, node: &Node) -> bool {
-    if key.no_warning {
+    if key.no_warning || node.as_text().is_some_and(|word| key.fulfilled.contains(&word)) {
         return true;
     }
     let Some(off) = key.off else { return false };

@@ -21,6 +21,7 @@ mod misplaced;
 mod most_used;
 mod parse;
 mod patterns;
+mod quotes;
 mod reference;
 mod render;
 mod report;
@@ -30,14 +31,18 @@ mod schema;
 mod secrets;
 mod starter_config;
 mod substitute;
+mod surroundings;
 mod syntax;
 mod tools;
 mod tree;
 mod trust;
 mod values;
+mod variables;
 mod workflow;
 
-pub use backends::{BACKENDS, BackendApi, BackendType, BackendTypes, backend_type};
+pub use backends::{
+    BACKENDS, BackendApi, BackendType, BackendTypes, backend_type, is_loopback as is_on_this_machine,
+};
 pub use diagnostic::{Diagnostic, Severity};
 pub use dotenv::parse_dotenv;
 pub use memory::memory_bytes;
@@ -45,12 +50,14 @@ pub use reference::reference;
 pub use render::Style;
 pub use report::{ConfigReport, LoadedConfig};
 pub use schema::{schema, workflow_schema};
-pub use secrets::{is_secret_name, redact, secrets_in_variable};
+pub use secrets::{may_be_found_secret, redact, secrets_in_found_variable, secrets_in_variable};
 pub use starter_config::{
     DetectedBackends, DetectedOllama, DetectedProvider, detect_cli_agents, detect_providers, starter_config,
 };
 pub use substitute::{WORKSPACE_PLACEHOLDER, fill_variables};
+pub use surroundings::{Surroundings, UnknownModel};
 pub use trust::TrustRequirement;
+pub use variables::Variables;
 pub use workflow::{
     TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile, WorkflowStage, WorkflowTask, load_workflow,
     workflow_agents,
@@ -80,23 +87,35 @@ pub enum LoadPurpose {
     Offline,
 }
 
-/// The length in bytes of the shortest secret that is masked in logs and output: shorter ones would match too much.
+/// The length in bytes of the shortest secret of a config that is masked in logs and output: shorter ones would match
+/// too much.
 const SHORTEST_SECRET: usize = 8;
 
-/// Reads a config and reports all its problems.
+/// Reads a config and reports all its problems. All variables count as the user's own.
 pub fn load_config(
     source: Source<'_>,
     env: &dyn Fn(&str) -> Option<String>,
     purpose: LoadPurpose,
 ) -> ConfigReport {
-    load_config_with(&BACKENDS, source, env, purpose)
+    load_config_with(&BACKENDS, source, Variables::all_own(env), purpose)
 }
 
-/// Reads a config with the given table of backend types, and reports all its problems.
+/// Reads a config with the given table of backend types, and reports all problems that its text shows.
 pub fn load_config_with(
     backends: &'static BackendTypes,
     source: Source<'_>,
-    env: &dyn Fn(&str) -> Option<String>,
+    env: Variables<'_>,
+    purpose: LoadPurpose,
+) -> ConfigReport {
+    load_config_in(None, backends, source, env, purpose)
+}
+
+/// Reads a config, and reports all its problems, including those that only its surroundings show, if these are given.
+pub fn load_config_in(
+    surroundings: Option<Surroundings<'_>>,
+    backends: &'static BackendTypes,
+    source: Source<'_>,
+    env: Variables<'_>,
     purpose: LoadPurpose,
 ) -> ConfigReport {
     let mut report = ConfigReport::empty(source.name);
@@ -131,6 +150,9 @@ pub fn load_config_with(
     }
     key_checker::KeyChecker::new(&keys::ROOT, backends, &mut sink, purpose).document(root);
     cross_key_checks::check(root, env, purpose, backends, &mut sink);
+    if let Some(surroundings) = surroundings {
+        surroundings::check(root, env, purpose, backends, surroundings, &mut sink);
+    }
     (report.errors, report.warnings) = sink.finish();
 
     let mut seen: Vec<String> = literals.into_iter().map(|literal| literal.value).collect();

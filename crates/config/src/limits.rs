@@ -1,9 +1,10 @@
 //! The limits of this crate on its input.
 //!
 //! A config may come from a stranger's repository, so reading it must take a bounded amount of time and memory, for
-//! any content (row S14 of the promises). All limits except those on the lengths of names and ids are in this file, so that one page answers "how much can a hostile file cost?".
+//! any content (row S14 in `docs/reliability.md`). The limits that ensure this are in this file, so that one page
+//! answers the question how much a hostile file can cost.
 
-/// The largest config text that is read. The largest of MassGen's own configs is under 20 KiB.
+/// The largest config text that is read, in bytes. The largest of MassGen's own configs is under 20 KiB.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 
 /// The deepest nesting of lists and maps. Real configs use about ten levels.

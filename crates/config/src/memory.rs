@@ -5,8 +5,8 @@ use crate::tree::Node;
 /// The smallest memory limit that Docker accepts.
 const MIN_BYTES: u64 = 6 << 20;
 
-/// The number of bytes of a text such as `2g`; None if the text is not an amount, or if the amount is too small or too
-/// large for a container.
+/// The number of bytes of a text such as `2g`; None if the text is not an amount, or if the amount is less than
+/// Docker's minimum or more than 1 PiB.
 pub fn memory_bytes(text: &str) -> Option<u64> {
     let text = text.trim().to_ascii_lowercase();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());

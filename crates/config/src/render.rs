@@ -1,11 +1,14 @@
 //! Diagnostics as text for a person: file, line, column, path, the line with a caret, and a suggestion.
 //!
-//! This module returns text and prints nothing. The text is complete without color.
+//! This module returns text and prints nothing. The text is complete without color. Names of files and directories and
+//! the content of the file may be hostile, so every part of the text is sanitized; the only control characters are our
+//! own colors.
 
 use std::fmt::Write as _;
 
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::report::ConfigReport;
+use althing_text::sanitize;
 
 /// Whether text has color.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +36,8 @@ impl ConfigReport {
 impl Diagnostic {
     /// This problem as text, with the given file name.
     pub fn render(&self, file: &str, style: Style) -> String {
+        let (file, location) = (sanitize::line(file), sanitize::line(&self.location));
+        let (message, source_line) = (sanitize::output(&self.message), sanitize::line(&self.source_line));
         let (word, color) = match self.severity {
             Severity::Error => ("error", "31"),
             Severity::Warning => ("warning", "33"),
@@ -41,18 +46,18 @@ impl Diagnostic {
         let dim = |text: &str| paint(text, "2", style);
         let number = self.line.to_string();
         let margin = " ".repeat(number.len());
-        let path = if self.location.is_empty() { String::new() } else { format!(" ({})", self.location) };
+        let path = if location.is_empty() { String::new() } else { format!(" ({location})") };
 
         let mut out = String::new();
         // Writing to a String cannot fail.
-        let _ = writeln!(out, "{}: {}", paint(word, color, style), bold(&self.message));
+        let _ = writeln!(out, "{}: {}", paint(word, color, style), bold(&message));
         let _ = writeln!(out, "{margin}{} {file}:{}:{}{path}", dim("-->"), self.line, self.column);
-        let _ = writeln!(out, "{} {} {}", dim(&number), dim("|"), self.source_line);
+        let _ = writeln!(out, "{} {} {}", dim(&number), dim("|"), source_line);
         let before = " ".repeat(self.caret.saturating_sub(1));
         let carets = paint(&"^".repeat(self.width), color, style);
         let _ = writeln!(out, "{margin} {} {before}{carets}", dim("|"));
         if let Some(suggestion) = &self.suggestion {
-            let _ = writeln!(out, "{margin} {} help: {suggestion}", dim("="));
+            let _ = writeln!(out, "{margin} {} help: {}", dim("="), sanitize::output(suggestion));
         }
         out
     }

@@ -35,7 +35,7 @@ pub struct LoadedConfig {
 impl LoadedConfig {
     /// What the user must accept before this config is used, if the user did not name the file and Althing found it
     /// in the working directory: every `${VARIABLE}`, every CLI agent, and every key that is not marked
-    /// `before_trust` in the table of keys.
+    /// `before_trust` in the table of keys, unless the key's value switches it off.
     pub fn needs_trust(&self) -> &[TrustRequirement] {
         &self.needs_trust
     }

@@ -6,24 +6,25 @@
 use std::collections::BTreeMap;
 
 use althing_protocol::{
-    AgentConfig, AgentId, AgentOptions, AnswerNovelty, BackendConfig, Config, ContextCompaction,
-    FinalAnswerStrategy, InteractiveConfig, Millis, PermissionMode, Price, RunLimits, RunRules, Secret,
-    ToolsConfig, VotingSensitivity,
+    AgentConfig, AgentId, AgentOptions, AnswerNovelty, BackendConfig, ChatLimits, Config, ContextCompaction,
+    FinalAnswerStrategy, InteractiveConfig, Millis, PermissionMode, Price, ProcessLimits, RunLimits,
+    RunRules, Secret, ToolsConfig, VotingSensitivity,
 };
 
 use crate::abilities::Abilities;
 use crate::backends::{BackendApi, BackendTypes};
 use crate::cross_key_checks;
 use crate::keys::{self, Choice, Kind, Section, Status};
-use crate::substitute::Lookup;
+use crate::memory;
 use crate::tools;
 use crate::tree::Node;
+use crate::variables::Variables;
 
 /// The variable with Azure's API version, for configs that name none.
 const AZURE_VERSION_VARIABLE: &str = "AZURE_OPENAI_API_VERSION";
 
 /// The settings in a document.
-pub(crate) fn config(root: &Node, env: Lookup<'_>, backends: &'static BackendTypes) -> Config {
+pub(crate) fn config(root: &Node, env: Variables<'_>, backends: &'static BackendTypes) -> Config {
     let orchestrator = root.get("orchestrator");
     let context_paths = tools::paths::resolve(root);
     let agents = cross_key_checks::agents(root);
@@ -38,12 +39,18 @@ pub(crate) fn config(root: &Node, env: Lookup<'_>, backends: &'static BackendTyp
         interactive: orchestrator.and_then(|node| interactive(node, env, backends)),
         prices: root.get("prices").map(prices).unwrap_or_default(),
         project_instructions: orchestrator.and_then(|node| flag(node, "project_instructions")) != Some(false),
+        max_snapshot_bytes: orchestrator
+            .and_then(|node| node.get("max_snapshot_size"))
+            .and_then(memory::amount)
+            .and_then(|amount| memory::memory_bytes(&amount)),
         skills: abilities.skills(),
         file_memory: abilities.file_memory(),
         task_planning: abilities.task_planning(),
         planning: abilities.planning(),
         subagents: abilities.subagents(),
         adapters: Vec::new(),
+        chat_limits: chat_limits(orchestrator),
+        process_limits: process_limits(orchestrator),
         context_paths,
     }
 }
@@ -57,7 +64,7 @@ pub(crate) fn plain_progress(root: &Node) -> bool {
 
 fn agent(
     node: &Node,
-    env: Lookup<'_>,
+    env: Variables<'_>,
     backends: &'static BackendTypes,
     has_paths: bool,
 ) -> Option<AgentConfig> {
@@ -76,7 +83,7 @@ fn agent(
 /// The settings of one backend.
 pub(crate) fn backend(
     node: &Node,
-    env: Lookup<'_>,
+    env: Variables<'_>,
     backends: &'static BackendTypes,
 ) -> Option<BackendConfig> {
     let kind = text(node, "type")?;
@@ -98,7 +105,7 @@ pub(crate) fn backend(
     let mut params: serde_json::Map<_, _> = params.collect();
     if facts.api == BackendApi::Azure
         && !params.contains_key("api_version")
-        && let Some(version) = env(AZURE_VERSION_VARIABLE).filter(|version| !version.trim().is_empty())
+        && let Some(version) = (env.own)(AZURE_VERSION_VARIABLE).filter(|version| !version.trim().is_empty())
     {
         params.insert("api_version".to_owned(), version.trim().into());
     }
@@ -151,7 +158,7 @@ pub(crate) fn as_kind(kind: Kind, node: &Node) -> serde_json::Value {
 }
 
 fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
-    let default = RunRules { limits: limits(timeouts), ..RunRules::default() };
+    let default = RunRules { limits: limits(orchestrator, timeouts), ..RunRules::default() };
     let Some(node) = orchestrator else { return default };
     let coordination = node.get("coordination");
     let seconds_of = |key: &str| coordination.and_then(|node| seconds(node, key));
@@ -170,6 +177,10 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
         skip_final_presentation: flag(node, "skip_final_presentation")
             .unwrap_or(default.skip_final_presentation),
         first_answer_wait: seconds_of("first_answer_wait_seconds").unwrap_or(default.first_answer_wait),
+        // Zero seconds mean that the run waits however long it takes.
+        straggler_wait: seconds_of("straggler_wait_seconds")
+            .or(default.straggler_wait)
+            .filter(|wait| *wait > Millis(0)),
         // Zero seconds mean that there is no override window.
         override_window: seconds_of("override_window_seconds")
             .or(default.override_window)
@@ -191,15 +202,44 @@ fn run_rules(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunRules {
     }
 }
 
-fn limits(timeouts: Option<&Node>) -> RunLimits {
+fn limits(orchestrator: Option<&Node>, timeouts: Option<&Node>) -> RunLimits {
     let default = RunLimits::default();
-    let Some(node) = timeouts else { return default };
+    let time = |key: &str| timeouts.and_then(|node| seconds(node, key));
+    let most = |key: &str| limit_section(orchestrator).and_then(|node| count(node, key));
     RunLimits {
-        orchestrator: seconds(node, "orchestrator_timeout_seconds").unwrap_or(default.orchestrator),
-        initial_round: seconds(node, "initial_round_timeout_seconds"),
-        subsequent_round: seconds(node, "subsequent_round_timeout_seconds"),
-        round_grace: seconds(node, "round_timeout_grace_seconds").unwrap_or(default.round_grace),
-        ..RunLimits::default()
+        orchestrator: time("orchestrator_timeout_seconds").unwrap_or(default.orchestrator),
+        initial_round: time("initial_round_timeout_seconds"),
+        subsequent_round: time("subsequent_round_timeout_seconds"),
+        round_grace: time("round_timeout_grace_seconds").unwrap_or(default.round_grace),
+        cost_micro_usd: default.cost_micro_usd,
+        answers_per_agent: most("answers_per_agent").or(default.answers_per_agent),
+        tool_calls_per_agent: most("tool_calls_per_agent").or(default.tool_calls_per_agent),
+        model_calls: most("model_calls_per_run").or(default.model_calls),
+    }
+}
+
+fn limit_section(orchestrator: Option<&Node>) -> Option<&Node> {
+    orchestrator.and_then(|node| node.get("limits"))
+}
+
+fn chat_limits(orchestrator: Option<&Node>) -> ChatLimits {
+    let default = ChatLimits::default();
+    let most = |key: &str| limit_section(orchestrator).and_then(|node| count(node, key));
+    ChatLimits {
+        model_calls: most("model_calls_per_message").unwrap_or(default.model_calls),
+        tool_calls: most("tool_calls_per_agent").or(default.tool_calls),
+    }
+}
+
+fn process_limits(orchestrator: Option<&Node>) -> ProcessLimits {
+    let default = ProcessLimits::default();
+    let Some(node) = limit_section(orchestrator) else { return default };
+    let bytes = |key: &str| memory::memory_bytes(&memory::amount(node.get(key)?)?);
+    ProcessLimits {
+        processes: count(node, "processes"),
+        memory: bytes("memory"),
+        open_files: count(node, "open_files").unwrap_or(default.open_files),
+        disk: bytes("disk").unwrap_or(default.disk),
     }
 }
 
@@ -207,7 +247,7 @@ fn limits(timeouts: Option<&Node>) -> RunLimits {
 /// `false`.
 fn interactive(
     orchestrator: &Node,
-    env: Lookup<'_>,
+    env: Variables<'_>,
     backends: &'static BackendTypes,
 ) -> Option<InteractiveConfig> {
     let node = &orchestrator.entry("interactive_mode")?.value;

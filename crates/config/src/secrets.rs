@@ -4,7 +4,7 @@
 //! a provider's key, passwords in addresses. A bare `${VARIABLE}` is not a secret and stays, because that is what a
 //! config should contain.
 
-use althing_protocol::Secret;
+use althing_protocol::{NameMeaning, Secret, is_secret_name, name_meaning};
 use std::borrow::Cow;
 
 use crate::parse::{self, Parsed};
@@ -44,114 +44,6 @@ const KEY_LENGTH: usize = 20;
 /// In text that could not be parsed: how many bytes before the shown part are searched for the name of a value.
 const LOOK_BACK: usize = 4096;
 
-/// Parts of names that mean a secret anywhere in the name, unless its last word is one of `LOCATION_WORDS`.
-const SECRET_PARTS: &[&str] = &[
-    "secret",
-    "password",
-    "passwd",
-    "passphrase",
-    "credential",
-    "apikey",
-    "accesskey",
-    "privatekey",
-    "authorization",
-];
-
-/// Words that mean a secret at the end of a name (`auth` only perhaps). Elsewhere in a name they perhaps mean a
-/// secret, unless its last word is one of `LOCATION_WORDS` or `DESCRIPTION_WORDS`.
-const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
-
-/// Last words of names that never mean a secret, because the value is only a location.
-const LOCATION_WORDS: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
-
-/// Last words of names whose values describe a secret and do not contain it; they have no effect if the name contains
-/// one of `SECRET_PARTS`.
-const DESCRIPTION_WORDS: &[&str] = &[
-    "type",
-    "kind",
-    "mode",
-    "method",
-    "name",
-    "id",
-    "url",
-    "uri",
-    "host",
-    "port",
-    "endpoint",
-    "limit",
-    "count",
-    "ttl",
-    "timeout",
-    "env",
-    "variable",
-    "length",
-    "size",
-    "algorithm",
-    "enabled",
-    "required",
-    "expiry",
-    "expires",
-];
-
-/// Names that mean no secret although they are secret words: `PWD` holds the working directory, not a password.
-const NOT_SECRET: &[&str] = &["pwd"];
-
-/// How certain it is that a name means a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum NameMeaning {
-    Harmless,
-    /// The name contains a secret word. `is_secret_name` is true for such a name; in `secrets_in_variable` the value
-    /// decides.
-    Perhaps,
-    Secret,
-}
-
-/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same words. Trailing numbers are
-/// ignored.
-fn words(name: &str) -> Vec<String> {
-    let mut words = vec![String::new()];
-    let mut before = ' ';
-    for c in name.chars() {
-        let begins = before.is_lowercase() && c.is_uppercase();
-        if let Some(last) = words.last_mut().filter(|_| c.is_alphanumeric() && !begins) {
-            last.extend(c.to_lowercase());
-        } else {
-            words.push(c.to_lowercase().filter(|c| c.is_alphanumeric()).collect());
-        }
-        before = c;
-    }
-    words.retain(|word| !word.is_empty());
-    while words.last().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
-        words.pop();
-    }
-    words
-}
-
-fn name_meaning(name: &str) -> NameMeaning {
-    let words = words(name);
-    let is = |word: &str, list: &[&str]| list.contains(&word);
-    let Some(last) = words.last().filter(|last| !is(last, LOCATION_WORDS)) else {
-        return NameMeaning::Harmless;
-    };
-    let whole = words.concat();
-    if is(&whole, NOT_SECRET) {
-        return NameMeaning::Harmless;
-    }
-    let means = |word: &str| is(word, SECRET_WORDS) || word.ends_with("token");
-    if SECRET_PARTS.iter().any(|part| whole.contains(part)) || (means(last) && last != "auth") {
-        NameMeaning::Secret
-    } else if words.iter().any(|word| means(word)) && !is(last, DESCRIPTION_WORDS) {
-        NameMeaning::Perhaps
-    } else {
-        NameMeaning::Harmless
-    }
-}
-
-/// Whether the name of a key, header or variable suggests, for certain or perhaps, that its value is a secret.
-pub fn is_secret_name(name: &str) -> bool {
-    name_meaning(name) > NameMeaning::Harmless
-}
-
 /// If a variable's name may or may not mean a secret, a value of fewer bytes than this is not a secret.
 const PERHAPS_BYTES: usize = 8;
 /// If a variable's name may or may not mean a secret, a word of fewer lower-case letters than this is not a secret.
@@ -175,6 +67,48 @@ pub fn secrets_in_variable(name: &str, value: &str) -> Vec<Secret> {
         found.push(search_term(value).to_owned());
     }
     found.into_iter().filter(|secret| !secret.is_empty()).map(Secret::new).collect()
+}
+
+/// A value from a `.env` in the working directory is masked only if it has at least this many bytes.
+const FOUND_SECRET_BYTES: usize = 8;
+/// A value from a `.env` in the working directory that lacks a digit or a letter is masked only if it has at least this
+/// many bytes.
+const FOUND_WORD_BYTES: usize = 20;
+/// A value from a `.env` in the working directory that contains `/` may be used as a secret only if it has at least
+/// this many bytes.
+const FOUND_BASE64_BYTES: usize = 32;
+
+/// Whether a value that somebody else may have set may be used as a secret: it must be one word, and neither an address
+/// nor a path. It may contain `/` only if it looks like a key in base64.
+pub fn may_be_found_secret(value: &str) -> bool {
+    let value = value.trim();
+    let has = |is: fn(&u8) -> bool| value.bytes().any(|byte| is(&byte));
+    let is_base64 = || {
+        value.len() >= FOUND_BASE64_BYTES
+            && value.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+/=".contains(&byte))
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_uppercase)
+            && has(u8::is_ascii_lowercase)
+    };
+    let is_path = value.starts_with(['/', '~']) || value.starts_with("..") || value == ".";
+    !value.is_empty()
+        && value.bytes().all(|byte| byte.is_ascii_graphic())
+        && !is_path
+        && (!value.contains(['/', '\\']) || is_base64())
+}
+
+/// The secrets in a variable that somebody else may have set. Only a value that looks like a secret is masked:
+/// otherwise, the author of the variable could hide words of Althing's questions, commands and paths from the user.
+pub fn secrets_in_found_variable(name: &str, value: &str) -> Vec<Secret> {
+    let is_masked = |secret: &Secret| {
+        let text = secret.reveal();
+        let is_plain = !text.bytes().any(|byte| byte.is_ascii_digit())
+            || !text.bytes().any(|byte| byte.is_ascii_alphabetic());
+        may_be_found_secret(text)
+            && text.len() >= FOUND_SECRET_BYTES
+            && (!is_plain || text.len() >= FOUND_WORD_BYTES)
+    };
+    secrets_in_variable(name, value).into_iter().filter(is_masked).collect()
 }
 
 /// The passwords in a text's addresses (as written and percent-decoded) and connection strings, except passwords of
@@ -264,6 +198,53 @@ pub(crate) fn is_plain_text_secret(name: &str, value: &str) -> bool {
 
 fn is_secret_option(argument: &str) -> bool {
     argument.strip_prefix('-').is_some_and(|name| !name.contains('=') && is_secret_name(name))
+}
+
+/// One argument of a command line that the user has to judge, with its secrets hidden. The author of the text might try
+/// to hide a program, a path or an address behind a name such as `TOKEN=`. So a hidden value ends at the first character
+/// with another meaning, a value that looks like part of a path or an address is not hidden, and neither is the word
+/// after `TOKEN= `, which a shell would run.
+pub(crate) fn without_secret_words(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut is_value_next = false;
+    for piece in text.split_inclusive(char::is_whitespace) {
+        let mut rest = piece;
+        if is_value_next && !piece.trim().is_empty() && !is_scheme(piece.trim()) {
+            is_value_next = false;
+            rest = hide_value(rest, &mut out);
+        }
+        while let Some(at) = rest.find([':', '=']) {
+            let (before, after) = rest.split_at(at + 1);
+            out.push_str(before);
+            rest = after;
+            if is_secret_name(name_before(before)) {
+                rest = hide_value(after, &mut out);
+                // As in `Authorization: Bearer …`; a new line would be another command.
+                is_value_next = before.ends_with(':') && after == " ";
+            }
+        }
+        is_value_next &= !piece.ends_with('\n');
+        out.push_str(rest);
+    }
+    replace_keys(&out, |_| HIDDEN.to_owned())
+}
+
+/// What is shown in place of a hidden word.
+const HIDDEN: &str = "…";
+
+/// Removes the value at the start of a text, if there is one, and writes [`HIDDEN`] to `out` in its place. Returns the
+/// rest of the text.
+fn hide_value<'a>(text: &'a str, out: &mut String) -> &'a str {
+    let bare = text.trim_start_matches(['"', '\'']);
+    let is_part = |c: char| c.is_alphanumeric() || "_-+=~%".contains(c);
+    let rest = bare.trim_start_matches(is_part);
+    let is_path_or_address = rest.starts_with(['/', '.', ':', '@', '\\']);
+    if rest.len() == bare.len() || is_path_or_address {
+        return text;
+    }
+    out.push_str(text.strip_suffix(bare).unwrap_or_default());
+    out.push_str(HIDDEN);
+    rest
 }
 
 /// The part of a secret text to search for in logs: without a scheme such as `Bearer`, or only the password of an
@@ -378,12 +359,7 @@ pub(crate) fn replace_secrets(line: &str, with: impl Fn(&str) -> String + Copy) 
         let (before, from) = rest.split_at(at + 1);
         out.push_str(before);
         rest = from;
-        let name = before.trim_end_matches([':', '=', ' ', '"', '\'']);
-        let name = name
-            .rsplit(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-')))
-            .next()
-            .unwrap_or_default();
-        if !is_secret_name(name) {
+        if !is_secret_name(name_before(before)) {
             continue;
         }
         let end = from.find([',', '}']).filter(|_| !from.contains("${")).unwrap_or(from.len());
@@ -400,6 +376,12 @@ pub(crate) fn replace_secrets(line: &str, with: impl Fn(&str) -> String + Copy) 
     }
     out.push_str(rest);
     replace_keys(&out, with)
+}
+
+/// The last name in a text that ends with `:` or `=`: the name before that character.
+fn name_before(text: &str) -> &str {
+    let name = text.trim_end_matches([':', '=', ' ', '"', '\'']);
+    name.rsplit(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-'))).next().unwrap_or_default()
 }
 
 /// A text with every word that has the shape of a key replaced.

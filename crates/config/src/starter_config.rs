@@ -1,7 +1,8 @@
 //! Generates a starter config for `config init` and for starts without a config.
 //!
 //! The generated config passes `config check` without a warning on the machine that it was generated for, and says in
-//! comments what to change. The config names variables and never contains keys, because it belongs in version control.
+//! comments what to change. The config names variables and never contains API keys, because it belongs in version
+//! control.
 
 use std::fmt::Write as _;
 

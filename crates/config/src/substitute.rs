@@ -4,14 +4,12 @@
 //! unset or empty. `$${` becomes `${`. A variable that is unset and has no default stays as written and is reported.
 //! Anything else with a dollar sign stays, as in MassGen. A value is inserted as text and never parsed as YAML again,
 //! so a variable cannot add keys. Keys are never changed. The caller provides the lookup: this crate does not read the
-//! environment. `${cwd}` is not a variable: as in MassGen it means the agent's workspace, which is not known yet.
+//! environment. The module `variables` defines which places may use which variables. `${cwd}` is not a variable: as in
+//! MassGen, it means the agent's workspace, which is not known yet.
 
 use crate::limits;
-use crate::secrets;
 use crate::tree::{Node, Substitution, Text, Value};
-
-/// Looks up a variable.
-pub(crate) type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
+use crate::variables::{Lookup, Place, Variables};
 
 /// The placeholder for the agent's workspace in the settings of its MCP servers (arguments, environment, directory);
 /// replaced when a server is started.
@@ -31,14 +29,16 @@ pub(crate) struct Substituted {
 }
 
 /// Substitutes in every text below `root`.
-pub(crate) fn substitute(root: &mut Node, env: Lookup<'_>) -> Substituted {
+pub(crate) fn substitute(root: &mut Node, variables: Variables<'_>) -> Substituted {
     let mut result = Substituted::default();
-    result.add(root, env);
+    result.add(root, Place::Other, variables);
     result
 }
 
-/// A text with its variables filled in, or the name of the first variable that is not set and has no default.
-pub fn fill_variables(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
+/// Fills in the variables in `text`, which is the value of the variable `name` in an `env` map. Fails with the name of
+/// the first variable that is not set and has no default.
+pub fn fill_variables(name: &str, text: &str, variables: Variables<'_>) -> Result<String, String> {
+    let env = variables.at(Place::NamedValues.of(name));
     let mut out = String::with_capacity(text.len());
     for piece in pieces(text) {
         match piece {
@@ -53,14 +53,16 @@ pub fn fill_variables(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Resul
 }
 
 impl Substituted {
-    /// Substitutes in every text below another `root`, and adds the outcome to this one.
-    pub(crate) fn add(&mut self, root: &mut Node, env: Lookup<'_>) {
-        let mut todo = vec![root];
-        while let Some(node) = todo.pop() {
+    /// Substitutes in every text below `root`, which is at this place in the config, and adds the outcome to `self`.
+    pub(crate) fn add(&mut self, root: &mut Node, place: Place, variables: Variables<'_>) {
+        let mut todo = vec![(root, place)];
+        while let Some((node, place)) = todo.pop() {
             match &mut node.value {
-                Value::Text(text) => self.text(text, env),
-                Value::List(items) => todo.extend(items),
-                Value::Map(entries) => todo.extend(entries.iter_mut().map(|entry| &mut entry.value)),
+                Value::Text(text) => self.text(text, variables.at(place)),
+                Value::List(items) => todo.extend(items.iter_mut().map(|item| (item, Place::Other))),
+                Value::Map(entries) => {
+                    todo.extend(entries.iter_mut().map(|entry| (&mut entry.value, place.of(&entry.key))))
+                }
                 Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Number(_) => {}
             }
         }
@@ -111,7 +113,7 @@ impl Substituted {
             None => found,
         };
         if let Some(value) = &value
-            && secrets::is_secret_name(name)
+            && althing_protocol::is_secret_name(name)
             && !self.secrets.contains(value)
         {
             self.secrets.push(value.clone());

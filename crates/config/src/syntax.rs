@@ -6,6 +6,7 @@ use granit_parser::{ErrorKind, ScanError, Span as YamlSpan};
 
 use crate::diagnostic::Problem;
 use crate::limits;
+use crate::quotes;
 use crate::tree::Span;
 
 /// The reason to reject a text before parsing it: its size, or a control character other than a line break or a tab.
@@ -20,12 +21,11 @@ pub(crate) fn reject_before_parsing(text: &str) -> Option<(Span, Problem)> {
     }
     let (start, odd) =
         text.char_indices().find(|(_, c)| c.is_control() && !matches!(c, '\n' | '\r' | '\t' | '\u{85}'))?;
-    let before = text.get(..start).unwrap_or_default();
-    let line = before.matches('\n').count() + 1;
-    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
     let problem = Problem::new(format!("the character U+{:04X} is not allowed here", u32::from(odd)));
-    let span = Span { start, end: start + 1, line, column };
-    Some((span, problem.hint("is this a text file? remove the character, or save the file as UTF-8")))
+    Some((
+        span_at(text, start),
+        problem.hint("is this a text file? remove the character, or save the file as UTF-8"),
+    ))
 }
 
 /// Converts the parser's span.
@@ -35,16 +35,75 @@ pub(crate) fn convert_span(span: &YamlSpan) -> Span {
     Span { start, end, line: span.start.line(), column: span.start.col() + 1 }
 }
 
-/// The position of a parser error, and a message with a suggestion.
+/// The position of a parser error, and a message with a suggestion. An error that a quote without an end caused is
+/// reported where the quote opens.
 pub(crate) fn explain(error: &ScanError, text: &str) -> (Span, Problem) {
     let marker = error.marker();
     let start = marker.byte_offset().unwrap_or_default();
+    let quotes = quotes::over_several_lines(text);
+    let is_unclosed = matches!(error.kind(), ErrorKind::UnclosedQuotedScalar);
+    let causes = |quote: &&quotes::Quote| match quote.end {
+        None => is_unclosed || quote.start < start,
+        // The quote was closed by the next quote of its kind; what follows that one on its line is the error.
+        Some(end) => quote.start < start && end_of_line(text, end) >= start,
+    };
+    if let Some(quote) = quotes.iter().rev().find(causes) {
+        let problem = Problem::new("not valid YAML: the quote that opens here is not closed on this line");
+        let span = span_at(text, quote.start);
+        return (
+            span,
+            problem.hint("close the quote; if the text is meant to go on, use a block (`key: |`) instead"),
+        );
+    }
     let span = Span { start, end: start + 1, line: marker.line(), column: marker.col() + 1 };
     (span, advise(error, text))
 }
 
+fn end_of_line(text: &str, at: usize) -> usize {
+    let rest = text.get(at..).unwrap_or_default();
+    rest.find('\n').map_or(text.len(), |length| at + length)
+}
+
+/// One character of the text.
+fn span_at(text: &str, start: usize) -> Span {
+    let before = text.get(..start).unwrap_or_default();
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    Span { start, end: start + 1, line, column }
+}
+
+/// What is wrong, in plain words; None for rare errors, for which the parser's own words are used.
+fn plain_words(kind: &ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::TabNotAllowed
+        | ErrorKind::TabInBlockIndentation
+        | ErrorKind::TabInIndentation
+        | ErrorKind::TabAtBlockScalarStart => "a tab where only spaces are allowed",
+        ErrorKind::InvalidIndentation
+        | ErrorKind::ExpectedBlockMappingKey
+        | ErrorKind::ExpectedBlockSequenceEntry => "this line is not aligned with the lines above it",
+        ErrorKind::SimpleKeyExpected | ErrorKind::InvalidSimpleKey => "a key without `: ` after it",
+        ErrorKind::UnclosedQuotedScalar | ErrorKind::InvalidQuotedScalarIndent => "a quote is not closed",
+        ErrorKind::MappingValueNotAllowed => "a `: ` where no key can be",
+        ErrorKind::BlockSequenceEntryNotAllowed => "a list item (`- `) where no list can be",
+        ErrorKind::MismatchedFlowCollectionEnd { .. } => "a bracket is closed with another kind of bracket",
+        ErrorKind::UnclosedFlowCollection { .. }
+        | ErrorKind::UnexpectedEofFlowMapping
+        | ErrorKind::UnexpectedEofFlowSequence
+        | ErrorKind::UnexpectedEofImplicitFlowMapping => "a bracket is not closed",
+        ErrorKind::UnknownAnchor => "an alias (`*name`) whose anchor (`&name`) is not defined before it",
+        ErrorKind::UnknownQuotedScalarEscape | ErrorKind::InvalidQuotedScalarHexEscape => {
+            "a backslash in double quotes that starts no known escape"
+        }
+        _ => return None,
+    })
+}
+
 fn advise(error: &ScanError, text: &str) -> Problem {
-    let problem = Problem::new(format!("not valid YAML: {}", error.info()));
+    let problem = match plain_words(error.kind()) {
+        Some(words) => Problem::new(format!("not valid YAML: {words}")),
+        None => Problem::new(format!("not valid YAML: {}", error.info())),
+    };
     let line = error.marker().line();
     // A tab often causes an error on the line before or after it.
     let near = text.split('\n').enumerate().skip(line.saturating_sub(2)).take(3);

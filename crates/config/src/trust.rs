@@ -1,10 +1,10 @@
 //! Lists what the user must accept before a config that was found in the working directory is used.
 //!
 //! Without trust a found config may only set the keys that are marked `before_trust` in `keys/`: agents, prompts,
-//! modes, limits and parameters of models. Every other key that is set needs trust, and so does every `${VARIABLE}`,
-//! because a stranger's config could otherwise send any secret of the environment to any server. A CLI agent needs
-//! trust as well. The marked keys are an allow-list, so a new key needs trust until somebody decides otherwise. Asking
-//! for trust is the caller's job.
+//! modes, limits and parameters of models. Every other key of the table needs trust unless its value switches it off,
+//! and so does every `${VARIABLE}`, because a stranger's config could otherwise send any secret of the environment to
+//! any server. A CLI agent needs trust as well. The marked keys are an allow-list, so a new key needs trust until
+//! somebody decides otherwise. Asking for trust is the caller's job.
 
 use crate::backends::{self, BackendApi, BackendTypes};
 use crate::key_checker::join;
@@ -15,32 +15,53 @@ use crate::tools::{self, paths};
 use crate::tree::{Node, Value};
 use crate::values::has_shape;
 
-/// The maximum number of trust requirements that are listed; a person who sees this many needs no more to decide.
-const MAX_LISTED: usize = 100;
+/// The maximum number of settings and variables that are listed. More of them would not help a person to decide.
+const MAX_SETTINGS: usize = 100;
+/// The maximum number of programs, addresses and paths that are listed.
+const MAX_ACTS: usize = 1000;
+/// A list of at most this many entries stays in file order, because a person can read all of it.
+const MAX_FILE_ORDER: usize = 20;
+/// The maximum number of characters of a command line, address or path that are shown.
+const MAX_SHOWN: usize = 2000;
 
-/// One part of a found config or workflow for which the file needs the user's trust.
+/// One part of a found config for which the config needs the user's trust, or one program that a workflow would start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrustRequirement {
     /// The dotted path of the key.
     pub location: String,
-    /// What this part would do: "would start …", "sets …". In a workflow, what it would start: "the command …".
+    /// What the part of the config would do ("would start …", "sets …"), or what the workflow would start
+    /// ("the command …").
     pub what: String,
 }
 
-/// Everything in a document that needs trust, in file order. Variables must not have been substituted in the document
-/// yet: a person is shown the names of variables, not their values.
+/// Everything in a document that needs trust, in file order; in a long list, programs, addresses and paths come first.
+/// If not everything is listed, the last entry says so. Variables must not have been substituted in the document yet: a
+/// person is shown the names of variables, not their values.
 pub(crate) fn find(root: &Node, backends: &'static BackendTypes) -> Vec<TrustRequirement> {
-    let mut search = Search { backends, found: Vec::new() };
+    let mut search = Search { backends, found: Vec::new(), acts: 0, unlisted: 0 };
     section(&ROOT, root, "", &mut search);
-    search.found
+    let Search { mut found, unlisted, .. } = search;
+    if found.len() > MAX_FILE_ORDER {
+        found.sort_by_key(|(is_act, _)| !is_act);
+    }
+    let mut found: Vec<TrustRequirement> = found.into_iter().map(|(_, need)| need).collect();
+    if unlisted > 0 {
+        let what = format!("{unlisted} parts that need trust are not listed here; read the file");
+        found.push(TrustRequirement { location: "and more".to_owned(), what });
+    }
+    found
 }
 
 /// A search for what needs trust.
 struct Search {
-    /// The backend types that the document may name.
+    /// All known backend types.
     backends: &'static BackendTypes,
-    /// What needs trust so far; at most [`MAX_LISTED`] entries.
-    found: Vec<TrustRequirement>,
+    /// What needs trust so far, and whether it is an act (a program, address or path) rather than a setting or variable.
+    found: Vec<(bool, TrustRequirement)>,
+    /// The number of acts in `found`.
+    acts: usize,
+    /// The number of parts that need trust but are not in `found`, because there are too many.
+    unlisted: usize,
 }
 
 fn section(section: &'static Section, node: &Node, path: &str, search: &mut Search) {
@@ -87,12 +108,12 @@ fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: 
         return;
     }
     match key.name {
-        "hooks" => add(path, "would start hooks around tool calls".to_owned(), search),
+        "hooks" => add(path, "names programs to call around tool calls".to_owned(), search),
         "enable_mcp_command_line" => {
             let image =
                 parent.get("command_line_docker_image").and_then(Node::as_text).unwrap_or(DEFAULT_IMAGE);
             let in_container = if tools::resolve::is_docker(parent) {
-                format!(", in a container of `{}`", shown(image))
+                format!(", in a container of {}", quoted(image))
             } else {
                 String::new()
             };
@@ -102,8 +123,7 @@ fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: 
             let base = path.strip_suffix(".mcp_servers").unwrap_or_default();
             for server in tools::servers(parent, base) {
                 if server.node.get("command").is_some() {
-                    let command = shown(&server.command().join(" "));
-                    let what = format!("would start the MCP server `{command}`");
+                    let what = format!("would start the MCP server {}", quoted_command(&server.command()));
                     add(&format!("{}.command", server.path), what, search);
                 }
                 if let Some(url) = server.node.get("url").and_then(Node::as_text) {
@@ -137,7 +157,7 @@ fn key_needing_trust(key: &Key, node: &Node, parent: &Node, path: &str, search: 
             let address = node.as_text().unwrap_or_default();
             add(path, format!("would send your tasks, files and key to {}", host(address)), search);
         }
-        _ => add(path, format!("sets `{}`", key.name), search),
+        _ => add_setting(path, format!("sets `{}`", key.name), search),
     }
     used_variables(node, path, search);
 }
@@ -171,9 +191,9 @@ fn used_variables(node: &Node, path: &str, search: &mut Search) {
     names.sort_unstable();
     names.dedup();
     for name in names {
-        let what = format!("would use your environment variable `{}`", shown(name));
-        if !search.found.iter().any(|known| known.what == what && known.location.starts_with(path)) {
-            add(path, what, search);
+        let what = format!("would use your environment variable {}", quoted(name));
+        if !search.found.iter().any(|(_, known)| known.what == what && known.location.starts_with(path)) {
+            add_setting(path, what, search);
         }
     }
 }
@@ -189,9 +209,22 @@ fn is_switched_off(key: &Key, node: &Node) -> bool {
     }
 }
 
+/// Adds a program, an address or a path.
 fn add(location: &str, what: String, search: &mut Search) {
-    if search.found.len() < MAX_LISTED {
-        search.found.push(TrustRequirement { location: location.to_owned(), what });
+    if search.acts < MAX_ACTS {
+        search.acts += 1;
+        search.found.push((true, TrustRequirement { location: location.to_owned(), what }));
+    } else {
+        search.unlisted += 1;
+    }
+}
+
+/// Adds a setting or variable.
+fn add_setting(location: &str, what: String, search: &mut Search) {
+    if search.found.len() - search.acts < MAX_SETTINGS {
+        search.found.push((false, TrustRequirement { location: location.to_owned(), what }));
+    } else {
+        search.unlisted += 1;
     }
 }
 
@@ -199,7 +232,36 @@ fn host(url: &str) -> String {
     shown(backends::host_of(url).unwrap_or(url))
 }
 
-/// A text for a question to the user, short and without secrets.
-pub(crate) fn shown(text: &str) -> String {
-    secrets::replace_secrets(text, |_| "…".to_owned()).chars().take(120).collect()
+/// A path or an address for a question to the user. If the text is too long, it is cut, and the number of missing
+/// characters is added.
+fn shown(text: &str) -> String {
+    let (text, cut) = shortened(text);
+    text + &cut
+}
+
+/// A name for a question to the user, in backticks and without secrets; the number of missing characters comes after the
+/// closing backtick.
+fn quoted(text: &str) -> String {
+    let (text, cut) = shortened(&secrets::without_secret_words(text));
+    format!("`{text}`{cut}")
+}
+
+/// Like [`quoted`], for a program and its arguments. Arguments with spaces or quotes are quoted as in a shell, so that it
+/// is visible where each begins and ends.
+pub(crate) fn quoted_command(words: &[String]) -> String {
+    let quote = |word: &String| {
+        let word = secrets::without_secret_words(word);
+        let is_plain =
+            !word.is_empty() && !word.contains(|c: char| c.is_whitespace() || matches!(c, '\'' | '"'));
+        if is_plain { word } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    };
+    let words: Vec<String> = words.iter().map(quote).collect();
+    let (text, cut) = shortened(&words.join(" "));
+    format!("`{text}`{cut}")
+}
+
+fn shortened(text: &str) -> (String, String) {
+    let more = text.chars().count().saturating_sub(MAX_SHOWN);
+    let cut = if more > 0 { format!("… ({more} more characters)") } else { String::new() };
+    (text.chars().take(MAX_SHOWN).collect(), cut)
 }

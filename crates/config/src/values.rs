@@ -1,7 +1,7 @@
 //! Checks single values against what their key may hold, and writes the messages.
 //!
-//! The other half of `key_checker`, which goes through the tree. A message names the key, what was expected and what
-//! was found. It never repeats a secret.
+//! This module is the other half of `key_checker`, which goes through the tree. A message names the key, what was
+//! expected and what was found. It never repeats a secret.
 
 use crate::LoadPurpose;
 use crate::backends::{self, BackendTypes};

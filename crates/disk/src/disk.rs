@@ -7,6 +7,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 
 /// What is at a path. A path whose last component is a symbolic link is `Other`, whatever the link points to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ pub enum EntryKind {
         /// The file's length in bytes.
         len: u64,
     },
-    /// A symbolic link, a socket or another kind that Althing does not create.
+    /// A symbolic link, a socket, a FIFO or a device.
     Other,
 }
 
@@ -65,6 +66,16 @@ pub trait Disk: Send + Sync {
     fn kind(&self, path: &Path) -> io::Result<Option<EntryKind>>;
     /// The names in a directory, in no particular order. Names that are not UTF-8 are left out.
     fn list(&self, path: &Path) -> io::Result<Vec<String>>;
+    /// The names of the directories in a directory, like [`Disk::list`]; symbolic links are left out.
+    fn list_dirs(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut names = self.list(path)?;
+        names.retain(|name| matches!(self.kind(&path.join(name)), Ok(Some(EntryKind::Dir))));
+        Ok(names)
+    }
+    /// When a file was last written; fails with `Unsupported` on a disk that does not record times.
+    fn modified(&self, _path: &Path) -> io::Result<SystemTime> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// Reads a whole file.
     fn read(&self, path: &Path) -> io::Result<Vec<u8>>;
     /// Reads up to `len` bytes from offset `from`; fewer if the file ends earlier.

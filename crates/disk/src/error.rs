@@ -3,6 +3,7 @@
 //! Every error says whether retrying can help, and an error of the operating system keeps the reason that the system
 //! gave.
 
+use crate::real_path::ReplacedPath;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +26,16 @@ pub enum DiskError {
         /// The path that is not a directory.
         path: PathBuf,
     },
+    /// A directory in the state directory is a symbolic link. The link may have come with a project that somebody else
+    /// wrote, so it is not followed.
+    #[error("{} is a symbolic link, which is not followed", path.display())]
+    Link {
+        /// The path of the link.
+        path: PathBuf,
+    },
+    /// A granted path was replaced by a symbolic link, which is not followed.
+    #[error(transparent)]
+    Replaced(#[from] ReplacedPath),
 }
 
 /// The cause of a disk error, as far as the user can act on it.
@@ -32,6 +43,10 @@ pub enum DiskError {
 pub enum DiskErrorKind {
     /// The disk is full, or the user's quota is used up.
     Full,
+    /// The file would be larger than the process's limit on file sizes allows (`ulimit -f`).
+    TooLarge,
+    /// The process, or the whole system, has too many open files (`ulimit -n`).
+    TooManyFiles,
     /// The file system is mounted read-only.
     ReadOnly,
     /// The user lacks the permission.
@@ -53,23 +68,41 @@ impl DiskError {
         let Self::Io { source, .. } = self else { return DiskErrorKind::Other };
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => DiskErrorKind::Full,
+            io::ErrorKind::FileTooLarge => DiskErrorKind::TooLarge,
             io::ErrorKind::ReadOnlyFilesystem => DiskErrorKind::ReadOnly,
             io::ErrorKind::PermissionDenied => DiskErrorKind::Denied,
-            _ if source.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => {
-                DiskErrorKind::Hardware
-            }
-            _ => DiskErrorKind::Other,
+            _ => match source.raw_os_error().map(rustix::io::Errno::from_raw_os_error) {
+                Some(rustix::io::Errno::IO) => DiskErrorKind::Hardware,
+                Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => DiskErrorKind::TooManyFiles,
+                _ => DiskErrorKind::Other,
+            },
         }
     }
 
-    /// What the user can do about the problem.
+    /// What the user can do about the problem; `None` if nothing is known to help.
     pub fn hint(&self) -> Option<String> {
         let path = match self {
             Self::NotADirectory { .. } => return Some("name a directory with --state-dir".to_owned()),
+            Self::Link { path } => {
+                let path = path.display();
+                return Some(format!(
+                    "replace {path} with a directory, or name another state directory with --state-dir"
+                ));
+            }
+            Self::Replaced(_) => {
+                return Some("put the file or directory back, or grant access to the other path".to_owned());
+            }
             Self::Io { path, .. } => path,
         };
         Some(match self.kind() {
             DiskErrorKind::Full => "free some space, then try again".to_owned(),
+            DiskErrorKind::TooLarge => {
+                "the limit on file sizes is reached; raise it (`ulimit -f`), then try again".to_owned()
+            }
+            DiskErrorKind::TooManyFiles => {
+                "too many files are open; close some programs or raise the limit (`ulimit -n`), then try again"
+                    .to_owned()
+            }
             DiskErrorKind::ReadOnly => "the file system is read-only; use another --state-dir".to_owned(),
             DiskErrorKind::Denied => {
                 format!("make {} writable for you, or use another --state-dir", path.display())

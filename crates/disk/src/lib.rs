@@ -1,8 +1,9 @@
 //! Disk access for sessions and agents' files: a port with a real and a simulated implementation, helpers for
 //! whole files and directories, and the names used in a state directory.
 //!
-//! Only `journal` and `workspace` access the disk through this crate (`app` uses just the error type). The crate does
-//! not know what the files contain.
+//! In the product, only `journal` and `workspace` use the port. `app` uses the error type and reads single files with
+//! [`read_regular`]; `app` and `runner` use the functions for paths without symbolic links, and `runner` deletes directory
+//! trees. This crate does not know what the files contain.
 #![expect(clippy::disallowed_methods, reason = "the real disk calls the file system")]
 
 mod disk;
@@ -11,6 +12,7 @@ pub mod files;
 pub mod names;
 mod read;
 mod real;
+mod real_path;
 mod remove;
 
 #[cfg(feature = "sim")]
@@ -20,4 +22,5 @@ pub use disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
 pub use error::{DiskError, DiskErrorKind};
 pub use read::read_regular;
 pub use real::RealDisk;
-pub use remove::remove_tree_at;
+pub use real_path::{ReplacedPath, create_real_dir, real_path, refuse_replaced, with_real_base};
+pub use remove::{make_dir_at, remove_tree_at};

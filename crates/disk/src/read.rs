@@ -1,4 +1,5 @@
-//! Reads files that somebody else may have put there: a FIFO or a device must neither block nor fill the memory.
+//! Reads files that another program may have created. A FIFO must not block the read, and a device or a huge file must
+//! not fill the memory.
 
 use rustix::fs::OFlags;
 use std::fs::{File, OpenOptions};
@@ -16,9 +17,14 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<File> {
         return Err(io::ErrorKind::IsADirectory.into());
     }
     if !kind.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file"));
+        return Err(not_regular());
     }
     Ok(file)
+}
+
+/// The error for a FIFO, a device or a socket in place of a file.
+pub(crate) fn not_regular() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "this is not a regular file")
 }
 
 /// Reads a whole regular file of at most `limit` bytes; a larger one is an error.

@@ -4,18 +4,18 @@
 //! with a project that somebody else wrote.
 
 use crate::disk::{Disk, DiskFile, DiskLock, EntryKind, Lock, OpenMode};
-use crate::read::{open_regular, read_regular};
+use crate::read::{not_regular, open_regular, read_regular};
 use crate::remove::remove_tree;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// How many times a busy lock is tried before it counts as held. Some holders are gone after an instant: `is_locked`,
 /// and a killed process that the kernel is still cleaning up.
 const LOCK_TRIES: u32 = 10;
-/// The maximum size of a file that is read as a whole, in bytes. Logs, which may be larger, are read in parts.
+/// The maximum size of a file that is read as a whole, in bytes. A session with a larger log cannot be opened.
 const MAX_WHOLE_FILE: u64 = 1_000_000_000;
 /// The pause before a busy lock is tried again.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
@@ -39,13 +39,20 @@ impl Drop for RealLock {
     }
 }
 
-fn no_follow() -> i32 {
-    rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()
+/// Flags for opening a file that another program may have created: a link is not followed, and a FIFO does not block.
+fn careful_flags() -> i32 {
+    use rustix::fs::OFlags;
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed()
+}
+
+/// Fails unless an open file is a regular file.
+fn only_regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
 }
 
 fn private_options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.mode(0o600).custom_flags(no_follow());
+    options.mode(0o600).custom_flags(careful_flags());
     options
 }
 
@@ -102,6 +109,21 @@ impl Disk for RealDisk {
         Ok(names)
     }
 
+    fn list_dirs(&self, path: &Path) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                names.extend(entry.file_name().into_string());
+            }
+        }
+        Ok(names)
+    }
+
+    fn modified(&self, path: &Path) -> io::Result<SystemTime> {
+        fs::symlink_metadata(path)?.modified()
+    }
+
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         read_regular(path, MAX_WHOLE_FILE)
     }
@@ -121,7 +143,7 @@ impl Disk for RealDisk {
             OpenMode::Existing => options.append(true).open(path)?,
             OpenMode::Truncate => options.write(true).create(true).truncate(true).open(path)?,
         };
-        Ok(Box::new(RealFile(file)))
+        Ok(Box::new(RealFile(only_regular(file)?)))
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
@@ -158,9 +180,10 @@ impl Disk for RealDisk {
         for tried in 1.. {
             let mut file =
                 private_options().read(true).write(true).create(true).truncate(false).open(path)?;
+            file = only_regular(file)?;
             match file.try_lock() {
-                // The session may have been deleted between open and lock. The locked file then has no name any
-                // more: try again.
+                // The lock file may have been deleted between open and lock, for example with its session. Then the
+                // locked file is not the one at `path`, so try again.
                 Ok(()) if !is_same_file(&file, path)? => {}
                 Ok(()) => {
                     // The process id is only used in the error message of other processes, so a full disk must
@@ -181,11 +204,12 @@ impl Disk for RealDisk {
     }
 
     fn is_locked(&self, path: &Path) -> io::Result<bool> {
-        let file = match OpenOptions::new().read(true).custom_flags(no_follow()).open(path) {
+        let file = match OpenOptions::new().read(true).custom_flags(careful_flags()).open(path) {
             Ok(file) => file,
             Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(e) => return Err(e),
         };
+        let file = only_regular(file)?;
         // A shared lock, so that two concurrent `is_locked` calls do not take each other for the holder.
         match file.try_lock_shared() {
             Ok(()) => Ok(false),

@@ -1,8 +1,8 @@
 //! Deletes directory trees that somebody else may have built: of any depth, with any names and modes.
 //!
-//! A subdirectory is moved up into the tree's top directory before it is emptied. So every directory is one level below
-//! the top when it is opened: two open directories are enough for any depth, no path gets too long, and the cost grows
-//! with the number of entries only. Symbolic links are deleted and never followed.
+//! A subdirectory at a deeper level is moved up into the tree's top directory before it is emptied. So every directory
+//! is one level below the top when it is emptied: a few open directories are enough for any depth, no path gets too
+//! long, and the cost grows with the number of entries only. Symbolic links are deleted and never followed.
 
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags};
 use std::ffi::{CStr, CString, OsStr};
@@ -37,6 +37,18 @@ pub fn remove_tree_at(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
             }
         }
     }
+}
+
+/// Opens a directory that its owner can write to, without following a link; creates the directory if it is missing, and
+/// deletes a file or link in its place.
+pub fn make_dir_at(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
+    match open_writable(parent, name) {
+        Ok(dir) => return Ok(dir),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(_) => unlink(parent, name, AtFlags::empty())?,
+    }
+    rustix::fs::mkdirat(parent, name, Mode::RWXU)?;
+    open_writable(parent, name)
 }
 
 /// Like [`remove_tree_at`], for a path.
@@ -94,13 +106,14 @@ fn entries(dir: &OwnedFd) -> io::Result<Vec<(CString, bool)>> {
 }
 
 /// Opens a directory, and makes it readable and writable for its owner if it is not: snapshots are read-only, and
-/// programs create directories without any permission.
+/// programs may create directories without any permissions.
 fn open_writable(parent: BorrowedFd<'_>, name: impl rustix::path::Arg + Copy) -> io::Result<OwnedFd> {
     let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let opened = rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty());
     let dir = match opened {
         Err(rustix::io::Errno::ACCESS) => {
-            // A handle that needs no permission; `chmod` accepts it only by this name.
+            // A handle with `PATH` can be opened without any permission on the directory. `chmod` accepts such a handle
+            // only as a path in /proc.
             let handle = rustix::fs::openat(parent, name, flags | OFlags::PATH, Mode::empty())?;
             rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), Mode::RWXU)?;
             return Ok(rustix::fs::openat(parent, name, flags | OFlags::RDONLY, Mode::empty())?);

@@ -68,6 +68,19 @@ pub struct WantedEffects {
     pub programs: Vec<ProgramKey>,
     /// Timers, with their duration from the moment they are first wanted.
     pub timers: Vec<(Timer, Millis)>,
+    /// A timer that runs only while a call is silent.
+    pub silence_timer: Option<SilenceTimer>,
+}
+
+/// A timer that runs only while a model call is silent, that is, while the model has sent nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SilenceTimer {
+    /// The timer.
+    pub timer: Timer,
+    /// The duration from the moment when the timer is first wanted.
+    pub after: Millis,
+    /// The call.
+    pub call: CallKey,
 }
 
 /// A fact that follows from the state, and the task that it belongs to.
@@ -171,8 +184,8 @@ pub(crate) trait Decider: Send {
     /// The task that an effect's outcome is recorded on.
     fn task_of(&self, effect: &EffectKey) -> TaskId;
 
-    /// If a side task failed but the agent's work goes on: a warning for people, and the task that the warning belongs
-    /// to.
+    /// A warning for people about the outcome of a side task (`item`), and the task that the warning belongs to; None
+    /// if the outcome needs no warning.
     fn side_task_warning(&self, _effect: &EffectKey, _item: &Item) -> Option<(TaskId, Notice)> {
         None
     }

@@ -1,4 +1,4 @@
-//! Decides what happens next in a session, and supervises it.
+//! Decides what happens next in a session, and runs and supervises the effects that this needs.
 //!
 //! The deciders (`coordination`, `interactive`, `workflow`) and the modules that they use (`launch`, `prompt`,
 //! `tools`) are pure. Only the `orchestrator` has a clock and threads and runs effects. This crate never uses files,
@@ -18,13 +18,15 @@ mod workspaces;
 
 pub use coordination::Coordination;
 pub use decider::{CallKey, Consequence, ProgramAnswer, ProgramKey, SideTask, SideTaskKind, WantedEffects};
-pub use interactive::InteractiveSession;
+pub use interactive::{InteractiveSession, NothingToContinue, inherited_history, session_history};
 pub use launch::{
-    Consent, LAUNCH_RUN, ResolvedRun, launch_run_spec, read_launch, resolve_launch, result_for_client,
+    Consent, LAUNCH_RUN, ResolvedRun, check_texts, launch_run_spec, read_launch, resolve_launch,
+    result_for_client,
 };
 pub use orchestrator::{
-    Backends, EngineHandle, EventMasker, Feed, Observer, Orchestrator, SessionDeps, SessionEnd, SubmitError,
-    Submitter, Subscription,
+    Backends, CallEnd, EngineHandle, EventMasker, Feed, Fidelity, ModelCall, Observer, Orchestrator,
+    Reporter, ResultFile, SessionDeps, SessionEnd, SubmitError, Submitter, Subscription, model_calls,
+    result_files,
 };
 pub use prompt::{
     AgentNotes, FileExcerpt, Guidance, Planning, ProjectBriefing, SkillEntry, WorkspaceBriefing,

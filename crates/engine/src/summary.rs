@@ -4,8 +4,8 @@
 /// The maximum size of a sentence or a heading in a summary, in bytes.
 const MAX_SENTENCE_BYTES: usize = 240;
 
-/// Shortens a text of more than `most` bytes to its beginning and its end, together `most` bytes, and puts a note
-/// between them: how many bytes are omitted, where the full text is (`whole`), and the first omitted headings. A
+/// Shortens a text of more than `most` bytes to its beginning and its end, together at most `most` bytes, and puts a
+/// note between them: how many bytes are omitted, where the full text is (`whole`), and the first omitted headings. A
 /// shorter text is returned unchanged.
 pub(crate) fn excerpt(text: &str, most: usize, whole: &str) -> String {
     if text.len() <= most {

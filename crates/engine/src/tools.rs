@@ -1,4 +1,5 @@
-//! The coordination tools that agents use to take part in a run, and how their calls are parsed.
+//! The tools that a run itself offers to its agents (for answers, votes, the evaluation of the final answer, subagents
+//! and the progress of a plan), and how calls to these tools are parsed.
 
 use althing_protocol::{
     Millis, PlanProgress, PlanStatus, PlanTask, Restart, SubagentsConfig, ToolCall, ToolSpec,
@@ -31,7 +32,7 @@ pub(crate) struct SubTask {
     pub(crate) timeout: Option<Millis>,
 }
 
-/// `new_answer{content}`.
+/// The tool `new_answer`, with the argument `content`.
 pub(crate) fn new_answer_spec() -> ToolSpec {
     ToolSpec {
         name: NEW_ANSWER.into(),
@@ -45,7 +46,7 @@ pub(crate) fn new_answer_spec() -> ToolSpec {
     }
 }
 
-/// `vote{agent_id, reason}`, with the ids that can be voted for.
+/// The tool `vote`, with the arguments `agent_id` (one of the candidates) and `reason`.
 pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
     let ids: Vec<String> =
         candidates.iter().map(|member_index| format!("agent{}", member_index + 1)).collect();
@@ -64,7 +65,7 @@ pub(crate) fn vote_spec(candidates: &[usize]) -> ToolSpec {
     }
 }
 
-/// `submit{confirmed}`.
+/// The tool `submit`, with the argument `confirmed`.
 pub(crate) fn submit_spec() -> ToolSpec {
     ToolSpec {
         name: SUBMIT.into(),
@@ -78,7 +79,7 @@ pub(crate) fn submit_spec() -> ToolSpec {
     }
 }
 
-/// `restart_orchestration{reason, instructions}`.
+/// The tool `restart_orchestration`, with the arguments `reason` and `instructions`.
 pub(crate) fn restart_spec() -> ToolSpec {
     ToolSpec {
         name: RESTART.into(),
@@ -106,7 +107,8 @@ pub(crate) fn restart(call: &ToolCall) -> Result<Restart, String> {
     Ok(Restart { reason, instructions })
 }
 
-/// `spawn_subagents{tasks, background}`, and `wait_for_subagents{}` if subagents may work in the background.
+/// The tool `spawn_subagents`, with the argument `tasks`. If subagents may work in the background, it also has the
+/// argument `background`, and there is the tool `wait_for_subagents`.
 pub(crate) fn subagent_specs(settings: &SubagentsConfig) -> Vec<ToolSpec> {
     let seconds = |time: Millis| time.0 / 1000;
     let limits = format!(
@@ -181,7 +183,7 @@ pub(crate) fn spawn(call: &ToolCall) -> Result<(Vec<SubTask>, bool), String> {
     Ok(((1..).zip(tasks).map(read).collect::<Result<_, String>>()?, background))
 }
 
-/// `update_plan_task{id, status, note}`, with the ids of the plan's tasks.
+/// The tool `update_plan_task`, with the arguments `id` (one of the plan's tasks), `status` and `note`.
 pub(crate) fn plan_task_spec(tasks: &[PlanTask]) -> ToolSpec {
     let ids: Vec<&str> = tasks.iter().map(|task| task.id.as_str()).collect();
     ToolSpec {

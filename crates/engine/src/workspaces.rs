@@ -9,12 +9,15 @@ const MAX_NAME_CHARS: usize = 48;
 /// reveal the agent's anonymous number.
 pub fn workspace_of(spec: &RunSpec, run_dir: &str, member_index: usize) -> String {
     let name_of = |id: &str| -> String { id.chars().take(MAX_NAME_CHARS).map(safe).collect() };
-    let names = spec.members.iter().map(|member| name_of(member.id.as_str()));
-    let name = names.clone().nth(member_index).unwrap_or_default();
     // Different ids can become equal names by shortening and replacing characters; a suffix tells them apart.
-    let twins = names.take(member_index).filter(|other| *other == name).count();
-    let suffix = if twins == 0 { String::new() } else { format!("-{}", twins + 1) };
-    format!("{run_dir}/workspaces/{name}{suffix}")
+    let mut taken: Vec<String> = Vec::new();
+    for member in spec.members.iter().take(member_index + 1) {
+        let name = name_of(member.id.as_str());
+        let suffixed = (2..).map(|number| format!("{name}-{number}"));
+        let free = std::iter::once(name.clone()).chain(suffixed).find(|name| !taken.contains(name));
+        taken.extend(free);
+    }
+    format!("{run_dir}/workspaces/{}", taken.last().map_or("", String::as_str))
 }
 
 fn safe(c: char) -> char {
@@ -55,10 +58,10 @@ mod tests {
     #[test]
     fn a_workspace_is_named_after_its_agent_and_ids_neither_escape_nor_collide() {
         let long = "x".repeat(60);
-        let spec = spec(&["gem", "../..", "__/__", "a b", "a/b", &long, "gem"]);
+        let spec = spec(&["gem", "../..", "__/__", "a b", "a/b", "a_b-2", &long, "gem"]);
         let all: Vec<String> =
             (0..spec.members.len()).map(|member_index| workspace_of(&spec, "/run", member_index)).collect();
         let names: Vec<&str> = all.iter().filter_map(|path| path.strip_prefix("/run/workspaces/")).collect();
-        assert_eq!(names, ["gem", "_____", "_____-2", "a_b", "a_b-2", &"x".repeat(48), "gem-2"]);
+        assert_eq!(names, ["gem", "_____", "_____-2", "a_b", "a_b-2", "a_b-2-2", &"x".repeat(48), "gem-2"]);
     }
 }

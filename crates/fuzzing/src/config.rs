@@ -1,8 +1,8 @@
 //! Configs, workflows and `.env` files from untrusted sources: the report is deterministic and its positions exist.
 
 use althing_config::{
-    ConfigReport, LoadPurpose, Source, Style, WorkflowContext, load_config, load_workflow, parse_dotenv,
-    redact,
+    ConfigReport, LoadPurpose, Source, Style, Variables, WorkflowContext, load_config, load_workflow,
+    parse_dotenv, redact,
 };
 use althing_protocol::AGENT_KINDS;
 
@@ -28,7 +28,7 @@ pub(crate) fn check(bytes: &[u8]) {
     let context = WorkflowContext {
         purpose: LoadPurpose::Check,
         cwd: "/home/me",
-        env: &env,
+        env: Variables::all_own(&env),
         kinds: AGENT_KINDS,
         custom: &[],
         agents: &[],

@@ -69,6 +69,7 @@ impl TestDir {
                 context("read-only", false, &[]),
                 context("single/only.txt", false, &[]),
             ],
+            protected: Vec::new(),
             state_dir: Some(base.join("project/.althing")),
             planning: false,
         };

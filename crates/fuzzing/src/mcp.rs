@@ -1,7 +1,7 @@
 //! Messages of MCP clients to our server: for any lines, every response is valid JSON-RPC, and the next valid
 //! request is answered.
 //!
-//! With a first byte of `h` the lines arrive before the client's handshake, else after it.
+//! If the first byte is `h`, the client sends the lines without a handshake, else after its handshake.
 
 use crate::cut::{choice, pieces};
 use althing_mcp::{
@@ -102,6 +102,7 @@ impl Runs {
             status: *status,
             progress: Some("step".to_owned()),
             interactions: Vec::new(),
+            has_workspace: status.is_some(),
         })
     }
 
@@ -126,6 +127,10 @@ impl RunService for Runs {
         let parameters =
             json!({"type": "object", "properties": {"task": {"type": "string"}}, "required": ["task"]});
         ToolSpec { name: "launch_run".into(), description: "Runs.".into(), parameters }
+    }
+
+    fn approval_question(&self, launch: &LaunchRun) -> Result<String, String> {
+        Ok(format!("Launch this run? {}", launch.task))
     }
 
     fn launch(&self, launch: LaunchRun, _approved: bool) -> BoxFuture<'_, Result<String, String>> {
@@ -176,7 +181,7 @@ impl RunService for Runs {
     }
 }
 
-/// Reports the end of a run at once, or nothing until it is dropped.
+/// A feed that reports the end of its run at once if there is an outcome, and else reports nothing.
 struct Feed(Option<RunOutcome>);
 
 impl RunFeed for Feed {

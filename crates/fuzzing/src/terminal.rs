@@ -43,7 +43,7 @@ impl TuiHost for NullHost {
 
 thread_local! {
     static READERS: ScreenReaders = ScreenReaders::built_in().expect("built-in patterns are patterns");
-    /// Our screen, attached to a program, whose screen the check sets.
+    /// Our screen, attached to a program. The check sets the program's screen.
     static ATTACHED: RefCell<App> = RefCell::new(attached());
 }
 

@@ -264,6 +264,7 @@ fn failure(outcome: &AttemptOutcome) -> Option<String> {
         AttemptOutcome::Exited { error, .. } => error.clone(),
         AttemptOutcome::Answered
         | AttemptOutcome::Voted
+        | AttemptOutcome::Abstained
         | AttemptOutcome::Said
         | AttemptOutcome::Paused
         | AttemptOutcome::Presented { .. }

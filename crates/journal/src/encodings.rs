@@ -1,13 +1,21 @@
-//! Encoded forms of a secret: base64, hexadecimal, URL-encoded.
+//! Encoded forms of a secret: base64, base32, hexadecimal, URL-encoded, and with characters escaped as in JSON or HTML.
 
 use althing_text::hex;
 use std::fmt::Write;
 
-/// The minimum length of a value, and of each encoded form, in bytes. Shorter forms are not searched for, because
-/// they would match ordinary text by chance.
+/// The minimum length of a value whose encoded forms are searched for, and of each encoded form, in bytes. Shorter
+/// forms would match ordinary text by chance.
 const MIN_BYTES: usize = 8;
 
+/// The maximum length of a value that is also searched for with escaped characters, and in base64 and base32 together
+/// with the character that its last bits share with what follows, in bytes. API keys and passwords
+/// are shorter; with escapes, a long value such as a certificate would be several times as long and slow down the
+/// search.
+const MAX_ESCAPED: usize = 256;
+
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// The alphabet of base32 (RFC 4648).
+const BASE_32: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
 /// The encoded forms of a value that are long enough to be searched for.
@@ -15,15 +23,31 @@ pub(crate) fn encoded(value: &str) -> Vec<String> {
     if value.len() < MIN_BYTES {
         return Vec::new();
     }
+    let with_tails = value.len() <= MAX_ESCAPED;
     let hex = hex(value.as_bytes());
     let mut forms = vec![hex.to_ascii_uppercase(), hex];
     for alphabet in [STANDARD, URL_SAFE] {
         for before in 0..3 {
-            let text = in_base64(value.as_bytes(), before, alphabet);
+            let (text, tail) = in_digits(value.as_bytes(), before, 6, alphabet);
+            forms.extend(tail.into_iter().filter(|_| with_tails).flat_map(|tail| {
+                let whole = format!("{text}{tail}");
+                [whole.replace('/', "\\/"), whole]
+            }));
             // Some JSON writers escape slashes.
             forms.push(text.replace('/', "\\/"));
             forms.push(text);
         }
+    }
+    for before in 0..5 {
+        let (text, tail) = in_digits(value.as_bytes(), before, 5, BASE_32);
+        forms.extend(tail.into_iter().filter(|_| with_tails).flat_map(|tail| {
+            let whole = format!("{text}{tail}");
+            [whole.to_ascii_lowercase(), whole]
+        }));
+        forms.extend([text.to_ascii_lowercase(), text]);
+    }
+    if value.len() <= MAX_ESCAPED {
+        forms.extend(escaped_characters(value));
     }
     let url = in_url(value);
     // HTML forms encode a space as a plus; hexadecimal digits may be upper or lower case.
@@ -34,19 +58,49 @@ pub(crate) fn encoded(value: &str) -> Vec<String> {
     forms
 }
 
-/// The base64 characters that depend on the value alone, at any position in a longer encoded text. `before` is
-/// the number of bytes that precede the value in the group of three bytes in which the value begins.
-fn in_base64(value: &[u8], before: usize, alphabet: &[u8; 64]) -> String {
+/// The base64 or base32 characters that depend on the value alone, at any position in a longer encoded text; and the
+/// characters of which one follows if the value's last bits share a character with what comes after it. `width` is the
+/// number of bits of a character: 6 or 5. `before` is the number of bytes that precede the value in the group of
+/// bytes in which the value begins: three bytes for base64, five for base32.
+fn in_digits(value: &[u8], before: usize, width: usize, alphabet: &[u8]) -> (String, Vec<char>) {
     let bit = |at: usize| value.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
-    // The number of the value's first bits that share a base64 character with the preceding bytes.
-    let skip = (6 - before * 8 % 6) % 6;
-    let count = (value.len() * 8).saturating_sub(skip) / 6;
-    (0..count)
-        .map(|n| {
-            let index = (0..6).fold(0, |index, at| index << 1 | usize::from(bit(skip + n * 6 + at)));
-            char::from(alphabet.get(index).copied().unwrap_or_default())
-        })
-        .collect()
+    // The number of the value's first bits that share a character with the preceding bytes.
+    let skip = (width - before * 8 % width) % width;
+    let bits = (value.len() * 8).saturating_sub(skip);
+    let (count, left) = (bits / width, bits % width);
+    let index =
+        |n: usize| (0..width).fold(0, |index, at| index << 1 | usize::from(bit(skip + n * width + at)));
+    let letter = |index: usize| char::from(alphabet.get(index).copied().unwrap_or_default());
+    let tail = if left == 0 { 0..0 } else { index(count)..index(count) + (1 << (width - left)) };
+    ((0..count).map(|n| letter(index(n))).collect(), tail.map(letter).collect())
+}
+
+/// The value with everything escaped (UTF-16 units as `\uXXXX`, bytes as `\xXX` or `%XX`, characters as `&#NN;` or
+/// `&#xXX;`), with upper-case and with lower-case digits; and the value with only those characters escaped that HTML
+/// reserves.
+fn escaped_characters(value: &str) -> Vec<String> {
+    let units = |write: fn(u16) -> String| value.encode_utf16().map(write).collect::<String>();
+    let chars = |write: fn(char) -> String| value.chars().map(write).collect::<String>();
+    let bytes = |write: fn(u8) -> String| value.bytes().map(write).collect::<String>();
+    let reserved = |quote: &str, apostrophe: &str| {
+        let amp = value.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        amp.replace('"', quote).replace('\'', apostrophe)
+    };
+    vec![
+        units(|unit| format!("\\u{unit:04x}")),
+        units(|unit| format!("\\u{unit:04X}")),
+        bytes(|byte| format!("\\x{byte:02x}")),
+        bytes(|byte| format!("\\x{byte:02X}")),
+        bytes(|byte| format!("%{byte:02x}")),
+        bytes(|byte| format!("%{byte:02X}")),
+        chars(|c| format!("&#{};", u32::from(c))),
+        chars(|c| format!("&#x{:x};", u32::from(c))),
+        chars(|c| format!("&#x{:X};", u32::from(c))),
+        reserved("&quot;", "&#39;"),
+        reserved("&quot;", "&#x27;"),
+        reserved("&quot;", "&apos;"),
+        reserved("\"", "'"),
+    ]
 }
 
 fn in_url(value: &str) -> String {

@@ -122,7 +122,7 @@ impl SessionError {
             }
             Self::Locked { pid, .. } => match pid {
                 Some(pid) => format!("wait for process {pid}, or end it"),
-                None => "wait for the other Althing, or end it".to_owned(),
+                None => "wait for the other Althing process, or end it".to_owned(),
             },
             Self::Blank { .. } => {
                 "nothing was recorded that could be resumed; `althing sessions remove` deletes the session".to_owned()
@@ -166,10 +166,13 @@ impl From<SessionError> for JournalError {
     fn from(error: SessionError) -> Self {
         let hint = match &error {
             SessionError::Disk(error) if error.kind() == DiskErrorKind::Full => {
-                Some("free some space; Althing then continues by itself".to_owned())
+                Some("free some space; a session that is still running then continues by itself".to_owned())
             }
             SessionError::Disk(error) if error.kind() == DiskErrorKind::ReadOnly => {
-                Some("make the file system writable again; Althing then continues by itself".to_owned())
+                Some(
+                    "make the file system writable again; a session that is still running then continues by itself"
+                        .to_owned(),
+                )
             }
             _ => error.hint(),
         };

@@ -5,8 +5,8 @@
 //! the same event.
 
 use althing_protocol::{
-    AttemptOutcome, Decision, Event, Fact, InteractionId, Item, Op, OpId, Origin, Phase, Purpose, Seq,
-    TaskId, TaskSpec, TaskStatus, Usage,
+    AttemptOutcome, CallRecord, Decision, Event, Fact, InteractionId, Item, Op, OpId, Origin, Phase, Purpose,
+    Seq, TaskId, TaskSpec, TaskStatus, Usage,
 };
 use serde::Deserialize;
 
@@ -80,7 +80,9 @@ fn fact_from<'a>(kind: &str, text: &'a str) -> Result<(Fact, &'a str), serde_jso
             #[serde(flatten)]
             outcome: AttemptOutcome,
             #[serde(default)]
-            usage: Usage
+            usage: Usage,
+            #[serde(default)]
+            call: Option<CallRecord>
         }),
         "item_added" => fact!(ItemAdded { attempt: u32, item: Item }),
         "interaction_opened" => fact!(InteractionOpened),

@@ -1,8 +1,8 @@
 //! Removes known secret values from events and texts before they are written or shown.
 //!
-//! Every string of an event is searched for the plain, JSON-escaped, base64, hexadecimal and URL-encoded forms
-//! of each value. Masking must never change the parts that give an event its structure (types, Althing's own
-//! ids, statuses, times), because an event that cannot be read back is worse than any unmasked value.
+//! Every string of an event is searched for each value: as it is, and in the usual encodings (see `encodings`).
+//! Masking must never change the parts that give an event its structure (types, Althing's own ids, statuses,
+//! times), because an event that cannot be read back is worse than any unmasked value.
 
 use crate::encodings::encoded;
 use aho_corasick::AhoCorasick;
@@ -62,8 +62,9 @@ const OWN_FIELDS: &[&str] = &[
     "config_digest",
 ];
 
-/// Each field with its parents. Directly below one of these parents, Althing itself produces the field's value, so
-/// it is not masked. Elsewhere, a field of the same name may come from a model, a program or a user.
+/// Each field with its parents. Directly below one of these parents, the field's value is an id of Althing's own or
+/// the name of a backend or model from the config, so it is not masked. Elsewhere, the value of a field of the same
+/// name may come from a model, a program or a user.
 const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
     ("id", &["data", "members", "member", "agents", "plan", "stages"]),
     ("backend", &["members", "member"]),
@@ -72,8 +73,16 @@ const OWN_FIELDS_BELOW: &[(&str, &[&str])] = &[
 ];
 
 /// Everything below these fields comes from a model, a program or a user, except `tasks` of a workflow stage.
-const FOREIGN_FIELDS: &[&str] =
-    &["tool_calls", "launch", "edited", "options", "tasks", "coordination_overrides", "agent_system_prompts"];
+const FOREIGN_FIELDS: &[&str] = &[
+    "tool_calls",
+    "tools",
+    "launch",
+    "edited",
+    "options",
+    "tasks",
+    "coordination_overrides",
+    "agent_system_prompts",
+];
 
 /// Objects in which even the keys come from a model, a program or a user.
 const FOREIGN_KEY_OBJECTS: &[&str] = &["coordination_overrides", "agent_system_prompts", "env"];
@@ -203,7 +212,7 @@ impl Masker {
         !matches!((&self.in_text, &self.in_json), (Search::Failed, _) | (_, Search::Failed))
     }
 
-    /// The values in all their forms.
+    /// The values in all their forms, sorted.
     pub(crate) fn forms(&self) -> &[String] {
         &self.forms
     }
@@ -221,8 +230,13 @@ impl Masker {
         let from = bytes.len().saturating_sub(longest.saturating_sub(1));
         let begins = |at: &usize| {
             let end = bytes.get(*at..).unwrap_or_default();
-            end.first().is_some_and(|first| self.first_bytes.contains(first))
-                && self.forms.iter().any(|form| form.len() > end.len() && form.as_bytes().starts_with(end))
+            if !end.first().is_some_and(|first| self.first_bytes.contains(first)) {
+                return false;
+            }
+            // The forms are sorted, so those that begin with `end` follow each other.
+            let next = self.forms.partition_point(|form| form.as_bytes() < end);
+            let mut longer = self.forms.iter().skip(next).take_while(|form| form.as_bytes().starts_with(end));
+            longer.any(|form| form.len() > end.len())
         };
         (from..bytes.len()).find(begins).map_or(0, |at| bytes.len() - at)
     }

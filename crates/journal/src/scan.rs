@@ -238,10 +238,10 @@ fn wrong_number(found: Seq, expected: u64) -> String {
     format!("found event {found} instead of event {expected}")
 }
 
-/// Tail or middle? An append starts only when everything before it is durable. So the expected event was once
-/// durable if an append begins after the bad line, or if the bad line or a later one belongs to an append that
-/// began after the expected event, or if the checkpoint shows that the expected event was acknowledged and good
-/// lines follow.
+/// Decides whether the damage is in the tail or in the middle. An append starts only when everything before it is
+/// durable. So the expected event was once durable if an append begins after the bad line, or if the bad line or a
+/// later one belongs to an append that began after the expected event, or if the checkpoint shows that the expected
+/// event was acknowledged and good lines follow.
 fn classify(bytes: &[u8], bad: usize, expected: u64, acknowledged: Seq) -> DamageKind {
     let rest = bytes.get(bad..).unwrap_or_default();
     let whole = memchr::memrchr(b'\n', rest).and_then(|last| rest.get(..last)).unwrap_or_default();

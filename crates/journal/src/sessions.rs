@@ -57,16 +57,28 @@ pub fn open_state(dir: &Path) -> Result<SessionManager, SessionError> {
     SessionManager::on_disk(Arc::new(RealDisk), dir)
 }
 
-/// Opens a state directory only if it exists, for callers that only read.
+/// Opens a state directory; `None` if it does not exist. Nothing is created.
 pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, SessionError> {
     let disk = RealDisk;
     match disk.list(dir) {
-        Ok(_) => Ok(Some(SessionManager { disk: Arc::new(disk), state: dir.to_owned() })),
+        Ok(_) => {
+            refuse_link(&disk, &dir.join(SESSIONS))?;
+            Ok(Some(SessionManager { disk: Arc::new(disk), state: dir.to_owned() }))
+        }
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(e) if e.kind() == io::ErrorKind::NotADirectory => {
             Err(DiskError::NotADirectory { path: dir.to_owned() }.into())
         }
         Err(e) => Err(SessionError::io("open the directory", dir)(e)),
+    }
+}
+
+/// Fails if `path`, a directory in the state directory, is a symbolic link: creating and deleting sessions there would
+/// change the directory to which the link leads.
+fn refuse_link(disk: &dyn Disk, path: &Path) -> Result<(), SessionError> {
+    match disk.kind(path).map_err(SessionError::io("access", path))? {
+        Some(EntryKind::Other) => Err(DiskError::Link { path: path.to_owned() }.into()),
+        None | Some(EntryKind::Dir | EntryKind::File { .. }) => Ok(()),
     }
 }
 
@@ -87,6 +99,7 @@ impl SessionManager {
             Some(_) => {}
         }
         let sessions = Self { disk, state: dir.to_owned() };
+        refuse_link(&*sessions.disk, &sessions.sessions_dir())?;
         create_dirs(&*sessions.disk, &sessions.sessions_dir(), Durability::Unsynced)?;
         Ok(sessions)
     }
@@ -187,7 +200,12 @@ impl SessionManager {
     /// Deletes a session; refused while a process owns it.
     pub fn remove(&self, id: &SessionId) -> Result<(), SessionError> {
         let dir = self.existing(id)?;
-        let _lock = self.lock(id, &dir)?;
+        // Nobody owns a session whose lock is not a regular file: no process of ours would have accepted that lock.
+        let lock = dir.join(LOCK);
+        let _lock = match self.disk.kind(&lock).map_err(SessionError::io("access", &lock))? {
+            None | Some(EntryKind::File { .. }) => Some(self.lock(id, &dir)?),
+            Some(EntryKind::Dir | EntryKind::Other) => None,
+        };
         self.sweep();
         // One rename makes the session invisible; `sweep` later deletes what a crash leaves behind.
         let renamed = self.sessions_dir().join(format!("{REMOVING}{id}"));
@@ -242,6 +260,7 @@ impl SessionManager {
         checkpoint: Option<&Checkpoint>,
     ) -> Result<(PathBuf, Vec<u8>, Scan), SessionError> {
         let path = self.session_dir(id).join(LOG);
+        refuse_link(&*self.disk, &path)?;
         let bytes = match self.disk.read(&path) {
             Ok(bytes) => bytes,
             Err(e) if e.kind() == io::ErrorKind::NotFound => {

@@ -41,14 +41,22 @@ impl SessionStore for SessionManager {
         Ok(self.list()?)
     }
 
+    fn ids(&self) -> Result<Vec<SessionId>, JournalError> {
+        Ok(self.ids()?)
+    }
+
+    fn summary(&self, id: &SessionId) -> Result<Option<SessionSummary>, JournalError> {
+        Ok(self.summary(id)?)
+    }
+
     fn remove(&self, id: &SessionId) -> Result<(), JournalError> {
         Ok(self.remove(id)?)
     }
 }
 
-/// The lock excludes other owners. The epoch is the number of the first event that this owner may write. A
-/// later owner that finds new events has a larger epoch, and an owner whose log was extended by somebody else
-/// can no longer append.
+/// A session that this process owns. The lock excludes other owners. The epoch is the number of the first event that
+/// this owner may write. A later owner that finds new events has a larger epoch, and an owner whose log was extended by
+/// somebody else can no longer append.
 fn owned(writer: SessionWriter, events: Vec<Arc<Event>>, notices: Vec<Notice>) -> OwnedSession {
     let epoch = Epoch(events.last().map_or(Seq(0), |event| event.seq).next().0);
     let reader = writer.reader();

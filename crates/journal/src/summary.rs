@@ -15,6 +15,10 @@ use std::path::Path;
 /// How many bytes at the end of a log are read first; more are read only if the last line is longer.
 const TAIL: u64 = 16 << 10;
 
+/// How many sessions, the newest by creation, are sorted by the time of their last change. Asking for the times of a
+/// hundred thousand files takes longer than a user waits for a list.
+pub(crate) const TIMED: usize = 10_000;
+
 /// The result of `prune`.
 #[derive(Debug, Default)]
 pub struct Pruned {
@@ -27,20 +31,52 @@ pub struct Pruned {
 impl SessionManager {
     /// All sessions, most recently changed first.
     pub fn list(&self) -> Result<Vec<SessionSummary>, SessionError> {
-        let dir = self.sessions_dir();
-        let names = match self.disk.list(&dir) {
-            Ok(names) => names,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            Err(e) => return Err(SessionError::io("list", &dir)(e)),
-        };
-        let mut list: Vec<_> = names
-            .into_iter()
-            .map(SessionId::new)
-            .filter(|id| check_id(id).is_ok() && self.existing(id).is_ok())
-            .map(|id| self.summary(id))
-            .collect();
+        let mut list: Vec<_> = self.all_ids()?.into_iter().map(|id| self.summarize(id)).collect();
         list.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
         Ok(list)
+    }
+
+    /// The ids of all sessions, newest first. Those of the newest [`TIMED`] sessions are sorted by the time at which
+    /// their logs were last written; the other sessions follow, sorted by the time of their creation, with which an id
+    /// begins. No session is read, except on a disk that does not record times.
+    pub fn ids(&self) -> Result<Vec<SessionId>, SessionError> {
+        let mut newest = self.all_ids()?;
+        newest.sort_unstable_by(|a, b| b.cmp(a));
+        let older = newest.split_off(newest.len().min(TIMED));
+        let mut ids = Vec::with_capacity(newest.len());
+        for id in newest {
+            match self.disk.modified(&self.session_dir(&id).join(LOG)) {
+                Ok(time) => ids.push((Some(time), id)),
+                Err(e) if e.kind() == std::io::ErrorKind::Unsupported => {
+                    return Ok(self.list()?.into_iter().map(|session| session.id).collect());
+                }
+                // A session without a log counts as the oldest.
+                Err(_) => ids.push((None, id)),
+            }
+        }
+        ids.sort_unstable_by(|a, b| b.cmp(a));
+        Ok(ids.into_iter().map(|(_, id)| id).chain(older).collect())
+    }
+
+    /// The summary of a session; `None` if there is no such session.
+    pub fn summary(&self, id: &SessionId) -> Result<Option<SessionSummary>, SessionError> {
+        match self.existing(id) {
+            Ok(_) => Ok(Some(self.summarize(id.clone()))),
+            Err(SessionError::NotFound { .. } | SessionError::InvalidId { .. }) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The ids of all sessions, in no particular order.
+    fn all_ids(&self) -> Result<Vec<SessionId>, SessionError> {
+        let dir = self.sessions_dir();
+        match self.disk.list_dirs(&dir) {
+            Ok(names) => {
+                Ok(names.into_iter().map(SessionId::new).filter(|id| check_id(id).is_ok()).collect())
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(e) => Err(SessionError::io("list", &dir)(e)),
+        }
     }
 
     /// The session that changed last.
@@ -72,8 +108,8 @@ impl SessionManager {
         self.disk.is_locked(&self.session_dir(id).join(LOCK)).unwrap_or(false)
     }
 
-    /// The summary of one session.
-    fn summary(&self, id: SessionId) -> SessionSummary {
+    /// The summary of a session that exists.
+    fn summarize(&self, id: SessionId) -> SessionSummary {
         let dir = self.session_dir(&id);
         let log = dir.join(LOG);
         let size = match self.disk.kind(&log) {

@@ -7,7 +7,7 @@ use crate::http::{HttpClient, is_local};
 use crate::limits::CallLimits;
 use crate::prices::PriceTable;
 use crate::providers::Provider;
-use crate::retry::{RetryDecision, decide_retry};
+use crate::retry::{RetryDecision, decide_retry, rate_limit_wait};
 use crate::throttle::Throttle;
 use crate::transport::Attempt;
 use crate::wire::{FinishedReply, Wire};
@@ -19,6 +19,7 @@ use bytes::Bytes;
 use reqwest::header::HeaderMap;
 use reqwest::{Method, Request, Url};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout_at};
 
 /// How many times the request of one call may be changed and sent again because the provider rejected a field.
@@ -41,6 +42,16 @@ pub(crate) struct ApiBackend<W> {
     wire: W,
 }
 
+/// What a call has used so far.
+#[derive(Default)]
+struct Spent {
+    usage: Usage,
+    /// How long the call waited for rate limits.
+    limited: Duration,
+    /// The random number used for the last wait. It is kept, so that the pause and the retry use the same wait.
+    random: f64,
+}
+
 /// The model name from the config; an error if it is missing or blank.
 pub(crate) fn model(config: &BackendConfig) -> Result<String, BuildError> {
     let model = config.model.clone().filter(|model| !model.trim().is_empty());
@@ -48,7 +59,8 @@ pub(crate) fn model(config: &BackendConfig) -> Result<String, BuildError> {
 }
 
 impl<W: Wire> ApiBackend<W> {
-    /// Creates the backend. Checks the rest of the config now, so that no later call fails because of the config.
+    /// Creates the backend. Problems of the config that can be found without a request are reported here, not at the
+    /// first call.
     pub(crate) fn new(
         config: &BackendConfig,
         provider: &'static Provider,
@@ -77,10 +89,10 @@ impl<W: Wire> ApiBackend<W> {
         let deadline = Instant::now() + self.limits.whole;
         let mut body = self.body(request)?;
         let (mut retries, mut corrections) = (0, 0);
-        let mut spent = Usage::default();
+        let mut spent = Spent::default();
         loop {
             let began = Instant::now();
-            let attempted = self.attempt(&body, deadline, &mut spent, &mut on_delta).await;
+            let attempted = self.attempt(&body, deadline, &mut spent, retries, &mut on_delta).await;
             let ms = began.elapsed().as_millis() as u64;
             let mut failure = match attempted {
                 Ok(reply) => {
@@ -89,7 +101,10 @@ impl<W: Wire> ApiBackend<W> {
                 }
                 Err(failure) => failure,
             };
-            spent += failure.counted.priced(self.price.as_ref());
+            if !failure.is_passing_limit() {
+                spent.random = fastrand::f64();
+            }
+            spent.usage += failure.counted.priced(self.price.as_ref());
             let refused = matches!(failure.status, Some(400 | 422));
             if refused && corrections < CORRECTIONS && self.wire.learn(&failure.what) {
                 corrections += 1;
@@ -99,13 +114,21 @@ impl<W: Wire> ApiBackend<W> {
             failure.what = sanitize(&failure.what, self.secrets.iter().map(Secret::reveal));
             self.log_failure(&failure, ms, retries);
             let left = deadline.saturating_duration_since(Instant::now());
-            match decide_retry(&failure, &self.limits, retries, left, fastrand::f64()) {
+            let times = (spent.limited, left);
+            match decide_retry(&failure, &self.limits, retries, times, spent.random) {
+                // The next attempt has to wait for the pause, like all other calls with this API key.
+                RetryDecision::Retry(after) if failure.kind == BackendErrorKind::RateLimited => {
+                    retries += 1;
+                    on_delta(Delta::RateLimited { after, reason: &failure.what });
+                }
                 RetryDecision::Retry(after) => {
                     retries += 1;
                     on_delta(Delta::Retry { attempt: retries, after, reason: &failure.what });
                     sleep(after).await;
                 }
-                RetryDecision::GiveUp(remark) => return Err(self.error(failure, remark, spent)),
+                RetryDecision::GiveUp(remark) => {
+                    return Err(self.error(failure, remark, self.with_unpriced(spent.usage)));
+                }
             }
         }
     }
@@ -145,9 +168,14 @@ impl<W: Wire> ApiBackend<W> {
         &self,
         body: &Bytes,
         deadline: Instant,
-        spent: &mut Usage,
+        spent: &mut Spent,
+        retries: u32,
         on_delta: &mut DeltaSink<'_>,
     ) -> Result<Reply, CallFailure> {
+        // If this call was rejected itself, it has already reported the wait.
+        if let Some(after) = self.throttle.paused_for().filter(|_| retries == 0) {
+            on_delta(Delta::RateLimited { after, reason: "another call with this API key was rejected" });
+        }
         let attempt = Attempt {
             client: &self.client,
             limits: &self.limits,
@@ -155,20 +183,43 @@ impl<W: Wire> ApiBackend<W> {
             input_estimate: (body.len() as u64).div_ceil(4),
             wire_info: self.wire.wire_info(),
         };
-        let _permit = timeout_at(deadline, self.throttle.acquire()).await.map_err(|_| {
+        let permit = timeout_at(deadline, self.throttle.acquire()).await.map_err(|_| {
             let overdue = attempt.overdue();
-            let what = format!("{}; it was still waiting for the rate limit of the API key", overdue.what);
-            CallFailure { what, ..overdue }
+            let what = format!(
+                "{}; it was still waiting because of `max_concurrent_requests` or `requests_per_minute`, or of a rate \
+                 limit of the provider",
+                overdue.what
+            );
+            let hint = "raise that limit or `request_timeout_seconds`, or use fewer agents with this API key";
+            CallFailure { what, ..overdue }.with_hint(hint)
         })?;
-        spent.calls += 1;
-        let finished = attempt.make(self.http_request(body), self.wire.reader(), on_delta).await?;
-        let FinishedReply { mut reply, counted, provider_state } = finished;
-        *spent += counted.priced(self.price.as_ref());
-        reply.usage = *spent;
+        spent.usage.calls += 1;
+        spent.limited += permit.paused;
+        let finished = attempt.make(self.http_request(body), self.wire.reader(), on_delta).await;
+        match &finished {
+            Err(failure) if failure.is_passing_limit() => {
+                spent.random = fastrand::f64();
+                self.throttle.pause(rate_limit_wait(failure, &self.limits, retries, spent.random));
+            }
+            _ => permit.accepted(),
+        }
+        drop(permit);
+        let FinishedReply { mut reply, counted, provider_state } = finished?;
+        spent.usage += counted.priced(self.price.as_ref());
+        reply.usage = self.with_unpriced(spent.usage);
         if let Some(provider_state) = provider_state {
             self.wire.store_provider_state(&reply, provider_state);
         }
         Ok(reply)
+    }
+
+    /// Marks calls that used tokens as calls of unknown cost, if the price of the model is not known. A model on this
+    /// machine costs nothing.
+    fn with_unpriced(&self, usage: Usage) -> Usage {
+        let is_unpriced = self.price.is_none()
+            && !self.url.host_str().is_some_and(is_local)
+            && usage.input_tokens.saturating_add(usage.output_tokens) > 0;
+        Usage { unpriced_calls: if is_unpriced { usage.calls } else { 0 }, ..usage }
     }
 
     fn body(&self, request: &ModelRequest) -> Result<Bytes, BackendError> {
@@ -202,7 +253,10 @@ impl<W: Wire> ApiBackend<W> {
         let port = self.url.port().map(|port| format!(":{port}")).unwrap_or_default();
         match kind {
             BackendErrorKind::Auth => Some(match self.provider.key_variable {
-                Some(variable) => format!("check that the key in {variable} is valid and has access to this model"),
+                Some(variable) => format!(
+                    "check that the API key (the backend's `api_key`, or {variable}) is valid and has access to this \
+                     model"
+                ),
                 None => format!("check the `api_key` for {host}"),
             }),
             BackendErrorKind::NotFound => {

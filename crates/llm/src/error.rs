@@ -19,6 +19,8 @@ pub enum BuildError {
     },
     #[error("backend type `{kind}` needs a `model`")]
     NoModel { kind: String },
+    #[error("`{part}` cannot be a part of the name of a `model`")]
+    BadModel { part: String },
     #[error("backend type `{kind}` needs a `base_url`")]
     NoAddress { kind: String },
     #[error("`base_url` of backend type `{kind}` is not an http or https address")]
@@ -44,6 +46,7 @@ impl BuildError {
                     .to_owned(),
             ),
             Self::NoModel { .. } => Some("add `model:` to the backend section".to_owned()),
+            Self::BadModel { .. } => Some("write the name as the provider lists it".to_owned()),
             Self::NoAddress { .. } => Some("add `base_url:` to the backend section".to_owned()),
             Self::BadAddress { .. } => {
                 Some("write it in full, for example `http://localhost:8000/v1`".to_owned())
@@ -110,6 +113,11 @@ impl CallFailure {
     pub(crate) fn with_hint(mut self, hint: impl Into<Box<str>>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Whether the provider rejected the call because of a rate limit that passes.
+    pub(crate) fn is_passing_limit(&self) -> bool {
+        self.kind == BackendErrorKind::RateLimited && self.retry != RetryPolicy::Never
     }
 
     /// Marks the failure as not worth retrying.

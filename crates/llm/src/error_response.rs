@@ -4,6 +4,7 @@
 
 use crate::error::{CallFailure, RetryPolicy};
 use crate::limits::{ERROR_BODY_BYTES, ERROR_BODY_TIME, MAX_RETRIES};
+use crate::rate_limits::{reset_wait, wait_in_words};
 use crate::retry::requested_wait;
 use crate::transport::read_body;
 use althing_protocol::BackendErrorKind as Kind;
@@ -15,7 +16,9 @@ use tokio::time::Instant;
 /// Reads an error response. A body that exceeds the size limit or the time limit is ignored.
 pub(crate) async fn read(response: Response, deadline: Instant) -> CallFailure {
     let status = response.status();
-    let after = requested_wait(response.headers(), now());
+    let after = requested_wait(response.headers(), now()).or_else(|| {
+        reset_wait(response.headers(), now()).filter(|_| status == StatusCode::TOO_MANY_REQUESTS)
+    });
     let by = (Instant::now() + ERROR_BODY_TIME).min(deadline);
     let body = read_body(response, ERROR_BODY_BYTES, by).await.unwrap_or_default();
     failure_from(status, after, &body)
@@ -25,8 +28,9 @@ pub(crate) async fn read(response: Response, deadline: Instant) -> CallFailure {
 /// may.
 pub(crate) fn failure_from(status: StatusCode, after: Option<Duration>, body: &[u8]) -> CallFailure {
     let body = String::from_utf8_lossy(body);
-    let after = after.or_else(|| retry_delay(&body));
     let message = provider_message(&body);
+    let in_words = || wait_in_words(&message).filter(|_| status == StatusCode::TOO_MANY_REQUESTS);
+    let after = after.or_else(|| retry_delay(&body)).or_else(in_words);
     let reason = status.canonical_reason().map(|reason| format!(" {reason}")).unwrap_or_default();
     let what = if message.is_empty() {
         format!("{}{reason}", status.as_u16())
@@ -73,11 +77,14 @@ fn classify(status: u16, what: String, message: &str) -> CallFailure {
                 "the conversation is too long for this model: use a model with a larger context window";
             CallFailure::new(Kind::BadRequest, what).with_hint(hint)
         }
-        408 => CallFailure::new(Kind::Timeout, what),
+        408 => CallFailure::new(Kind::Timeout, what)
+            .with_hint("the server did not get the whole request in time: check the network, then try again"),
         // Not retried, because waiting does not restore credit.
         429 if message.contains("insufficient_quota") || message.contains("exceeded your current quota") => {
             CallFailure::new(Kind::RateLimited, what)
-                .with_hint("the account's quota is used up: check plan and billing with the provider")
+                .with_hint(
+                    "the account's quota is used up: check your plan and billing details with the provider",
+                )
                 .permanent()
         }
         425 | 429 => CallFailure::new(Kind::RateLimited, what),

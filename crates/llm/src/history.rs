@@ -7,8 +7,8 @@ use std::fmt::Write;
 /// Limit on how much of invalid arguments is shown to the model.
 const BROKEN_ARGUMENTS_CHARS: usize = 2000;
 
-/// A tool result for a format without an error flag: an error gets the prefix `Error: `, unless it begins with that
-/// word. Without the prefix, a model would take the error for the result.
+/// A tool result for a format without an error flag: an error gets the prefix `Error: `, unless it already begins with
+/// `error` (in upper or lower case). Without the prefix, a model would take the error for the result.
 pub(crate) fn marked(content: &str, is_error: bool) -> Cow<'_, str> {
     let says_so = content.get(..5).is_some_and(|start| start.eq_ignore_ascii_case("error"));
     if is_error && !says_so { Cow::Owned(format!("Error: {content}")) } else { Cow::Borrowed(content) }

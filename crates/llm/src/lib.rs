@@ -23,6 +23,7 @@ mod partial_reply;
 mod prices;
 mod provider_state;
 mod providers;
+mod rate_limits;
 mod reply_stream;
 mod responses;
 mod retry;
@@ -37,7 +38,7 @@ pub use error::BuildError;
 pub use http::{HttpClient, HttpOptions};
 pub use local_servers::{ollama_models, served_models};
 pub use params::{BuildWarning, warnings};
-pub use prices::PriceTable;
+pub use prices::{PriceTable, is_known_model, similar_model};
 
 use althing_protocol::{Backend, BackendConfig};
 use providers::{Api, Provider};

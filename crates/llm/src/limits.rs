@@ -42,8 +42,10 @@ pub const MAX_SLOW_RETRIES: u32 = 2;
 pub const RETRY_BASE: Duration = Duration::from_millis(500);
 /// Upper limit of the backoff.
 pub const RETRY_CAP: Duration = Duration::from_secs(20);
-/// The longest wait requested by a provider that is honored; if a provider requests a longer wait, the call fails at
-/// once.
+/// How long one call waits in total for the rate limits of the provider. Key: `rate_limit_wait_seconds`.
+pub const RATE_LIMIT_WAIT: Duration = Duration::from_mins(5);
+/// The longest wait that a provider may request after a failure other than a rate limit. If a provider requests a
+/// longer wait, the call fails at once.
 pub const RETRY_AFTER_CAP: Duration = Duration::from_mins(1);
 
 /// The maximum size of one server-sent event, and of a reply that is not streamed. The largest allowed tool arguments
@@ -68,6 +70,9 @@ pub(crate) struct CallLimits {
     pub(crate) idle: Duration,
     pub(crate) whole: Duration,
     pub(crate) max_retries: u32,
+    /// The maximum number of retries of a rate-limited call. It is unlimited, unless the config sets `max_retries`.
+    pub(crate) rate_limit_retries: u32,
+    pub(crate) rate_limit_wait: Duration,
     pub(crate) retry_base: Duration,
 }
 
@@ -79,6 +84,8 @@ impl Default for CallLimits {
             idle: IDLE,
             whole: WHOLE_CALL,
             max_retries: MAX_RETRIES,
+            rate_limit_retries: u32::MAX,
+            rate_limit_wait: RATE_LIMIT_WAIT,
             retry_base: RETRY_BASE,
         }
     }
@@ -88,13 +95,16 @@ impl CallLimits {
     /// The defaults, overridden by the backend's config.
     pub(crate) fn from_params(params: &Map<String, Value>) -> Result<Self, BuildError> {
         let standard = Self::default();
+        let max_retries = whole_number(params, "max_retries")?
+            .map(|n| u32::try_from(n).unwrap_or(u32::MAX).min(MAX_RETRIES));
         Ok(Self {
             connect: seconds(params, "connect_timeout_seconds")?.unwrap_or(standard.connect),
             first_byte: seconds(params, "first_byte_timeout_seconds")?.unwrap_or(standard.first_byte),
             idle: seconds(params, "idle_timeout_seconds")?.unwrap_or(standard.idle),
             whole: seconds(params, "request_timeout_seconds")?.unwrap_or(standard.whole),
-            max_retries: whole_number(params, "max_retries")?
-                .map_or(standard.max_retries, |n| u32::try_from(n).unwrap_or(u32::MAX).min(MAX_RETRIES)),
+            max_retries: max_retries.unwrap_or(standard.max_retries),
+            rate_limit_retries: max_retries.unwrap_or(standard.rate_limit_retries),
+            rate_limit_wait: seconds(params, "rate_limit_wait_seconds")?.unwrap_or(standard.rate_limit_wait),
             retry_base: whole_number(params, "retry_base_ms")?
                 .map_or(standard.retry_base, Duration::from_millis),
         })
@@ -140,7 +150,7 @@ mod tests {
     fn every_time_limit_can_be_set_per_backend() {
         let set = limits(&json!({
             "connect_timeout_seconds": 1, "first_byte_timeout_seconds": 0.5, "idle_timeout_seconds": 2,
-            "request_timeout_seconds": 3, "max_retries": 1, "retry_base_ms": 7,
+            "request_timeout_seconds": 3, "max_retries": 1, "retry_base_ms": 7, "rate_limit_wait_seconds": 90,
         }));
         let expected = CallLimits {
             connect: Duration::from_secs(1),
@@ -148,6 +158,8 @@ mod tests {
             idle: Duration::from_secs(2),
             whole: Duration::from_secs(3),
             max_retries: 1,
+            rate_limit_retries: 1,
+            rate_limit_wait: Duration::from_secs(90),
             retry_base: Duration::from_millis(7),
         };
         assert_eq!(set, Ok(expected));

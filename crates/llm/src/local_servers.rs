@@ -1,6 +1,6 @@
 //! Detects running model servers and lists their models.
 //!
-//! Meant for detection: it gives up after 0.2 s if nothing listens, and after 1 s in any case.
+//! Meant for detection: a request is given up if there is no connection after 0.2 s, and after 1 s in any case.
 
 use crate::http::HttpClient;
 use crate::limits::{CallLimits, ERROR_BODY_BYTES, LOCAL_CONNECT, LOCAL_WHOLE};

@@ -17,6 +17,7 @@ const RESERVED: &[&str] = &[
     "request_timeout_seconds",
     "max_retries",
     "retry_base_ms",
+    "rate_limit_wait_seconds",
     "max_concurrent_requests",
     "requests_per_minute",
     "chunk_delay_ms",
@@ -55,7 +56,7 @@ pub fn warnings(config: &BackendConfig) -> Vec<BuildWarning> {
     set.filter(unknown).map(|key| BuildWarning::NotSent { param: key.clone(), api: name }).collect()
 }
 
-/// Which tool the model must call.
+/// Which tools the model may or must call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ToolChoice<'a> {
     /// Any tool or none.
@@ -124,7 +125,7 @@ impl<'a> Section<'a> {
         })
     }
 
-    /// Which tool the model must call, in any API's notation.
+    /// Which tools the model may or must call, in any API's notation.
     pub(crate) fn tool_choice(self) -> Option<ToolChoice<'a>> {
         let choice = self.get("tool_choice")?;
         let kind = choice.as_str().or_else(|| choice.get("type").and_then(Value::as_str));

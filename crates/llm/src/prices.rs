@@ -57,6 +57,22 @@ impl PriceTable {
     }
 }
 
+/// Whether a name seems to be that of a model in the built-in table: its own name, or a version or variant of it (a date,
+/// `-preview`). A name that differs in one letter from that of a model is more likely a typo than a variant.
+pub fn is_known_model(name: &str) -> bool {
+    let full = name.trim().to_ascii_lowercase();
+    let bare = full.rsplit('/').next().unwrap_or(&full);
+    let mut names = BUILT_IN_PRICES.iter().map(|(known, ..)| *known);
+    let is_typo = |known: &str| althing_text::edit_distance(bare, known) == 1;
+    names.clone().any(|known| known == bare)
+        || (PriceTable::default().price(bare).is_some() && !names.any(is_typo))
+}
+
+/// The known model whose name is most similar to this one; None if no name is similar enough for a typo.
+pub fn similar_model(name: &str) -> Option<&'static str> {
+    althing_text::nearest(&name.to_ascii_lowercase(), BUILT_IN_PRICES.iter().map(|(known, ..)| *known))
+}
+
 /// Token counts of one attempt: as reported by the provider, or estimated if it reported none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TokenCounts {

@@ -111,9 +111,9 @@ pub(crate) fn provider(kind: &str) -> Option<&'static Provider> {
 }
 
 impl Provider {
-    /// The API for a config. A type whose default API is not chat completions or Responses always uses its default.
-    /// For the others: the `api` parameter, else the end of the URL, else Responses for a `grok` config with a search
-    /// enabled, else the default.
+    /// The API for a config. The types `claude`, `gemini` and `azure_openai` always use their default API. For the
+    /// others: the `api` parameter, else the end of the URL, else Responses for a `grok` config with a search enabled,
+    /// else the default.
     pub(crate) fn api_for(&self, config: &BackendConfig) -> Result<Api, BuildError> {
         if !matches!(self.api, Api::Chat | Api::Responses) {
             return Ok(self.api);

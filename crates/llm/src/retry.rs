@@ -15,21 +15,27 @@ pub(crate) enum RetryDecision {
 }
 
 /// Decides whether a failed attempt (for example HTTP 429, 5xx or a broken connection) is retried, and after which
-/// wait. `retries` is the number of retries so far, `left` is the remaining time of the whole call, `random` is in
-/// 0..1.
+/// wait. `retries` is the number of retries so far, `limited` how long the call has waited for rate limits, `left` the
+/// remaining time of the whole call; `random` is in 0..1.
 pub(crate) fn decide_retry(
     failure: &CallFailure,
     limits: &CallLimits,
     retries: u32,
-    left: Duration,
+    (limited, left): (Duration, Duration),
     random: f64,
 ) -> RetryDecision {
+    let is_limited = failure.kind == BackendErrorKind::RateLimited;
     let allowed = match failure.retry {
         RetryPolicy::Never => return RetryDecision::GiveUp(None),
+        RetryPolicy::AtMost(_) if is_limited => limits.rate_limit_retries,
         RetryPolicy::AtMost(n) => n.min(limits.max_retries),
     };
     if retries >= allowed {
         return RetryDecision::GiveUp((retries > 0).then(|| format!("gave up after {}", tries(retries + 1))));
+    }
+    if is_limited {
+        let wait = rate_limit_wait(failure, limits, retries, random);
+        return wait_for_limit((failure.after, wait), limits, limited, left);
     }
     let wait = match failure.after {
         Some(after) if after > RETRY_AFTER_CAP => {
@@ -39,9 +45,7 @@ pub(crate) fn decide_retry(
                 RETRY_AFTER_CAP.as_secs()
             )));
         }
-        // The retry is never earlier than requested. Jitter is added, so that agents that were rejected at the same
-        // time do not retry at the same time.
-        Some(after) => after + after.mul_f64(0.1 * random) + backoff(limits.retry_base, 0, random),
+        Some(after) => with_jitter(after, limits, random),
         // A restarting server needs a moment, so use the upper half of the jitter range.
         None if failure.kind == BackendErrorKind::Connect => {
             backoff(limits.retry_base, retries, 0.5 + random / 2.0)
@@ -50,6 +54,55 @@ pub(crate) fn decide_retry(
     };
     if wait >= left {
         return RetryDecision::GiveUp(Some("no time is left to try again".to_owned()));
+    }
+    RetryDecision::Retry(wait)
+}
+
+/// The requested wait plus jitter: the retry is never earlier than requested, and calls that were rejected at the same
+/// time retry at different times.
+fn with_jitter(after: Duration, limits: &CallLimits, random: f64) -> Duration {
+    after + after.mul_f64(0.1 * random) + backoff(limits.retry_base, 0, random)
+}
+
+/// How long all calls with the API key should wait after one of them was rejected because of a rate limit: as long as
+/// the provider says or, if it does not say, longer after each rejection.
+pub(crate) fn rate_limit_wait(
+    failure: &CallFailure,
+    limits: &CallLimits,
+    retries: u32,
+    random: f64,
+) -> Duration {
+    match failure.after {
+        Some(after) => with_jitter(after, limits, random),
+        None => backoff(limits.retry_base, retries, 0.5 + random / 2.0),
+    }
+}
+
+/// Whether a rate-limited call waits or gives up. `asked` is the wait that the provider requests; `wait` is the wait
+/// that would be used.
+fn wait_for_limit(
+    (asked, wait): (Option<Duration>, Duration),
+    limits: &CallLimits,
+    limited: Duration,
+    left: Duration,
+) -> RetryDecision {
+    let most = limits.rate_limit_wait;
+    if let Some(asked) = asked.filter(|asked| *asked > most) {
+        return RetryDecision::GiveUp(Some(format!(
+            "the provider asks to wait {} s, more than the {} s of `rate_limit_wait_seconds`",
+            asked.as_secs(),
+            most.as_secs()
+        )));
+    }
+    if wait >= left {
+        return RetryDecision::GiveUp(Some("no time is left to try again".to_owned()));
+    }
+    if limited + asked.unwrap_or(wait) > most {
+        return RetryDecision::GiveUp(Some(format!(
+            "gave up after waiting {} s for the rate limit; `rate_limit_wait_seconds` is {} s",
+            limited.as_secs(),
+            most.as_secs()
+        )));
     }
     RetryDecision::Retry(wait)
 }
@@ -63,7 +116,8 @@ fn backoff(base: Duration, retries: u32, random: f64) -> Duration {
     base.saturating_mul(1u32.checked_shl(retries).unwrap_or(u32::MAX)).min(RETRY_CAP).mul_f64(random)
 }
 
-/// The wait that a provider requests: `retry-after-ms`, or `Retry-After` in seconds or as a date.
+/// The wait that a provider requests: `retry-after-ms`, or `Retry-After` in seconds or as a date; see also
+/// `rate_limits`.
 pub(crate) fn requested_wait(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(ms) = text("retry-after-ms").and_then(|text| text.parse::<f64>().ok()) {
@@ -90,7 +144,7 @@ mod tests {
     }
 
     fn wait(failure: &CallFailure, retries: u32, random: f64) -> Option<Duration> {
-        match decide_retry(failure, &CallLimits::default(), retries, LEFT, random) {
+        match decide_retry(failure, &CallLimits::default(), retries, (Duration::ZERO, LEFT), random) {
             RetryDecision::Retry(wait) => Some(wait),
             RetryDecision::GiveUp(_) => None,
         }
@@ -107,7 +161,7 @@ mod tests {
 
     #[test]
     fn there_are_never_more_than_four_retries_and_two_where_each_one_is_slow() {
-        let allowed = |kind| (0..10).take_while(|n| wait(&failure(kind, None), *n, 0.5).is_some()).count();
+        let allowed = |kind| (0..20).take_while(|n| wait(&failure(kind, None), *n, 0.5).is_some()).count();
         let table = [
             Kind::RateLimited,
             Kind::Server,
@@ -121,24 +175,52 @@ mod tests {
             Kind::BadRequest,
             Kind::TooLarge,
         ];
-        assert_eq!(table.map(allowed), [4, 4, 4, 4, 2, 2, 2, 0, 0, 0, 0]);
+        assert_eq!(
+            table.map(allowed),
+            [20, 4, 4, 4, 2, 2, 2, 0, 0, 0, 0],
+            "only the wait limits the retries of a rate-limited call"
+        );
     }
 
     #[test]
     fn a_requested_wait_is_honored_and_a_too_long_one_ends_the_call() {
         let delay = wait(&failure(Kind::RateLimited, Some(10)), 0, 0.5).unwrap();
         assert!((10.0..=11.5).contains(&delay.as_secs_f64()), "{delay:?}");
-        let given_up =
-            decide_retry(&failure(Kind::RateLimited, Some(3600)), &CallLimits::default(), 0, LEFT, 0.5);
+        let given_up = |kind, left| {
+            decide_retry(&failure(kind, Some(3600)), &CallLimits::default(), 0, (Duration::ZERO, left), 0.0)
+        };
         let said = "the provider asks to wait 3600 s, more than the 60 s that Althing waits";
-        assert_eq!(given_up, RetryDecision::GiveUp(Some(said.to_owned())));
+        assert_eq!(given_up(Kind::Server, LEFT), RetryDecision::GiveUp(Some(said.to_owned())));
+        let said = "the provider asks to wait 3600 s, more than the 300 s of `rate_limit_wait_seconds`";
+        let hours = Duration::from_hours(2);
+        assert_eq!(given_up(Kind::RateLimited, hours), RetryDecision::GiveUp(Some(said.to_owned())));
+    }
+
+    #[test]
+    fn a_rate_limit_is_waited_for_until_the_total_is_used_up() {
+        let limited = failure(Kind::RateLimited, Some(60));
+        let decide = |waited| {
+            let waited = Duration::from_secs(waited);
+            decide_retry(&limited, &CallLimits::default(), 4, (waited, LEFT), 0.0)
+        };
+        assert_eq!(decide(240), RetryDecision::Retry(Duration::from_mins(1)));
+        let said = "gave up after waiting 241 s for the rate limit; `rate_limit_wait_seconds` is 300 s";
+        assert_eq!(decide(241), RetryDecision::GiveUp(Some(said.to_owned())));
+        let set = CallLimits { rate_limit_retries: 1, ..CallLimits::default() };
+        let refused = decide_retry(&limited, &set, 1, (Duration::ZERO, LEFT), 0.0);
+        assert!(matches!(refused, RetryDecision::GiveUp(_)), "`max_retries` in the config counts");
     }
 
     #[test]
     fn no_wait_goes_past_the_end_of_the_whole_call() {
         let left = Duration::from_secs(5);
-        let given_up =
-            decide_retry(&failure(Kind::RateLimited, Some(10)), &CallLimits::default(), 0, left, 0.5);
+        let given_up = decide_retry(
+            &failure(Kind::Server, Some(10)),
+            &CallLimits::default(),
+            0,
+            (Duration::ZERO, left),
+            0.5,
+        );
         assert_eq!(given_up, RetryDecision::GiveUp(Some("no time is left to try again".to_owned())));
     }
 

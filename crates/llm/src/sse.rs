@@ -1,8 +1,8 @@
 //! Parses server-sent events from bytes, however the network splits them.
 //!
 //! Independent of any provider. It buffers at most one event and enforces a size limit; `feed` reports only complete
-//! events. Implemented here because existing crates neither limit the size of an event nor report comments, and both
-//! are needed to decide whether a stream is alive.
+//! events. Implemented here because existing crates neither limit the size of an event nor report comments, which are
+//! needed to decide whether a stream is alive.
 
 use crate::limits::EVENT_BYTES;
 

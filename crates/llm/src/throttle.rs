@@ -1,4 +1,8 @@
-//! Rate limits per API key: concurrent requests and requests per minute.
+//! Rate limits per API key: concurrent requests, requests per minute, and pauses that the provider demands.
+//!
+//! When a provider rejects a request because of its rate limit, all requests with the key pause. After the pause, a
+//! single request goes first (the probe). If the provider accepts the probe, the others follow, spread over a second;
+//! if the provider rejects the probe as well, all wait again.
 //!
 //! Providers count per key, so agents that share a key of one server share a throttle, whatever their models. Every
 //! attempt needs a permit, including retries, because providers count those as well. Waiting is fair (first come,
@@ -8,13 +12,16 @@ use crate::BuildError;
 use crate::limits::whole_number;
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex as SyncMutex, PoisonError};
+use std::sync::{Arc, Mutex as SyncMutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
-use tokio::time::{Instant, sleep_until};
+use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// The window in which request starts are counted.
 const MINUTE: Duration = Duration::from_mins(1);
+
+/// The time over which the requests that waited for the same pause are spread.
+const SPREAD: Duration = Duration::from_secs(1);
 
 /// The rate limits in a config.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,12 +51,47 @@ pub(crate) struct Throttle {
     /// limit. The lock is held while waiting, so that permits are granted in order.
     started: Mutex<VecDeque<Instant>>,
     allowed: SyncMutex<RateLimits>,
+    pause: SyncMutex<Pause>,
+    /// Wakes waiting requests when a probe has ended: the pause may be over, or another request should become the
+    /// probe.
+    pause_changed: Notify,
+}
+
+/// A pause of all requests.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pause {
+    /// When the pause ends; None if the provider accepts requests.
+    until: Option<Instant>,
+    /// Whether a probe is in progress: a request that shows whether the provider accepts requests again.
+    probed: bool,
 }
 
 /// A permit to run one request; returned when dropped.
 #[derive(Debug)]
-pub(crate) struct Permit {
+pub(crate) struct Permit<'t> {
     _running: Option<OwnedSemaphorePermit>,
+    /// The throttle, if this request is the probe.
+    probes: Option<&'t Throttle>,
+    /// How long the request waited because of a pause.
+    pub(crate) paused: Duration,
+}
+
+impl Permit<'_> {
+    /// Records that the provider did not reject the request because of its rate limit.
+    pub(crate) fn accepted(&self) {
+        if let Some(throttle) = self.probes {
+            throttle.lock_pause().until = None;
+        }
+    }
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        if let Some(throttle) = self.probes {
+            throttle.lock_pause().probed = false;
+            throttle.pause_changed.notify_waiters();
+        }
+    }
 }
 
 impl Throttle {
@@ -59,7 +101,58 @@ impl Throttle {
             running: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
             started: Mutex::new(VecDeque::new()),
             allowed: SyncMutex::new(RateLimits::default()),
+            pause: SyncMutex::default(),
+            pause_changed: Notify::new(),
         }
+    }
+
+    fn lock_pause(&self) -> MutexGuard<'_, Pause> {
+        self.pause.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Pauses all requests for this long, or longer if a longer pause is under way.
+    pub(crate) fn pause(&self, wait: Duration) {
+        let mut pause = self.lock_pause();
+        pause.until = pause.until.max(Instant::now().checked_add(wait));
+    }
+
+    /// How long the current pause still lasts.
+    pub(crate) fn paused_for(&self) -> Option<Duration> {
+        let left = self.lock_pause().until?.saturating_duration_since(Instant::now());
+        Some(left).filter(|left| !left.is_zero())
+    }
+
+    /// Waits until the pause is over, if there is one. Returns whether this request is the probe.
+    async fn wait_for_pause(&self) -> bool {
+        let mut waited_for_probe = false;
+        loop {
+            let changed = self.pause_changed.notified();
+            tokio::pin!(changed);
+            // Notifications are received from here on, before the state is read, so that none is missed.
+            changed.as_mut().enable();
+            let until = {
+                let mut pause = self.lock_pause();
+                match pause.until {
+                    None => break,
+                    Some(until) if until > Instant::now() => Some(until),
+                    Some(_) if pause.probed => None,
+                    Some(_) => {
+                        pause.probed = true;
+                        return true;
+                    }
+                }
+            };
+            if let Some(until) = until {
+                sleep_until(until).await;
+            } else {
+                waited_for_probe = true;
+                changed.await;
+            }
+        }
+        if waited_for_probe {
+            sleep(SPREAD.mul_f64(fastrand::f64())).await;
+        }
+        false
     }
 
     /// Applies additional limits. If backends that share this throttle have different limits, the strictest limit
@@ -77,8 +170,11 @@ impl Throttle {
     }
 
     /// Waits for a permit.
-    pub(crate) async fn acquire(&self) -> Permit {
+    pub(crate) async fn acquire(&self) -> Permit<'_> {
         let running = Arc::clone(&self.running).acquire_owned().await.ok();
+        let began = Instant::now();
+        let probes = self.wait_for_pause().await.then_some(self);
+        let permit = Permit { _running: running, probes, paused: began.elapsed() };
         let per_minute = self.allowed.lock().unwrap_or_else(PoisonError::into_inner).per_minute;
         if let Some(most) = per_minute {
             let mut started = self.started.lock().await;
@@ -89,7 +185,7 @@ impl Throttle {
             }
             started.push_back(Instant::now());
         }
-        Permit { _running: running }
+        permit
     }
 }
 
@@ -124,9 +220,9 @@ mod tests {
         let (first, second) = (throttle.acquire().await, throttle.acquire().await);
         let third = tokio::spawn({
             let throttle = Arc::clone(&throttle);
-            async move { throttle.acquire().await }
+            async move { drop(throttle.acquire().await) }
         });
-        tokio::time::sleep(Duration::from_secs(5)).await;
+        sleep(Duration::from_secs(5)).await;
         assert!(!third.is_finished());
         drop(first);
         third.await.unwrap();
@@ -144,6 +240,51 @@ mod tests {
         }
         drop(throttle.acquire().await);
         assert_eq!(start.elapsed().as_secs(), 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_pause_one_request_goes_first_and_the_others_follow_only_if_it_is_accepted() {
+        let throttle = Arc::new(Throttle::new());
+        let start = Instant::now();
+        throttle.pause(Duration::from_secs(42));
+        throttle.pause(Duration::from_secs(10));
+        assert_eq!(throttle.paused_for(), Some(Duration::from_secs(42)), "the longer pause counts");
+        let probe = throttle.acquire().await;
+        assert_eq!((start.elapsed().as_secs(), probe.paused.as_secs()), (42, 42));
+        let followers: Vec<_> = (0..5)
+            .map(|_| {
+                let throttle = Arc::clone(&throttle);
+                tokio::spawn(async move {
+                    let permit = throttle.acquire().await;
+                    permit.accepted();
+                    (Instant::now(), permit.probes.is_some())
+                })
+            })
+            .collect();
+        sleep(Duration::from_secs(3)).await;
+        assert!(followers.iter().all(|follower| !follower.is_finished()), "they wait for the first");
+        // The provider rejects the first request again.
+        throttle.pause(Duration::from_secs(30));
+        drop(probe);
+        let mut at = Vec::new();
+        for follower in followers {
+            at.push(follower.await.unwrap());
+        }
+        at.sort();
+        let seconds: Vec<f64> = at.iter().map(|(at, _)| (*at - start).as_secs_f64()).collect();
+        assert_eq!(at[0].0 - start, Duration::from_secs(75), "one goes first: {seconds:?}");
+        assert!(seconds.iter().skip(1).all(|at| (75.0..76.1).contains(at)), "the others follow: {seconds:?}");
+        assert_eq!(at.iter().filter(|(_, probes)| *probes).count(), 1);
+        assert_eq!(throttle.paused_for(), None);
+        assert!(throttle.acquire().await.probes.is_none(), "the pause is over");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn if_the_first_request_after_a_pause_is_dropped_another_goes_first() {
+        let throttle = Throttle::new();
+        throttle.pause(Duration::from_secs(1));
+        drop(throttle.acquire().await);
+        assert!(throttle.acquire().await.probes.is_some());
     }
 
     #[test]

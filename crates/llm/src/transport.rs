@@ -188,7 +188,7 @@ impl IdleWatch {
     }
 
     /// When the stream is overdue. An event since the last check counts as if it arrived now, so silence is detected
-    /// at most one check late.
+    /// at most a quarter of the idle limit too late.
     fn due_at(&mut self, now: Instant) -> Instant {
         if std::mem::take(&mut self.moved) {
             self.alive = now;
@@ -217,13 +217,15 @@ enum BodyKind {
 /// The kind of body. A stream with a generic or missing content type is accepted.
 fn body_kind(response: &Response) -> BodyKind {
     let Some(value) = response.headers().get(CONTENT_TYPE) else { return BodyKind::Stream };
-    let value = value.to_str().unwrap_or("?").to_ascii_lowercase();
-    match value.split(';').next().unwrap_or_default().trim() {
+    let value = value.to_str().unwrap_or("?").split(';').next().unwrap_or_default().trim();
+    match value.to_ascii_lowercase().as_str() {
         "text/event-stream" | "text/plain" | "application/octet-stream" | "application/x-ndjson" | "" => {
             BodyKind::Stream
         }
         "application/json" => BodyKind::Whole,
-        other => BodyKind::Other(other.chars().take(60).collect()),
+        // The text is unchanged and complete, so that a secret in it is recognized and masked.
+        _ if value.len() <= 60 => BodyKind::Other(value.to_owned()),
+        _ => BodyKind::Other("an unknown content type".to_owned()),
     }
 }
 

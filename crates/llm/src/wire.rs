@@ -57,7 +57,8 @@ pub(crate) trait StreamReader: Send {
         self.partial_reply().done
     }
 
-    /// Whether the reply is complete, even if the stream continues.
+    /// Whether the provider has said why the model stopped, or that the stream ended. The model may have stopped because
+    /// of the output limit, and the stream may still send events such as token counts.
     fn is_finished(&self) -> bool {
         self.partial_reply().is_finished()
     }
@@ -93,6 +94,20 @@ pub(crate) fn address(config: &BackendConfig) -> Result<Url, BuildError> {
     url.set_fragment(None);
     let path = url.path().trim_end_matches('/').to_owned();
     url.set_path(&path);
+    Ok(url)
+}
+
+/// Appends the segments of a model's name to the path. Every character of a segment stays part of it: a question mark
+/// starts no query, a slash no other segment, and no segment leads to another path.
+pub(crate) fn with_model(mut url: Url, segments: &[&str]) -> Result<Url, BuildError> {
+    let is_wrong =
+        |part: &&&str| matches!(part.trim(), "" | "." | "..") || part.chars().any(char::is_control);
+    if let Some(part) = segments.iter().find(is_wrong) {
+        return Err(BuildError::BadModel { part: (*part).to_owned() });
+    }
+    if let Ok(mut path) = url.path_segments_mut() {
+        path.pop_if_empty().extend(segments);
+    }
     Ok(url)
 }
 

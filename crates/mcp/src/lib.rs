@@ -13,7 +13,7 @@ mod web;
 
 pub use client::{
     ClientOptions, McpToolHost, NoticeKind, ServerNotice, ServerProcess, ServerSpec, ServerState,
-    ServerTransport, SpawnRequest, SpawnedProcess, Spawner, StartError, ToolInfo,
+    ServerTransport, SpawnRequest, SpawnedProcess, Spawner, StartError, ToolInfo, named_tools,
 };
 pub use endpoint::AgentEndpoints;
 pub use server::{

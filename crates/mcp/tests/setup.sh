@@ -7,17 +7,23 @@ mkdir -p "$1"
 dir=$(cd "$1" && pwd)
 
 npm_packages="@modelcontextprotocol/server-everything@2026.8.31 @modelcontextprotocol/server-filesystem@2026.8.31 @modelcontextprotocol/inspector@1.0.3"
+# Separate from the older one, which knows no MCP tasks.
+newest_packages="@modelcontextprotocol/inspector@2.12.0"
 pip_packages="mcp-server-git==2026.10.19 mcp-server-time==2026.10.19"
 # Separate from the servers, which need an older version.
 client_packages="mcp==2.3.0"
 
 # A stamp records what was installed, so that an incomplete or outdated installation is repeated.
-if [ "$(cat "$dir/npm.stamp" 2>/dev/null)" != "$npm_packages" ]; then
-  rm -rf "$dir/npm" "$dir/npm.stamp"
+# npm_install NAME PACKAGES: a separate directory
+npm_install() {
+  [ "$(cat "$dir/$1.stamp" 2>/dev/null)" != "$2" ] || return 0
+  rm -rf "${dir:?}/$1" "$dir/$1.stamp"
   # shellcheck disable=SC2086  # a list
-  npm install --silent --no-fund --no-audit --prefix "$dir/npm" $npm_packages
-  echo "$npm_packages" > "$dir/npm.stamp"
-fi
+  npm install --silent --no-fund --no-audit --prefix "$dir/$1" $2
+  echo "$2" > "$dir/$1.stamp"
+}
+npm_install npm "$npm_packages"
+npm_install newest "$newest_packages"
 # python NAME STAMP PACKAGES: a separate environment
 python() {
   [ "$(cat "$dir/$2" 2>/dev/null)" != "$3" ] || return 0

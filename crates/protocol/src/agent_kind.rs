@@ -27,8 +27,12 @@ pub struct AgentKind {
     /// The keys of [`AgentOptions`] that the agent's adapter can pass on. Any other key of [`AgentOptions`] in a
     /// config is an error when Althing runs with that config (`reasoning_effort`: only a warning).
     pub supports: &'static [&'static str],
+    /// Whether the CLI agent reports its cost. If an agent reports only tokens, its cost is known only if the price of
+    /// its model is known.
+    pub reports_cost: bool,
     /// The names of the settings directories and settings files that the CLI agent reads in a project. Such settings
-    /// can run code, so no agent may write to directories or files with these names.
+    /// can run code, so directories and files with these names are protected in context paths; see
+    /// [`crate::RunsCode`].
     pub project_dirs: &'static [&'static str],
 }
 
@@ -43,6 +47,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         tool_name_pattern: Some("mcp__{server}__{tool}"),
         vendor: "anthropic",
         supports: &AgentOptions::KEYS,
+        reports_cost: true,
         project_dirs: &[".claude"],
     },
     AgentKind {
@@ -54,6 +59,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         tool_name_pattern: Some("{tool}"),
         vendor: "openai",
         supports: &["permission_mode", "system_prompt", "append_system_prompt", "reasoning_effort"],
+        reports_cost: false,
         project_dirs: &[".codex"],
     },
     AgentKind {
@@ -65,6 +71,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         tool_name_pattern: Some("mcp_{server}_{tool}"),
         vendor: "gcp.gemini",
         supports: &["permission_mode", "allowed_tools", "disallowed_tools", "system_prompt"],
+        reports_cost: false,
         project_dirs: &[".gemini"],
     },
     AgentKind {
@@ -76,6 +83,7 @@ pub static AGENT_KINDS: &[AgentKind] = &[
         tool_name_pattern: Some("{server}_{tool}"),
         vendor: "opencode",
         supports: &AgentOptions::KEYS,
+        reports_cost: true,
         project_dirs: &[".opencode", "opencode.json", "opencode.jsonc"],
     },
 ];

@@ -1,8 +1,13 @@
 //! The conversation: its spec, the user's mode choices, and the arguments of `launch_run`.
 
-use crate::{AgentId, AgentMode, ContextCompaction, ContextPath, Member, Modes, RunRules};
+use crate::{
+    AgentId, AgentMode, ContextCompaction, ContextPath, Exchange, MAX_ROW_NAMES, Member, Modes, RunRules,
+    runs_code,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 /// The spec of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +23,9 @@ pub struct ChatSpec {
     /// The user's mode choices when the conversation began.
     #[serde(default)]
     pub modes: ModeChoice,
+    /// What was said in the session that the conversation continues; empty if it continues none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<Exchange>,
 }
 
 /// The chat agent: the agent that the user talks to.
@@ -39,6 +47,32 @@ pub struct InteractiveAgent {
     /// would probably exceed it, the user is asked first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_micro_usd: Option<u64>,
+    /// How much the chat agent may do for one message.
+    #[serde(default = "ChatLimits::of_first_release")]
+    pub limits: ChatLimits,
+}
+
+/// How much the chat agent may do for one message of the user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChatLimits {
+    /// The number of model calls after which the agent's turn ends.
+    pub model_calls: u32,
+    /// The number of tool calls after which further calls are refused. None (in logs of 0.1): unlimited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_calls: Option<u32>,
+}
+
+impl ChatLimits {
+    /// The limits of version 0.1, whose logs do not record any.
+    fn of_first_release() -> Self {
+        Self { model_calls: 200, tool_calls: None }
+    }
+}
+
+impl Default for ChatLimits {
+    fn default() -> Self {
+        Self { model_calls: 200, tool_calls: Some(2000) }
+    }
 }
 
 /// The agents and rules of a conversation's runs.
@@ -86,8 +120,7 @@ pub struct LaunchRun {
     /// Background: constraints, earlier decisions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<String>,
-    /// Whether one agent or several work. By default one if `agents` names one agent or the team has only one agent,
-    /// otherwise several.
+    /// Whether one agent or several work. By default several, unless the team has only one agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_mode: Option<AgentMode>,
     /// The agents that take part. By default all of the team or, if only one agent works, the agent that the user
@@ -110,7 +143,8 @@ pub struct LaunchRun {
     /// Additional system prompt text per agent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub agent_system_prompts: BTreeMap<AgentId, String>,
-    /// Changes to the run's rules, by config key. Only some keys are allowed, and the user's limits cannot be raised.
+    /// Changes to the run's rules, by config key. Only some keys are allowed, and the user's time limits can be
+    /// shortened but not extended.
     #[serde(default, skip_serializing_if = "serde_json::Map::is_empty")]
     pub coordination_overrides: serde_json::Map<String, serde_json::Value>,
 }
@@ -140,7 +174,7 @@ pub enum Permission {
 /// A run that awaits approval, exactly as it would be started.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proposal {
-    /// The chat agent's request, after the user's mode choices and all defaults were filled in.
+    /// The requested launch, with the user's mode choices applied and all defaults filled in.
     pub launch: LaunchRun,
     /// The agents that take part.
     pub members: Vec<Member>,
@@ -159,6 +193,31 @@ pub struct Proposal {
     pub digest: String,
 }
 
+impl Proposal {
+    /// The context paths that may be written to, as text for people. Paths to files that run code later have a note and
+    /// come first.
+    pub fn writes_text(&self) -> String {
+        self.writes().join(", ")
+    }
+
+    /// The parts that [`Self::writes_text`] joins, one for each path.
+    pub fn writes(&self) -> Vec<String> {
+        let described = |path: &String| {
+            // Only the end of the path counts: what is above it is not written to.
+            let names: Vec<&OsStr> = Path::new(path).iter().collect();
+            let end: PathBuf = names.iter().rev().take(MAX_ROW_NAMES).rev().collect();
+            let row = runs_code(&end).filter(|row| !row.ordinary);
+            (
+                row.is_none(),
+                row.map_or_else(|| path.clone(), |row| format!("{path} (runs code when {})", row.when)),
+            )
+        };
+        let mut writes: Vec<(bool, String)> = self.may_write.iter().map(described).collect();
+        writes.sort_by_key(|(is_ordinary, _)| *is_ordinary);
+        writes.into_iter().map(|(_, text)| text).collect()
+    }
+}
+
 /// The state of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
@@ -166,9 +225,9 @@ pub enum ChatState {
     /// The conversation waits for the user.
     #[default]
     Idle,
-    /// The chat agent works on a reply.
+    /// The chat agent works on a reply, or a turn has just begun.
     Chatting,
-    /// A run awaits approval.
+    /// A run or a plan awaits approval.
     AwaitingApproval,
     /// A run is in progress.
     Running,

@@ -2,7 +2,9 @@
 //!
 //! The YAML model, which knows the line and column of every value, is in the crate `config`.
 
-use crate::{AgentId, AgentOptions, ContextPath, CustomAdapter, Millis, RunRules, VotingSensitivity};
+use crate::{
+    AgentId, AgentOptions, ChatLimits, ContextPath, CustomAdapter, Millis, RunRules, VotingSensitivity,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,6 +47,8 @@ pub struct Config {
     pub context_paths: Vec<ContextPath>,
     /// Whether agents get the contents of `AGENTS.md` and `CLAUDE.md` in the context paths.
     pub project_instructions: bool,
+    /// The maximum amount of data in the snapshot of an answer's files, in bytes; None: the default.
+    pub max_snapshot_bytes: Option<u64>,
     /// Skills for the agents, if any.
     pub skills: Option<SkillsConfig>,
     /// Whether agents may write notes to files in their workspaces; the notes are carried over from run to run.
@@ -57,6 +61,30 @@ pub struct Config {
     pub subagents: Option<SubagentsConfig>,
     /// Custom adapters for workflows.
     pub adapters: Vec<CustomAdapter>,
+    /// How much the chat agent may do for one message.
+    pub chat_limits: ChatLimits,
+    /// The limits of agents' processes.
+    pub process_limits: ProcessLimits,
+}
+
+/// The limits of a process that is started for an agent (a command, a CLI agent or an MCP server), together with
+/// everything that the process itself starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProcessLimits {
+    /// The maximum number of processes and threads; None: a default that depends on the machine.
+    pub processes: Option<u32>,
+    /// The maximum amount of memory, in bytes; None: a default that depends on the machine.
+    pub memory: Option<u64>,
+    /// The maximum number of open files of each process.
+    pub open_files: u32,
+    /// The maximum size of the agent's workspace together with what the processes write elsewhere, in bytes.
+    pub disk: u64,
+}
+
+impl Default for ProcessLimits {
+    fn default() -> Self {
+        Self { processes: None, memory: None, open_files: 4096, disk: 20 << 30 }
+    }
 }
 
 /// Skills: directories with a `SKILL.md` that are listed in the agents' prompts; agents read a skill when
@@ -140,7 +168,7 @@ pub struct ToolsConfig {
 }
 
 impl ToolsConfig {
-    /// Whether the agent has any tools.
+    /// Whether these settings give the agent any tools.
     pub fn any(&self) -> bool {
         self.files || self.commands.is_some() || !self.mcp_servers.is_empty()
     }
@@ -173,6 +201,12 @@ pub struct DockerConfig {
     pub memory_limit: Option<String>,
     /// Docker's CPU limit: a number of CPUs, such as `1.5`.
     pub cpu_limit: Option<f64>,
+    /// The environment variables that commands get, by name.
+    pub env_vars: Vec<String>,
+    /// The file with variables that commands get.
+    pub env_file: Option<String>,
+    /// The only variables of `env_file` that commands get; None: all.
+    pub env_vars_from_file: Option<Vec<String>>,
 }
 
 /// An MCP server that an agent uses.
@@ -236,7 +270,7 @@ pub struct BackendConfig {
     /// The backend section's parameters of model calls. The crate `llm` translates some for the provider, such as
     /// `temperature`, and uses others itself, such as `max_retries`.
     pub params: serde_json::Map<String, serde_json::Value>,
-    /// For a CLI agent: the config's settings of its own permissions, tools, prompt and reasoning.
+    /// For a CLI agent: what the config sets for the agent's own permissions, tools, prompt and reasoning effort.
     pub options: AgentOptions,
 }
 
@@ -282,7 +316,7 @@ pub struct ContextCompaction {
     pub enabled: bool,
     /// The size in tokens above which the conversation is compacted.
     pub threshold_tokens: u64,
-    /// How many of the newest exchanges are preserved verbatim.
+    /// How many of the newest exchanges are preserved verbatim; fewer if they are too long.
     pub preserve_recent: u32,
 }
 

@@ -1,12 +1,14 @@
-//! The environment variables that child processes inherit from Althing, listed only here.
+//! The environment variables that commands, CLI agents and MCP servers inherit from Althing. The adapter of a CLI agent
+//! names additional variables, such as the one for its API key. (A workflow's program that is not a CLI agent inherits
+//! every variable except secrets and Althing's own.)
 
-/// The variables that every child process inherits, including a model's commands. They say where programs are, and in
-/// which language, time zone and format to write text. A trailing `*` matches any suffix.
+/// The variables that agents' commands, CLI agents and MCP servers inherit. They say where programs are, and in which
+/// language, time zone and format to write text. A trailing `*` matches any suffix.
 pub const COMMAND_VARIABLES: [&str; 8] =
     ["PATH", "LANG", "LANGUAGE", "LC_*", "TERM", "TZ", "COLORTERM", "NO_COLOR"];
 
-/// The variables that CLI agents and MCP servers inherit in addition, because such programs use the user's files and
-/// the network.
+/// The variables that CLI agents and MCP servers inherit in addition to [`COMMAND_VARIABLES`], because such programs
+/// use the user's files and the network.
 const PROGRAM_VARIABLES: [&str; 24] = [
     "HOME",
     "USER",

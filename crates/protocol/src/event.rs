@@ -4,9 +4,9 @@
 //! the checksum, which belongs to `journal`.
 
 use crate::{
-    AgentId, AttemptOutcome, Ballot, Decision, FinalAnswerStrategy, Interaction, InteractionId, Item, Op,
-    OpId, Origin, Phase, Purpose, RunResult, Seq, SessionId, SessionKind, TaskId, TaskSpec, TaskStatus,
-    Timer, Timestamp, Usage,
+    AgentId, AttemptOutcome, Ballot, CallRecord, Decision, FinalAnswerStrategy, Interaction, InteractionId,
+    Item, Op, OpId, Origin, Phase, Purpose, RunResult, Seq, SessionId, SessionKind, TaskId, TaskSpec,
+    TaskStatus, Timer, Timestamp, Usage,
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -24,8 +24,9 @@ pub struct Event {
     pub at: Timestamp,
     /// The task that the event belongs to; None for the session itself.
     pub task: Option<TaskId>,
-    /// For a fact that follows from earlier facts: the newest fact when this one was decided. None for a fact from
-    /// outside, such as an op, the outcome of an effect, or a timer.
+    /// For a fact that follows from earlier facts: the newest fact when this one was decided. For the notice that an
+    /// answer to an open question was rejected: the fact that opened the question. None for a fact from outside, such
+    /// as an op, the outcome of an effect, or a timer.
     pub cause: Option<Seq>,
     /// The fact itself.
     #[serde(flatten)]
@@ -42,7 +43,7 @@ pub enum Fact {
     /// The session ended; nothing is left to resume.
     SessionClosed {},
     /// An op was accepted. This fact is never recorded for `Input` and `Resize`, and not for an op without an id that
-    /// starts a task, because `TaskCreated` contains that op.
+    /// starts a task, because `TaskCreated` contains the spec of that op.
     OpAccepted {
         /// The op.
         op: Op,
@@ -75,7 +76,7 @@ pub enum Fact {
         /// Why the attempt is made.
         #[serde(flatten)]
         purpose: Purpose,
-        /// The interrupted attempt whose conversation this attempt continues.
+        /// The number of the interrupted or paused attempt whose conversation this attempt continues, if any.
         continues: Option<u32>,
     },
     /// An attempt ended.
@@ -85,9 +86,14 @@ pub enum Fact {
         /// How the attempt ended.
         #[serde(flatten)]
         outcome: AttemptOutcome,
-        /// The usage that no recorded reply accounts for: of a failed model call, or of a program.
+        /// What the attempt used: the sum of its recorded replies. If a model call failed or a program ended, this is
+        /// instead what that call or program used, which no recorded reply contains (see
+        /// [`AttemptOutcome::has_own_usage`]). In logs of 0.1, this is empty for attempts that ended in another way.
         #[serde(default)]
         usage: Usage,
+        /// If a model call failed: what was sent, and how long the call took. None in logs of 0.1.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        call: Option<CallRecord>,
     },
     /// A finished piece of content was added.
     ItemAdded {
@@ -192,7 +198,7 @@ pub enum Verdict {
         up_to: Seq,
         /// The summary.
         summary: String,
-        /// The messages that are preserved verbatim, by the facts that contain them.
+        /// The numbers of the facts whose messages are preserved verbatim.
         kept: Vec<Seq>,
         /// Lines that are preserved verbatim: decisions, file paths, runs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -202,8 +208,8 @@ pub enum Verdict {
         /// The number of messages that were replaced together with their answers; 0 in logs of 0.1.
         #[serde(default)]
         exchanges: u32,
-        /// The number of the agent's steps for the current message (a reply and the results of its tool calls) that
-        /// were replaced.
+        /// The number of the agent's steps for the current message that were replaced. A step is a reply together with
+        /// the results of its tool calls.
         #[serde(default)]
         steps: u32,
     },
@@ -224,7 +230,7 @@ pub enum RunEnd {
     Answered,
     /// No agent produced an answer.
     NoAnswer,
-    /// A time or cost limit was reached.
+    /// A limit on time, cost or model calls was reached.
     Limit,
     /// The run was cancelled.
     Cancelled,
@@ -351,6 +357,7 @@ mod tests {
                     kind: Some(crate::BackendErrorKind::Server),
                 },
                 usage: Usage::default(),
+                call: None,
             },
             Fact::ItemAdded { attempt: 1, item: Item::Reminder { call: None, text: "call a tool".into() } },
             Fact::TimerFired(Timer::Orchestrator),

@@ -3,9 +3,8 @@
 //! Plain data. The app builds an agent's grant; the file tools (`workspace`) and the sandboxes of commands,
 //! containers, CLI agents and MCP servers (`runner`) enforce it.
 
-use crate::{AGENT_KINDS, AgentKind, ContextAccess, ContextPath};
+use crate::{ContextAccess, ContextPath};
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 /// Everything that one agent may access. The default grants nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,6 +27,13 @@ pub struct Grant {
     pub state_dir: Option<PathBuf>,
     /// The directory where long tool outputs are stored; readable.
     pub output_dir: Option<PathBuf>,
+    /// Those of the protected paths of the roots that can only be files. If such a path is missing, a sandbox covers it
+    /// with an empty file, not with an empty directory.
+    pub protected_files: Vec<PathBuf>,
+    /// Other directories in which the user works: those of the session and of the other tasks. The grant gives no
+    /// access to them. But code inside a root that git runs for one of these directories is protected or reported, like
+    /// code that git runs for the root itself.
+    pub other_dirs: Vec<PathBuf>,
 }
 
 /// A file, or a directory with everything below it, that a grant covers.
@@ -50,7 +56,7 @@ pub enum RootKind {
     /// agent that started it, and for the chat agent the files of the conversation's runs.
     View,
     /// The user's files: a context path or the project. Some files in it that run code later are protected; see
-    /// [`RunsCode`].
+    /// [`crate::RunsCode`].
     Context,
 }
 
@@ -155,8 +161,36 @@ pub const EXCLUDED_NAMES: &[&str] = &[
     "massgen_logs",
 ];
 
+/// Those of [`EXCLUDED_NAMES`] that sandboxes make read-only wherever they exist in a writable context path, in
+/// addition to repositories and other files that run code later ([`crate::RunsCode`]). Commands may write to the
+/// remaining excluded names (packages and caches). What they write there is listed, or counted if there is much of it,
+/// and `althing undo` can revert it unless the directories are too large.
+pub const SEALED_NAMES: &[&str] = &[".althing", ".massgen", ".env", "massgen_logs"];
+
+/// Names of directories with installed packages and caches, which can be very large and which tools generate.
+pub const PACKAGE_DIRS: &[&str] = &[
+    "node_modules",
+    "__pycache__",
+    ".venv",
+    "venv",
+    ".tox",
+    ".cache",
+    ".pytest_cache",
+    ".mypy_cache",
+    ".ruff_cache",
+];
+
+/// The shortest prefix of `path` that ends with a name of [`PACKAGE_DIRS`], if any.
+pub fn package_dir(path: &Path) -> Option<&Path> {
+    // One pass over the components: paths can have thousands of them.
+    let mut parts = path.components();
+    parts.by_ref().find(|part| PACKAGE_DIRS.iter().any(|known| part.as_os_str() == *known))?;
+    let below = parts.as_path().components().count();
+    path.ancestors().nth(below)
+}
+
 /// The first component of `path` whose name suggests secrets: `.env`, a name such as `.env.local`, a git directory,
-/// Althing's state. Agents get no read access to a path with such a component unless a person names the path.
+/// Althing's state. `launch_run` cannot give a run access to a path with such a component unless a person approves it.
 pub fn private_name(path: &Path) -> Option<String> {
     let is_private = |name: &str| {
         let name = name.to_ascii_lowercase();
@@ -169,158 +203,23 @@ pub fn private_name(path: &Path) -> Option<String> {
 /// context path, nor to a context path that has this name itself.
 pub const GIT_DIR: &str = ".git";
 
-/// A kind of file whose code runs later, when a person or a program uses the directory that contains it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RunsCode {
-    /// Consecutive path components, compared case-insensitively. Everything below a matching directory matches too.
-    pub names: &'static [&'static str],
-    /// Whether agents must not write to such a file in a context path. The names must be below the context path: names
-    /// in the context path itself do not count. Writing unprotected files is ordinary work, and is only reported to
-    /// the user.
-    pub protected: bool,
-    /// When the code in such a file runs; completes the sentence "runs code when …".
-    pub when: &'static str,
-}
-
-const fn protected(names: &'static [&'static str], when: &'static str) -> RunsCode {
-    RunsCode { names, protected: true, when }
-}
-
-const fn reported(names: &'static [&'static str], when: &'static str) -> RunsCode {
-    RunsCode { names, protected: false, when }
-}
-
-/// The table of files that run code later: settings of the CLI agents in [`AGENT_KINDS`], and files of other programs.
-/// The first matching row applies.
-pub static RUNS_CODE: LazyLock<Vec<RunsCode>> = LazyLock::new(|| rows(AGENT_KINDS));
-
-fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
-    let of_kind = |kind: &'static AgentKind| {
-        // The text is leaked once, because the table lives as long as the process.
-        let when: &'static str = format!("{} starts here", kind.title).leak();
-        kind.project_dirs.iter().map(move |name| protected(std::slice::from_ref(name), when))
-    };
-    kinds.iter().flat_map(of_kind).chain(OTHERS.iter().copied()).collect()
-}
-
-/// The rows of [`RUNS_CODE`] for files of programs other than the CLI agents.
-const OTHERS: &[RunsCode] = &[
-    protected(&[GIT_DIR], "git works in this repository"),
-    protected(&[".githooks"], "git runs its hooks"),
-    protected(&[".husky"], "git runs its hooks"),
-    protected(&[".envrc"], "a shell enters the directory (direnv)"),
-    protected(&[".mcp.json"], "an agent starts its MCP servers"),
-    protected(&[".cursor"], "Cursor opens the directory"),
-    protected(&[".vscode", "tasks.json"], "VS Code opens the directory"),
-    protected(&[".vscode", "settings.json"], "VS Code opens the directory"),
-    protected(&[".vscode", "launch.json"], "VS Code starts a program"),
-    protected(&[".idea", "runConfigurations"], "a JetBrains IDE starts a program"),
-    protected(&[".idea", "workspace.xml"], "a JetBrains IDE starts a program"),
-    reported(&[".pre-commit-config.yaml"], "pre-commit runs its hooks"),
-    reported(&[".devcontainer"], "a development container starts"),
-    reported(&[".github", "workflows"], "GitHub Actions runs"),
-    reported(&["pyvenv.cfg"], "Python starts in this virtual environment"),
-    reported(&["bin", "activate"], "a shell activates this virtual environment"),
-    reported(&["node_modules", ".bin"], "npm runs a script"),
-    reported(&["package.json"], "npm installs, or runs a script"),
-    reported(&["Makefile"], "make runs"),
-    reported(&["build.rs"], "cargo builds"),
-    reported(&[".cargo", "config.toml"], "cargo runs"),
-    reported(&["conftest.py"], "pytest runs"),
-    reported(&["setup.py"], "pip installs"),
-];
-
-/// The first row of [`RUNS_CODE`] that matches a path, if any. The path must be relative to its context path, so that
-/// the context path's own components do not match.
-pub fn runs_code(path: &Path) -> Option<&'static RunsCode> {
-    let names: Vec<&std::ffi::OsStr> = path.iter().collect();
-    let matches = |row: &&RunsCode| {
-        names
-            .windows(row.names.len())
-            .any(|part| part.iter().zip(row.names).all(|(name, known)| name.eq_ignore_ascii_case(known)))
-    };
-    RUNS_CODE.iter().find(matches)
-}
+/// The mode of the empty directories that mark missing protected paths while sandboxes mount over them. Other directories
+/// do not have it: nobody can write to the directory, and yet it is sticky. Lists of changes leave them out.
+pub const PLACEHOLDER_MODE: u32 = 0o1555;
+/// The same for empty files.
+pub const PLACEHOLDER_FILE_MODE: u32 = 0o1444;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// A path for every protected row of [`RUNS_CODE`].
-    const PROTECTED: &[&str] = &[
-        "x/.claude/settings.json",
-        ".codex/config.toml",
-        ".gemini/settings.json",
-        ".opencode/plugin/x.js",
-        "opencode.json",
-        "opencode.jsonc",
-        "sub/.git/hooks/pre-commit",
-        ".githooks/pre-commit",
-        ".husky/pre-commit",
-        "a/.ENVRC",
-        ".mcp.json",
-        ".cursor/mcp.json",
-        ".vscode/tasks.json",
-        ".vscode/settings.json",
-        ".vscode/launch.json",
-        ".idea/runConfigurations/app.xml",
-        ".idea/workspace.xml",
-    ];
-
-    /// A path for every row of [`RUNS_CODE`] that is not protected but only reported to the user.
-    const POINTED_OUT: &[&str] = &[
-        ".pre-commit-config.yaml",
-        ".devcontainer/devcontainer.json",
-        ".github/workflows/ci.yml",
-        "venv/pyvenv.cfg",
-        "venv/bin/activate",
-        "web/node_modules/.bin/tsc",
-        "package.json",
-        "a/Makefile",
-        "build.rs",
-        ".cargo/config.toml",
-        "tests/conftest.py",
-        "setup.py",
-    ];
-
     #[test]
-    fn a_file_that_runs_code_later_is_known_by_the_names_in_its_path() {
-        let class = |path: &str| runs_code(Path::new(path)).map(|row| row.protected);
-        for path in PROTECTED {
-            assert_eq!(class(path), Some(true), "{path}");
-        }
-        for path in POINTED_OUT {
-            assert_eq!(class(path), Some(false), "{path}");
-        }
-        for row in RUNS_CODE.iter() {
-            let named =
-                PROTECTED.iter().chain(POINTED_OUT).any(|path| runs_code(Path::new(path)) == Some(row));
-            assert!(named, "this test has no file for {:?}", row.names);
-        }
-        for path in ["", "src/main.rs", ".vscode/extensions.json", "tasks.json", ".gitignore", "my.envrc.md"]
-        {
-            assert_eq!(class(path), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn the_project_dirs_of_every_agent_kind_are_protected() {
-        static NEW: [AgentKind; 1] =
-            [AgentKind { title: "Parrot", project_dirs: &[".parrot", "parrot.toml"], ..AGENT_KINDS[0] }];
-        let made = rows(&NEW);
-        for name in NEW[0].project_dirs {
-            let row = made.iter().find(|row| row.names == [*name]).unwrap();
-            assert_eq!((row.protected, row.when), (true, "Parrot starts here"));
-        }
-        for kind in AGENT_KINDS {
-            for name in kind.project_dirs {
-                let row = runs_code(&Path::new("sub").join(name).join("package.json")).unwrap();
-                assert!(row.protected && row.when.contains(kind.title), "{name}: {row:?}");
-            }
-        }
-        for name in [".claude", ".codex", ".gemini", ".opencode", "opencode.json", "opencode.jsonc"] {
-            assert!(runs_code(Path::new(name)).is_some_and(|row| row.protected), "{name}");
-        }
+    fn the_outermost_package_directory_is_found() {
+        let found = |path: &'static str| package_dir(Path::new(path)).and_then(Path::to_str);
+        assert_eq!(found("web/node_modules/a/node_modules/b.js"), Some("web/node_modules"));
+        assert_eq!(found(".venv"), Some(".venv"));
+        assert_eq!(found("a/.venv/lib/python3/x.py"), Some("a/.venv"));
+        assert_eq!([found(""), found("src/main.rs"), found("my_node_modules/x")], [None; 3]);
     }
 
     #[test]

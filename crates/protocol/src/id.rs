@@ -46,19 +46,19 @@ macro_rules! id {
 }
 
 id! {
-    /// A session: a directory below the state directory that holds one event log.
+    /// The id of a session: the name of the directory below the state directory that holds the session's event log.
     SessionId
 }
 id! {
-    /// A node of the session's task tree: `r1` is the first run, `r1.a2` the work of its second member.
+    /// The id of a node of the session's task tree: `r1` is the first run, `r1.a2` the work of its second member.
     TaskId
 }
 id! {
-    /// An agent, by its name in the config.
+    /// The id of an agent: its name in the config. (The chat agent, which has no name there, gets a generated id.)
     AgentId
 }
 id! {
-    /// A question to a person.
+    /// The id of a question to a person.
     InteractionId
 }
 
@@ -81,7 +81,8 @@ impl TaskId {
         Self::new("c1")
     }
 
-    /// Whether `other` is this task or a descendant of it.
+    /// Whether the id of `other` is this id, or begins with this id and a dot. So a run covers the work of its members,
+    /// its subagent runs, and the run that executes its plan.
     pub fn covers(&self, other: &Self) -> bool {
         other.0.strip_prefix(&*self.0).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }

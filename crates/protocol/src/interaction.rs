@@ -36,14 +36,14 @@ pub enum InteractionKind {
     PlanApproval {
         /// The stored plan.
         plan: PlanRef,
-        /// Short descriptions of the plan's tasks, in order.
+        /// The plan's tasks as text, in order.
         preview: Vec<String>,
     },
     /// The conversation's budget is spent, or the next model call or run would probably exceed it.
     Budget {
         /// The cost so far, in millionths of a US dollar.
         spent_micro_usd: u64,
-        /// The budget, in millionths of a US dollar.
+        /// The budget, including what the user added by earlier approvals, in millionths of a US dollar.
         budget_micro_usd: u64,
     },
     /// A program waits for a person.
@@ -84,7 +84,7 @@ pub enum Decision {
         /// For a run: changed arguments, which replace the arguments that were shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         edited: Option<Box<LaunchRun>>,
-        /// Additional instructions from the person.
+        /// For a run or a plan: additional instructions from the person.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instructions: Option<String>,
     },

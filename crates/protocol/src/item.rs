@@ -2,7 +2,7 @@
 //!
 //! A new kind of content is a new `Item`, not a new kind of event.
 
-use crate::{AgentId, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
+use crate::{AgentId, Briefing, FileWrite, PlanProgress, PlanRef, PlanRun, Reply, TaskId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt;
 use std::str::FromStr;
@@ -88,6 +88,9 @@ pub enum Item {
     /// A complete reply of a model, recorded before anything follows from it. After a resume, the recorded reply is
     /// processed and not requested again.
     Reply(Reply),
+    /// What the agent's environment added to the request of the reply or failure that follows, and to later requests
+    /// of the task, until there is another briefing.
+    Briefed(Briefing),
     /// The result of a tool call.
     ToolResult {
         /// The model's id for the call.

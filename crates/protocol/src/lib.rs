@@ -1,4 +1,4 @@
-//! The types that every Althing crate shares, and the ports (traits) that connect the crates.
+//! The types that Althing's crates share, and the ports (traits) that connect the crates.
 //!
 //! This crate must never contain logic, I/O, a clock or a runtime: its functions only build and check values.
 //! Code that makes decisions belongs in `engine`.
@@ -19,6 +19,9 @@ mod ports;
 mod program;
 mod result;
 mod run;
+mod run_limits;
+mod runs_code;
+mod secret_names;
 mod store;
 mod task;
 mod time;
@@ -27,12 +30,13 @@ mod workflow;
 
 pub use agent_kind::{AGENT_KINDS, AgentKind, AgentOptions, PermissionMode};
 pub use chat::{
-    ChatSpec, ChatState, InteractiveAgent, LaunchRun, ModeChoice, PathGrant, Permission, Proposal, TeamSpec,
+    ChatLimits, ChatSpec, ChatState, InteractiveAgent, LaunchRun, ModeChoice, PathGrant, Permission,
+    Proposal, TeamSpec,
 };
 pub use config::{
     AgentConfig, BackendConfig, CommandsConfig, Config, ContextCompaction, DockerConfig, InteractiveConfig,
-    McpServerConfig, McpTransport, PlanningConfig, Price, Secret, SkillsConfig, SubagentsConfig,
-    TaskPlanning, ToolsConfig,
+    McpServerConfig, McpTransport, PlanningConfig, Price, ProcessLimits, Secret, SkillsConfig,
+    SubagentsConfig, TaskPlanning, ToolsConfig,
 };
 pub use environment::{COMMAND_VARIABLES, is_passed_to_programs, variable_matches};
 pub use event::{
@@ -40,15 +44,15 @@ pub use event::{
     Verdict,
 };
 pub use grant::{
-    EXCLUDED_NAMES, GIT_DIR, Grant, GrantRoot, NetworkGrant, RUNS_CODE, RootKind, RunsCode, private_name,
-    runs_code,
+    EXCLUDED_NAMES, GIT_DIR, Grant, GrantRoot, NetworkGrant, PACKAGE_DIRS, PLACEHOLDER_FILE_MODE,
+    PLACEHOLDER_MODE, RootKind, SEALED_NAMES, package_dir, private_name,
 };
 pub use id::{AgentId, InteractionId, SessionId, TaskId};
 pub use interaction::{Candidate, Decision, Interaction, InteractionKind};
 pub use item::{Answer, AnswerLabel, Ballot, Item, LabelParseError, Revision};
 pub use model::{
-    BackendError, BackendErrorKind, BackendInfo, CallContext, Delta, Message, ModelRequest, Reply, ToolCall,
-    ToolSpec,
+    BackendError, BackendErrorKind, BackendInfo, Briefing, CallContext, CallRecord, Delta, LateNotices,
+    Message, ModelRequest, Reply, ToolCall, ToolSpec,
 };
 pub use op::{Op, OpId, Origin, Submission};
 pub use plan::{PlanDraft, PlanProgress, PlanRun, PlanStatus, PlanTask};
@@ -66,8 +70,14 @@ pub use result::{
 };
 pub use run::{
     AgentMode, AnswerNovelty, ContextPath, Exchange, FinalAnswerStrategy, Member, Modes, Phase, Purpose,
-    RunLimits, RunOverrides, RunRules, RunSpec, SubagentOf, VotingSensitivity,
+    RunOverrides, RunRules, RunSpec, SubagentOf, VotingSensitivity,
 };
+pub use run_limits::RunLimits;
+pub use runs_code::{
+    MAX_ROW_NAMES, RUNS_CODE, RUNS_CODE_LATER, RunsCode, git_dir_row, is_git_dir, is_name, runs_code,
+    runs_code_in,
+};
+pub use secret_names::{NameMeaning, is_secret_name, name_meaning, names_only_a_secret};
 pub use store::{Epoch, OwnedSession, SessionStore, SessionSummary, StoredSession};
 pub use task::{
     AttemptOutcome, Checkpoint, CheckpointStage, CheckpointTask, Restart, SessionKind, SessionState,

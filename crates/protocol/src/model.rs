@@ -1,6 +1,6 @@
 //! Model requests and replies, independent of any provider's wire format.
 
-use crate::{Grant, TaskId, Usage};
+use crate::{Grant, Millis, Notice, TaskId, Usage};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +77,88 @@ pub struct CallContext {
     pub workspace: Option<String>,
     /// What the agent may access during this call.
     pub grant: Grant,
+    /// Receives notices for the user about a call that gives no reply, even after the call was cancelled.
+    pub late_notices: LateNotices,
+}
+
+/// Receives notices about a call that gives no reply. The call counts as ended only when all copies of this value are
+/// dropped, so a backend whose processes outlive a cancelled call keeps a copy until they are gone.
+#[derive(Clone, Default)]
+pub struct LateNotices(Option<Arc<dyn Fn(Notice) + Send + Sync>>);
+
+impl LateNotices {
+    /// Passes notices on to a callback, which must not block.
+    pub fn new(receive: impl Fn(Notice) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(receive)))
+    }
+
+    /// Adds a notice.
+    pub fn add(&self, notice: Notice) {
+        if let Some(receive) = &self.0 {
+            receive(notice);
+        }
+    }
+}
+
+impl std::fmt::Debug for LateNotices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LateNotices")
+    }
+}
+
+/// All values are equal, so that two requests can be equal even if their notices go to different receivers.
+impl PartialEq for LateNotices {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for LateNotices {}
+
+/// What a session records about a model call, with its reply or its failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallRecord {
+    /// SHA-256 of the request: of the system prompt, the messages and the tools, with secrets masked. A request that is
+    /// rebuilt from the log is the one that was sent if its digest is the same.
+    pub digest: String,
+    /// The time from the start of the call until the model sent something; None if it sent nothing piece by piece. After
+    /// a retry, this is the time until the first piece of the reply that counts.
+    #[serde(default, rename = "first_token_ms", skip_serializing_if = "Option::is_none")]
+    pub first_token: Option<Millis>,
+    /// The duration of the call, including retries and waits for rate limits.
+    #[serde(rename = "duration_ms")]
+    pub duration: Millis,
+}
+
+/// What an agent's environment adds to each request of the agent. It does not follow from the log, because it depends
+/// on files and on the tools of MCP servers, so it is recorded.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Briefing {
+    /// The text that is added to the system prompt.
+    pub system: String,
+    /// The tools that are added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<ToolSpec>,
+    /// Paths that are replaced in messages of the user: the workspaces of other agents, and where this agent sees them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub replaced_paths: Vec<(String, String)>,
+}
+
+impl Briefing {
+    /// Adds the briefing to a request.
+    pub fn add_to(&self, request: &mut ModelRequest) {
+        request.system = format!("{}\n\n{}", request.system, self.system).into();
+        request.tools.extend(self.tools.iter().cloned());
+        for (path, seen) in &self.replaced_paths {
+            for message in &mut request.messages {
+                if let Message::User(text) = message
+                    && text.contains(path)
+                {
+                    *text = text.replace(path, seen);
+                }
+            }
+        }
+    }
 }
 
 /// A complete reply of a model.
@@ -98,6 +180,14 @@ pub struct Reply {
     pub cut: bool,
     /// Tokens and cost of the call, including failed attempts before this reply.
     pub usage: Usage,
+    /// What was sent, and how long the call took. The backend leaves this empty; the session fills it in. None in logs
+    /// of 0.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<CallRecord>,
+    /// What the user must know about what the backend did during the call. Each notice is recorded as a fact of its
+    /// own, so it is not part of the recorded reply.
+    #[serde(skip)]
+    pub notices: Vec<Notice>,
 }
 
 /// A piece of a streaming reply. The text is borrowed, so that the hot path allocates only if somebody is
@@ -117,6 +207,14 @@ pub enum Delta<'a> {
         /// The delay before the retry.
         after: Duration,
         /// Why the call failed.
+        reason: &'a str,
+    },
+    /// The provider limits the rate of calls with this API key, and the call waits. The text streamed so far is
+    /// discarded.
+    RateLimited {
+        /// The wait.
+        after: Duration,
+        /// What the provider said.
         reason: &'a str,
     },
 }

@@ -3,11 +3,12 @@
 use crate::{ChatSpec, Decision, InteractionId, ModeChoice, PathGrant, RunSpec, Seq, TaskId, WorkflowSpec};
 use serde::{Deserialize, Serialize};
 
-/// A request to the engine. The engine accepts the op, which events then show, or rejects it with a notice.
+/// A request to the engine. The engine accepts the op, and the effects of the op become visible as events; or it
+/// rejects the op with a notice.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Op {
-    /// Start a coordination run.
+    /// Start a run.
     StartRun {
         /// The resolved spec of the run.
         spec: Box<RunSpec>,
@@ -26,7 +27,7 @@ pub enum Op {
     SendMessage {
         /// The text of the message.
         text: String,
-        /// The user's mode choices.
+        /// The user's mode choices for this message. Modes that are not chosen here are taken from the conversation.
         #[serde(default)]
         modes: ModeChoice,
         /// Paths that the user grants to the runs of this message. Only a front end in which a person typed `@path` or
@@ -74,7 +75,7 @@ pub enum Op {
         /// The person's answer.
         decision: Decision,
     },
-    /// Stop a task and its descendants; partial results are kept.
+    /// Stop a task and its descendants, or the current turn of a conversation; partial results are kept.
     Cancel {
         /// The task to stop.
         task: TaskId,
@@ -109,7 +110,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// An op without an id: every delivery is accepted.
+    /// A submission without an id: if it is delivered twice, both deliveries are handled.
     pub fn new(op: Op, by: Origin) -> Self {
         Self { op, by, id: None }
     }

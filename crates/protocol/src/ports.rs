@@ -1,5 +1,5 @@
-//! The ports: traits that connect the crates. A crate uses what another crate implements only through these traits;
-//! the app passes the implementations in.
+//! The ports: traits through which one crate uses what another crate implements, without depending on that crate. The
+//! app passes the implementations in. Further ports are in `program.rs` and `store.rs`.
 
 use crate::{
     AnswerLabel, BackendError, BackendInfo, ChatSpec, Delta, Event, FeedItem, FileWrite, Grant, ModelRequest,
@@ -37,7 +37,7 @@ pub enum ContextAccess {
     /// The agent may only read the context paths. This is the access of every agent that does not have `Writable`.
     ReadOnly,
     /// The agent may write to the context paths that are configured as writable. This is the access of the presenter,
-    /// and of the agent of a run that has only one agent and neither refinement nor votes.
+    /// of the agent of a run that has only one agent and neither refinement nor votes, and of the chat agent.
     Writable,
 }
 
@@ -61,7 +61,8 @@ pub trait ToolHost: Send + Sync {
     fn call<'a>(&'a self, call: &'a ToolCall, access: ContextAccess) -> BoxFuture<'a, ToolOutcome>;
 }
 
-/// The environment of one agent of one run: its workspace, its views of the other members' snapshots, its tools.
+/// The environment of a member of a run: its workspace, its views of the other members' snapshots, its tools. The chat
+/// agent has an environment, too.
 pub trait AgentEnv: Send + Sync {
     /// The agent's working directory, as the agent and the run's result name it.
     fn path(&self) -> &str;

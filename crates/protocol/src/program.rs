@@ -1,6 +1,7 @@
-//! Programs that run for a task: the ports that `runner` and `mcp` implement, and their types.
+//! Programs that run for a task: the ports to start them, to mask their output and to offer them tools over MCP, and
+//! the types of these ports. `runner`, `app` and `mcp` implement the ports.
 
-use crate::{BoxFuture, Item, ProgramSpec, Secret, TaskId, ToolCall, ToolOutcome, ToolSpec, Usage};
+use crate::{BoxFuture, Item, Notice, ProgramSpec, Secret, TaskId, ToolCall, ToolOutcome, ToolSpec, Usage};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
@@ -39,6 +40,9 @@ pub enum ProgramReport {
     MovedOn,
     /// The program's screen changed.
     ScreenChanged,
+    /// Something that the user must know: for example, that the program cannot reach its model, or that it wrote files that
+    /// run code later.
+    Notice(Notice),
 }
 
 /// A question of a program to a person.
@@ -66,6 +70,8 @@ pub enum AskKind {
     Question,
     /// The program asks the user to sign in.
     Auth,
+    /// The program asks for a password or another secret, which has to be typed in its terminal.
+    Password,
     /// The program waits for an unknown reason.
     Other,
 }
@@ -82,7 +88,7 @@ pub struct AskOption {
 /// How a program ended.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramEnd {
-    /// Whether the program succeeded, judged by its final event and its exit code.
+    /// Whether the program succeeded, judged by the final event in its output and by its exit code.
     pub ok: bool,
     /// The exit code, unless a signal ended the program.
     pub exit_code: Option<i32>,

@@ -1,6 +1,8 @@
 //! The result of a run, for the command line, `launch_run`, MCP clients and `run_description.json`.
 
-use crate::{AgentId, Ballot, FinalAnswerStrategy, Millis, Modes, Usage, runs_code};
+use crate::{
+    AgentId, Ballot, FinalAnswerStrategy, Millis, Modes, RunsCode, Usage, git_dir_row, runs_code_in,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -52,6 +54,9 @@ pub struct RunResult {
     pub coordination_summary: CoordinationSummary,
     /// The files that the run changed in context paths.
     pub context_path_writes: Vec<FileWrite>,
+    /// The context paths that an agent could write to, if nothing was changed in any of them; otherwise empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unchanged_paths: Vec<String>,
     /// The stored plan of a planning run.
     pub plan: Option<PlanRef>,
     /// The id of the run that executes the plan.
@@ -135,11 +140,13 @@ pub const MAX_NAMED_FILES: usize = 5;
 /// A file that a run changed in a context path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileWrite {
-    /// The path of the file.
+    /// The path of the file. If many files changed in a directory of installed packages, one entry stands for all of
+    /// them; its path is that of the directory, with `/` at the end.
     pub path: String,
     /// How the file was changed.
     pub change: FileChange,
-    /// A warning for the user if the file runs code later: when its code runs.
+    /// A warning for the user if the file runs code later: when its code runs. For an entry that stands for many files:
+    /// how many there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -148,8 +155,18 @@ impl FileWrite {
     /// A change of the file at `path`; `below` is the path relative to the context path. The change gets a note if the
     /// file runs code later and was not deleted.
     pub fn new(path: String, change: FileChange, below: &Path) -> Self {
-        let row = runs_code(below).filter(|_| change != FileChange::Deleted);
-        Self { path, change, note: row.map(|row| format!("runs code when {}", row.when)) }
+        let root = Path::new(&path).ancestors().nth(below.components().count()).unwrap_or(Path::new(""));
+        let row = runs_code_in(root, below).filter(|_| change != FileChange::Deleted);
+        Self { path, change, note: row.map(RunsCode::note) }
+    }
+
+    /// Adds the note of a file in a git directory, whatever the name of that directory is, unless the file was deleted.
+    #[must_use]
+    pub fn in_git_dir(mut self) -> Self {
+        if self.change != FileChange::Deleted {
+            self.note = git_dir_row().map(RunsCode::note);
+        }
+        self
     }
 }
 

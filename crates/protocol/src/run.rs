@@ -1,6 +1,6 @@
-//! A coordination run: its members, its rules and its modes.
+//! A run: its members, its rules and its modes.
 
-use crate::{AgentId, AgentKind, ChatState, Millis, PlanRun, Revision, SubagentsConfig, TaskId};
+use crate::{AgentId, AgentKind, ChatState, Millis, PlanRun, Revision, RunLimits, SubagentsConfig, TaskId};
 use serde::{Deserialize, Serialize};
 
 /// Whether one agent or several work on a task.
@@ -82,7 +82,7 @@ pub struct RunOverrides {
 }
 
 impl RunOverrides {
-    /// Whether these are the changes of a quick run of a single agent, which is exactly one model call.
+    /// Whether these are the changes of a quick run of a single agent, which ends with its answer.
     pub fn is_one_call(&self) -> bool {
         self.skip_voting == Some(true)
     }
@@ -92,10 +92,10 @@ impl RunOverrides {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinalAnswerStrategy {
-    /// The winner's answer is used unchanged, without another call, unless the presenter must still write to context
-    /// paths or act.
+    /// The answer of the winner, or of the agent that a person chose instead, is used unchanged, without another call,
+    /// unless the presenter must still write to context paths or act.
     WinnerReuse,
-    /// The winner rewrites its answer for the user.
+    /// The presenter rewrites its own answer for the user.
     WinnerPresent,
     /// The presenter combines all answers into one.
     Synthesize,
@@ -127,34 +127,6 @@ pub enum AnswerNovelty {
     Strict,
 }
 
-/// The limits of a run. Time limits count active time, without downtime and without waiting for a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunLimits {
-    /// The time limit of the whole run.
-    pub orchestrator: Millis,
-    /// The time after which an agent is asked to finish an attempt to give a first answer.
-    pub initial_round: Option<Millis>,
-    /// The time after which an agent is asked to finish any other attempt.
-    pub subsequent_round: Option<Millis>,
-    /// How long an attempt may continue after its agent was asked to finish.
-    pub round_grace: Millis,
-    /// The maximum cost of the run, in millionths of a US dollar.
-    #[serde(default)]
-    pub cost_micro_usd: Option<u64>,
-}
-
-impl Default for RunLimits {
-    fn default() -> Self {
-        Self {
-            orchestrator: Millis::from_secs(1800),
-            initial_round: None,
-            subsequent_round: None,
-            round_grace: Millis::from_secs(120),
-            cost_micro_usd: None,
-        }
-    }
-}
-
 /// The rules of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunRules {
@@ -175,8 +147,13 @@ pub struct RunRules {
     pub final_answer_strategy: Option<FinalAnswerStrategy>,
     /// MassGen's older key: true means `winner_reuse` if `final_answer_strategy` is not set.
     pub skip_final_presentation: bool,
-    /// How long an agent that has answered waits for the others' first answers before it may judge without them.
+    /// How long an agent that has answered waits for the others' first answers, or for agents that are still judging.
+    /// After that, it may judge without them.
     pub first_answer_wait: Millis,
+    /// How long the run waits for an agent that sends nothing while all others are done. None (in logs of 0.1): without
+    /// a limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub straggler_wait: Option<Millis>,
     /// How long a person may override the winner; None: the winner cannot be overridden, for example because nobody is
     /// present.
     pub override_window: Option<Millis>,
@@ -190,13 +167,13 @@ pub struct RunRules {
     /// How often the run may start over after its final answer was rejected.
     #[serde(default)]
     pub max_restarts: u32,
-    /// Agents only plan until the presentation; then the presenter acts. The config's `enable_planning_mode`.
+    /// Agents only plan until the presentation; then the presenter acts. (The config key is `enable_planning_mode`.)
     #[serde(default)]
     pub plan_first: bool,
     /// The settings of subagents; None: agents cannot start any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents: Option<SubagentsConfig>,
-    /// The time and cost limits.
+    /// The limits on time, cost, answers, tool calls and model calls.
     pub limits: RunLimits,
 }
 
@@ -212,6 +189,7 @@ impl Default for RunRules {
             final_answer_strategy: None,
             skip_final_presentation: false,
             first_answer_wait: Millis::from_secs(30),
+            straggler_wait: Some(Millis::from_secs(60)),
             override_window: Some(Millis::from_secs(60)),
             answer_novelty: AnswerNovelty::default(),
             fairness_lead_cap: Some(2),
@@ -225,7 +203,7 @@ impl Default for RunRules {
 
 impl RunRules {
     /// Applies changes to the rules. A final-answer strategy that is already set is kept, with one exception: a quick
-    /// run of a single agent is one model call, so its answer is neither presented nor evaluated, whatever is set.
+    /// run of a single agent ends with its answer, which is neither presented nor evaluated, whatever is set.
     pub fn with(mut self, changes: &RunOverrides) -> Self {
         if changes.is_one_call() {
             self.final_answer_strategy = None;
@@ -298,7 +276,7 @@ pub struct Exchange {
 pub struct ContextPath {
     /// The absolute path; in [`crate::Config`], the path as written.
     pub path: String,
-    /// Whether the presenter may write to the path.
+    /// Whether the agent that has [`crate::ContextAccess::Writable`] may write to the path.
     pub writable: bool,
     /// Files and directories inside this path that no agent may write to.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -321,8 +299,9 @@ pub struct RunSpec {
     /// The user's files and directories that the run works on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub context_paths: Vec<ContextPath>,
-    /// The read-only context paths that `launch_run` added without a person's approval. The run is refused
-    /// if a link in such a path leads to a place that agents may not read without approval.
+    /// The read-only context paths that `launch_run` added without a person's approval. The run is refused if such a
+    /// path leads through a link to a place that agents may not read without approval, or is a directory with files
+    /// that often contain secrets.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unapproved_paths: Vec<String>,
     /// The modes that the run was started in.
@@ -335,7 +314,7 @@ pub struct RunSpec {
     /// The plan that the run executes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanRun>,
-    /// For a planning run: the run that executes its plan, started once the plan is stored.
+    /// For a planning run: the run that executes its plan, started if the planning run is completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<Box<RunSpec>>,
     /// The seed for breaking ties: the outcome of a tie differs between runs and is the same on replay.

@@ -22,6 +22,35 @@ pub trait SessionStore: Send + Sync {
     /// Summaries of all sessions, the most recently changed first.
     fn list(&self) -> Result<Vec<SessionSummary>, JournalError>;
 
+    /// The ids of all sessions, the most recently changed first. A store should implement this without reading the
+    /// sessions, unlike the default implementation; of very many sessions, it may sort the old ones by their creation.
+    fn ids(&self) -> Result<Vec<SessionId>, JournalError> {
+        Ok(self.list()?.into_iter().map(|session| session.id).collect())
+    }
+
+    /// The summary of a session; None if there is no such session.
+    fn summary(&self, id: &SessionId) -> Result<Option<SessionSummary>, JournalError> {
+        Ok(self.list()?.into_iter().find(|session| session.id == *id))
+    }
+
+    /// Summaries of the newest `most` sessions that `is_wanted` accepts, the most recently changed first. Older
+    /// sessions are not read if the store implements `ids` and `summary` efficiently.
+    fn newest(
+        &self,
+        most: usize,
+        is_wanted: &dyn Fn(&SessionSummary) -> bool,
+    ) -> Result<Vec<SessionSummary>, JournalError> {
+        let mut newest = Vec::new();
+        for id in self.ids()? {
+            if newest.len() >= most {
+                break;
+            }
+            newest.extend(self.summary(&id)?.filter(is_wanted));
+        }
+        newest.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
+        Ok(newest)
+    }
+
     /// Deletes a session. Fails while a process owns it.
     fn remove(&self, id: &SessionId) -> Result<(), JournalError>;
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum TaskSpec {
-    /// A coordination run.
+    /// A run.
     Run(Box<RunSpec>),
     /// A workflow: stages of tasks.
     Workflow(Box<WorkflowSpec>),
@@ -35,9 +35,9 @@ pub enum TaskStatus {
     Running,
     /// Waiting for a person's answer.
     WaitingForUser,
-    /// Completed successfully.
+    /// Ended successfully; for a run: with a complete or partial result.
     Done,
-    /// Ended without a result.
+    /// Ended without success; for a run: without an answer.
     Failed,
     /// Cancelled.
     Cancelled,
@@ -97,13 +97,14 @@ pub enum AttemptOutcome {
         /// A hint for people: how to fix the problem.
         hint: Option<String>,
     },
-    /// The chat agent finished its reply.
+    /// The chat agent finished its reply, or its summary of the older part of the conversation.
     Said,
     /// The chat agent's reply waits until the conversation is compacted; another attempt continues it.
     Paused,
-    /// The agent did not end its turn as required, despite reminders.
+    /// The attempt was given up: the agent did not end its turn as required despite reminders, its summary was empty,
+    /// or the user did not raise the budget.
     GaveUp {
-        /// What was wrong with the agent's last reply.
+        /// Why the attempt was given up, for example what was wrong with the agent's last reply.
         reason: String,
     },
     /// A model call of the agent, or something else that the attempt needs, failed.
@@ -116,12 +117,22 @@ pub enum AttemptOutcome {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kind: Option<BackendErrorKind>,
     },
+    /// The agent judged, but named no agent to vote for: it replied in plain text, even after a reminder.
+    Abstained,
     /// The attempt's time limit passed.
     TimedOut,
     /// The attempt was cancelled, or was no longer needed.
     Cancelled,
     /// A crash or a shutdown interrupted the attempt.
     Interrupted,
+}
+
+impl AttemptOutcome {
+    /// Whether the usage in this `AttemptEnded` must be added to the usage of the attempt's replies. If false, it is
+    /// already their sum.
+    pub fn has_own_usage(&self) -> bool {
+        matches!(self, Self::Failed { .. } | Self::Exited { .. })
+    }
 }
 
 /// A request to start a run over: why the final answer is not good enough, and what to do.
@@ -139,7 +150,7 @@ pub struct Restart {
 pub enum Timer {
     /// The time limit of the whole run.
     Orchestrator,
-    /// The time after which agents that have answered stop waiting for the others' first answers.
+    /// The time after which agents stop waiting for the others' first answers, or for agents that are still judging.
     FirstAnswers {
         /// The number of the wait, counted from 1; after one wait has expired, another may begin.
         wait: u32,
@@ -157,6 +168,15 @@ pub enum Timer {
         agent: AgentId,
         /// The number of the attempt.
         attempt: u32,
+    },
+    /// The time after which the run goes on without an agent that has sent nothing while all others are done.
+    Straggler {
+        /// The agent.
+        agent: AgentId,
+        /// The number of the attempt.
+        attempt: u32,
+        /// The number of turns in the attempt before the silent call.
+        step: usize,
     },
     /// The window in which a person may override the winner.
     OverrideWindow,
@@ -187,9 +207,9 @@ pub enum SessionKind {
 pub enum SessionState {
     /// The conversation waits for the user, or no run or workflow has begun yet.
     Idle,
-    /// The chat agent works on a reply.
+    /// The chat agent works on a reply, or a turn has just begun.
     Chatting,
-    /// A run awaits approval.
+    /// A run or a plan awaits approval.
     AwaitingApproval,
     /// The chat agent processes a run's result.
     ProcessingResults,
@@ -201,9 +221,9 @@ pub enum SessionState {
     Running,
     /// Waiting for a person's answer.
     AwaitingInteraction,
-    /// Completed successfully.
+    /// Ended successfully; for a run: with a complete or partial result.
     Done,
-    /// Ended without a result.
+    /// Ended without success; for a run: without an answer.
     Failed,
     /// Cancelled.
     Cancelled,

@@ -20,6 +20,10 @@ pub struct Usage {
     pub cost_usd: f64,
     /// The number of model calls, including failed ones and retries.
     pub calls: u64,
+    /// The calls whose cost is not known, because no price of the model is known. `cost_usd` does not include them.
+    /// Logs of 0.1 do not contain this number.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unpriced_calls: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde requires this signature")]
@@ -29,11 +33,12 @@ fn is_zero(n: &u64) -> bool {
 
 impl AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
-        self.input_tokens += other.input_tokens;
-        self.output_tokens += other.output_tokens;
-        self.cached_input_tokens += other.cached_input_tokens;
-        self.reasoning_tokens += other.reasoning_tokens;
+        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+        self.cached_input_tokens = self.cached_input_tokens.saturating_add(other.cached_input_tokens);
+        self.reasoning_tokens = self.reasoning_tokens.saturating_add(other.reasoning_tokens);
         self.cost_usd += other.cost_usd;
-        self.calls += other.calls;
+        self.calls = self.calls.saturating_add(other.calls);
+        self.unpriced_calls = self.unpriced_calls.saturating_add(other.unpriced_calls);
     }
 }

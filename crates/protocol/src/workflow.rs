@@ -13,7 +13,8 @@ pub struct WorkflowSpec {
     pub goal: String,
     /// The stages, in order.
     pub stages: Vec<StageSpec>,
-    /// The custom adapters that the workflow file and the config define.
+    /// The custom adapters that the workflow file itself defines. They take precedence over those of the config, which are
+    /// not included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub adapters: Vec<CustomAdapter>,
     /// The path of the workflow file.
@@ -53,7 +54,7 @@ pub struct StageTask {
 pub enum StageBody {
     /// A program: a CLI agent, or a command of the user.
     Program(Box<ProgramSpec>),
-    /// A coordination run; its `task` and `context` may contain templates.
+    /// A run; its `task` and `context` may contain templates.
     Run(Box<RunSpec>),
 }
 
@@ -61,7 +62,7 @@ pub enum StageBody {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionMode {
-    /// The program runs over pipes, without a person.
+    /// The program runs over pipes, without a terminal.
     Headless,
     /// The program runs in a terminal that a person can attach to.
     Interactive,
@@ -82,7 +83,8 @@ pub enum OnInterrupt {
 /// A program that a task runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProgramSpec {
-    /// The adapter that drives the program: one of [`crate::AGENT_KINDS`], `command`, or a custom adapter.
+    /// The name of the adapter that drives the program: that of one of [`crate::AGENT_KINDS`], `command`, or a custom
+    /// adapter.
     pub adapter: String,
     /// Program and arguments, for the adapter `command`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -108,17 +110,17 @@ pub struct ProgramSpec {
     /// `approvals`) runs in a sandbox if one works on this machine; any other program does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sandbox: Option<bool>,
-    /// How long the program may produce no output before it is ended; None for the default.
+    /// How long a headless program may produce no output before it is ended; None for the default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_timeout: Option<Millis>,
-    /// Whether a headless CLI agent asks a person for approvals over its structured protocol. If false, it acts
-    /// without asking, within its sandbox.
+    /// Whether a headless CLI agent asks a person for approvals over its structured protocol. If false, it asks nobody:
+    /// in a sandbox it acts freely; without one it may only read, unless the user accepted that agents run unconfined.
     #[serde(default)]
     pub approvals: bool,
     /// The agent of the config that the program works as, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
-    /// For a CLI agent: the config's settings of its own permissions, tools, prompt and reasoning.
+    /// For a CLI agent: what the config sets for the agent's own permissions, tools, prompt and reasoning effort.
     #[serde(default, skip_serializing_if = "AgentOptions::is_empty")]
     pub options: AgentOptions,
 }
@@ -130,10 +132,10 @@ pub struct CustomAdapter {
     pub name: String,
     /// The executable.
     pub program: String,
-    /// The arguments if the task is interactive, so that the CLI agent runs in a terminal.
+    /// The arguments for an interactive task, in which the CLI agent runs in a terminal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
-    /// The arguments if the task is headless; the CLI agent then gets the prompt on stdin. None: the CLI agent cannot
+    /// The arguments for a headless task, in which the CLI agent gets the prompt on stdin. None: the CLI agent cannot
     /// run headless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub headless_args: Option<Vec<String>>,

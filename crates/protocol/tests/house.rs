@@ -1,5 +1,5 @@
-//! Checks of the whole tree: allowed dependencies between crates, module headers, file sizes, where processes are
-//! started, the tests that documents name, and links in the documents.
+//! Checks of the whole tree, such as: allowed dependencies between crates, licenses, module headers, file sizes, where
+//! processes are started, the tests that documents name, and links in the documents.
 #![expect(clippy::disallowed_methods, reason = "it reads the source tree and runs cargo metadata")]
 #![allow(clippy::unwrap_used, reason = "tests and their helpers fail by panicking")]
 
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The maximum length of a file outside the tests, in lines.
+/// The maximum length of a file that is not in a directory named `tests`, in lines.
 const MAX_LINES: usize = 500;
 
 fn root() -> PathBuf {
@@ -47,7 +47,7 @@ fn allowed() -> BTreeMap<&'static str, (&'static [&'static str], &'static [&'sta
         ("althing-journal", (on_disk, kit)),
         ("althing-workspace", (on_disk, kit)),
         ("althing-config", (leaf, kit)),
-        ("althing-runner", (leaf, kit)),
+        ("althing-runner", (on_disk, kit)),
         ("althing-mcp", (leaf, kit)),
         ("althing-telemetry", (leaf, kit)),
         ("althing-tui", (front, &[])),
@@ -203,6 +203,22 @@ fn every_file_says_what_it_is_for_and_does_one_job() {
     }
 }
 
+/// A test that asserts a speed fails on a busy machine. A test should wait with a deadline that only a defect reaches,
+/// or show that nothing else could have ended the wait. `bench/` measures speed.
+#[test]
+fn no_test_asserts_how_fast_something_is() {
+    let mut files = BTreeSet::new();
+    sources(&root().join("crates"), &mut files);
+    for file in files.iter().filter(|file| !file.ends_with("house.rs")) {
+        for (number, line) in (1..).zip(std::fs::read_to_string(file).unwrap().lines()) {
+            let asserts = line.contains("assert!(") || line.contains("ensure(");
+            let is_time = ["elapsed", "took"].iter().any(|word| line.contains(word));
+            let hasty = asserts && is_time && line.contains("< Duration::from_");
+            assert!(!hasty, "{}:{number} asserts how fast something is: {line}", file.display());
+        }
+    }
+}
+
 /// The source of the product by path below `crates`, without tests and without crates that only tests use.
 fn product() -> BTreeMap<String, String> {
     let crates = root().join("crates");
@@ -225,9 +241,10 @@ fn product() -> BTreeMap<String, String> {
 
 /// The only files of the product that may start a process, and why. All other code starts programs through the guard,
 /// so that no child process outlives Althing.
-const MAY_START_PROCESSES: [(&str, &str); 4] = [
+const MAY_START_PROCESSES: [(&str, &str); 5] = [
     ("runner/src/guarded.rs", "starts the guard"),
     ("runner/src/sandbox_exec.rs", "is the guard, which starts the program"),
+    ("runner/src/mount_check.rs", "becomes the program inside the sandbox, which the guard has started"),
     ("runner/src/kernel/other.rs", "is the guard, which asks `ps` for processes where there is no /proc"),
     ("cli/src/host.rs", "starts the user's own editor and pager, which take the terminal over"),
 ];
@@ -240,6 +257,33 @@ fn processes_are_started_only_through_the_guard() {
         let may = MAY_START_PROCESSES.iter().any(|(file, _)| *file == name);
         assert!(!starts_one || may, "{name} starts a process without the guard");
         assert!(starts_one || !may, "{name} starts no process any more: take it off the list");
+    }
+}
+
+/// The only files of the product that may name stdout or stderr, and why. All other code prints through `cli/src/show`,
+/// which masks secrets and sanitizes text.
+const MAY_USE_THE_TERMINAL: [(&str, &str); 10] = [
+    ("app/src/environment.rs", "asks whether they are terminals"),
+    ("app/src/secrets.rs", "is the panic hook, which masks and sanitizes"),
+    ("cli/src/show/live.rs", "draws progress in place"),
+    ("cli/src/show/mod.rs", "prints messages on stderr"),
+    ("cli/src/show/stdout.rs", "prints output on stdout"),
+    ("config/src/most_used.rs", "is compiled only for tests"),
+    ("runner/src/sandbox_exec.rs", "hands them on to the program that it becomes"),
+    ("tui/src/event_loop.rs", "draws the screen"),
+    ("tui/src/plain.rs", "prints the screen as lines"),
+    ("tui/src/terminal.rs", "sets the terminal up and restores it"),
+];
+
+#[test]
+fn text_reaches_the_terminal_only_through_the_modules_that_sanitize_it() {
+    let writes = ["io::stdout", "io::stderr", "println!", "print!(", ".print()", "/dev/tty"];
+    for (name, text) in product() {
+        let code: String = text.lines().filter(|line| !line.trim_start().starts_with("//")).collect();
+        let prints = writes.iter().any(|write| code.contains(write));
+        let may = MAY_USE_THE_TERMINAL.iter().any(|(file, _)| *file == name);
+        assert!(!prints || may, "{name} writes to the terminal without `cli/src/show`");
+        assert!(prints || !may, "{name} does not use the terminal any more: take it off the list");
     }
 }
 
@@ -260,7 +304,8 @@ fn a_value_that_cannot_be_serialised_or_a_search_that_cannot_be_built_is_an_erro
     }
 }
 
-/// The domain words of the specification. Programs and people find the types by these names.
+/// The domain words of the specification. Each must be the name of exactly one type, so that readers of the
+/// specification find that type.
 const DOMAIN_WORDS: [&str; 10] = [
     "AgentAdapter",
     "AgentRunner",
@@ -293,7 +338,8 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2))
 }
 
-/// The names of tests that a text mentions.
+/// The names of tests that a text mentions: everything between backquotes that is longer than 20 characters and
+/// consists of letters, digits and underscores.
 fn tests_in(text: &str) -> Vec<&str> {
     let is_test =
         |word: &&str| word.len() > 20 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -328,15 +374,42 @@ fn every_promise_names_tests_that_exist() {
 fn every_danger_has_its_row_and_names_tests_that_exist() {
     let (page, code) = ("docs/reliability.md", code());
     let text = std::fs::read_to_string(root().join(page)).unwrap();
-    let dangers = [('D', 9), ('A', 8), ('S', 15)];
-    for danger in dangers.into_iter().flat_map(|(kind, last)| (1..=last).map(move |n| format!("{kind}{n}"))) {
-        let row = text.lines().find(|line| line.starts_with(&format!("| {danger} |")));
-        let row = row.unwrap_or_else(|| panic!("{page} has no row for {danger}"));
+    let dangers = [('D', 12), ('A', 10), ('S', 18)];
+    let numbers = dangers.into_iter().flat_map(|(kind, last)| (1..=last).map(move |n| format!("{kind}{n}")));
+    for danger in numbers.chain(["A8b".to_owned(), "S2b".to_owned()]) {
+        let mut rows = text.lines().filter(|line| line.starts_with(&format!("| {danger} |")));
+        let row = rows.next().unwrap_or_else(|| panic!("{page} has no row for {danger}"));
+        assert_eq!(rows.next(), None, "{page} has two rows for {danger}");
         assert_eq!(row.split('|').count(), 7, "{danger}: wrong number of columns");
         let tests = tests_in(row);
         // D9 (long uptime) is tested by a script.
         assert!(!tests.is_empty() || danger == "D9", "no test is named for {danger}");
         all_exist(page, &tests, &code);
+    }
+}
+
+#[test]
+fn the_table_of_cli_agents_has_passed_names_tests_that_exist_and_the_tested_versions() {
+    let (page, code) = ("docs/cli-agents.md", code());
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
+    let (_, section) = text.split_once("\n## What is tested with each CLI agent").unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows: Vec<&str> =
+        section.lines().filter(|line| line.starts_with("| ") && line.contains('`')).collect();
+    assert!(rows.len() > 10, "{page}: the table has only {} rows", rows.len());
+    for row in rows {
+        assert!(
+            row.contains('✓') && !row.contains('✗'),
+            "{page}: `scripts/cli-checks` reported a failure: {row}"
+        );
+        assert_eq!(row.split('|').count(), 8, "{page}: wrong number of columns: {row}");
+        all_exist(page, &tests_in(row), &code);
+        assert!(!tests_in(row).is_empty(), "{page}: no test is named: {row}");
+    }
+    let setup = std::fs::read_to_string(root().join("crates/cli/tests/setup.sh")).unwrap();
+    let packages = setup.lines().find_map(|line| line.strip_prefix("packages=")).unwrap().trim_matches('"');
+    for (_, version) in packages.split(' ').filter_map(|package| package.rsplit_once('@')) {
+        assert!(text.contains(version), "{page} does not name the tested version {version}");
     }
 }
 
@@ -384,7 +457,7 @@ fn the_table_of_the_specification_lists_every_tagged_test_and_what_it_asserts() 
     assert!(untagged.is_empty(), "{page} lists tests without that tag: {untagged:#?}");
 }
 
-/// All Markdown files of the tree, except generated and fetched ones.
+/// All Markdown files below a directory, except those in `target` and in directories whose names begin with a dot.
 fn documents(dir: &Path, found: &mut BTreeSet<PathBuf>) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

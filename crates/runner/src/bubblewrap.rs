@@ -7,11 +7,25 @@
 //! before it executes bubblewrap (see `kernel::confine`).
 
 use crate::mount_table::{ETC, MountMode, MountTable};
+use crate::placeholders::MissingPath;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// The size limit of the private `/tmp`, in bytes; the directory is a tmpfs and could otherwise fill the
-/// memory.
+/// The size limit of the private `/tmp`, and also of `/dev/shm`, in bytes. Both are file systems in memory and could
+/// otherwise fill the memory.
 const TMP_BYTES: &str = "2147483648";
+
+/// The capabilities with which a program of root could write to paths that are mounted read-only for it: undo the
+/// mounts, enter the mounts of another process (`/proc/PID/root`), open a file by its number instead of its path, or
+/// write to the disk or the memory directly.
+const AROUND_MOUNTS: [&str; 6] = [
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_PTRACE",
+    "CAP_DAC_READ_SEARCH",
+    "CAP_SYS_RAWIO",
+    "CAP_SYS_MODULE",
+    "CAP_MKNOD",
+];
 
 /// A `bwrap` program on this machine that passed a test run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,8 +42,21 @@ impl Bubblewrap {
         &self.version
     }
 
-    /// The `bwrap` arguments that run `argv` with these mounts.
-    pub(crate) fn args(&self, mounts: &MountTable, cwd: &Path, network: bool, argv: &[&str]) -> Vec<String> {
+    /// Uses another executable in place of `bwrap`; for tests.
+    #[must_use]
+    pub fn with_program(self, program: PathBuf) -> Self {
+        Self { program, ..self }
+    }
+
+    /// The `bwrap` arguments that run `argv` with these mounts and without the socket files `sockets`.
+    pub(crate) fn args(
+        &self,
+        mounts: &MountTable,
+        sockets: &[PathBuf],
+        cwd: &Path,
+        network: bool,
+        argv: &[&str],
+    ) -> Vec<OsString> {
         let mut args = Args::default();
         args.flags(&[
             "--unshare-user",
@@ -53,12 +80,22 @@ impl Bubblewrap {
                 MountMode::Writable => args.bind("--bind", &rule.path),
             }
         }
-        // Bubblewrap creates the missing directory on the real disk as a mount point; the caller removes it.
-        for path in mounts.missing() {
-            args.path("--tmpfs", path);
+        // A read-only mount does not prevent a connection to a socket file.
+        for path in sockets {
+            args.flags(&["--ro-bind"]);
+            args.path("/dev/null", path);
+        }
+        // The mount points on the real disk are the placeholders that the caller creates.
+        for missing in mounts.missing() {
+            if missing.is_file {
+                args.bind("--ro-bind-try", &missing.path);
+            } else {
+                args.path("--tmpfs", &missing.path);
+            }
         }
         // These paths are remounted read-only only after all deeper mount points have been created inside.
-        for path in mounts.hidden().chain(mounts.missing()) {
+        let missing = mounts.missing().iter().filter(|missing| !missing.is_file).map(|missing| &missing.path);
+        for path in mounts.hidden().chain(missing) {
             args.path("--remount-ro", path);
         }
         // Without this, a write outside the mounts would appear to succeed and be lost with the sandbox.
@@ -70,13 +107,30 @@ impl Bubblewrap {
     }
 
     /// The `bwrap` arguments that run `argv` with the user's own rights, except that these paths are mounted writable
-    /// or (in any other mode) read-only.
-    pub(crate) fn protecting_args(paths: &[(PathBuf, MountMode)], cwd: &Path, argv: &[&str]) -> Vec<String> {
+    /// or (in any other mode) read-only, the `missing` paths cannot be created, and other processes are neither visible
+    /// nor reachable by signals: otherwise the program could kill its guard, and what it started would stay.
+    pub(crate) fn protecting_args(
+        paths: &[(PathBuf, MountMode)],
+        missing: &[MissingPath],
+        cwd: &Path,
+        argv: &[&str],
+    ) -> Vec<OsString> {
         let mut args = Args::default();
-        // Without CAP_SYS_ADMIN the command cannot undo the mounts.
-        args.flags(&["--die-with-parent", "--cap-drop", "CAP_SYS_ADMIN", "--dev-bind", "/", "/"]);
+        args.flags(&["--die-with-parent", "--unshare-pid"]);
+        for capability in AROUND_MOUNTS {
+            args.flags(&["--cap-drop", capability]);
+        }
+        args.flags(&["--dev-bind", "/", "/", "--proc", "/proc"]);
         for (path, mode) in paths {
             args.bind(if *mode == MountMode::Writable { "--bind" } else { "--ro-bind" }, path);
+        }
+        for MissingPath { path, is_file } in missing {
+            if *is_file {
+                args.bind("--ro-bind-try", path);
+            } else {
+                args.path("--tmpfs", path);
+                args.path("--remount-ro", path);
+            }
         }
         args.path("--chdir", cwd);
         args.flags(&["--"]);
@@ -102,23 +156,24 @@ fn system(args: &mut Args) {
     }
     // `/proc` is read-only, because the kernel lets root write to /proc/sys even without capabilities.
     args.flags(&["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]);
+    // `/dev` is read-only, because it is a file system in memory without a size limit.
+    args.flags(&["--size", TMP_BYTES, "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]);
     args.flags(&["--size", TMP_BYTES, "--tmpfs", "/tmp", "--symlink", "../tmp", "/var/tmp"]);
 }
 
 #[derive(Default)]
-struct Args(Vec<String>);
+struct Args(Vec<OsString>);
 
 impl Args {
     fn flags(&mut self, flags: &[&str]) {
-        self.0.extend(flags.iter().map(|flag| (*flag).to_owned()));
+        self.0.extend(flags.iter().map(|flag| OsString::from(*flag)));
     }
 
     fn path(&mut self, flag: &str, path: &Path) {
-        // The conversion is lossless for granted paths: `SandboxPaths::checked` refuses those that are not UTF-8.
-        self.flags(&[flag, &path.to_string_lossy()]);
+        self.0.extend([flag.into(), path.into()]);
     }
 
     fn bind(&mut self, flag: &str, path: &Path) {
-        self.flags(&[flag, &path.to_string_lossy(), &path.to_string_lossy()]);
+        self.0.extend([flag.into(), path.into(), path.into()]);
     }
 }

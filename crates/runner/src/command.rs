@@ -5,22 +5,26 @@
 //! the call started.
 
 use crate::docker::Exec;
-use crate::guard_protocol::{GuardedCommand, Input, Restrictions, environment};
+use crate::guard_protocol::{GuardedCommand, Input, Restrictions, WrittenPaths, environment};
 use crate::guarded::{CommandEnd, CommandTimes, GuardLauncher};
 use crate::landlock_rules::landlock_rules;
+use crate::limits::ReachedLimit;
+use crate::mount_check::{expected_mounts, was_changed};
 use crate::mount_table::{MountMode, MountTable};
 use crate::output::OutputCollector;
+use crate::placeholders::Placeholders;
 use crate::policy::{CommandPolicy, PolicyError, without_dots};
 use crate::protected_paths::find_protected;
 use crate::sandbox::Sandbox;
+use crate::socket_files::find_live_sockets;
 use crate::tool_text::{Arguments, is_sandbox_failure, outcome, refused, spec};
+use crate::workspace_disk::WorkspaceDisk;
 use althing_protocol::{BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome, ToolSpec};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore};
 
 /// The name of the tool.
 pub const RUN_COMMAND: &str = "run_command";
@@ -38,13 +42,28 @@ pub struct CommandHost {
     /// The protected paths that existed before the first command that may write to context paths. A repository that
     /// a command creates below a context path is not among them: it belongs to the agent.
     protected: OnceCell<Vec<PathBuf>>,
+    /// Bounds how many commands run at once: each of them may use what the limits allow.
+    running: Semaphore,
+    disk: WorkspaceDisk,
 }
+
+/// The number of commands of one agent that run at once; further commands wait. Models call few tools at once.
+const MAX_RUNNING: usize = 8;
 
 impl CommandHost {
     /// Checks the policy and creates a host for it.
     pub fn new(mut policy: CommandPolicy, launcher: GuardLauncher) -> Result<Self, PolicyError> {
         policy.sandbox_paths = policy.sandbox_paths.checked()?;
-        Ok(Self { policy, launcher, placeholders: Placeholders::default(), protected: OnceCell::new() })
+        let disk = WorkspaceDisk::new(policy.sandbox_paths.workspace.clone(), launcher.limits().disk);
+        let launcher = launcher.owned_by(&policy.sandbox_paths.workspace);
+        Ok(Self {
+            policy,
+            launcher,
+            placeholders: Placeholders::default(),
+            protected: OnceCell::new(),
+            running: Semaphore::new(MAX_RUNNING),
+            disk,
+        })
     }
 
     /// The reason why no command can run at all, if there is one. Callers show it to the user before a run
@@ -70,6 +89,9 @@ impl CommandHost {
         if let Err(why) = self.policy.lists.check(&arguments.command) {
             return refused(why);
         }
+        if let Err(replaced) = self.policy.sandbox_paths.refuse_replaced() {
+            return refused(format!("The command could not be run: {replaced}"));
+        }
         let protected = match self.protected(access).await {
             Ok(protected) => protected,
             Err(why) => return refused(format!("The command could not be run: {why}")),
@@ -79,6 +101,8 @@ impl CommandHost {
             Ok(cwd) => cwd,
             Err(why) => return refused(why),
         };
+        // The semaphore is never closed.
+        let _running = self.running.acquire().await;
         let limits = &self.policy.limits;
         let limit = arguments.limit(limits);
         let time = CommandTimes { limit, grace: limits.grace, drain: limits.drain };
@@ -93,16 +117,38 @@ impl CommandHost {
                 let command = Exec { command: &arguments.command, cwd: &cwd, home, env, time };
                 container.run(command, access, &mut output).await.map_err(io::Error::other)
             }
-            local => self.run_locally(local, &arguments.command, &cwd, &mounts, time, &mut output).await,
+            local => {
+                let first =
+                    self.run_locally(local, &arguments.command, &cwd, &mounts, time, &mut output).await;
+                match first {
+                    // Nothing of the command ran. Somebody may have saved a file in that moment.
+                    Err(error) if was_changed(&error) => {
+                        let mounts = MountTable::new(&self.policy.sandbox_paths, access, protected);
+                        self.run_locally(local, &arguments.command, &cwd, &mounts, time, &mut output).await
+                    }
+                    first => first,
+                }
+            }
         };
         let text = output.finish();
+        let end = end.map(|end| self.with_unseen_limit(end, &text));
+        // A short command may fill the disk before its size is measured.
+        let note = self.disk.check().await;
         match end {
             Ok(end) if is_sandbox_failure(end, &text) => {
                 refused(format!("The command could not be run: {text}"))
             }
-            Ok(end) => outcome(end, limit, &text),
+            Ok(end) => outcome(end, limit, &text, note.as_deref()),
             Err(error) => refused(format!("The command could not be run: {error}\n{text}")),
         }
+    }
+
+    /// Adds the limit on open files if the command's output says that it was reached: a process that ends at once
+    /// is not seen at the limit.
+    fn with_unseen_limit(&self, end: CommandEnd, output: &str) -> CommandEnd {
+        let is_refused = output.contains("Too many open files") || output.contains("EMFILE");
+        let open_files = || is_refused.then(|| ReachedLimit::OpenFiles(self.launcher.limits().open_files));
+        CommandEnd { limit: end.limit.or_else(open_files), ..end }
     }
 
     /// The value of the field `protected`, found by the first call that needs it; empty if this call may not write
@@ -139,11 +185,17 @@ impl CommandHost {
         let tmp = scratch.as_ref().map_or(Path::new("/tmp"), |scratch| &scratch.0);
         let network = self.policy.network;
         let shell = shell_path();
-        let shell_args = || vec!["-c".to_owned(), command.to_owned()];
+        let shell_args = || vec!["-c".into(), command.into()];
+        let mut mounts_to_check = Vec::new();
         let (program, args, cwd, restrictions) = match sandbox {
             Sandbox::Bubblewrap(bubblewrap) => {
-                let args = bubblewrap.args(mounts, cwd, network, &[shell, "-c", command]);
-                let restrictions = Restrictions::BeforeBubblewrap { network };
+                let searched = mounts.clone();
+                let sockets = tokio::task::spawn_blocking(move || find_live_sockets(&searched, &[])).await?;
+                let unix_sockets = sockets.is_some();
+                let sockets = sockets.unwrap_or_default();
+                mounts_to_check = expected_mounts(mounts.rules(), mounts.missing(), &sockets)?;
+                let args = bubblewrap.args(mounts, &sockets, cwd, network, &[shell, "-c", command]);
+                let restrictions = Restrictions::BeforeBubblewrap { network, unix_sockets };
                 // Bubblewrap changes to the directory inside the sandbox, so a bad directory is reported as the
                 // command's error.
                 (bubblewrap.program.as_path(), args, Path::new("/"), Some(restrictions))
@@ -164,9 +216,23 @@ impl CommandHost {
         let (program, cwd) = (program.to_owned(), cwd.to_owned());
         let exempt_from_term = matches!(sandbox, Sandbox::Bubblewrap(_));
         let input = Input::Nothing;
-        let guarded_command =
-            GuardedCommand { program, args, env, cwd, input, restrictions, exempt_from_term, grace_ms };
-        let lease = self.placeholders.lease(mounts.missing());
+        let workspace = &self.policy.sandbox_paths.workspace;
+        let written = WrittenPaths::of_mounts(mounts, workspace, scratch.as_ref().map(|tmp| &tmp.0));
+        let limited = Some(WrittenPaths { full: self.disk.is_full(), ..written });
+        let guarded_command = GuardedCommand {
+            program,
+            args,
+            env,
+            cwd,
+            input,
+            restrictions,
+            expected_mounts: mounts_to_check,
+            exempt_from_term,
+            grace_ms,
+            limited,
+        };
+        let is_mounted = matches!(sandbox, Sandbox::Bubblewrap(_));
+        let lease = self.placeholders.lease(if is_mounted { mounts.missing() } else { &[] });
         let end = self.launcher.run(&guarded_command, time, output).await;
         lease.release();
         end
@@ -227,65 +293,5 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // Best effort: a leftover is inside our output directory and is removed with it.
         let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Empty directories that bubblewrap creates as mount points where a protected path does not exist, so that
-/// nobody can create the path.
-///
-/// Removing a placeholder unprotects its path in every sandbox that mounted the placeholder. Placeholders are
-/// therefore removed only when the last running call has ended and was not cancelled, or when this value is
-/// dropped. A crash may leave placeholders behind, which does no harm: git ignores an empty `.git`, and later calls
-/// protect it like any other `.git`.
-#[derive(Debug, Default)]
-pub(crate) struct Placeholders(Mutex<PlaceholderState>);
-
-#[derive(Debug, Default)]
-struct PlaceholderState {
-    calls: usize,
-    made: Vec<PathBuf>,
-}
-
-impl Placeholders {
-    pub(crate) fn lease(&self, missing: &[PathBuf]) -> PlaceholderLease<'_> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.calls += 1;
-        state.made.extend_from_slice(missing);
-        PlaceholderLease(self, false)
-    }
-}
-
-impl PlaceholderState {
-    fn remove(&mut self) {
-        for path in self.made.drain(..) {
-            // `rmdir` removes only empty directories, so no user data can be lost.
-            let _ = rustix::fs::rmdir(&path);
-        }
-    }
-}
-
-impl Drop for Placeholders {
-    fn drop(&mut self) {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner).remove();
-    }
-}
-
-/// One running call that uses the placeholders. The flag says whether the caller waited for the call's end; it is
-/// false if the call was cancelled.
-pub(crate) struct PlaceholderLease<'a>(&'a Placeholders, bool);
-
-impl PlaceholderLease<'_> {
-    pub(crate) fn release(mut self) {
-        self.1 = true;
-    }
-}
-
-impl Drop for PlaceholderLease<'_> {
-    fn drop(&mut self) {
-        let mut state = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.calls -= 1;
-        if state.calls == 0 && self.1 {
-            state.remove();
-        }
     }
 }

@@ -1,7 +1,7 @@
 //! The config's allow and block lists for commands.
 //!
 //! The lists guide an agent; they are not a security boundary, because a shell can express the same command in
-//! many ways. The confinement decides what a command can access.
+//! many ways. What a command can access is decided by its sandbox.
 
 use crate::policy::PolicyError;
 use regex::{Regex, RegexBuilder};

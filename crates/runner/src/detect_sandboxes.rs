@@ -12,6 +12,7 @@ use crate::kernel;
 use crate::policy::{CommandPolicy, SandboxPaths};
 use crate::probe::version;
 use crate::sandbox::{AcceptedByUser, Sandbox};
+use althing_disk::real_path;
 use althing_protocol::{ContextAccess, ToolCall, ToolHost};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -22,12 +23,17 @@ const DOCKER_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long `bwrap --version` may take.
 const VERSION_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// What Landlock does not hide, as part of its note in the sandbox list.
+const LANDLOCK_LIMITS: &str = "hides the contents of files, but not whether a known path exists, nor the arguments of other \
+     processes; bubblewrap hides both";
+
 /// The result of probing one sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxProbe<T> {
     /// The working sandbox, or `None`.
     pub works: Option<T>,
-    /// The version if the sandbox works, otherwise the reason why it does not. Shown to the user.
+    /// If the sandbox works, its version and known weaknesses; otherwise the reason why it does not work. Shown to the
+    /// user.
     pub note: String,
 }
 
@@ -47,12 +53,12 @@ pub struct SandboxAvailability {
     pub name: &'static str,
     /// Whether the sandbox works on this machine.
     pub usable: bool,
-    /// The version if the sandbox works, otherwise the reason why it does not.
+    /// If the sandbox works, its version and known weaknesses; otherwise the reason why it does not work.
     pub note: String,
 }
 
 impl AvailableSandboxes {
-    /// The strongest sandbox that works; unconfined only if the user accepted it; otherwise refusal.
+    /// The strongest sandbox that works. If none works: unconfined if the user accepted that, otherwise a refusal.
     pub fn choose_sandbox(&self, accepted: Option<AcceptedByUser>) -> Sandbox {
         match (&self.bubblewrap.works, self.landlock.works, accepted) {
             (Some(bubblewrap), _, _) => Sandbox::Bubblewrap(bubblewrap.clone()),
@@ -114,7 +120,11 @@ async fn bubblewrap(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<Bu
     for can_disable_userns in [true, false] {
         let found = Bubblewrap { program: program.clone(), version: version.clone(), can_disable_userns };
         match try_out(launcher, scratch, Sandbox::Bubblewrap(found.clone())).await {
-            Ok(()) => return SandboxProbe { works: Some(found), note: version },
+            Ok(()) if can_disable_userns => return SandboxProbe { works: Some(found), note: version },
+            Ok(()) => {
+                let note = format!("{version}; before 0.8 it does not prevent new user namespaces");
+                return SandboxProbe { works: Some(found), note };
+            }
             Err(error) => note = error,
         }
     }
@@ -123,14 +133,16 @@ async fn bubblewrap(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<Bu
 
 async fn landlock(launcher: &GuardLauncher, scratch: &Path) -> SandboxProbe<u8> {
     match (kernel::landlock_abi(), try_out(launcher, scratch, Sandbox::Landlock).await) {
-        (Some(abi), Ok(())) => SandboxProbe { works: Some(abi), note: format!("ABI {abi} or later") },
+        (Some(abi), Ok(())) => {
+            SandboxProbe { works: Some(abi), note: format!("ABI {abi} or later; {LANDLOCK_LIMITS}") }
+        }
         (Some(abi), Err(error)) => SandboxProbe {
             works: None,
             note: format!("the kernel has Landlock ABI {abi}, which is too old or does not work: {error}"),
         },
         (None, _) => SandboxProbe {
             works: None,
-            note: "this kernel has no Landlock (Linux 6.12 or later is needed)".to_owned(),
+            note: "Landlock is not available: the kernel is older than 6.12, Landlock is disabled at boot, or the container forbids it".to_owned(),
         },
     }
 }
@@ -155,7 +167,7 @@ struct TrialDir(PathBuf);
 
 impl TrialDir {
     fn new(scratch: &Path) -> std::io::Result<Self> {
-        let path = scratch.join(format!("trial-{}", crate::command::unique()));
+        let path = real_path(scratch).join(format!("trial-{}", crate::command::unique()));
         std::fs::create_dir_all(path.join("workspace"))?;
         Ok(Self(path))
     }

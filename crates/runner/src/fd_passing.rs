@@ -2,7 +2,7 @@
 //!
 //! A guard's three standard descriptors are taken (its control socket, the command's stdout and stderr), so the
 //! command's stdin is passed this way. One byte is sent even if there is no descriptor to pass, so that the receiver
-//! does not wait for one.
+//! knows that no descriptor comes.
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{

@@ -5,22 +5,29 @@
 //! output open. It does not rely on parent-death signals, which follow threads rather than processes and are not
 //! inherited by the command's own children.
 
-use crate::guard_protocol::{GuardReport, GuardedCommand, TERMINATE, read_frame};
-use crate::process_tree::{kill_below, reap, signal_below};
+use crate::guard_protocol::{
+    GuardReport, GuardRequest, GuardedCommand, Restrictions, TERMINATE, WrittenPaths, read_frame,
+};
+use crate::limit_watch::{DiskWatch, LimitWatch};
+use crate::limits::{MachineLimits, ReachedLimit};
+use crate::process_tree::{Enclosure, Left, kill_below, reap_some, signal_below};
 use crate::{fd_passing, kernel, sandbox_exec};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, WaitStatus, setsid};
+use rustix::process::{
+    Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions, WaitStatus, getrlimit, setrlimit, setsid, waitid,
+};
 use std::fs::OpenOptions;
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::os::fd::AsFd;
 use std::process::ExitCode;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-/// How often finished orphans are reaped while nothing else happens.
-const REAP_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
-/// How often finished children are reaped on a kernel without pidfds, where only reaping shows that the command
-/// ended.
-const REAP_INTERVAL_WITHOUT_PIDFD: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// The longest wait for something to happen.
+const LONGEST_WAIT: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
+
+/// How many more processes and threads other programs of the user may start before a command can start no more.
+const SPARE_TASKS: u64 = 4096;
 
 pub(crate) fn guard_main() -> ExitCode {
     // Descriptors inherited from our parent must not reach the command.
@@ -31,24 +38,48 @@ pub(crate) fn guard_main() -> ExitCode {
     let _ = setsid();
     let start = kernel::adopt_orphans()
         .and_then(|()| fd_passing::receive_fd(rustix::stdio::stdin()))
-        .and_then(|input| Ok((input, read_frame::<GuardedCommand>(&mut Control)?)))
-        .and_then(|(input, guarded_command)| {
+        .and_then(|input| Ok((input, read_frame::<GuardRequest<GuardedCommand>>(&mut Control)?)))
+        .and_then(|(input, GuardRequest { command: guarded_command, limits })| {
             // The launch message stays readable after its sender is gone; a command must not be started for a
             // dead parent.
             if is_abandoned() {
                 return Err(io::Error::other("the process that requested the command is gone"));
             }
-            Ok((sandbox_exec::start(&guarded_command, input)?, guarded_command))
+            if let Some(paths) = &guarded_command.limited {
+                limit_files(limits, paths)?;
+            }
+            let paths = guarded_command.limited.clone();
+            let disk = paths.map(|paths| DiskWatch::new(paths, limits.disk));
+            let enclosure = enclosure(&guarded_command);
+            let child = sandbox_exec::start(&guarded_command, input)?;
+            Ok((child, guarded_command, enclosure, disk.map(|disk| (limits, disk))))
         });
     match start {
-        Ok((child, guarded_command)) => {
+        Ok((child, guarded_command, enclosure, limited)) => {
             release_output();
+            if guarded_command.restrictions.is_some() {
+                // Not before the command was started, which would inherit the priority. The command is in a session of its
+                // own, so it does not share a group of the scheduler with this process.
+                kernel::raise_priority();
+            }
+            let limit_watch = limited.map(|(limits, disk)| LimitWatch::start(limits, disk));
+            let (Ok(limit_watch), Ok(child_watch)) = (limit_watch.transpose(), ChildWatch::start()) else {
+                // What cannot be watched must not run.
+                let message = "the guard could not watch the command".to_owned();
+                send_report(&GuardReport::Failed { message, missing: false });
+                kill_below(enclosure, |_, _| ());
+                return ExitCode::FAILURE;
+            };
             let exempt = guarded_command.exempt_from_term.then_some(child);
             CommandWatch {
                 child,
+                enclosure,
                 exempt,
                 grace: Duration::from_millis(guarded_command.grace_ms),
                 kill_at: None,
+                limit_watch,
+                child_watch,
+                is_behind: false,
             }
             .run();
             ExitCode::SUCCESS
@@ -56,10 +87,42 @@ pub(crate) fn guard_main() -> ExitCode {
         Err(error) => {
             let missing = error.kind() == io::ErrorKind::NotFound;
             send_report(&GuardReport::Failed { message: error.to_string(), missing });
-            kill_below(|_, _| ());
+            kill_below(Enclosure::None, |_, _| ());
             ExitCode::FAILURE
         }
     }
+}
+
+/// What will hold the command's processes together. Restricts the signals of this process if that is what holds them.
+fn enclosure(guarded_command: &GuardedCommand) -> Enclosure {
+    match &guarded_command.restrictions {
+        _ if guarded_command.exempt_from_term => Enclosure::PidNamespace,
+        Some(Restrictions::Landlock { .. }) if kernel::scope_signals() => Enclosure::SignalScope,
+        _ => Enclosure::None,
+    }
+}
+
+/// Limits the number of open files of this process, which the command inherits, the number of the user's processes at
+/// which the command can start no more, and what the command may write if its workspace is full already. (A file cannot
+/// grow beyond a size of zero; deleting is still possible.)
+fn limit_files(limits: MachineLimits, paths: &WrittenPaths) -> io::Result<()> {
+    lower_limit(Resource::Nofile, limits.open_files.into())?;
+    if let Some(tasks) = kernel::tasks_of_machine() {
+        // The kernel counts all processes and threads of the user, so this is far more than the command may have. It
+        // protects the machine from processes that fork faster than they are counted. Root is exempt.
+        let most = tasks.saturating_add(limits.processes.into()).saturating_add(SPARE_TASKS);
+        lower_limit(Resource::Nproc, most)?;
+    }
+    if paths.full {
+        lower_limit(Resource::Fsize, 0)?;
+    }
+    Ok(())
+}
+
+fn lower_limit(resource: Resource, most: u64) -> io::Result<()> {
+    let now = getrlimit(resource);
+    let lower = |limit: Option<u64>| Some(limit.map_or(most, |limit| limit.min(most)));
+    Ok(setrlimit(resource, Rlimit { current: lower(now.current), maximum: lower(now.maximum) })?)
 }
 
 /// Whether the other end of our socket is closed.
@@ -79,7 +142,7 @@ impl io::Read for Control {
     }
 }
 
-impl io::Write for Control {
+impl Write for Control {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         Ok(rustix::io::retry_on_intr(|| rustix::io::write(rustix::stdio::stdin(), bytes))?)
     }
@@ -94,7 +157,7 @@ impl io::Write for Control {
 fn send_report(report: &GuardReport) {
     if let Ok(mut line) = serde_json::to_vec(report) {
         line.push(b'\n');
-        let _ = io::Write::write_all(&mut Control, &line);
+        let _ = Control.write_all(&line);
     }
 }
 
@@ -107,32 +170,93 @@ fn release_output() {
     }
 }
 
+/// Notices at once when a child has ended. Without that, a command whose processes fork and end all the time would fill
+/// the kernel's table of processes with those that nobody has reaped.
+struct ChildWatch {
+    /// Readable when a child has ended.
+    woken: PipeReader,
+    /// Says that children were reaped.
+    reaped: Sender<()>,
+}
+
+impl ChildWatch {
+    fn start() -> io::Result<Self> {
+        let (woken, wake) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&woken, true)?;
+        let (reaped, was_reaped) = channel();
+        let watch = move || Self::watch(wake, &was_reaped);
+        std::thread::Builder::new().name("children".to_owned()).spawn(watch)?;
+        Ok(Self { woken, reaped })
+    }
+
+    /// Only looks: the main thread reaps, because it relies on the ids of children that were not reaped.
+    fn watch(mut wake: PipeWriter, was_reaped: &Receiver<()>) {
+        loop {
+            match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+                Ok(_) => {}
+                Err(rustix::io::Errno::INTR) => continue,
+                // No children are left.
+                Err(_) => return,
+            }
+            if wake.write_all(&[0]).is_err() || was_reaped.recv().is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether a child has ended.
+    fn was_asked(&self) -> bool {
+        matches!(rustix::io::read(&self.woken, &mut [0; 8]), Ok(1..))
+    }
+
+    /// Says that children were reaped, so that the next end of a child is noticed.
+    fn answer(&self) {
+        let _ = self.reaped.send(());
+    }
+}
+
 /// A running command and the state of its shutdown.
 struct CommandWatch {
     child: Pid,
+    enclosure: Enclosure,
     exempt: Option<Pid>,
     grace: Duration,
     /// When the command is killed; set once the command was asked to end.
     kill_at: Option<Instant>,
+    /// Reports the limits that the command reaches; `None` if it has no limits.
+    limit_watch: Option<LimitWatch>,
+    child_watch: ChildWatch,
+    /// Whether children that have ended are left to reap.
+    is_behind: bool,
 }
 
 impl CommandWatch {
     fn run(mut self) {
         send_report(&GuardReport::Started);
-        let child_pidfd = kernel::pidfd(self.child);
         loop {
-            if self.reap_children() {
-                return kill_below(|_, _| ());
+            let was_asked = self.child_watch.was_asked();
+            let is_over = self.reap_children();
+            if was_asked {
+                self.child_watch.answer();
+            }
+            if is_over {
+                return kill_below(self.enclosure, |_, _| ());
             }
             if self.kill_at.is_some_and(|at| Instant::now() >= at) {
                 return self.kill();
             }
-            match self.wait_for_control(child_pidfd.as_ref()) {
+            if let Some(reached) = self.reached_limit() {
+                send_report(&GuardReport::Limit(reached));
+                if reached.is_fatal() {
+                    return self.kill();
+                }
+            }
+            match self.wait_for_control() {
                 ControlMessage::None => {}
                 ControlMessage::Terminate => {
-                    signal_below(Signal::TERM, self.exempt);
+                    signal_below(self.enclosure, Signal::TERM, self.exempt);
                     // A stopped process handles TERM only after CONT.
-                    signal_below(Signal::CONT, None);
+                    signal_below(self.enclosure, Signal::CONT, None);
                     self.kill_at.get_or_insert(Instant::now() + self.grace);
                 }
                 ControlMessage::Closed => return self.kill(),
@@ -140,11 +264,15 @@ impl CommandWatch {
         }
     }
 
-    /// Waits for a control message, the command's end or the next reap.
-    fn wait_for_control(&self, child_pidfd: Option<&OwnedFd>) -> ControlMessage {
-        let mut fds = vec![PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN)];
-        fds.extend(child_pidfd.map(|fd| PollFd::from_borrowed_fd(fd.as_fd(), PollFlags::IN)));
-        let mut timeout = if child_pidfd.is_some() { REAP_INTERVAL } else { REAP_INTERVAL_WITHOUT_PIDFD };
+    /// Waits for a control message, the end of a child or a reached limit.
+    fn wait_for_control(&self) -> ControlMessage {
+        let mut fds = vec![
+            PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.child_watch.woken.as_fd(), PollFlags::IN),
+        ];
+        let limits = self.limit_watch.as_ref().map(|watch| watch.woken.as_fd());
+        fds.extend(limits.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)));
+        let mut timeout = LONGEST_WAIT;
         if let Some(left) = self.kill_at.map(|at| at.saturating_duration_since(Instant::now()))
             && left < Duration::from_millis(500)
         {
@@ -163,18 +291,28 @@ impl CommandWatch {
     }
 
     /// Reaps finished children. Returns true once the command itself has ended, after reporting it.
-    fn reap_children(&self) -> bool {
-        while let Ok(Some((pid, status))) = reap() {
+    fn reap_children(&mut self) -> bool {
+        let mut is_over = false;
+        let left = reap_some(|pid, status| {
             if pid == self.child {
                 send_report(&exited(status));
-                return true;
+                is_over = true;
             }
-        }
-        false
+        });
+        self.is_behind = left == Left::Ended;
+        is_over
+    }
+
+    /// The next limit that was reached. If processes end faster than they are reaped, they are counted here: the limit
+    /// watch would be slow then, because the list of children changes while it is read.
+    fn reached_limit(&self) -> Option<ReachedLimit> {
+        let watch = self.limit_watch.as_ref()?;
+        let too_many = || self.is_behind && kernel::children().len() > watch.processes as usize;
+        watch.reached().or_else(|| too_many().then_some(ReachedLimit::Processes(watch.processes)))
     }
 
     fn kill(&self) {
-        kill_below(|pid, status| {
+        kill_below(self.enclosure, |pid, status| {
             if pid == self.child {
                 send_report(&exited(status));
             }

@@ -3,6 +3,9 @@
 //! Commands are sent over the socket, not in the guard's arguments or environment, which other processes could
 //! read.
 
+use crate::limits::{MachineLimits, ReachedLimit};
+use crate::mount_check::ExpectedMount;
+use crate::mount_table::{MountMode, MountTable};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -21,19 +24,73 @@ const MAX_FRAME: u32 = 16 * 1024 * 1024;
 pub(crate) struct GuardedCommand {
     pub(crate) program: PathBuf,
     /// The arguments, without the program's name (`argv[0]`).
-    pub(crate) args: Vec<String>,
+    #[serde(with = "crate::os_text::list")]
+    pub(crate) args: Vec<OsString>,
     /// The complete environment; nothing is inherited.
     pub(crate) env: Vec<(OsString, OsString)>,
     pub(crate) cwd: PathBuf,
     pub(crate) input: Input,
     /// The restrictions; `None` only for a command that runs with the user's own rights.
     pub(crate) restrictions: Option<Restrictions>,
+    /// The mounts that are checked inside bubblewrap before the command is executed; empty if `program` is not
+    /// bubblewrap.
+    pub(crate) expected_mounts: Vec<ExpectedMount>,
     /// Whether TERM is sent only to the processes below the program and not to the program itself. True for
     /// bubblewrap, which would kill everything inside at once on TERM, and which ends by itself when the command has
-    /// ended.
+    /// ended. The command then runs in a pid namespace of its own, which ends with bubblewrap.
     pub(crate) exempt_from_term: bool,
     /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,
+    /// Where the command can write, if its use of the machine is limited; `None` for the user's own commands, which
+    /// have no limits.
+    pub(crate) limited: Option<WrittenPaths>,
+}
+
+/// What a guard is asked to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct GuardRequest<C> {
+    /// The command: a [`GuardedCommand`], or a reference to it in the process that sends the request.
+    pub(crate) command: C,
+    pub(crate) limits: MachineLimits,
+}
+
+/// The paths whose size is limited.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WrittenPaths {
+    /// The agent's own directories, which count as a whole.
+    #[serde(with = "crate::os_text::list")]
+    pub(crate) own: Vec<PathBuf>,
+    /// The user's directories, of which only the files count that change while the command runs.
+    #[serde(with = "crate::os_text::list")]
+    pub(crate) shared: Vec<PathBuf>,
+    /// Whether the limit was reached before, so that the command may delete files but not write any.
+    pub(crate) full: bool,
+}
+
+impl WrittenPaths {
+    /// The paths that a command can write to with these mounts. The workspace and the agent's other directories count
+    /// with everything in them; of the other writable paths, only files that change while the command runs count.
+    pub(crate) fn of_mounts<'a>(
+        mounts: &MountTable,
+        workspace: &'a PathBuf,
+        others: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Self {
+        let shared = mounts.rules().iter().filter(|rule| rule.mode == MountMode::Writable);
+        let shared = shared.filter(|rule| !rule.path.starts_with(workspace));
+        Self {
+            own: [workspace].into_iter().chain(others).cloned().collect(),
+            shared: shared.map(|rule| rule.path.clone()).collect(),
+            full: false,
+        }
+    }
+
+    pub(crate) fn all(&self) -> impl Iterator<Item = &PathBuf> {
+        self.own.iter().chain(&self.shared)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.own.is_empty() && self.shared.is_empty()
+    }
 }
 
 /// Where a command's stdin comes from.
@@ -52,13 +109,17 @@ pub(crate) enum Input {
 pub(crate) enum Restrictions {
     /// Landlock, seccomp and no capabilities: a complete sandbox.
     Landlock { landlock_rules: Vec<LandlockRule>, network: bool },
-    /// The sandbox process drops only what bubblewrap itself does not restrict; bubblewrap does the rest.
-    BeforeBubblewrap { network: bool },
+    /// The sandbox process drops only the rights that bubblewrap does not restrict; bubblewrap restricts the rest.
+    /// `unix_sockets` says whether every socket file that could answer is hidden. If not, the command may use no Unix
+    /// sockets. If so, it may use them only if abstract sockets are out of reach, too (see
+    /// `seccomp::Filter::beside_bubblewrap`).
+    BeforeBubblewrap { network: bool, unix_sockets: bool },
 }
 
 /// Access to one path and everything below it under Landlock.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LandlockRule {
+    #[serde(with = "crate::os_text")]
     pub(crate) path: PathBuf,
     pub(crate) allow: LandlockAccess,
 }
@@ -80,13 +141,15 @@ pub(crate) enum LandlockAccess {
 pub(crate) enum GuardReport {
     /// The command runs.
     Started,
-    /// The command could not be started; nothing of it ran.
+    /// The command could not be started, or was killed right after its start because its limits could not be watched.
     Failed {
         message: String,
-        /// Whether the program, its interpreter or its working directory does not exist. Always false if the command
-        /// was started by the sandbox process.
+        /// Whether the program, its interpreter or its working directory does not exist. Always false if the sandbox
+        /// process was to execute the command, because that process reports errors only as text.
         missing: bool,
     },
+    /// The command reached a limit. If the limit is fatal, the command is being killed.
+    Limit(ReachedLimit),
     /// The command ended.
     Exited {
         /// The exit code; `None` if a signal ended the command.

@@ -6,16 +6,19 @@
 //! no limit of their own.
 
 use crate::adapter::Stream;
+use crate::agent_processes::OwnedGuard;
 use crate::fd_passing;
-use crate::guard_protocol::{GuardReport, GuardedCommand, TERMINATE, frame};
+use crate::guard_protocol::{GuardReport, GuardRequest, GuardedCommand, TERMINATE, frame};
 use crate::kernel;
+use crate::limits::{MachineLimits, ReachedLimit};
 use crate::output::OutputCollector;
 use crate::pipe_loop::{OutputPipes, PipeHandler, ProcessEnd, StopTimeouts, read_until_end};
 use crate::reexec::GUARD;
+use althing_protocol::ProcessLimits;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdUnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::LazyLock;
 use std::time::Duration;
@@ -35,18 +38,38 @@ pub(crate) const GUARD_SLACK: Duration = Duration::from_secs(8);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GuardLauncher {
     program: PathBuf,
+    limits: ProcessLimits,
+    /// The agent or task for which programs are started, if somebody waits for their end.
+    owner: Option<PathBuf>,
 }
 
 impl Default for GuardLauncher {
     fn default() -> Self {
-        Self { program: kernel::own_executable() }
+        Self::of(kernel::own_executable())
     }
 }
 
 impl GuardLauncher {
     /// Uses another executable whose `main` calls [`crate::reexec_main`]; for tests, whose own `main` does not.
     pub fn of(program: PathBuf) -> Self {
-        Self { program }
+        Self { program, limits: ProcessLimits::default(), owner: None }
+    }
+
+    /// Limits what each program that is started for an agent may use.
+    #[must_use]
+    pub fn with_limits(self, limits: ProcessLimits) -> Self {
+        Self { limits, ..self }
+    }
+
+    /// A launcher for the programs of one agent or task; [`crate::processes_ended`] waits until all of them are gone.
+    #[must_use]
+    pub fn owned_by(self, owner: &Path) -> Self {
+        Self { owner: Some(owner.to_owned()), ..self }
+    }
+
+    /// The limits of programs that are started for agents.
+    pub(crate) fn limits(&self) -> MachineLimits {
+        self.limits.into()
     }
 
     /// Runs a command to its end or its time limit and collects its output.
@@ -63,8 +86,8 @@ impl GuardLauncher {
         let mut handler = TimeLimit { deadline: Instant::now() + time.limit, output };
         let ended = read_until_end(&mut guarded, pipes, timeouts, &mut handler).await;
         guarded.finish().await;
-        let ProcessEnd { code, signal, asked_at } = ended?;
-        Ok(CommandEnd { code: code.map(i64::from), signal, timed_out: asked_at.is_some() })
+        let ProcessEnd { code, signal, asked_at, limit } = ended?;
+        Ok(CommandEnd { code: code.map(i64::from), signal, timed_out: asked_at.is_some(), limit })
     }
 
     /// Starts a command under a guard. `input` is the descriptor for [`crate::guard_protocol::Input::Passed`].
@@ -75,6 +98,9 @@ impl GuardLauncher {
         errors: OwnedFd,
         input: Option<OwnedFd>,
     ) -> io::Result<Guarded> {
+        // The guard is counted before it starts, so that a caller who sees no guard can be sure that none is about to
+        // run.
+        let running = RunningGuard::new(self.owner.clone());
         let (ours, theirs) = StdUnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let child = Command::new(&self.program)
@@ -86,7 +112,7 @@ impl GuardLauncher {
             .stdout(Stdio::from(output))
             .stderr(Stdio::from(errors))
             .spawn()?;
-        let guard = GuardProcess(Some((child, RunningGuard::new())));
+        let guard = GuardProcess(Some((child, running)));
         tracing::info!(
             guard = guard.id(),
             program = %guarded_command.program.display(),
@@ -99,9 +125,11 @@ impl GuardLauncher {
         fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
         drop(input);
         let (read, mut control) = UnixStream::from_std(ours)?.into_split();
-        control.write_all(&frame(guarded_command)?).await?;
+        let request = GuardRequest { command: guarded_command, limits: self.limits() };
+        control.write_all(&frame(&request)?).await?;
         // A small buffer: reports are short, and there may be hundreds of guards.
-        Ok(Guarded { guard, control, reports: BufReader::with_capacity(512, read).lines() })
+        let reports = BufReader::with_capacity(512, read).lines();
+        Ok(Guarded { guard, control, reports, limit: None })
     }
 }
 
@@ -110,7 +138,7 @@ impl GuardLauncher {
 fn sandboxed_command(guarded_command: &GuardedCommand) -> Option<&str> {
     let args = guarded_command.exempt_from_term.then_some(&guarded_command.args)?;
     let at = args.iter().position(|arg| arg == "--")?;
-    args.get(at + 1).map(String::as_str)
+    args.get(at + 1)?.to_str()
 }
 
 /// A pipe for a command's output: our read end and the command's write end.
@@ -144,18 +172,22 @@ pub(crate) struct CommandEnd {
     pub(crate) signal: Option<i32>,
     /// Whether the command was stopped at its time limit.
     pub(crate) timed_out: bool,
+    /// The limit that the command reached, if any.
+    pub(crate) limit: Option<ReachedLimit>,
 }
 
 /// The number of guard processes of this process that have not ended.
 static RUNNING_GUARDS: LazyLock<watch::Sender<usize>> = LazyLock::new(|| watch::Sender::new(0));
 
 /// Counts a guard process from its start until this value is dropped.
-struct RunningGuard;
+struct RunningGuard {
+    _owned: Option<OwnedGuard>,
+}
 
 impl RunningGuard {
-    fn new() -> Self {
+    fn new(owner: Option<PathBuf>) -> Self {
         RUNNING_GUARDS.send_modify(|running| *running += 1);
-        Self
+        Self { _owned: owner.map(OwnedGuard::new) }
     }
 }
 
@@ -192,10 +224,10 @@ impl GuardProcess {
 
 impl Drop for GuardProcess {
     fn drop(&mut self) {
-        // Without a runtime our own process is ending, and init reaps the guard.
         if let Some(guard) = self.id() {
             tracing::info!(guard, "guard's socket closed; the guard kills the program if still running");
         }
+        // If there is no runtime, our own process is ending, and init reaps the guard.
         if let (Some((mut child, running)), Ok(runtime)) =
             (self.0.take(), tokio::runtime::Handle::try_current())
         {
@@ -213,6 +245,8 @@ pub(crate) struct Guarded {
     /// Closing this socket ends everything.
     control: OwnedWriteHalf,
     reports: Lines<BufReader<OwnedReadHalf>>,
+    /// The limit that the command reached, as far as it is known.
+    limit: Option<ReachedLimit>,
 }
 
 impl Guarded {
@@ -222,8 +256,8 @@ impl Guarded {
         match self.report().await? {
             GuardReport::Started => Ok(()),
             GuardReport::Failed { message, missing } => Err(self.failed(message, missing)),
-            GuardReport::Exited { .. } => {
-                Err(io::Error::other("the guard reported the program's end before its start"))
+            GuardReport::Exited { .. } | GuardReport::Limit(_) => {
+                Err(io::Error::other("the guard reported something about the program before its start"))
             }
         }
     }
@@ -234,6 +268,10 @@ impl Guarded {
             match self.report().await? {
                 GuardReport::Started => {}
                 GuardReport::Failed { message, missing } => return Err(self.failed(message, missing)),
+                GuardReport::Limit(limit) => {
+                    tracing::warn!(guard = self.guard.id(), %limit, "program reached a limit");
+                    self.limit = Some(limit);
+                }
                 GuardReport::Exited { code, signal } => {
                     tracing::info!(guard = self.guard.id(), code, signal, "program ended");
                     return Ok((code, signal));
@@ -258,6 +296,11 @@ impl Guarded {
         self.guard.id()
     }
 
+    /// The limit that the command reached. Complete once [`Self::exited`] has returned.
+    pub(crate) fn limit(&self) -> Option<ReachedLimit> {
+        self.limit
+    }
+
     /// Asks the command and everything below it to end, without waiting. A failed write means that the guard is
     /// gone or was already asked.
     pub(crate) fn ask_to_end(&self) {
@@ -279,7 +322,7 @@ impl Guarded {
     /// Kills what is left and waits until the guard is reaped, so that no zombie remains, but not longer than
     /// [`GUARD_SLACK`].
     pub(crate) async fn finish(self) {
-        let Self { mut guard, control, reports } = self;
+        let Self { mut guard, control, reports, .. } = self;
         drop((control, reports));
         let _ = tokio::time::timeout(GUARD_SLACK, guard.wait()).await;
     }

@@ -13,13 +13,13 @@ use std::path::Path;
 /// The maximum number of rules. A mount table that needs more is refused rather than granted in part.
 const MAX_RULES: usize = 10_000;
 
-/// The Landlock rules for a mount table and the writable directory `scratch`. Fails when a directory that must be
-/// granted entry by entry has too many entries or cannot be listed.
+/// The Landlock rules for a mount table and the writable directory `scratch`. Fails if more than
+/// [`MAX_RULES`] rules are needed, or if a directory that must be granted entry by entry cannot be listed.
 pub(crate) fn landlock_rules(mounts: &MountTable, scratch: &Path) -> io::Result<Vec<LandlockRule>> {
     let mut rules = Vec::new();
     let mut modes: BTreeMap<&Path, MountMode> =
         mounts.rules().iter().map(|rule| (rule.path.as_path(), rule.mode)).collect();
-    modes.extend(mounts.missing().iter().map(|path| (path.as_path(), MountMode::ReadOnly)));
+    modes.extend(mounts.missing().iter().map(|missing| (missing.path.as_path(), MountMode::ReadOnly)));
     for (path, mode) in &modes {
         add_rules(path, *mode, &modes, &mut rules)?;
     }
@@ -52,7 +52,8 @@ fn add_rules(
         let entry = entry?;
         if rules.len() >= MAX_RULES {
             return Err(io::Error::other(format!(
-                "Landlock cannot protect a path inside {}, which has too many entries; install bubblewrap",
+                "Landlock would need more than {MAX_RULES} rules to protect the paths in the granted directories (reached \
+                 in {}); install bubblewrap",
                 path.display()
             )));
         }

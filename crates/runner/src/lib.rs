@@ -1,4 +1,5 @@
-//! Starts, watches and ends processes and containers; no other crate does.
+//! Starts, watches and ends processes and containers. No other crate does, except that the command line starts the
+//! user's editor and pager.
 //!
 //! A model's command runs under a guard (or in a container), so that nothing it starts outlives us, and inside a
 //! sandbox, so that it can access only what its agent was given; it runs without a sandbox only if the user accepted
@@ -6,36 +7,51 @@
 #![expect(clippy::disallowed_methods, reason = "runner owns processes")]
 
 pub mod adapter;
+mod agent_processes;
 mod bubblewrap;
 mod clean;
+mod code_watch;
 mod command;
 mod command_lists;
 mod detect_sandboxes;
+mod disk_usage;
 mod docker;
 mod fd_passing;
+mod git_code;
 mod guard;
 mod guard_protocol;
 mod guarded;
 mod kernel;
 mod landlock_rules;
+mod limit_watch;
+mod limits;
 mod lines;
+mod linked_code;
+mod mount_check;
 mod mount_table;
+mod os_text;
 mod output;
 mod pipe_loop;
 mod piped;
+mod placeholders;
 mod policy;
 mod probe;
 mod process_tree;
 mod program;
 mod protected_paths;
 mod reexec;
+mod repositories;
 mod sandbox;
 mod sandbox_exec;
+mod settings_code;
+mod socket_files;
 pub mod structured;
 mod terminal;
 mod tool_text;
+mod workspace_disk;
 mod write_protection;
 
+pub use agent_processes::processes_ended;
 pub use bubblewrap::Bubblewrap;
 pub use clean::{Cleaner, clean};
 pub use command::{CommandHost, RUN_COMMAND};
@@ -44,10 +60,12 @@ pub use detect_sandboxes::{
     AvailableSandboxes, SandboxAvailability, SandboxProbe, availability, detect_sandboxes,
 };
 pub use docker::{Container, ContainerSpec, DockerClient, DockerError, NetworkMode};
+pub use git_code::{GitCode, git_code, own_places};
 pub use guarded::{GuardLauncher, all_guards_ended};
+pub use linked_code::{LinkedCode, linked_code};
 pub use piped::{PipedChild, PipedProcess, PipedProgram};
 pub use policy::{ChildEnvironment, CommandLimits, CommandPolicy, ContextMount, PolicyError, SandboxPaths};
-pub use program::{CliAgentConfig, CliBackend, ProgramLimits, ProgramRunner, ProgramStarter};
+pub use program::{CliAgentConfig, CliBackend, ModelPrices, ProgramLimits, ProgramRunner, ProgramStarter};
 pub use reexec::reexec_main;
 pub use sandbox::{AcceptedByUser, Sandbox, SandboxKind};
 pub use terminal::PatternTable;

@@ -5,6 +5,7 @@
 //! It is independent of the sandbox: every sandbox translates the same table, so no two sandboxes disagree about
 //! what an agent may access.
 
+use crate::placeholders::{MissingPath, is_missing, is_placeholder};
 use crate::policy::SandboxPaths;
 use crate::protected_paths::is_repository;
 use althing_protocol::ContextAccess;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// The parts of `/etc` that programs need: names, certificates and the linker's cache, but no secrets and no
 /// machine id.
-pub(crate) const ETC: [&str; 23] = [
+pub(crate) const ETC: [&str; 24] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
     "/etc/ca-certificates.conf",
@@ -36,8 +37,12 @@ pub(crate) const ETC: [&str; 23] = [
     "/etc/resolv.conf",
     "/etc/services",
     "/etc/ssl/certs",
+    "/etc/ssl/openssl.cnf",
     "/etc/timezone",
 ];
+
+/// The maximum number of entries next to a protected symlink that stay writable, each with its own mount.
+const MAX_BESIDE_LINK: usize = 200;
 
 /// How a path is mounted, ordered from the strictest to the most permissive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -60,8 +65,9 @@ pub(crate) struct MountRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountTable {
     rules: Vec<MountRule>,
-    /// Protected paths that do not exist (yet) inside writable paths: no command may create them.
-    missing: Vec<PathBuf>,
+    /// For each protected path inside a writable path that does not exist (yet), its outermost missing part: no command may
+    /// create it.
+    missing: Vec<MissingPath>,
 }
 
 impl MountTable {
@@ -95,12 +101,21 @@ impl MountTable {
             if mode_at(&modes, path) != Some(MountMode::Writable) {
                 continue;
             }
+            // A command may have put a symlink in the place of a missing parent: what lies behind it is not the
+            // protected path, and must not be mounted.
+            if let Some(link) = linked_parent(&modes, path) {
+                make_link_read_only(&mut modes, &link);
+                continue;
+            }
             match path.symlink_metadata() {
-                // A symlink cannot be mounted over, only its target can, and a command could replace the link
-                // in a writable directory.
-                Ok(data) if data.is_symlink() => make_parent_read_only(&mut modes, path),
+                Ok(_) if is_placeholder(path) => missing.push(missing_path(sandbox_paths, path)),
+                // A command that can change files around a linked repository can change what git does there.
+                Ok(data) if data.is_symlink() && is_repository(path) => {
+                    make_parent_read_only(&mut modes, path)
+                }
+                Ok(data) if data.is_symlink() => make_link_read_only(&mut modes, path),
                 Ok(_) => make_read_only(&mut modes, path),
-                Err(_) => missing.push(path.clone()),
+                Err(_) => missing.push(missing_path(sandbox_paths, path)),
             }
         }
         let is_link = |path: &&PathBuf| path.symlink_metadata().is_ok_and(|data| data.is_symlink());
@@ -108,11 +123,13 @@ impl MountTable {
         // A repository that is a symlink cannot be mounted over, so its parent directory becomes read-only.
         let around = links.into_iter().filter_map(|link| link.parent());
         for path in around.chain(plain.into_iter().map(PathBuf::as_path)) {
-            if mode_at(&modes, path) == Some(MountMode::Writable) && path.exists() {
+            if mode_at(&modes, path) == Some(MountMode::Writable) && path.exists() && !is_placeholder(path) {
                 make_read_only(&mut modes, path);
             }
         }
-        missing.retain(|path| mode_at(&modes, path) == Some(MountMode::Writable));
+        missing.sort();
+        missing.dedup_by(|next, path| next.path == path.path);
+        missing.retain(|missing| mode_at(&modes, &missing.path) == Some(MountMode::Writable));
         if let Some(state) = &sandbox_paths.state_dir
             && mode_at(&modes, state).is_some()
         {
@@ -121,7 +138,8 @@ impl MountTable {
         let own = if sandbox_paths.planning { MountMode::ReadOnly } else { MountMode::Writable };
         modes.insert(sandbox_paths.workspace.clone(), own);
         modes.insert(sandbox_paths.output_dir.clone(), MountMode::ReadOnly);
-        let inside: Vec<PathBuf> = modes.keys().chain(&missing).cloned().collect();
+        let inside = modes.keys().chain(missing.iter().map(|missing| &missing.path));
+        let inside: Vec<PathBuf> = inside.cloned().collect();
         for path in inside {
             pin_parents(&mut modes, &path);
         }
@@ -140,13 +158,32 @@ impl MountTable {
         Self { rules: in_order_of_depth(modes), missing: self.missing }
     }
 
+    /// The same table without paths that are not UTF-8, for sandboxes that cannot name them: instead of such a path, the
+    /// deepest directory above it that can be named is read-only.
+    pub(crate) fn with_text_paths(mut self) -> Self {
+        let is_text = |path: &Path| path.to_str().is_some();
+        let rules = self.rules.iter().filter(|rule| rule.mode != MountMode::Writable).map(|rule| &rule.path);
+        let others =
+            rules.chain(self.missing.iter().map(|missing| &missing.path)).filter(|path| !is_text(path));
+        let above = |path: &PathBuf| path.ancestors().find(|above| is_text(above)).map(Path::to_owned);
+        let closed: Vec<PathBuf> = others.filter_map(above).collect();
+        self.missing.retain(|missing| is_text(&missing.path) && !closed.contains(&missing.path));
+        self.rules.retain(|rule| is_text(&rule.path));
+        let mut modes: BTreeMap<PathBuf, MountMode> =
+            self.rules.into_iter().map(|rule| (rule.path, rule.mode)).collect();
+        for path in &closed {
+            make_read_only(&mut modes, path);
+        }
+        Self { rules: in_order_of_depth(modes), missing: self.missing }
+    }
+
     /// The mounts in order of depth, shallow paths first.
     pub(crate) fn rules(&self) -> &[MountRule] {
         &self.rules
     }
 
-    /// Protected paths that do not exist and must not be created.
-    pub(crate) fn missing(&self) -> &[PathBuf] {
+    /// For each protected path that does not exist, its outermost missing part, which no command may create.
+    pub(crate) fn missing(&self) -> &[MissingPath] {
         &self.missing
     }
 
@@ -184,10 +221,48 @@ fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     modes.extend(on_the_way.into_iter().map(|above| (above, MountMode::Writable)));
 }
 
+/// The outermost parent of `path` inside its mount that is a symlink.
+fn linked_parent(modes: &BTreeMap<PathBuf, MountMode>, path: &Path) -> Option<PathBuf> {
+    let parents = path.ancestors().skip(1).take_while(|above| !modes.contains_key(*above));
+    parents.filter(|above| above.is_symlink()).last().map(Path::to_owned)
+}
+
+/// The outermost part of a missing path that is missing, too. Mounting over a deeper part would leave the parts above it
+/// on the disk, where a command could rename them or put symlinks in their place.
+fn missing_path(sandbox_paths: &SandboxPaths, path: &Path) -> MissingPath {
+    let missing = path.ancestors().take_while(|above| is_missing(above));
+    let outermost = missing.last().unwrap_or(path);
+    let is_file = outermost == path && sandbox_paths.protected_files.iter().any(|file| file == path);
+    MissingPath { path: outermost.to_owned(), is_file }
+}
+
 /// Makes the writable mount that contains `path` read-only as a whole.
 fn make_parent_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     let around = path.ancestors().skip(1).find(|above| modes.contains_key(*above)).map(Path::to_owned);
     modes.extend(around.map(|above| (above, MountMode::ReadOnly)));
+}
+
+/// Makes the directory of a symlink read-only. A symlink itself cannot be mounted over, only its target can, and a
+/// command could replace the symlink in a writable directory. Nothing can be created, deleted or renamed directly
+/// next to the symlink. The other files and directories there stay writable, unless there are more than
+/// [`MAX_BESIDE_LINK`] of them.
+fn make_link_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, link: &Path) {
+    let Some(dir) = link.parent() else { return };
+    make_read_only(modes, dir);
+    let entries: Vec<PathBuf> = std::fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir() || kind.is_file()))
+        .map(|entry| entry.path())
+        .take(MAX_BESIDE_LINK + 1)
+        .collect();
+    // Each entry needs its own mount. In a larger directory, everything stays read-only.
+    if entries.len() <= MAX_BESIDE_LINK {
+        for entry in entries {
+            modes.entry(entry).or_insert(MountMode::Writable);
+        }
+    }
 }
 
 fn mode_at(modes: &BTreeMap<PathBuf, MountMode>, path: &Path) -> Option<MountMode> {
@@ -196,7 +271,7 @@ fn mode_at(modes: &BTreeMap<PathBuf, MountMode>, path: &Path) -> Option<MountMod
 
 #[cfg(test)]
 mod tests {
-    use super::{MountMode, MountTable};
+    use super::{MissingPath, MountMode, MountTable};
     use crate::policy::{ContextMount, SandboxPaths};
     use crate::protected_paths::find_protected;
     use althing_protocol::ContextAccess;
@@ -238,6 +313,7 @@ mod tests {
             state_dir: Some(root.join("p/.state")),
             output_dir: root.join("p/.state/out"),
             planning: false,
+            protected_files: Vec::new(),
         };
         let sandbox_paths = sandbox_paths.checked().unwrap();
         let mounts = MountTable::new(&sandbox_paths, access, &find_protected(&sandbox_paths).unwrap());
@@ -262,7 +338,7 @@ mod tests {
             assert_eq!(mode("p/.state/out/x"), Some(MountMode::ReadOnly));
             assert_eq!(mode("pp/x"), None, "a path with the same prefix");
             assert_eq!(mode("none"), None);
-            assert_eq!(mounts.missing(), [root.join("fresh/.git")]);
+            assert_eq!(mounts.missing(), [MissingPath { path: root.join("fresh/.git"), is_file: false }]);
             let pinned = ["p/a", "p/a/b"].map(|path| root.join(path));
             assert!(
                 pinned.iter().all(|path| mounts.rules().iter().any(|rule| rule.path == *path)),
@@ -288,6 +364,7 @@ mod tests {
             state_dir: Some(root.join("p/s/.state")),
             output_dir: root.join("p/s/.state/out"),
             planning: false,
+            protected_files: Vec::new(),
         };
         let sandbox_paths = sandbox_paths.checked().unwrap();
         let mounts = MountTable::new(
@@ -301,6 +378,33 @@ mod tests {
         }
         assert_eq!(mounts.mode(&root.join("p/s/.state/log")), Some(MountMode::Hidden));
         assert_eq!(mounts.mode(&root.join("p/n/m/docs/x")), Some(MountMode::ReadOnly));
+    }
+
+    #[test]
+    fn a_missing_protected_path_is_covered_from_its_first_missing_part_and_never_followed_through_a_symlink()
+    {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        std::fs::create_dir_all(root.join("p")).unwrap();
+        std::fs::create_dir_all(root.join("ws")).unwrap();
+        std::fs::write(root.join(".env"), "SECRET").unwrap();
+        let mut sandbox_paths = SandboxPaths::new(root.join("ws"), root.join("out"));
+        sandbox_paths.context = vec![mount(&root.join("p"), true, &["conf/deep/.env"])];
+        let sandbox_paths = sandbox_paths.checked().unwrap();
+        let table = || MountTable::new(&sandbox_paths, ContextAccess::Writable, &[]);
+        let missing = MissingPath { path: root.join("p/conf"), is_file: false };
+        assert!(table().missing().contains(&missing), "{:?}", table());
+        // A command has replaced the missing directory with a symlink that leads out.
+        std::fs::create_dir(root.join("deep")).unwrap();
+        std::fs::rename(root.join(".env"), root.join("deep/.env")).unwrap();
+        std::os::unix::fs::symlink("..", root.join("p/conf")).unwrap();
+        let table = table();
+        assert!(table.rules().iter().all(|rule| !rule.path.ends_with(".env")), "{table:?}");
+        assert_eq!(
+            table.mode(&root.join("p/conf")),
+            Some(MountMode::ReadOnly),
+            "the link cannot be replaced"
+        );
     }
 
     #[test]
@@ -335,6 +439,30 @@ mod tests {
             assert_eq!(mode("p/x"), Some(MountMode::ReadOnly));
             assert!(mounts.missing().is_empty());
         });
+    }
+
+    #[test]
+    fn a_protected_symlink_cannot_be_replaced_and_its_target_is_read_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for path in ["p/real", "p/sub", "p/other", "outside", "ws"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        std::fs::write(root.join("p/file"), "").unwrap();
+        std::os::unix::fs::symlink("real", root.join("p/inner")).unwrap();
+        std::os::unix::fs::symlink(root.join("outside"), root.join("p/sub/outer")).unwrap();
+        let mut sandbox_paths = SandboxPaths::new(root.join("ws"), root.join("out"));
+        sandbox_paths.context = vec![mount(&root.join("p"), true, &["inner", "sub/outer"])];
+        let sandbox_paths = sandbox_paths.checked().unwrap();
+        let mounts = MountTable::new(&sandbox_paths, ContextAccess::Writable, &[]);
+        let mode = |path: &str| mounts.mode(&root.join(path));
+        for read_only in ["p/inner", "p/new", "p/real/x", "p/sub/outer", "p/sub/new"] {
+            assert_eq!(mode(read_only), Some(MountMode::ReadOnly), "{read_only}");
+        }
+        for writable in ["p/file", "p/other/x"] {
+            assert_eq!(mode(writable), Some(MountMode::Writable), "{writable}");
+        }
+        assert_eq!(mode("outside"), None);
     }
 
     #[test]

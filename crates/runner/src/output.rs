@@ -1,7 +1,7 @@
 //! Collects a command's output within fixed bounds of memory and disk.
 //!
-//! In memory: the beginning and the end, as much as the model is shown. On disk, only if that is not
-//! everything: the beginning, up to a larger limit.
+//! The beginning and the end of the output are kept in memory, as much as the model is shown. If that is not
+//! everything, the beginning is also stored on disk, up to a larger limit.
 
 use althing_protocol::{MaskStream, OutputMasking};
 use std::collections::VecDeque;
@@ -114,7 +114,7 @@ impl OverflowFile {
     fn open(&mut self) -> io::Result<&mut File> {
         let file = match self.file.take() {
             Some(file) => file,
-            // `create_new` never follows an existing file or symlink, which could have been planted there.
+            // `create_new` fails if a file or symlink exists at the path: a program could have planted it there.
             None => OpenOptions::new().write(true).create_new(true).mode(0o600).open(&self.path)?,
         };
         Ok(self.file.insert(file))

@@ -7,6 +7,7 @@
 
 use crate::adapter::Stream;
 use crate::guarded::{CHUNK, GUARD_SLACK, Guarded};
+use crate::limits::ReachedLimit;
 use std::io;
 use std::time::Duration;
 use tokio::net::unix::pipe;
@@ -50,6 +51,8 @@ pub(crate) struct ProcessEnd {
     pub(crate) signal: Option<i32>,
     /// When the program was asked to end, if it was.
     pub(crate) asked_at: Option<Instant>,
+    /// The limit that the program reached, if any.
+    pub(crate) limit: Option<ReachedLimit>,
 }
 
 impl OutputPipes {
@@ -119,7 +122,7 @@ pub(crate) async fn read_until_end(
             }
             exited = guarded.exited(), if ended.is_none() => {
                 let (code, signal) = exited?;
-                ended = Some(ProcessEnd { code, signal, asked_at });
+                ended = Some(ProcessEnd { code, signal, asked_at, limit: guarded.limit() });
                 drained_at = Instant::now() + timeouts.drain;
             }
             handled = handler.next_event() => handled?,

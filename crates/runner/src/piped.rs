@@ -4,7 +4,7 @@
 //! [`PipedProcess`] is dropped, or when we are killed, the guard kills the program and everything it started.
 
 use crate::adapter::find_program;
-use crate::guard_protocol::{GuardedCommand, Input};
+use crate::guard_protocol::{GuardedCommand, Input, WrittenPaths};
 use crate::guarded::{GuardLauncher, Guarded, input_pipe, output_pipe};
 use crate::write_protection::WriteProtection;
 use std::ffi::OsString;
@@ -60,11 +60,17 @@ type Exit = (Option<i32>, Option<i32>);
 pub struct PipedProcess {
     guarded: Guarded,
     exit: Option<Exit>,
+    /// Kept until the handle is dropped, because dropping the last copy of the protection removes the placeholders with
+    /// which bubblewrap protects missing paths.
+    _protection: Option<WriteProtection>,
 }
 
 impl fmt::Debug for PipedProcess {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PipedProcess").field("guard", &self.guarded.id()).field("exit", &self.exit).finish()
+        f.debug_struct("PipedProcess")
+            .field("guard", &self.guarded.id())
+            .field("exit", &self.exit)
+            .finish_non_exhaustive()
     }
 }
 
@@ -73,9 +79,16 @@ impl GuardLauncher {
     /// directory does not exist.
     pub async fn start_piped(&self, program: PipedProgram) -> io::Result<PipedChild> {
         let exempt_from_term = program.protection.is_some();
-        let (executable, args, cwd) = match &program.protection {
-            None => (PathBuf::from(program.program), program.args, program.cwd),
-            Some(protection) => protected(protection, &program)?,
+        let (executable, args, cwd, expected_mounts) = match &program.protection {
+            None => {
+                let args = program.args.into_iter().map(OsString::from).collect();
+                (PathBuf::from(program.program), args, program.cwd, Vec::new())
+            }
+            Some(protection) => {
+                let expected_mounts = protection.expected_mounts()?;
+                let (executable, args) = protected(protection, &program)?;
+                (executable, args, PathBuf::from("/"), expected_mounts)
+            }
         };
         let guarded_command = GuardedCommand {
             program: executable,
@@ -84,23 +97,28 @@ impl GuardLauncher {
             cwd,
             input: Input::Passed,
             restrictions: None,
+            expected_mounts,
             exempt_from_term,
             grace_ms: u64::try_from(program.grace.as_millis()).unwrap_or(u64::MAX),
+            // The program is not confined to a few directories, so what it writes is not measured.
+            limited: Some(WrittenPaths::default()),
         };
         let (stdout, stdout_end) = output_pipe()?;
         let (stderr, stderr_end) = output_pipe()?;
         let (stdin, stdin_end) = input_pipe()?;
         let mut guarded = self.guard(&guarded_command, stdout_end, stderr_end, Some(stdin_end)).await?;
         guarded.started().await?;
-        Ok(PipedChild { stdin, stdout, stderr, process: PipedProcess { guarded, exit: None } })
+        Ok(PipedChild {
+            stdin,
+            stdout,
+            stderr,
+            process: PipedProcess { guarded, exit: None, _protection: program.protection },
+        })
     }
 }
 
-/// The command that runs the program inside its write protection: executable, arguments, working directory.
-fn protected(
-    protection: &WriteProtection,
-    program: &PipedProgram,
-) -> io::Result<(PathBuf, Vec<String>, PathBuf)> {
+/// The command that runs the program inside its write protection: executable and arguments.
+fn protected(protection: &WriteProtection, program: &PipedProgram) -> io::Result<(PathBuf, Vec<OsString>)> {
     let search =
         program.env.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.to_string_lossy());
     let named = if program.program.contains('/') {
@@ -112,8 +130,7 @@ fn protected(
     let found = found.filter(|_| program.cwd.is_dir()).ok_or(io::ErrorKind::NotFound)?;
     let found = found.to_string_lossy();
     let argv: Vec<&str> = [&*found].into_iter().chain(program.args.iter().map(String::as_str)).collect();
-    let (bubblewrap, args) = protection.command(&program.cwd, &argv);
-    Ok((bubblewrap, args, PathBuf::from("/")))
+    Ok(protection.command(&program.cwd, &argv))
 }
 
 impl PipedProcess {
@@ -125,6 +142,11 @@ impl PipedProcess {
         let exit = self.guarded.exited().await?;
         self.exit = Some(exit);
         Ok(exit)
+    }
+
+    /// The limit that the program reached and was ended for, as a text; known once [`Self::exited`] has returned.
+    pub fn reached_limit(&self) -> Option<String> {
+        self.guarded.limit().filter(|limit| limit.is_fatal()).map(|limit| limit.to_string())
     }
 
     /// Asks the program and everything it started to end; what is left after the grace period is killed.

@@ -1,12 +1,13 @@
 //! What one agent's commands may access and how they run, validated once before the first command.
 //!
-//! Paths are canonicalized here (no symlinks, no `..`), so that later code can compare them directly.
+//! Granted paths have no symlinks and no `..`, so that later code can compare them directly. They were resolved when they
+//! were granted, and are not resolved again here: a symlink in the place of a granted path is an error.
 
 use crate::command_lists::CommandLists;
 use crate::sandbox::Sandbox;
+use althing_disk::{ReplacedPath, create_real_dir, refuse_replaced, with_real_base};
 use althing_protocol::{COMMAND_VARIABLES, ContextAccess, Grant, OutputMasking, RootKind, variable_matches};
 use std::ffi::OsStr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,6 +48,8 @@ pub struct SandboxPaths {
     pub output_dir: PathBuf,
     /// Whether nothing may be written, not even in the workspace, because the agent only plans.
     pub planning: bool,
+    /// Those of the protected paths that can only be files, as canonical paths.
+    pub protected_files: Vec<PathBuf>,
 }
 
 impl From<&Grant> for SandboxPaths {
@@ -63,6 +66,7 @@ impl From<&Grant> for SandboxPaths {
             state_dir: grant.state_dir.clone(),
             output_dir: grant.output_dir.clone().unwrap_or_default(),
             planning: grant.planning,
+            protected_files: grant.protected_files.clone(),
         }
     }
 }
@@ -159,6 +163,9 @@ pub enum PolicyError {
         /// The error of the file system.
         source: std::io::Error,
     },
+    /// An agent or somebody else put a symlink in the place of a granted path.
+    #[error(transparent)]
+    Replaced(#[from] ReplacedPath),
     /// The path is a system directory such as `/` or `/etc`, which is never granted as a whole.
     #[error("commands cannot be given access to {path}: it is a system directory")]
     TooWide {
@@ -210,6 +217,7 @@ impl PolicyError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Unusable { .. } => "create it, or correct the path",
+            Self::Replaced(_) => "put the file or directory back, or grant access to the other path",
             Self::TooWide { .. } => "name only the directories that are needed",
             Self::OutputWritable { .. } => {
                 "choose a directory outside the workspaces, for example in the session's directory"
@@ -251,33 +259,41 @@ impl SandboxPaths {
             state_dir: None,
             output_dir,
             planning: false,
+            protected_files: Vec::new(),
         }
     }
 
-    /// Creates the output directory, canonicalizes every path, drops context paths, readable paths and a state
-    /// directory that do not exist or cannot be accessed, and refuses unsafe paths.
+    /// Creates the output directory, drops context paths, readable paths and a state directory that do not exist or
+    /// cannot be accessed, and refuses unsafe paths. Symlinks are resolved only in the path of the state directory,
+    /// which the user may name by one; any other path must have none.
     pub(crate) fn checked(mut self) -> Result<Self, PolicyError> {
-        self.workspace = canonical("the workspace", &self.workspace)?;
-        let private = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.output_dir);
-        private.map_err(|source| PolicyError::Unusable {
+        let state_dir = self.state_dir.take();
+        let real = |path: &Path| with_real_base(path, state_dir.as_deref());
+        self.workspace = existing("the workspace", real(&self.workspace))?;
+        self.output_dir = real(&self.output_dir);
+        create_real_dir(&self.output_dir, 0o700).map_err(|source| PolicyError::Unusable {
             what: "the output directory",
             path: self.output_dir.clone(),
             source,
         })?;
-        self.output_dir = canonical("the output directory", &self.output_dir)?;
-        self.readable =
-            self.readable.iter().filter_map(|path| canonical("a readable path", path).ok()).collect();
-        self.context.retain_mut(|mount| match canonical("a context path", &mount.path) {
-            Ok(path) => {
-                mount.protected = mount.protected_paths(&path);
-                mount.path = path;
-                true
-            }
-            Err(_) => false,
-        });
-        self.state_dir = self.state_dir.and_then(|path| canonical("the state directory", &path).ok());
+        let readable = std::mem::take(&mut self.readable);
+        for path in readable {
+            self.readable.extend(optional(existing("a readable path", real(&path)))?);
+        }
+        for mount in std::mem::take(&mut self.context) {
+            let Some(path) = optional(existing("a context path", real(&mount.path)))? else { continue };
+            let protected = mount.protected_paths(&path);
+            self.context.push(ContextMount { path, protected, ..mount });
+        }
+        self.state_dir = state_dir.and_then(|path| path.canonicalize().ok());
         self.refuse_unsafe()?;
         Ok(self)
+    }
+
+    /// Fails if a symlink has taken the place of a checked path since then.
+    pub(crate) fn refuse_replaced(&self) -> Result<(), ReplacedPath> {
+        let context = self.context.iter().map(|mount| &mount.path);
+        context.chain(&self.readable).chain([&self.workspace]).try_for_each(|path| refuse_replaced(path))
     }
 
     fn refuse_unsafe(&self) -> Result<(), PolicyError> {
@@ -314,14 +330,18 @@ impl ContextMount {
     /// The configured protected paths inside `path` (the canonical form of the mount's path) and, if `path` is a
     /// directory, its `.git`: absolute and without `..`. The paths need not exist.
     fn protected_paths(&self, path: &Path) -> Vec<PathBuf> {
-        let given = self.protected.iter().map(|inside| {
+        let given = self.protected.iter().flat_map(|inside| {
             let absolute = without_dots(&self.path.join(inside));
-            // Existing paths are canonicalized; missing ones keep the location they would have.
             let named = absolute
                 .strip_prefix(without_dots(&self.path))
                 .map(|rest| path.join(rest))
                 .unwrap_or(absolute);
-            named.canonicalize().unwrap_or(named)
+            // If a component of the path is a symlink, both the symlink and its target are protected: a command could
+            // replace the symlink, or write to the target.
+            let links: Vec<PathBuf> =
+                named.ancestors().filter(|at| at.is_symlink()).map(Path::to_owned).collect();
+            // Existing paths are canonicalized; missing ones keep the location they would have.
+            links.into_iter().chain([named.canonicalize().unwrap_or(named)])
         });
         // A context path that is a single file has no repository.
         let history = path.is_dir().then(|| path.join(".git"));
@@ -332,8 +352,22 @@ impl ContextMount {
     }
 }
 
-fn canonical(what: &'static str, path: &Path) -> Result<PathBuf, PolicyError> {
-    path.canonicalize().map_err(|source| PolicyError::Unusable { what, path: path.to_owned(), source })
+/// The path itself; fails if it does not exist, or if a symlink has taken its place.
+fn existing(what: &'static str, path: PathBuf) -> Result<PathBuf, PolicyError> {
+    refuse_replaced(&path)?;
+    match std::fs::symlink_metadata(&path) {
+        Ok(_) => Ok(path),
+        Err(source) => Err(PolicyError::Unusable { what, path, source }),
+    }
+}
+
+/// None if the path cannot be used; only a replaced path is an error.
+fn optional(path: Result<PathBuf, PolicyError>) -> Result<Option<PathBuf>, PolicyError> {
+    match path {
+        Ok(path) => Ok(Some(path)),
+        Err(replaced @ PolicyError::Replaced(_)) => Err(replaced),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Resolves `.` and `..` lexically, without looking at the file system.

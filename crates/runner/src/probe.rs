@@ -1,6 +1,6 @@
-//! Asks a program for its version, under a guard like every program that we start.
+//! Asks a program for its version, under a guard.
 
-use crate::guard_protocol::{GuardedCommand, Input};
+use crate::guard_protocol::{GuardedCommand, Input, WrittenPaths};
 use crate::guarded::{GuardLauncher, output_pipe};
 use althing_protocol::is_passed_to_programs;
 use std::io;
@@ -31,14 +31,16 @@ async fn ask(launcher: &GuardLauncher, program: &Path) -> io::Result<String> {
     let env = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_passed_to_programs));
     let guarded_command = GuardedCommand {
         program: std::path::absolute(program)?,
-        args: vec!["--version".to_owned()],
+        args: vec!["--version".into()],
         env: env.collect(),
         // The program does not run in a project directory, whose files could influence it.
         cwd: PathBuf::from("/"),
         input: Input::Nothing,
         restrictions: None,
+        expected_mounts: Vec::new(),
         exempt_from_term: false,
         grace_ms: 0,
+        limited: Some(WrittenPaths::default()),
     };
     let (from, to) = output_pipe()?;
     let errors = OwnedFd::from(std::fs::OpenOptions::new().write(true).open("/dev/null")?);

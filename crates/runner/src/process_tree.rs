@@ -1,75 +1,84 @@
-//! Finds and ends every process below this one.
+//! Ends every process below this one.
 //!
-//! For guards only. On Linux a guard is a child subreaper: orphans become its own children, so they cannot escape
-//! with `setsid` or a double fork. Never signals a process that is not below the caller.
+//! For the main thread of a guard only. On Linux a guard is a child subreaper: orphans become its own children, so they
+//! cannot escape with `setsid` or a double fork. Never signals a process that is not below the caller, not even one that
+//! got the id of a process that has just ended.
 
 use crate::kernel;
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, wait};
-use std::collections::{HashMap, HashSet};
+use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
 use std::time::{Duration, Instant};
 
 /// Processes that survive this long cannot be killed (they belong to another user or hang in the kernel);
 /// waiting longer would only keep the guard alive.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long to poll without sleeping.
+/// How long to poll without sleeping, if processes may fork faster than they are killed.
 const SPIN_FOR: Duration = Duration::from_secs(1);
 
-/// Reaps one finished child, if there is one. `Err` means that no children are left.
-pub(crate) fn reap() -> Result<Option<(Pid, WaitStatus)>, rustix::io::Errno> {
-    wait(WaitOptions::NOHANG)
+/// The number of children that are reaped at once.
+const MOST_REAPED: usize = 200;
+
+/// What holds the processes below this one together, so that none of them escapes by forking while the others are killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Enclosure {
+    /// A pid namespace (bubblewrap's): the kernel kills all its processes together with the first one.
+    PidNamespace,
+    /// Signals of this process reach only the processes below it (Landlock), so that one system call kills all of them.
+    SignalScope,
+    /// Nothing: the processes are found and killed one by one.
+    None,
 }
 
-/// Sends a signal to every process below this one except `exempt`.
-pub(crate) fn signal_below(signal: Signal, exempt: Option<Pid>) {
-    for pid in below(getpid()).into_iter().filter(|pid| Some(*pid) != exempt) {
-        // The process may have ended already.
-        let _ = kill_process(pid, signal);
+/// What is left after reaping.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    /// No children at all.
+    Nothing,
+    /// Children that run.
+    Running,
+    /// Probably children that have ended, too.
+    Ended,
+}
+
+/// Reaps finished children, but not too many at once: there may be more and more of them. Calls `on_reaped` for each.
+pub(crate) fn reap_some(mut on_reaped: impl FnMut(Pid, WaitStatus)) -> Left {
+    for _ in 0..MOST_REAPED {
+        match wait(WaitOptions::NOHANG) {
+            Ok(Some((pid, status))) => on_reaped(pid, status),
+            Ok(None) => return Left::Running,
+            Err(_no_children) => return Left::Nothing,
+        }
+    }
+    Left::Ended
+}
+
+/// Sends a signal to every process below this one except `exempt`, which is a child of this process.
+pub(crate) fn signal_below(enclosure: Enclosure, signal: Signal, exempt: Option<Pid>) {
+    match enclosure {
+        Enclosure::SignalScope if exempt.is_none() => kernel::signal_whole_scope(signal),
+        _ => kernel::signal_tree(signal, exempt),
     }
 }
 
 /// Kills every process below this one and waits until they are gone, but not longer than [`KILL_TIMEOUT`].
 /// `on_reaped` is called for each finished child.
-pub(crate) fn kill_below(mut on_reaped: impl FnMut(Pid, WaitStatus)) {
+pub(crate) fn kill_below(enclosure: Enclosure, mut on_reaped: impl FnMut(Pid, WaitStatus)) {
     let start = Instant::now();
     for round in 0_u32.. {
-        loop {
-            match reap() {
-                Ok(Some((pid, status))) => on_reaped(pid, status),
-                Ok(None) => break,
-                Err(_no_children_left) => return,
-            }
+        match enclosure {
+            Enclosure::SignalScope => kernel::signal_whole_scope(Signal::KILL),
+            Enclosure::None if round % 64 == 0 => kernel::kill_tree(),
+            Enclosure::None | Enclosure::PidNamespace => kill_children(),
         }
-        if start.elapsed() > KILL_TIMEOUT {
+        let left = reap_some(&mut on_reaped);
+        if left == Left::Nothing || start.elapsed() > KILL_TIMEOUT {
             return;
         }
-        if round % 64 == 0 {
-            kill_tree();
-        } else {
-            kill_children();
-        }
-        // No sleep at first, to outpace processes that keep forking; processes that are left later are only
+        // Otherwise no sleep at first, to outpace processes that keep forking; processes that are left later are only
         // slow to die.
-        if start.elapsed() > SPIN_FOR {
+        let may_fork = enclosure == Enclosure::None && start.elapsed() < SPIN_FOR;
+        if left == Left::Running && !may_fork {
             std::thread::sleep(Duration::from_millis(1));
         }
-    }
-}
-
-/// Stops every process before killing any, so that a process that forks quickly cannot outrun the kills.
-fn kill_tree() {
-    let me = getpid();
-    let mut frozen = HashSet::new();
-    for _ in 0..100 {
-        let fresh: Vec<Pid> = below(me).into_iter().filter(|pid| frozen.insert(*pid)).collect();
-        if fresh.is_empty() {
-            break;
-        }
-        for pid in fresh {
-            let _ = kill_process(pid, Signal::STOP);
-        }
-    }
-    for pid in frozen {
-        let _ = kill_process(pid, Signal::KILL);
     }
 }
 
@@ -77,23 +86,7 @@ fn kill_tree() {
 /// listing direct children is fast enough to catch a process that changes its pid by forking all the time.
 fn kill_children() {
     for pid in kernel::children() {
+        // A child keeps its id until this thread reaps it, so the id cannot belong to another process.
         let _ = kill_process(pid, Signal::KILL);
     }
-}
-
-/// All descendants of `root`.
-fn below(root: Pid) -> Vec<Pid> {
-    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
-    for (pid, parent) in kernel::parents() {
-        children.entry(parent).or_default().push(pid);
-    }
-    let mut found = Vec::new();
-    let mut next = vec![root.as_raw_nonzero().get()];
-    while let Some(parent) = next.pop() {
-        for child in children.remove(&parent).into_iter().flatten() {
-            next.push(child);
-            found.extend(Pid::from_raw(child));
-        }
-    }
-    found
 }

@@ -24,10 +24,11 @@ pub enum Sandbox {
     /// The command runs in its own namespaces and sees only what it was given. This is preferred where it
     /// works.
     Bubblewrap(Bubblewrap),
-    /// Kernel access rules. More limited than bubblewrap: no private `/tmp`, no unix sockets, no change of any
-    /// file's mode, owner or times (so the output of a linker is not executable), and no creating or deleting
-    /// entries directly in a directory of a writable context path that contains, at any depth, a `.git` or another
-    /// protected path. The names (not the contents) of hidden files in such a directory stay visible.
+    /// Kernel access rules. More limited than bubblewrap: no private `/tmp`, no Unix sockets, no message queues or
+    /// semaphores, no file watches, no change of any file's mode, owner or times (so the output of a linker is not
+    /// executable), and no creating or deleting entries directly in a directory of a writable context path that
+    /// contains, at any depth, a `.git` or another protected path. The names (not the contents) of hidden files in such
+    /// a directory stay visible. Whether a known path exists, and the arguments of all processes, are not hidden.
     Landlock,
     /// The command runs inside the agent's container.
     Docker(Arc<Container>),

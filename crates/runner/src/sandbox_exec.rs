@@ -1,16 +1,20 @@
 //! The sandbox process between fork and exec: drops rights permanently and then executes the command.
 //!
 //! It must never execute the command while it still has a right that it was told to drop: any failing step ends
-//! the process, and its parent is told why. It is a separate process because this workspace has no unsafe code
-//! that could run in a forked child.
+//! the process, and its parent is told why. It is a separate process because code that runs in a forked child would be
+//! unsafe code, which is forbidden in all our crates.
 
 use crate::guard_protocol::{GuardedCommand, Input, frame, read_frame};
+use crate::mount_check::check_args;
 use crate::reexec::SANDBOX;
 use crate::{fd_passing, kernel};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::FdFlags;
 use rustix::process::{Pid, ioctl_tiocsctty, setsid};
-use std::io::{self, Read, Write};
+use std::ffi::OsString;
+use std::io::{self, PipeReader, Read, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode, Stdio};
@@ -20,10 +24,13 @@ use std::process::{Command, ExitCode, Stdio};
 pub(crate) fn start(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io::Result<Pid> {
     // A controlling terminal can only be acquired from within the new session, so acquiring it is also a step
     // between fork and exec.
-    let child = if guarded_command.restrictions.is_some() || guarded_command.input == Input::Terminal {
+    let is_prepared = guarded_command.restrictions.is_some()
+        || guarded_command.input == Input::Terminal
+        || !guarded_command.expected_mounts.is_empty();
+    let child = if is_prepared {
         start_via_sandbox(guarded_command, input)?
     } else {
-        build_command(guarded_command, input)?.spawn()?.id()
+        build_command(guarded_command, input)?.process_group(0).spawn()?.id()
     };
     i32::try_from(child)
         .ok()
@@ -35,22 +42,44 @@ fn start_via_sandbox(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut command = Command::new(kernel::own_executable());
     command.arg0("althing").arg(SANDBOX).env_clear().stdin(Stdio::from(OwnedFd::from(theirs)));
-    if guarded_command.input != Input::Terminal {
-        // Not with a terminal: then the sandbox process calls `setsid`, which fails for a process group leader.
-        command.process_group(0);
-    }
     let child = command.spawn()?;
     // `command` owns the sandbox's end of the socket, which must be open only in the sandbox.
     drop(command);
+    let (errors, errors_end) = io::pipe()?;
     fd_passing::send_fd(&ours, input.as_ref().map(AsFd::as_fd))?;
-    drop(input);
+    fd_passing::send_fd(&ours, Some(errors_end.as_fd()))?;
+    drop((input, errors_end));
     ours.write_all(&frame(guarded_command)?)?;
     ours.shutdown(Shutdown::Write)?;
     // The sandbox's end is close-on-exec: it closes when the command is executed. Anything sent before that is
     // an error.
     let mut failure = String::new();
     ours.read_to_string(&mut failure)?;
+    // The pipe closes when the mounts were checked, or when bubblewrap has failed.
+    read_unless_abandoned(errors, &mut failure)?;
     if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
+}
+
+/// Reads until the end. Gives up if the process that asked for the command is gone: bubblewrap may take long if a file
+/// system does not answer.
+fn read_unless_abandoned(mut errors: PipeReader, failure: &mut String) -> io::Result<()> {
+    let stdin = rustix::stdio::stdin();
+    loop {
+        let mut fds = [PollFd::new(&stdin, PollFlags::RDHUP), PollFd::new(&errors, PollFlags::IN)];
+        match poll(&mut fds, None) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let [control, pipe] = fds;
+        if !control.revents().is_empty() {
+            return Err(io::Error::other("the process that requested the command is gone"));
+        }
+        if !pipe.revents().is_empty() {
+            // Whoever writes an error ends at once, so this does not block.
+            errors.read_to_string(failure)?;
+            return Ok(());
+        }
+    }
 }
 
 /// The command to execute, before restrictions are applied.
@@ -72,9 +101,6 @@ fn build_command(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -> io
         // The guard's own stdout and stderr are the command's.
         .stdout(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3)?)
         .stderr(rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3)?);
-    if guarded_command.input != Input::Terminal {
-        command.process_group(0);
-    }
     Ok(command)
 }
 
@@ -91,10 +117,15 @@ pub(crate) fn sandbox_main() -> ExitCode {
 
 fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallible> {
     let input = fd_passing::receive_fd(&*socket)?;
-    let guarded_command: GuardedCommand = read_frame(socket)?;
+    let errors = fd_passing::receive_fd(&*socket)?;
+    let mut guarded_command: GuardedCommand = read_frame(socket)?;
+    // Kept open until the command is executed.
+    let _inherited = check_first(&mut guarded_command, errors)?;
     let mut command = build_command(&guarded_command, input)?;
+    // A session of its own: only there can a terminal be acquired, and the kernel may schedule sessions rather than
+    // processes, in which case the command must not share one with its guard.
+    setsid()?;
     if guarded_command.input == Input::Terminal {
-        setsid()?;
         ioctl_tiocsctty(rustix::stdio::stdout())?;
     }
     // Our parent is the guard's only thread, so the death signal is reliable here; the signal covers the case
@@ -102,11 +133,33 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
     kernel::die_with_parent()?;
     match &guarded_command.restrictions {
         Some(restrictions) => kernel::confine(restrictions)?,
-        None if guarded_command.input == Input::Terminal => {}
+        None if guarded_command.input == Input::Terminal || !guarded_command.expected_mounts.is_empty() => {}
         None => return Err(io::Error::other("the sandbox process got no restrictions")),
     }
     // The command is executed last, because after a successful exec no error can be reported any more.
     Err(io::Error::other(exec_error(&guarded_command, &command.exec())))
+}
+
+/// Makes bubblewrap execute our own executable, which checks the mounts and then executes the command. Returns the
+/// descriptors that bubblewrap must inherit for that.
+fn check_first(
+    guarded_command: &mut GuardedCommand,
+    errors: Option<OwnedFd>,
+) -> io::Result<Option<[OwnedFd; 2]>> {
+    if guarded_command.expected_mounts.is_empty() {
+        return Ok(None);
+    }
+    let errors = errors.ok_or_else(|| io::Error::other("the sandbox process got no pipe for errors"))?;
+    let executable = OwnedFd::from(std::fs::File::open(kernel::own_executable())?);
+    for inherited in [&errors, &executable] {
+        rustix::io::fcntl_setfd(inherited, FdFlags::empty())?;
+    }
+    let at = guarded_command.args.iter().position(|arg| arg == "--");
+    let at = at.ok_or_else(|| io::Error::other("the arguments of bubblewrap name no command"))? + 1;
+    let mut check = vec![format!("/proc/self/fd/{}", executable.as_raw_fd())];
+    check.extend(check_args(&guarded_command.expected_mounts, errors.as_raw_fd())?);
+    guarded_command.args.splice(at..at, check.into_iter().map(OsString::from));
+    Ok(Some([errors, executable]))
 }
 
 fn exec_error(guarded_command: &GuardedCommand, error: &io::Error) -> String {

@@ -5,6 +5,7 @@ use crate::policy::CommandLimits;
 use crate::sandbox::SandboxKind;
 use althing_protocol::{ContextAccess, ToolOutcome, ToolSpec};
 use serde::Deserialize;
+use std::fmt::Write as _;
 use std::time::Duration;
 
 /// The maximum length of a command, in bytes. The kernel rejects arguments of 128 KiB or more
@@ -80,7 +81,8 @@ pub(crate) fn spec(
     description.push_str(match kind {
         SandboxKind::Bubblewrap => " /tmp is empty at the start of each command.",
         SandboxKind::Landlock => {
-            " /tmp is not writable: use $TMPDIR, which is empty at the start of each command."
+            " /tmp is not writable: use $TMPDIR, which is empty at the start of each command. Unix sockets, file \
+             watches, and changing the mode, owner or times of a file are not permitted."
         }
         SandboxKind::Docker | SandboxKind::Unconfined | SandboxKind::Refused => "",
     });
@@ -108,9 +110,10 @@ pub(crate) fn refused(why: impl Into<String>) -> ToolOutcome {
     ToolOutcome { content: why.into(), is_error: true }
 }
 
-/// The result of a call that was executed.
-pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str) -> ToolOutcome {
-    let how = match (end.timed_out, end.code, end.signal) {
+/// The result of a call that was executed. `note` is something else that the model must know.
+pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str, note: Option<&str>) -> ToolOutcome {
+    let fatal = end.limit.filter(|limit| limit.is_fatal());
+    let mut how = match (end.timed_out, end.code, end.signal) {
         (true, _, _) => format!("ended: the time limit of {} s was reached", limit.as_secs()),
         (false, _, Some(signal)) => format!("ended by signal {signal}{}", name_of(signal.into())),
         // Shells and sandboxes report their child's signal as 128 plus its number.
@@ -120,10 +123,19 @@ pub(crate) fn outcome(end: CommandEnd, limit: Duration, output: &str) -> ToolOut
         (false, Some(code), None) => format!("exit code: {code}"),
         (false, None, None) => "ended with an unknown exit code".to_owned(),
     };
+    if let Some(limit) = fatal {
+        how = format!("ended: {limit}");
+    }
+    if let Some(limit) = end.limit.filter(|limit| !limit.is_fatal()) {
+        let _ = write!(how, "\nnote: {limit}");
+    }
+    if let Some(note) = note {
+        let _ = write!(how, "\nnote: {note}");
+    }
     let body = if output.is_empty() { "(no output)" } else { output };
     ToolOutcome {
         content: format!("{how}\n{body}"),
-        is_error: end.timed_out || end.signal.is_some() || end.code.is_none(),
+        is_error: end.timed_out || fatal.is_some() || end.signal.is_some() || end.code.is_none(),
     }
 }
 

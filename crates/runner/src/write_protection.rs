@@ -5,12 +5,18 @@
 //! them, too. Only bubblewrap can enforce that.
 
 use crate::bubblewrap::Bubblewrap;
-use crate::mount_table::{MountMode, MountTable};
+use crate::mount_check::{ExpectedMount, expected_mounts};
+use crate::mount_table::{MountMode, MountRule, MountTable};
+use crate::placeholders::PlaceholderUse;
 use crate::policy::{PolicyError, SandboxPaths};
 use crate::protected_paths::find_protected;
 use crate::sandbox::Sandbox;
 use althing_protocol::{ContextAccess, Grant};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The paths that a program may not write to, and the paths inside them that it may write to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +24,8 @@ pub struct WriteProtection {
     bubblewrap: Bubblewrap,
     /// The paths with their modes in order of depth, shallow paths first.
     paths: Vec<(PathBuf, MountMode)>,
+    /// Protected paths that do not exist and must not be created, as long as a program with this protection is left.
+    missing: Arc<PlaceholderUse>,
 }
 
 impl WriteProtection {
@@ -36,12 +44,62 @@ impl WriteProtection {
             .collect();
         // The state directory contains the workspaces of other agents.
         paths.extend(sandbox_paths.state_dir.map(|state| (state, MountMode::ReadOnly)));
+        pin_ancestors(&mut paths);
         paths.sort_by_key(|(path, _)| path.components().count());
-        Ok(Some(Self { bubblewrap: bubblewrap.clone(), paths }))
+        let missing = Arc::new(PlaceholderUse::new(mounts.missing()));
+        Ok(Some(Self { bubblewrap: bubblewrap.clone(), paths, missing }))
+    }
+
+    /// What must be mounted for the program. Fails if a path has become a symlink.
+    pub(crate) fn expected_mounts(&self) -> io::Result<Vec<ExpectedMount>> {
+        let mode = |mode: MountMode| mode.max(MountMode::ReadOnly);
+        let rules = self.paths.iter().map(|(path, kind)| MountRule { path: path.clone(), mode: mode(*kind) });
+        expected_mounts(&rules.collect::<Vec<_>>(), self.missing.missing(), &[])
     }
 
     /// The executable and arguments that run `argv` in `cwd`.
-    pub(crate) fn command(&self, cwd: &Path, argv: &[&str]) -> (PathBuf, Vec<String>) {
-        (self.bubblewrap.program.clone(), Bubblewrap::protecting_args(&self.paths, cwd, argv))
+    pub(crate) fn command(&self, cwd: &Path, argv: &[&str]) -> (PathBuf, Vec<OsString>) {
+        (
+            self.bubblewrap.program.clone(),
+            Bubblewrap::protecting_args(&self.paths, self.missing.missing(), cwd, argv),
+        )
+    }
+}
+
+/// Adds a mount for every directory above a protected path. A mount point cannot be renamed, so the program cannot move a
+/// protected path away from its mount by renaming a directory above it. The program can write to all of these directories.
+fn pin_ancestors(paths: &mut Vec<(PathBuf, MountMode)>) {
+    let above = |(path, _): &(PathBuf, MountMode)| {
+        path.ancestors()
+            .skip(1)
+            .filter(|above| above.parent().is_some())
+            .map(Path::to_owned)
+            .collect::<Vec<_>>()
+    };
+    let ancestors: BTreeSet<PathBuf> = paths.iter().flat_map(above).collect();
+    let is_inside = |ancestor: &PathBuf| paths.iter().any(|(path, _)| ancestor.starts_with(path));
+    let free: Vec<PathBuf> = ancestors.into_iter().filter(|ancestor| !is_inside(ancestor)).collect();
+    paths.extend(free.into_iter().map(|ancestor| (ancestor, MountMode::Writable)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pin_ancestors;
+    use crate::mount_table::MountMode;
+    use std::path::PathBuf;
+
+    #[test]
+    fn every_directory_above_a_protected_path_becomes_a_mount_point() {
+        let path = |text: &str| PathBuf::from(text);
+        let mut paths = vec![
+            (path("/home/u/dev/proj"), MountMode::Writable),
+            (path("/home/u/dev/proj/.git"), MountMode::ReadOnly),
+            (path("/home/u/dev/read-only"), MountMode::ReadOnly),
+            (path("/home/u/dev/read-only/a/open"), MountMode::Writable),
+        ];
+        pin_ancestors(&mut paths);
+        let added: Vec<_> = paths[4..].iter().map(|(path, mode)| (path.to_str().unwrap(), *mode)).collect();
+        let expected = ["/home", "/home/u", "/home/u/dev"].map(|path| (path, MountMode::Writable));
+        assert_eq!(added, expected);
     }
 }

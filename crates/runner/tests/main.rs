@@ -1,7 +1,8 @@
 //! Integration tests of the runner: real processes, real sandboxes, a real Docker daemon.
 //!
-//! `tests/setup.sh` installs what the tests need. A test whose requirement is missing fails, unless
-//! `ALTHING_TEST_WITHOUT` excludes it (`docker`, `bubblewrap`, `landlock`). With `CI=true` nothing may be excluded.
+//! `tests/setup.sh` installs bubblewrap, Docker and some tools; perl, python3 and node must be installed already. A
+//! test whose requirement is missing fails, unless `ALTHING_TEST_WITHOUT` excludes it (`docker`, `bubblewrap`,
+//! `landlock`). With `CI=true` nothing may be excluded.
 #![allow(clippy::disallowed_methods, reason = "tests inspect files, processes and the clock")]
 #![allow(
     clippy::unwrap_used,
@@ -17,16 +18,24 @@ mod suite {
     mod commands;
     mod confined;
     mod docker;
+    mod docker_mount_races;
     mod escapes;
     mod floods;
     mod guard;
     mod headless;
+    mod limit_evasions;
+    mod limits;
     mod members;
+    mod mount_races;
     mod piped;
     mod policy;
     mod programs;
     mod structured_sessions;
     mod support;
+    mod system_calls;
     mod terminals;
     mod terminals_flooded;
+    mod unlinked_files;
+    mod waiting_programs;
+    mod waiting_table;
 }

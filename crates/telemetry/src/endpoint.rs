@@ -72,7 +72,7 @@ impl Endpoint {
         self.url.scheme() == "https"
     }
 
-    /// The password in the URL, if the URL contains one.
+    /// The password in the URL, if there is one; it must be masked in all output.
     pub fn password(&self) -> Option<&str> {
         self.url.password()
     }

@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use std::error::Error;
 use std::time::Duration;
 
-/// The timeout of one request.
+/// The longest time of one request, from connecting until the response has been read.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of bytes of a response after which no more is read.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024;

@@ -115,7 +115,7 @@ impl Seed {
     }
 }
 
-/// Hashes each part with its length, so that different lists of parts never collide.
+/// Hashes each part after its length, so that different lists of parts are different inputs of the hash function.
 fn digest(seed: &[u8], parts: &[&str]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     hasher.update(seed);

@@ -34,7 +34,7 @@ impl TestDockerDaemon {
             .unwrap_or_else(|log| panic!("dockerd:\n{log}"))
     }
 
-    /// Starts a daemon that answers; the error is its log.
+    /// Starts a daemon and waits until it answers; the error is its log.
     fn with(options: &[&str]) -> Result<Self, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
@@ -85,6 +85,12 @@ impl TestDockerDaemon {
     /// The path of the daemon's socket.
     pub fn socket(&self) -> PathBuf {
         self.dir.path().join("docker.sock")
+    }
+
+    /// Lets every user use the daemon, as the members of the group `docker` may.
+    pub fn open_to_all_users(&self) {
+        crate::machine::open_to_all(self.dir.path());
+        crate::machine::open_to_all(&self.socket());
     }
 
     /// Runs the Docker client against this daemon.

@@ -2,7 +2,7 @@
 //! built binary, and waiting with deadlines instead of sleeping.
 //!
 //! Three concerns are separate: *what* is said ([`Reply`]), *how* a wire format says it (`wire/`), and how it goes
-//! wrong ([`Fault`]). A new wire format is one file; a new fault is one match arm and works with every wire format.
+//! wrong ([`Fault`]). Every fault works with every wire format.
 //!
 //! ```no_run
 //! # use std::time::Duration;
@@ -36,11 +36,13 @@
     reason = "a test kit fails by panicking"
 )]
 
+pub mod attacks;
 mod bombs;
 pub mod collector;
 pub mod docker;
 mod fault;
 mod gate;
+mod machine;
 mod missing;
 mod plan;
 mod policy;
@@ -59,6 +61,7 @@ mod wire;
 pub use bombs::config_bombs;
 pub use fault::{BadArguments, Fault, FaultCase, FaultExpectation, FaultMoment, RetryAfter, UTF8_SAMPLE};
 pub use gate::Gate;
+pub use machine::{Machine, User, is_root};
 pub use missing::skip_unless_ci;
 pub use policy::Parliament;
 pub use process::{Althing, Output, RunningProcess, read_events};

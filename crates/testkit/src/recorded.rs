@@ -225,7 +225,7 @@ fn message_text(message: &Value) -> String {
     }
 }
 
-/// The text of a content that is a string or a list of parts.
+/// The text of a message's content, which is a string or a list of parts.
 fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -232,7 +232,8 @@ impl OnModel {
         self
     }
 
-    /// One action for each of this model's requests from the first on; later requests get what else applies.
+    /// The first action is for this model's first request, the second for its second one, and so on. For requests
+    /// after the last action, the other rules apply.
     pub fn each<A: Into<Action>>(self, actions: impl IntoIterator<Item = A>) -> Self {
         actions.into_iter().enumerate().fold(self, |on, (n, action)| on.nth(n, action))
     }

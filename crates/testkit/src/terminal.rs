@@ -44,6 +44,8 @@ pub struct Terminal {
     master: Box<dyn MasterPty + Send>,
     writer: Box<dyn Write + Send>,
     seen: Arc<(Mutex<TerminalState>, Condvar)>,
+    /// When keys were last typed.
+    last_keys: Option<Instant>,
     _root: Arc<TempDir>,
 }
 
@@ -58,9 +60,10 @@ impl Althing {
     pub fn terminal(&self, cols: u16, rows: u16) -> Terminal {
         let size = PtySize { rows, cols, pixel_width: 0, pixel_height: 0 };
         let pair = native_pty_system().openpty(size).expect("a pseudo-terminal");
-        let mut command = CommandBuilder::new(self.binary());
+        let words = self.command_line();
+        let mut command = CommandBuilder::new(&words[0]);
         command.env_clear();
-        command.args(self.arguments());
+        command.args(&words[1..]);
         command.cwd(self.work_dir());
         for (name, value) in self.variables() {
             command.env(name, value);
@@ -97,13 +100,25 @@ impl Althing {
                 }
             }
         });
-        Terminal { child, master: pair.master, writer, seen, _root: self.root() }
+        Terminal { child, master: pair.master, writer, seen, last_keys: None, _root: self.root() }
     }
 }
 
 impl Terminal {
     /// Types text or control sequences, as a keyboard would send them.
+    ///
+    /// Enter or Esc alone, soon after other keys, is pressed as by a person who first reads what the screen shows: after
+    /// a pause of 1.2 seconds. Without the pause, a dialog takes it for a key that is still held down.
     pub fn keys(&mut self, keys: &str) -> &mut Self {
+        if matches!(keys, "\r" | "\x1b") && self.last_keys.is_some_and(|at| at.elapsed().as_secs() < 10) {
+            std::thread::sleep(Duration::from_millis(1200));
+        }
+        self.last_keys = Some(Instant::now());
+        self.keys_at_once(keys)
+    }
+
+    /// Types keys at once.
+    pub fn keys_at_once(&mut self, keys: &str) -> &mut Self {
         self.writer
             .write_all(keys.as_bytes())
             .and_then(|()| self.writer.flush())

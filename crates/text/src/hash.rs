@@ -1,6 +1,6 @@
 //! Hashes that are the same in every version of Althing and on every machine, for values that are stored or replayed.
 
-/// FNV-1a.
+/// The 64-bit FNV-1a hash of a text.
 pub fn fnv1a(text: &str) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     text.bytes().fold(0xcbf2_9ce4_8422_2325, step)

@@ -51,8 +51,8 @@ impl Outline {
         outline
     }
 
-    /// Whether the words may be at most two edits apart. One edit changes the length by at most one, and
-    /// removes and adds at most one letter.
+    /// Whether the words may be at most two edits apart. One edit changes the length by at most one, removes at most
+    /// one letter from the set and adds at most one.
     fn may_be_within_two_edits_of(self, other: Self) -> bool {
         self.length.abs_diff(other.length) <= 2 && (self.letters ^ other.letters).count_ones() <= 4
     }

@@ -107,8 +107,8 @@ pub fn output(text: &str) -> Cow<'_, str> {
     }))
 }
 
-/// Sanitizes JSON: unsafe characters, which JSON allows only inside strings, are replaced by their escapes, so that the
-/// value stays the same.
+/// Sanitizes JSON: unsafe characters are replaced by their escapes, so that the value stays the same. Outside strings,
+/// the JSON must not contain tabs and carriage returns, because escapes are valid only inside strings.
 pub fn json(json: &str) -> Cow<'_, str> {
     let is_kept = |c: char| c == '\n' || is_safe(c);
     if json.chars().all(is_kept) {

@@ -4,7 +4,8 @@
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-/// Whether a key detaches: Ctrl+], which terminals also send as Ctrl+5.
+/// Whether a key detaches: Ctrl+], which may be reported as Ctrl+5 or as the control character 0x1D, because terminals
+/// send the same byte for all three.
 pub fn detaches(key: KeyEvent) -> bool {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
     (control && matches!(key.code, KeyCode::Char(']' | '5'))) || key.code == KeyCode::Char('\u{1d}')

@@ -1,6 +1,6 @@
 //! The event loop: keys and feed items in, ops and frames out.
 //!
-//! At most sixty frames per second, none if nothing changed, and no wake-up when idle.
+//! The loop draws at most sixty frames per second, draws none if nothing changed, and does not wake up while idle.
 
 use crate::app::{App, Effect};
 use crate::host::{TuiExit, TuiHost, TuiOptions};
@@ -35,7 +35,9 @@ const MOST_AT_ONCE: usize = 4096;
 
 type FeedResult = Result<FeedItem, JournalError>;
 
-/// Shows a session, on a screen or (with the option `plain`) as lines, until the user leaves it or it is stopped.
+/// Shows a session, on a screen or (with the option `plain`) as lines, until the user leaves the session, a signal
+/// arrives or the input ends. The screen stays open when the session ends; without a screen, the end of a workflow ends
+/// this function too.
 pub async fn run(
     engine: Arc<dyn Engine>,
     options: TuiOptions,

@@ -1,4 +1,4 @@
-//! The port to the host machine, and the options of the screen. The composition root provides both.
+//! The port to the host machine, and the options of the screen. The crate `cli` provides both.
 
 use crate::theme::Theme;
 use althing_protocol::{Member, ModeChoice, PathGrant, PlanRef, SessionId, TaskId, Timestamp};
@@ -66,10 +66,10 @@ pub trait TuiHost: Send + Sync {
 
     /// Writes a starter config and returns its path.
     fn write_config(&self) -> Result<String, String> {
-        Err("a config cannot be written here".into())
+        Err("writing a config is not available here: use `althing config init`".into())
     }
 
-    /// Restores the files that a run changed; None means the last run of this session that changed files. Returns a
+    /// Restores the files that a task changed; None means the last task of this session that changed files. Returns a
     /// summary for the user.
     fn undo(&self, _run: Option<&TaskId>) -> Result<String, String> {
         Err("undo is not available here: use `althing undo`".into())
@@ -92,7 +92,7 @@ pub trait TuiHost: Send + Sync {
     fn failpoint(&self, _place: &str) {}
 }
 
-/// What was found on this machine, for the first start.
+/// What was found on this machine, for the welcome screen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Welcome {
     /// API keys, CLI agents and models that are available.
@@ -125,7 +125,7 @@ pub struct TuiOptions {
     pub first_message: Option<String>,
     /// What was found on this machine; None if a config or an option chooses the agents, or for a resumed session.
     pub welcome: Option<Welcome>,
-    /// Problems of the config, as reported by `config`.
+    /// The warnings about the config. (With an error in the config, no session starts.)
     pub problems: Vec<String>,
     /// Notes about how the session was started.
     pub notes: Vec<String>,

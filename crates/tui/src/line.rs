@@ -1,6 +1,8 @@
 //! Styled lines of text, and fitting text to a width.
 //!
-//! Widths are counted in terminal cells per grapheme cluster, never in bytes or characters.
+//! Widths are counted in terminal cells, for each unit that is drawn as one (see `units`), never in bytes or
+//! characters. This is needed to draw a wrapped line whole: the width of a text can be smaller than the sum of the
+//! widths of its parts.
 
 use crate::theme::Tone;
 use althing_text::sanitize;
@@ -55,7 +57,7 @@ impl Line {
 
     /// The width in columns.
     pub fn width(&self) -> usize {
-        self.pieces.iter().map(|(_, text)| text.width()).sum()
+        self.pieces.iter().map(|(_, text)| cells(text)).sum()
     }
 
     pub fn text(&self) -> String {
@@ -63,21 +65,35 @@ impl Line {
     }
 }
 
+/// The units of a sanitized text that are drawn as one, each with its width: the grapheme clusters or, if a cluster is
+/// wider than two cells, its characters.
+pub(crate) fn units(text: &str) -> impl Iterator<Item = (&str, usize)> {
+    fn parts(cluster: &str) -> impl Iterator<Item = &str> {
+        let is_wide = cluster.width() > 2;
+        cluster.split_inclusive(move |_: char| is_wide)
+    }
+    text.graphemes(true).flat_map(parts).map(|unit| (unit, unit.width()))
+}
+
+/// The width of a sanitized text in columns, as it is drawn.
+pub(crate) fn cells(text: &str) -> usize {
+    if text.is_ascii() { text.len() } else { units(text).map(|(_, wide)| wide).sum() }
+}
+
 /// The width of a text in columns.
 pub fn width(text: &str) -> usize {
-    sanitize::line(text).width()
+    cells(&sanitize::line(text))
 }
 
 /// The beginning of a text that fits, with `…` if it was cut.
 pub fn cut(text: &str, most: usize) -> String {
     let text = sanitize::line(text);
-    if text.width() <= most {
+    if cells(&text) <= most {
         return text.into_owned();
     }
     let mut out = String::new();
     let mut used = 0;
-    for letter in text.graphemes(true) {
-        let wide = letter.width();
+    for (letter, wide) in units(&text) {
         if used + wide + 1 > most {
             break;
         }
@@ -93,7 +109,7 @@ pub fn cut(text: &str, most: usize) -> String {
 /// A text padded or cut to exactly this many columns.
 pub fn pad(text: &str, columns: usize) -> String {
     let mut out = cut(text, columns);
-    let used = out.width();
+    let used = cells(&out);
     out.extend(std::iter::repeat_n(' ', columns.saturating_sub(used)));
     out
 }
@@ -163,7 +179,7 @@ impl Wrapper {
             Some((last, text)) if *last == tone => text.push_str(segment),
             _ => self.word.push((tone, segment.to_owned())),
         }
-        self.word_width += segment.width();
+        self.word_width += cells(segment);
     }
 
     fn end_word(&mut self) {
@@ -183,20 +199,20 @@ impl Wrapper {
         let word = std::mem::take(&mut self.word);
         self.word_width = 0;
         for (tone, text) in word {
-            if self.used + text.width() <= self.most {
+            let wide = cells(&text);
+            if self.used + wide <= self.most {
                 self.line.push(tone, &text);
-                self.used += text.width();
+                self.used += wide;
             } else {
                 self.split(tone, &text);
             }
         }
     }
 
-    /// Breaks a word that is wider than a line between graphemes.
+    /// Breaks a word that is wider than a line between units.
     fn split(&mut self, tone: Tone, text: &str) {
         let mut part = String::new();
-        for letter in text.graphemes(true) {
-            let wide = letter.width();
+        for (letter, wide) in units(text) {
             if self.used + wide > self.most && self.used > 0 {
                 self.line.push(tone, &std::mem::take(&mut part));
                 self.break_line();
@@ -243,6 +259,41 @@ mod tests {
         assert_eq!(texts(&wrap_text(Tone::Plain, "日本語日本語", 5)), ["日本", "語日", "本語"]);
         assert_eq!(cut("日本語", 4), "日…");
         assert_eq!(pad("日本", 6), "日本  ");
+    }
+
+    #[test]
+    fn every_letter_of_a_wrapped_line_is_drawn() {
+        // Texts whose width is smaller than the sum of their parts, and clusters that are wider than a line.
+        let texts = [
+            "لا".repeat(60),
+            format!("{}r{}m", "\u{600}".repeat(50), "\u{600}".repeat(50)),
+            "क्".repeat(70),
+            "日本語 ".repeat(30),
+            "🇮🇸👩‍👩‍👧".repeat(20),
+            "e\u{301}\u{301}\u{301}\u{301}".repeat(40),
+            "⸻ a".repeat(30),
+        ];
+        for text in &texts {
+            for most in 4..60_u16 {
+                let letters: String = sanitize::text(text).chars().filter(|c| *c != ' ').collect();
+                let mut drawn = String::new();
+                for line in wrap_text(Tone::Plain, text, most.into()) {
+                    assert!(line.width() <= most.into(), "{:?} at {most}", line.text());
+                    let area = ratatui::layout::Rect::new(0, 0, most, 1);
+                    let mut buffer = ratatui::buffer::Buffer::empty(area);
+                    let mut canvas =
+                        crate::paint::Canvas::new(&mut buffer, crate::theme::Theme::default(), false);
+                    canvas.line(0, 0, most, &line);
+                    drawn.extend(buffer.content.iter().map(ratatui::buffer::Cell::symbol));
+                }
+                drawn.retain(|c| c != ' ');
+                // A mark whose cluster had to be taken apart may be missing, but no letter.
+                let visible = |c: &char| unicode_width::UnicodeWidthChar::width(*c) != Some(0);
+                let (drawn, letters): (String, String) =
+                    (drawn.chars().filter(visible).collect(), letters.chars().filter(visible).collect());
+                assert_eq!(drawn, letters, "at {most}");
+            }
+        }
     }
 
     #[test]

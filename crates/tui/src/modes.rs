@@ -49,7 +49,8 @@ pub struct TuiModeState {
     pub current_run_id: Option<TaskId>,
     /// Whether a run is waiting for approval.
     pub pending_run_approval: bool,
-    /// The modes that the user toggled, and no others.
+    /// The modes that the user chose, on the command line or on the screen. A mode that the user did not choose is
+    /// `None`.
     choice: ModeChoice,
 }
 
@@ -79,7 +80,7 @@ impl TuiModeState {
         state
     }
 
-    /// Adopts modes that were toggled earlier.
+    /// Sets the modes to a choice made elsewhere: on the command line, or in the session's log.
     pub fn adopt(&mut self, choice: &ModeChoice) {
         self.choice = choice.clone();
         self.agent_mode = choice.agent_mode.unwrap_or_default();
@@ -102,7 +103,7 @@ impl TuiModeState {
         self.modes().overrides()
     }
 
-    /// What the user toggled; sent with each message.
+    /// The modes that the user chose; sent with each message.
     pub fn choice(&self) -> ModeChoice {
         self.choice.clone()
     }

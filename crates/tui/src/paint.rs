@@ -10,8 +10,17 @@ use althing_text::sanitize;
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use ratatui::style::Style;
+use std::borrow::Cow;
 use unicode_segmentation::UnicodeSegmentation;
 use unicode_width::UnicodeWidthStr;
+
+/// The text with each of its grapheme clusters sanitized.
+fn safe_units(text: &str) -> Cow<'_, str> {
+    if text.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.graphemes(true).map(sanitize::cell).collect())
+}
 
 /// A screen to draw on.
 #[derive(Debug)]
@@ -66,7 +75,7 @@ impl<'a> Canvas<'a> {
     /// Writes a right-aligned text that ends at a column.
     pub fn right(&mut self, end: u16, y: u16, most: u16, tone: Tone, text: &str) -> u16 {
         let text = crate::line::cut(text, most.into());
-        let wide = u16::try_from(text.width()).unwrap_or(u16::MAX).min(most);
+        let wide = u16::try_from(crate::line::cells(&text)).unwrap_or(u16::MAX).min(most);
         self.text(end.saturating_sub(wide), y, wide, tone, &text)
     }
 
@@ -135,23 +144,16 @@ impl<'a> Canvas<'a> {
         }
         let end = x.saturating_add(most).min(area.right());
         let mut at = x;
-        for letter in text.graphemes(true) {
-            let safe = sanitize::cell(letter);
-            let wide = u16::try_from(safe.width()).unwrap_or(0);
+        let safe = safe_units(text);
+        for (safe, wide) in crate::line::units(&safe) {
+            let wide = u16::try_from(wide).unwrap_or(0);
             if wide == 0 {
                 continue;
             }
             if at + wide > end {
                 break;
             }
-            if wide > 2 {
-                // Sanitizing turned one cluster into several characters: one cell each.
-                for c in safe.chars() {
-                    at += self.styled(at, y, end - at, style, c.encode_utf8(&mut [0; 4]));
-                }
-                continue;
-            }
-            let shown = if self.ascii && !safe.is_ascii() { ascii(&safe, wide.into()) } else { &*safe };
+            let shown = if self.ascii && !safe.is_ascii() { ascii(safe, wide.into()) } else { safe };
             self.clear_left_half(at, y);
             if let Some(cell) = self.buffer.cell_mut(Position { x: at, y }) {
                 cell.set_symbol(shown).set_style(style);

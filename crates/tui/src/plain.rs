@@ -6,7 +6,7 @@ use crate::app::{App, Effect, Modal};
 use crate::event_loop::{Signals, follow};
 use crate::host::{TuiExit, TuiHost, TuiOptions};
 use althing_protocol::{Engine, Origin, Submission};
-use althing_text::{count, sanitize};
+use althing_text::{count, marked_rows, sanitize};
 use althing_view::conversation::{Audience, ConversationLine, ConversationLines, answer};
 use althing_view::labels;
 use rustix::termios::{QueueSelector, tcflush};
@@ -65,12 +65,14 @@ pub(crate) async fn run(
                     app.sync();
                     app.modal = None;
                     for line in lines.updates(&app.model) {
-                        if let ConversationLine::Question(_) = line {
+                        if let ConversationLine::Question(text) = &line {
                             // Discard a line that is only half typed, so that it does not become part of an answer.
                             let _ = tcflush(io::stdin(), QueueSelector::IFlush);
                             asked_at = Some(Instant::now());
+                            print(&marked_rows(text, columns()))?;
+                        } else {
+                            print(line.text())?;
                         }
-                        print(line.text())?;
                     }
                 }
                 Some(Err(error)) => print(&error.to_string())?,
@@ -141,6 +143,16 @@ fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io:
         }
     }
     Ok(None)
+}
+
+/// The number of columns of the terminal; of a very wide one if stdout is not a terminal.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
+    match size {
+        Some(0) => 80,
+        Some(columns) => columns,
+        None => 10_000,
+    }
 }
 
 fn print(text: &str) -> io::Result<()> {

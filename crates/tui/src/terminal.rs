@@ -1,7 +1,7 @@
-//! Takes over the user's terminal and always restores it.
+//! Takes over the user's terminal and restores it.
 //!
-//! The terminal is restored when the guard is dropped, when any thread panics, when a signal ends the
-//! process, and while another program uses the terminal. Restoring it twice is harmless.
+//! The terminal is restored when the guard is dropped (also if SIGINT, SIGTERM or SIGHUP ends the screen), when any
+//! thread panics, and while another program uses the terminal. Restoring it twice is harmless.
 
 use crossterm::{cursor, event, execute, terminal};
 use std::io::{self, Write};

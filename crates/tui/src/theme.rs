@@ -1,7 +1,8 @@
 //! Tones and colors: views choose a tone by meaning, and a theme maps it to a style.
 //!
-//! One accent color, and one color each for success, failure and warnings; the rest is weight and dimness. Cached
-//! lines contain tones, so changing the theme needs no new layout.
+//! There are four colors at most: one accent color, and one color each for success, failure and warnings. Tones also
+//! differ in text attributes such as bold and dim. Cached lines contain tones, so changing the theme needs no new
+//! layout.
 
 use ratatui::style::{Color, Modifier, Style};
 
@@ -46,7 +47,7 @@ pub enum Theme {
     Dark,
     /// Dark text on a light background.
     Light,
-    /// No colors: `NO_COLOR`.
+    /// No colors, as the environment variable `NO_COLOR` asks for.
     Mono,
 }
 

@@ -32,4 +32,5 @@ mod suite {
     mod speed;
     mod support;
     mod tasks;
+    mod unseen;
 }

@@ -1,5 +1,5 @@
 //! What front ends say about the files that a run changed in context paths: a footer below the final answer if the run
-//! wrote files, and a note if it only deleted some.
+//! wrote files, and a note if it only deleted some, or changed nothing although it could.
 
 use althing_protocol::{FileChange, FileWrite, MAX_NAMED_FILES, RunResult, WRITES_FILE};
 use althing_text::count;
@@ -14,6 +14,8 @@ pub struct ChangedFiles<'a> {
     /// The path of the file in the run's log directory that lists all changed files. That file exists only if more
     /// than [`MAX_NAMED_FILES`] files were written, or more than [`MAX_NAMED_FILES`] were deleted.
     pub list: String,
+    /// The paths in which the run could have written, if it changed nothing there.
+    pub unchanged: &'a [String],
 }
 
 impl<'a> ChangedFiles<'a> {
@@ -21,7 +23,7 @@ impl<'a> ChangedFiles<'a> {
         let (written, deleted) =
             result.context_path_writes.iter().partition(|write| write.change != FileChange::Deleted);
         let list = format!("{}/{WRITES_FILE}", result.log_dir.trim_end_matches('/'));
-        Self { written, deleted, list }
+        Self { written, deleted, list, unchanged: &result.unchanged_paths }
     }
 
     /// The heading of the footer; None if the run wrote nothing: then there is no footer, even if it deleted files.
@@ -38,8 +40,8 @@ impl<'a> ChangedFiles<'a> {
         self.written.len() > MAX_NAMED_FILES
     }
 
-    /// The written files that the footer names: all of them or, if there are too many, only the first few of those
-    /// that may run code later.
+    /// The written files that the footer names: all of them or, if there are too many, only the first few of those with
+    /// a note (files that run code later, and directories of installed packages with many changes).
     pub fn named(&self) -> Vec<&'a FileWrite> {
         let named = self.written.iter().copied();
         if self.only_counts() {
@@ -49,15 +51,19 @@ impl<'a> ChangedFiles<'a> {
         }
     }
 
-    /// A note about the deleted files of a run that wrote nothing. None if the run deleted nothing, or if it wrote
-    /// files: then the footer also names or counts the deleted ones.
-    pub fn deletion_note(&self) -> Option<String> {
-        if !self.written.is_empty() || self.deleted.is_empty() {
+    /// A note about a run that wrote nothing: about the files that it deleted, or about the paths in which it could have
+    /// written. None if it wrote files: then the footer also names or counts the deleted ones.
+    pub fn note(&self) -> Option<String> {
+        if !self.written.is_empty() {
             return None;
+        }
+        if self.deleted.is_empty() {
+            let paths = self.unchanged.join(", ");
+            return (!paths.is_empty()).then(|| format!("the run changed nothing in {paths}"));
         }
         let files = count(self.deleted.len() as u64, "file");
         if self.deleted.len() > MAX_NAMED_FILES {
-            return Some(format!("the run deleted {files}, which {} lists", self.list));
+            return Some(format!("the run deleted {files}, listed in {}", self.list));
         }
         let paths: Vec<&str> = self.deleted.iter().map(|write| write.path.as_str()).collect();
         Some(format!("the run deleted {files}: {}", paths.join(", ")))
@@ -99,7 +105,7 @@ mod tests {
 
     fn files(writes: &[FileWrite]) -> ChangedFiles<'_> {
         let (written, deleted) = writes.iter().partition(|write| write.change != Deleted);
-        ChangedFiles { written, deleted, list: "/logs/context_path_writes.txt".into() }
+        ChangedFiles { written, deleted, list: "/logs/context_path_writes.txt".into(), unchanged: &[] }
     }
 
     // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
@@ -113,9 +119,10 @@ mod tests {
         list.push(FileWrite { path: "/p/gone.txt".into(), change: Deleted, note: None });
         let with_deleted = format!("{text}\nFiles deleted from context paths:\n  /p/gone.txt");
         assert_eq!(files(&list).footer(), Some(with_deleted), "deleted files are named apart");
-        assert_eq!(files(&list).deletion_note(), None, "and only there");
+        assert_eq!(files(&list).note(), None, "and only there");
     }
 
+    // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-many-files
     #[test]
     fn more_than_five_written_files_are_counted_and_the_footer_names_the_list() {
         let mut list = many(6, New);
@@ -141,15 +148,19 @@ mod tests {
     // spec: modes/context-path-write-tracking/no-footer-when-no-writes
     #[test]
     fn without_written_files_there_is_no_footer_and_deleted_files_are_noted() {
-        assert_eq!((files(&[]).footer(), files(&[]).deletion_note()), (None, None));
+        assert_eq!((files(&[]).footer(), files(&[]).note()), (None, None));
         for (count, note) in [
             (1, "the run deleted 1 file: /p/1.txt"),
             (2, "the run deleted 2 files: /p/1.txt, /p/2.txt"),
-            (6, "the run deleted 6 files, which /logs/context_path_writes.txt lists"),
+            (6, "the run deleted 6 files, listed in /logs/context_path_writes.txt"),
         ] {
             let deleted = many(count, Deleted);
             assert_eq!(files(&deleted).footer(), None);
-            assert_eq!(files(&deleted).deletion_note().as_deref(), Some(note));
+            assert_eq!(files(&deleted).note().as_deref(), Some(note));
         }
+        let unchanged = ["/p".to_owned(), "/q".to_owned()];
+        let nothing = ChangedFiles { unchanged: &unchanged, ..files(&[]) };
+        assert_eq!(nothing.footer(), None);
+        assert_eq!(nothing.note().as_deref(), Some("the run changed nothing in /p, /q"));
     }
 }

@@ -5,8 +5,9 @@ use crate::changed_files::ChangedFiles;
 use crate::labels;
 use crate::session::{EntryBody, Question, RunView, SessionView, TaskKind};
 use althing_protocol::{
-    Decision, InteractionId, InteractionKind, LaunchRun, NoticeLevel, Op, TaskId, TaskStatus,
+    Decision, InteractionId, InteractionKind, LaunchRun, NoticeLevel, Op, Proposal, TaskId, TaskStatus,
 };
+use althing_text::ROW_MARK;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The audience that the lines are written for.
@@ -14,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Audience {
     /// A script: replies are printed without a prefix, and most questions are answered with `y`, `n` or JSON.
     Script,
-    /// A person: each line starts with a label, and questions are answered with commands such as `/approve`.
+    /// A person: most lines start with a label such as `You:`, and questions are answered with commands such as
+    /// `/approve`.
     Person,
 }
 
@@ -24,7 +26,8 @@ pub enum ConversationLine {
     /// A reply of the chat agent, or the final answer of a run. For a script, a run's final answer appears only if no
     /// chat agent summarizes the run, and is followed by the list of the files that the run changed.
     Reply(String),
-    /// A notice for the user.
+    /// A notice for the user, including a note about files that a run deleted. For a script also the list of the files
+    /// that a run changed, if the run's final answer is not printed.
     Notice(String),
     /// A status change of a run or program, or a compaction. For a person also the user's own message, a tool call of
     /// the chat agent, or the list of the files that a run changed.
@@ -42,8 +45,8 @@ impl ConversationLine {
     }
 }
 
-/// Produces the new lines of a session: each conversation entry (some only for a person) and each question once, and
-/// each status change of a run or program.
+/// Produces the new lines of a session: each conversation entry (some only for one of the audiences) and each question
+/// once, and each status change of a run or program.
 #[derive(Debug)]
 pub struct ConversationLines {
     reader: Audience,
@@ -126,7 +129,7 @@ impl ConversationLines {
         let Some(result) = &run.result else { return };
         let script = self.reader == Audience::Script;
         let files = ChangedFiles::of(result);
-        if let Some(note) = files.deletion_note() {
+        if let Some(note) = files.note() {
             lines.push(ConversationLine::Notice(notice(NoticeLevel::Info, &note, script)));
         }
         if script {
@@ -152,6 +155,41 @@ fn notice(level: NoticeLevel, text: &str, script: bool) -> String {
     if script { line } else { capitalized(&line) }
 }
 
+const LAUNCH_QUESTION: &str = "launch this run?";
+
+/// What a person must know in order to approve a run, as pairs of name and value. Empty values are left out.
+fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
+    let agents: Vec<&str> = proposal.members.iter().map(|member| member.id.as_str()).collect();
+    let mut details = vec![
+        ("Task", proposal.launch.task.clone()),
+        ("Context", proposal.launch.context.clone().unwrap_or_default()),
+        ("Agents", agents.join(", ")),
+        ("Modes", labels::proposed_modes(proposal)),
+        ("Prompts", labels::added_prompts(&proposal.launch)),
+        ("Rules", labels::changed_rules(&proposal.launch)),
+        ("Reads", proposal.may_read.join(", ")),
+        ("May write", proposal.writes_text()),
+    ];
+    details.retain(|(_, value)| !value.is_empty());
+    details
+}
+
+/// A title and a row for each detail. The further lines of a detail are marked, so that none looks like a row. (Front ends
+/// mark the rows into which a terminal would break a long line, see [`althing_text::marked_rows`].)
+fn title_and_details(title: &str, details: &[(&str, String)]) -> String {
+    let rows = details.iter().map(|(key, value)| {
+        let value = value.replace('\n', &format!("\n        {ROW_MARK}"));
+        format!("\n  {key:9} {value}")
+    });
+    [capitalized(title)].into_iter().chain(rows).collect()
+}
+
+/// The question whether a run may be launched, with the details that every front end shows, but without instructions
+/// for answering: for a program that has its own way to answer.
+pub fn launch_question(proposal: &Proposal) -> String {
+    title_and_details(LAUNCH_QUESTION, &proposal_details(proposal))
+}
+
 /// The text of a question: its title, details and how to answer it.
 pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     let (yes_or_no, mut details) = match reader {
@@ -160,35 +198,36 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
     };
     let (title, how) = match kind {
         InteractionKind::RunApproval { proposal } => {
-            let agents: Vec<&str> = proposal.members.iter().map(|member| member.id.as_str()).collect();
-            details = vec![
-                ("Task", proposal.launch.task.clone()),
-                ("Context", proposal.launch.context.clone().unwrap_or_default()),
-                ("Agents", agents.join(", ")),
-                ("Modes", labels::proposed_modes(proposal)),
-                ("Reads", proposal.may_read.join(", ")),
-                ("May write", proposal.may_write.join(", ")),
-            ];
-            details.retain(|(_, value)| !value.is_empty());
+            details = proposal_details(proposal);
             let how = match reader {
                 Audience::Script => "y approve, n cancel, or the changed run as JSON",
                 Audience::Person => yes_or_no,
             };
-            ("launch this run?".to_owned(), how.to_owned())
+            (LAUNCH_QUESTION.to_owned(), how.to_owned())
         }
         InteractionKind::PlanApproval { plan, preview } => {
             details.push(("Tasks", preview.join("; ")));
-            (format!("execute the plan {}?", plan.path), yes_or_no.to_owned())
+            let how = match reader {
+                Audience::Script => "y or n, or /approve and instructions to add",
+                Audience::Person => "Write /approve, /approve and instructions to add, or /reject.",
+            };
+            (format!("execute the plan {}?", plan.path), how.to_owned())
         }
         InteractionKind::WinnerOverride { winner, candidates } => {
             let names: Vec<&str> = candidates.iter().map(|one| one.agent.as_str()).collect();
-            let how = format!("Write /approve to continue, or /present and one of {}.", names.join(", "));
-            (format!("{winner} won the vote."), how)
+            let how = format!(
+                "Write /approve to keep the winner, or /present NAME to choose who presents the final answer: {}.",
+                names.join(", ")
+            );
+            let nobody_voted = candidates.iter().all(|one| one.votes == 0);
+            let title = if nobody_voted { "was chosen; nobody voted" } else { "won the vote" };
+            (format!("{winner} {title}."), how)
         }
         InteractionKind::Budget { spent_micro_usd, budget_micro_usd } => {
             let (spent, budget) = (*spent_micro_usd as f64 / 1e6, *budget_micro_usd as f64 / 1e6);
-            let title =
-                format!("this session has cost ${spent:.2} and is about to pass its budget of ${budget:.2}.");
+            let title = format!(
+                "this session has cost ${spent:.2}; going on will probably exceed its budget of ${budget:.2}."
+            );
             (format!("{title} Go on?"), yes_or_no.to_owned())
         }
         InteractionKind::Program(ask) if ask.options.is_empty() => {
@@ -203,15 +242,18 @@ pub fn ask(kind: &InteractionKind, reader: Audience) -> String {
             ("a task was interrupted. Restart it?".to_owned(), yes_or_no.to_owned())
         }
     };
+    // The further lines of a text are marked, so that none looks like a line of ours.
+    let further = format!("\n{ROW_MARK}");
     match reader {
         Audience::Script => {
-            let details = details.iter().map(|(key, value)| format!("{key:9} {value}"));
-            let lines: Vec<String> = [capitalized(&title)].into_iter().chain(details).chain([how]).collect();
-            lines.join("\n  ")
+            let how = how.replace('\n', &further);
+            format!("{}\n  {how}", title_and_details(&title.replace('\n', &further), &details))
         }
         Audience::Person => {
-            let details = details.iter().map(|(key, value)| format!("{key}: {value}."));
-            let parts: Vec<String> = [title].into_iter().chain(details).chain([how]).collect();
+            let marked = |text: &str| text.replace('\n', &further);
+            let details = details.iter().map(|(key, value)| format!("{key}: {}.", marked(value)));
+            let parts: Vec<String> =
+                [marked(&title)].into_iter().chain(details).chain([marked(&how)]).collect();
             format!("Question: {}", parts.join(" "))
         }
     }
@@ -228,9 +270,9 @@ pub fn answer(question: &Question, line: &str) -> Option<Op> {
     let alone = if overrides { String::new() } else { line.to_lowercase() };
     let decision = match (word, alone.as_str(), kind) {
         ("/approve" | "/yes", ..) | (_, "y" | "yes" | "a" | "approve", _) => match approval(kind) {
-            Decision::Approve { digest: None, .. } => {
+            Decision::Approve { digest, edited, .. } => {
                 let instructions = Some(rest.to_owned()).filter(|words| !words.is_empty());
-                Decision::Approve { digest: None, edited: None, instructions }
+                Decision::Approve { digest, edited, instructions }
             }
             decision => decision,
         },
@@ -275,7 +317,7 @@ fn capitalized(text: &str) -> String {
 mod tests {
     use super::*;
     use althing_protocol::{
-        AnswerLabel, Ask, AskKind, AskOption, Candidate, Interaction, Modes, Proposal, Seq, Timestamp,
+        AnswerLabel, Ask, AskKind, AskOption, Candidate, Interaction, Member, Modes, Seq, Timestamp,
     };
 
     fn question(kind: InteractionKind) -> Question {
@@ -284,9 +326,22 @@ mod tests {
     }
 
     fn run_approval() -> InteractionKind {
-        let launch = LaunchRun { task: "Do A".into(), ..LaunchRun::default() };
+        proposed(LaunchRun { task: "Do A".into(), ..LaunchRun::default() }, &[])
+    }
+
+    fn proposed(launch: LaunchRun, agents: &[&str]) -> InteractionKind {
         let (may_read, may_write) = (Vec::new(), vec!["./app".into()]);
-        let (members, modes, chosen) = (Vec::new(), Modes::default(), Vec::new());
+        let member = |id: &&str| Member {
+            id: (*id).into(),
+            backend: "gemini".into(),
+            model: "m".into(),
+            offline: false,
+            system_message: None,
+            has_tools: false,
+            voting_sensitivity: None,
+        };
+        let (modes, chosen) = (Modes::default(), Vec::new());
+        let members = agents.iter().map(member).collect();
         let proposal = Proposal { launch, members, modes, chosen, may_read, may_write, digest: "d".into() };
         InteractionKind::RunApproval { proposal: Box::new(proposal) }
     }
@@ -299,11 +354,31 @@ mod tests {
     }
 
     #[test]
+    fn an_approval_points_out_a_path_that_runs_code_later() {
+        let mut kind = run_approval();
+        let InteractionKind::RunApproval { proposal } = &mut kind else { panic!("an approval") };
+        proposal.may_write =
+            ["/p/src", "/p/.envrc", "/p/.vscode/tasks.json", "/p/Makefile"].map(str::to_owned).to_vec();
+        for reader in [Audience::Script, Audience::Person] {
+            let asked = ask(&kind, reader);
+            for part in
+                ["/p/.envrc (runs code when a shell", "tasks.json (runs code when VS Code", "/p/Makefile"]
+            {
+                assert!(asked.contains(part), "{part}: {asked}");
+            }
+            assert!(!asked.contains("/p/src (") && !asked.contains("Makefile ("), "{asked}");
+        }
+    }
+
+    #[test]
     fn a_run_is_approved_edited_or_rejected_by_the_same_input_everywhere() {
         let approved = Decision::Approve { digest: Some("d".into()), edited: None, instructions: None };
         for line in ["y", "YES", "a", " approve ", "/approve", "/yes"] {
             assert_eq!(decision(run_approval(), line).as_ref(), Some(&approved), "{line}");
         }
+        let instructions = Some("but count them".to_owned());
+        let with_words = Decision::Approve { digest: Some("d".into()), edited: None, instructions };
+        assert_eq!(decision(run_approval(), "/approve but count them"), Some(with_words));
         for line in ["n", "no", "c", "Cancel", "/reject", "/no"] {
             assert_eq!(decision(run_approval(), line), Some(Decision::Reject { reason: None }), "{line}");
         }
@@ -359,5 +434,20 @@ mod tests {
             ask(&run_approval(), Audience::Person),
             "Question: launch this run? Task: Do A. Modes: Multi · Refine. May write: ./app. Write /approve or /reject."
         );
+        let launch = LaunchRun {
+            task: "Do A".into(),
+            context: Some("Small.\nAgents    nobody".into()),
+            agent_system_prompts: [("a".into(), "Rhyme".to_owned())].into(),
+            coordination_overrides: [("skip_voting".to_owned(), true.into())].into_iter().collect(),
+            ..LaunchRun::default()
+        };
+        let InteractionKind::RunApproval { proposal } = proposed(launch, &["a", "b"]) else {
+            panic!("no run")
+        };
+        let shown = "Launch this run?\n  Task      Do A\n  Context   Small.\n          | Agents    nobody\n  Agents    a, b\n  \
+                     Modes     Multi · Refine\n  Prompts   a: Rhyme\n  Rules     skip_voting: true\n  May write ./app";
+        assert_eq!(launch_question(&proposal), shown);
+        let asked = ask(&InteractionKind::RunApproval { proposal }, Audience::Script);
+        assert_eq!(asked, format!("{shown}\n  y approve, n cancel, or the changed run as JSON"));
     }
 }

@@ -1,8 +1,8 @@
 //! The strings that every front end shows for states, outcomes, modes and amounts.
 
 use althing_protocol::{
-    AgentMode, AttemptOutcome, ChatState, FileChange, FileWrite, Millis, Modes, NoticeLevel, Phase,
-    PlanStatus, Proposal, Purpose, RunResult, RunStatus, SessionState, TaskStatus, Usage,
+    AgentMode, AttemptOutcome, ChatState, FileChange, FileWrite, LaunchRun, Millis, Modes, NoticeLevel,
+    Phase, PlanStatus, Proposal, Purpose, RunResult, RunStatus, SessionState, TaskStatus, Usage,
 };
 use althing_text::{count, short_number};
 
@@ -97,6 +97,7 @@ pub fn outcome(outcome: &AttemptOutcome) -> Option<String> {
     Some(match outcome {
         AttemptOutcome::Answered => return None,
         AttemptOutcome::Voted => "voted".into(),
+        AttemptOutcome::Abstained => "abstained: its reply named no agent to vote for".into(),
         AttemptOutcome::Presented { .. } => "presented".into(),
         AttemptOutcome::Evaluated { restart: None } => "accepts the final answer".into(),
         AttemptOutcome::Evaluated { restart: Some(restart) } => {
@@ -176,6 +177,18 @@ pub fn proposed_modes(proposal: &Proposal) -> String {
     format!("{}{}", modes(proposal.modes), if executes { " · then execute" } else { "" })
 }
 
+/// The texts that a launch adds to the system prompts of its agents; empty if there are none.
+pub fn added_prompts(launch: &LaunchRun) -> String {
+    let prompts = launch.agent_system_prompts.iter().map(|(agent, text)| format!("{agent}: {text}"));
+    prompts.collect::<Vec<_>>().join("\n")
+}
+
+/// The rules that a launch changes; empty if there are none.
+pub fn changed_rules(launch: &LaunchRun) -> String {
+    let rules = launch.coordination_overrides.iter().map(|(key, value)| format!("{key}: {value}"));
+    rules.collect::<Vec<_>>().join(", ")
+}
+
 pub fn agent_mode(single: bool) -> &'static str {
     if single { "Single" } else { "Multi" }
 }
@@ -186,7 +199,7 @@ pub fn refinement(on: bool) -> &'static str {
 
 /// The number of input and output tokens together and, if there is any, the cost.
 pub fn tokens(usage: &Usage) -> String {
-    let tokens = short_number(usage.input_tokens + usage.output_tokens);
+    let tokens = short_number(usage.input_tokens.saturating_add(usage.output_tokens));
     if usage.cost_usd > 0.0 {
         format!("{tokens} tokens · ${:.4}", usage.cost_usd)
     } else {

@@ -6,6 +6,7 @@ mod changed_files;
 pub mod conversation;
 pub mod labels;
 mod lines;
+pub mod report;
 mod session;
 
 pub use changed_files::ChangedFiles;

@@ -84,7 +84,7 @@ impl ProgressLines {
             }
             Fact::AttemptEnded { outcome, .. } => (agent?, ended(outcome)?),
             Fact::Decided(verdict) => (run(), decided(verdict)),
-            Fact::PhaseChanged { phase: Phase::Voting } => (run(), "everyone has answered".into()),
+            Fact::PhaseChanged { phase: Phase::Voting } => (run(), "the first answers are in".into()),
             Fact::Notice(notice) => {
                 let text = labels::with_hint(notice.text.clone(), notice.hint.as_deref());
                 (labels::notice_level(notice.level).into(), text)

@@ -19,10 +19,12 @@ pub struct AgentFilesOptions {
     pub grant: Grant,
     /// Which file tools the agent has.
     pub tools: ToolSet,
-    /// Whether only the file tools can write to context paths, or commands and MCP servers, too.
+    /// Whether only the file tools can write to context paths, or also commands, MCP servers and CLI agents.
     pub coverage: UndoCoverage,
     /// The maximum that is copied in advance for an undo.
     pub limits: UndoLimits,
+    /// The maximum amount of data in a snapshot of the workspace, in bytes; `None`: the default.
+    pub max_snapshot_bytes: Option<u64>,
 }
 
 /// The files of one agent in a run.
@@ -42,7 +44,8 @@ impl AgentFiles {
     pub fn open(run_dir: &Path, options: &AgentFilesOptions) -> Result<Self, DiskError> {
         let policy = FilePolicy::from(&options.grant);
         let path = policy.workspace.to_string_lossy().into_owned();
-        let workspace = Workspace::open(run_dir, &policy.workspace)?;
+        let workspace =
+            Workspace::open(run_dir, &policy.workspace)?.with_max_bytes(options.max_snapshot_bytes);
         let state_dir = policy.state_dir.as_deref();
         let tracker =
             WriteTracker::new(run_dir, state_dir, &policy.context, options.coverage, options.limits);

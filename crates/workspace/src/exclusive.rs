@@ -1,12 +1,15 @@
 //! Runs blocking file operations one at a time per path.
 //!
-//! A blocking operation cannot be cancelled: when its future is dropped, its thread keeps running. So the
-//! thread, not the future, holds the path's lock, and the next operation on the path starts only after the
-//! thread has finished. A caller that is cancelled while it waits for the lock leaves the queue, and its
-//! operation never starts.
+//! When the future of a blocking operation is dropped, its thread keeps running. So the thread, not the future, holds
+//! the path's lock, and the next operation on the path starts only after the thread has finished. A caller that is
+//! cancelled while it waits for the lock leaves the queue, and its operation never starts. A caller that is cancelled
+//! later sets a flag; walks and copies of directories, which can take long, check the flag and end with an error.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, Weak};
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use tokio::task::JoinError;
@@ -14,6 +17,41 @@ use tokio::task::JoinError;
 /// The lock of every path that is in use. The map is process-wide, because two objects may refer to the same
 /// directory.
 static LOCKS: LazyLock<Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>> = LazyLock::new(Mutex::default);
+
+thread_local! {
+    /// The cancellation flag of the operation that this thread works on.
+    static CURRENT: RefCell<Cancellation> = RefCell::default();
+}
+
+/// Shows whether the caller of an operation was cancelled.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cancellation(Arc<AtomicBool>);
+
+impl Cancellation {
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Sets the flag when the future of an operation is dropped.
+struct CancelOnDrop(Cancellation);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The cancellation flag of the operation that this thread works on. On a thread that does not run the `work` of
+/// [`Claim::run`], the flag is never set; an operation that uses other threads passes its own flag on to them.
+pub(crate) fn cancellation() -> Cancellation {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// The error of an operation that ended early because its caller was cancelled.
+pub(crate) fn cancelled_error() -> io::Error {
+    io::Error::new(io::ErrorKind::Interrupted, "the operation was cancelled")
+}
 
 /// Exclusive access to a path. Dropping the claim releases the path.
 pub(crate) struct Claim {
@@ -48,11 +86,16 @@ impl Claim {
         self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, JoinError> {
+        let cancellation = Cancellation::default();
+        let _cancel_on_drop = CancelOnDrop(cancellation.clone());
         let run = move || {
             let _lock = self.lock;
+            CURRENT.set(cancellation);
             #[cfg(test)]
             let _inside = self.gate.map(hold::Gate::pass);
-            work()
+            let done = work();
+            CURRENT.set(Cancellation::default());
+            done
         };
         tokio::task::spawn_blocking(run).await
     }

@@ -26,7 +26,7 @@ pub use agent_files::{AgentFiles, AgentFilesOptions, run_blocking};
 pub use confine::{ConfinedDir, PathContents, read_confined_path};
 pub use context::{
     ChangedFile, ContextSnapshot, FileContent, UndoCoverage, UndoError, UndoLimits, UndoReport,
-    last_task_with_changes, review, undo, write_change_list,
+    last_task_with_changes, review, undo, undo_unless_stopped, write_change_list,
 };
 pub use guidance::{Document, Memory, Notes, Skill, Skills, find_skills, project_instructions};
 pub use plans::{PlanLock, PlanStore, PlanStoreError, StoredPlan, TaskProgress};

@@ -5,6 +5,7 @@
 //! disk space, memory or time.
 
 use crate::confine::FileStat;
+use crate::exclusive::{self, Cancellation};
 use althing_text::hex;
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -36,10 +37,12 @@ const SMALL: u64 = 256 << 10;
 const PLAIN_DIGEST: u64 = 1 << 30;
 /// The granularity at which the digest of a large file skips zeros.
 const BLOCK: u64 = 64 << 10;
+/// How much is copied between two checks whether the operation was cancelled.
+const PART: u64 = 32 << 20;
 /// The length of the test hole that shows whether holes take space on a file system.
 const PROBE: u64 = 1 << 20;
 
-fn limit_error(what: String) -> io::Error {
+pub(crate) fn limit_error(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::FileTooLarge, what)
 }
 
@@ -55,6 +58,11 @@ fn size_text(bytes: u64) -> String {
 }
 
 impl CopyLimits {
+    /// The same limits with another limit on data; the limit on the size including holes is 1,024 times as large.
+    pub(crate) fn with_data(self, data: u64) -> Self {
+        Self { data, size: data.saturating_mul(1024), ..self }
+    }
+
     /// Fails if there are too many entries, or if their total size is too large.
     pub(crate) fn check(&self, entries: usize, size: u64) -> io::Result<()> {
         if entries > self.entries {
@@ -74,11 +82,13 @@ impl CopyLimits {
 pub(crate) struct CopyBudget {
     remaining: AtomicU64,
     limit: u64,
+    cancellation: Cancellation,
 }
 
 impl CopyBudget {
     pub(crate) fn new(limits: CopyLimits) -> Self {
-        Self { remaining: AtomicU64::new(limits.data), limit: limits.data }
+        let remaining = AtomicU64::new(limits.data);
+        Self { remaining, limit: limits.data, cancellation: exclusive::cancellation() }
     }
 
     fn spend(&self, bytes: u64) -> io::Result<()> {
@@ -88,6 +98,20 @@ impl CopyBudget {
         let refused =
             |_| limit_error(format!("the files contain more than {} of data", size_text(self.limit)));
         spent.map(drop).map_err(refused)
+    }
+
+    /// Copies `length` bytes; fails soon after the operation was cancelled.
+    fn copy_bytes(&self, from: &File, to: &mut File, length: u64) -> io::Result<()> {
+        let mut left = length;
+        while left > 0 {
+            if self.cancellation.is_set() {
+                return Err(exclusive::cancelled_error());
+            }
+            let part = left.min(PART);
+            io::copy(&mut from.take(part), to)?;
+            left -= part;
+        }
+        Ok(())
     }
 }
 
@@ -157,7 +181,7 @@ impl HoleDetection {
             }
             from.seek(io::SeekFrom::Start(start))?;
             to.seek(io::SeekFrom::Start(start))?;
-            io::copy(&mut (&*from).take(end - start), to)?;
+            budget.copy_bytes(from, to, end - start)?;
             copied_to = end;
             part = self.next_data(from, end, size)?;
         }

@@ -1,6 +1,6 @@
-//! The environment of a conversation's chat agent: the project's files, MCP servers, and the files of the
-//! conversation's runs. The chat agent works alone, so it may write to the project at any time, unless the project is
-//! read-only. Outside of the project it may write only to its own workspace.
+//! The environment of a conversation's chat agent: its directory (the project, or the directory in which Althing was
+//! started), MCP servers, and the files of the conversation's runs. The chat agent works alone, so it may write to its
+//! directory at any time, unless the directory is read-only. Elsewhere it may write only to its own workspace.
 
 use super::grant::Grantee;
 use super::{SessionEnvs, guidance, make_dir, run_blocking};
@@ -36,7 +36,7 @@ impl SessionEnvs {
         let (member, is_cli_agent) = (&agent.member, agent.member.is_cli_agent());
         let tools = self.tools.agent(&member.id);
         let grantee = Grantee::ChatAgent { dir, context_paths: &spec.team.context_paths };
-        let grant = self.grant(&grantee, &tools);
+        let grant = self.protected(self.grant(&grantee, &tools)).await;
         let (scratch, outputs) = (dir.join("workspace"), dir.join("outputs"));
         make_dir(&scratch)?;
         make_dir(&outputs)?;
@@ -94,7 +94,7 @@ impl SessionEnvs {
         }
         if !tools.mcp_servers.is_empty() {
             let start = (project_dir, ContextAccess::Writable);
-            hosts.push(self.start_servers(tools, start, grant, outputs).await.host);
+            hosts.push(self.server_tools(tools, start, grant, outputs).await.0);
         }
         if let Some(tasks) = self.tools.shared.tasks {
             let root = if tasks.as_files { scratch } else { outputs };

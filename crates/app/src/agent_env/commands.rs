@@ -1,7 +1,8 @@
 //! The sandbox in which agents' commands run, and what the commands may touch there.
 
 use althing_protocol::{
-    AgentId, CommandsConfig, ContextAccess, DockerConfig, Grant, NetworkGrant, SessionId, TaskId,
+    AgentId, CommandsConfig, ContextAccess, DockerConfig, Grant, NetworkGrant, ProcessLimits, Secret,
+    SessionId, TaskId,
 };
 use althing_runner::{
     AcceptedByUser, CommandHost, CommandLists, CommandPolicy, Container, ContainerSpec, DockerClient,
@@ -28,12 +29,18 @@ impl Sandboxes {
         Self { launcher: GuardLauncher::default(), local: Sandbox::Refused { why }, docker: None }
     }
 
-    /// Detects the sandboxes that work on this machine and chooses one for `local`. If no
-    /// sandbox works, commands run without one if `accepted` is set, else they are refused. Sets `docker` to None.
+    /// Detects the sandboxes that work on this machine and chooses one for `local`. If no sandbox works, commands run
+    /// without one if `accepted` is set, else they are refused. `docker` is None.
     pub async fn detect(scratch: &Path, accepted: Option<AcceptedByUser>) -> Self {
         let launcher = GuardLauncher::default();
         let available = althing_runner::detect_sandboxes(&launcher, scratch).await;
         Self { local: available.choose_sandbox(accepted), launcher, docker: None }
+    }
+
+    /// Limits the processes that are started for agents.
+    #[must_use]
+    pub fn with_limits(self, limits: ProcessLimits) -> Self {
+        Self { launcher: self.launcher.with_limits(limits), ..self }
     }
 }
 
@@ -51,15 +58,16 @@ pub struct ContainerOwner<'a> {
     pub agent: &'a AgentId,
 }
 
-/// The tool host for an agent's commands.
+/// The tool host for an agent's commands, which get these variables in addition to the usual ones.
 pub fn command_host(
     grant: &Grant,
     sandbox: Sandbox,
-    config: &CommandsConfig,
+    (config, variables): (&CommandsConfig, &[(String, Secret)]),
     launcher: GuardLauncher,
 ) -> Result<CommandHost, String> {
     let mut policy = CommandPolicy::new(SandboxPaths::from(grant), sandbox);
     policy.output_masking = Some(crate::secrets::output_masking());
+    policy.env.set.extend(variables.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned())));
     policy.network = grant.command_network() == NetworkGrant::Open;
     let failed = |error: PolicyError| format!("{error} ({})", error.hint());
     policy.lists = CommandLists::new(&config.allowed, &config.blocked).map_err(failed)?;
@@ -76,6 +84,7 @@ pub async fn start_container(
     config: &DockerConfig,
     grant: &Grant,
     owner: &ContainerOwner<'_>,
+    limits: ProcessLimits,
 ) -> Result<Arc<Container>, String> {
     let memory = config.memory_limit.as_deref().and_then(althing_config::memory_bytes);
     let spec = ContainerSpec {
@@ -85,6 +94,7 @@ pub async fn start_container(
             NetworkGrant::Open | NetworkGrant::Container => NetworkMode::from(config.network_mode.as_str()),
         },
         memory,
+        limits,
         cpus: config.cpu_limit,
         sandbox_paths: SandboxPaths::from(grant),
         session: owner.session.to_string(),

@@ -4,11 +4,17 @@
 //! `runner/src/program/mod.rs`.)
 
 use super::SessionEnvs;
+use super::server_code::{ServerCode, ServerDirs, server_code};
+use crate::base_dirs::BaseDirs;
 use crate::context_paths;
+use althing_config::WORKSPACE_PLACEHOLDER;
+use althing_disk::real_path;
 use althing_engine::workspace_of;
 use althing_protocol::{
-    CommandsConfig, ContextPath, Grant, GrantRoot, NetworkGrant, RunSpec, ToolsConfig, runs_code,
+    CommandsConfig, ContextPath, Grant, GrantRoot, McpServerConfig, McpTransport, NetworkGrant, RootKind,
+    RunSpec, ToolsConfig, runs_code_in,
 };
+use althing_runner::{git_code, linked_code, own_places};
 use althing_workspace::Workspace;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -33,7 +39,9 @@ impl SessionEnvs {
         Ok(Cow::Owned(RunSpec { context_paths, ..spec.clone() }))
     }
 
-    /// The most that an agent may touch. [`Grant::with_access`] narrows it for a single call.
+    /// The most that an agent may touch. Every path was resolved when it was granted; whoever uses the grant refuses a
+    /// symbolic link in its place. [`Grant::with_access`] narrows it for a single call, and [`Self::protected`] must be
+    /// called on it.
     pub(super) fn grant(&self, agent: &Grantee<'_>, tools: &ToolsConfig) -> Grant {
         let (workspace, output_dir, start, mut views, context) = match agent {
             Grantee::Member { run_dir, spec, member_index } => {
@@ -69,14 +77,101 @@ impl SessionEnvs {
             network: tools.commands.as_ref().map(network).unwrap_or_default(),
             state_dir: Some(self.state_dir.clone()),
             output_dir: Some(output_dir),
+            protected_files: Vec::new(),
+            other_dirs: self.work_dirs.clone(),
         }
+    }
+
+    /// Protects these paths inside the writable context paths: what git runs, the targets of symlinks with protected
+    /// names, Althing's own directories, the config and workflow that are in use, the code of MCP servers, and the
+    /// settings of CLI agents. A config, workflow or server file that the user named as a context path stays writable.
+    pub(super) async fn protected(&self, mut grant: Grant) -> Grant {
+        let (own_dirs, files) = (self.own_dirs.clone(), self.tools.files_in_use.clone());
+        let mut agent_dirs = self.agent_dirs.clone();
+        let find_server_code = self.server_code_finder(&grant);
+        let protect = move || {
+            let is_writable = |root: &&GrantRoot| root.kind == RootKind::Context && root.writable;
+            let (writable, others): (Vec<&GrantRoot>, Vec<&GrantRoot>) =
+                grant.roots(RootKind::Context).partition(is_writable);
+            let paths =
+                |roots: Vec<&GrantRoot>| roots.iter().map(|root| root.path.clone()).collect::<Vec<_>>();
+            let writable = paths(writable);
+            let code = git_code(&writable, &paths(others), &grant.other_dirs);
+            let linked: Vec<PathBuf> = linked_code(&writable).into_iter().map(|code| code.path).collect();
+            let own: Vec<PathBuf> = own_dirs.iter().flat_map(|dir| own_places(dir)).collect();
+            let named: Vec<PathBuf> = grant.roots.iter().map(|root| root.path.clone()).collect();
+            let servers = find_server_code();
+            let files = files.iter().chain(&servers.files).flat_map(|file| own_places(file));
+            let files: Vec<PathBuf> = files.filter(|file| !named.contains(file)).collect();
+            agent_dirs.retain(|dir| !named.iter().any(|named| named.starts_with(dir)));
+            // A directory of server code that is or contains a whole writable root is not protected, so that the root
+            // stays writable.
+            let contains_root = |dir: &PathBuf| writable.iter().any(|root| root.starts_with(dir));
+            let code_dirs = servers.dirs.iter().filter(|dir| !contains_root(dir));
+            let mut code_dirs: Vec<PathBuf> = code_dirs.flat_map(|dir| own_places(dir)).collect();
+            code_dirs.retain(|dir| !contains_root(dir));
+            for root in grant.roots.iter_mut().filter(|root| is_writable(&&**root)) {
+                let real = root.path.canonicalize().unwrap_or_else(|_| root.path.clone());
+                root.writable = !own.iter().chain(&code.unknown).any(|path| real.starts_with(path));
+                let all = own.iter().chain(&code.paths).chain(&linked).chain(&files).chain(&code_dirs);
+                let protected = all.chain(&agent_dirs).filter(|path| path.starts_with(&real));
+                root.protected.extend(protected.cloned());
+            }
+            grant.protected_files.extend(code.config_files.into_iter().chain(files));
+            grant
+        };
+        // The search never panics; without its result, nothing is granted.
+        tokio::task::spawn_blocking(protect).await.unwrap_or_default()
+    }
+
+    /// Finds the code of all MCP servers of the session, with the workspace of this grant's agent in place of `${cwd}`.
+    fn server_code_finder(&self, grant: &Grant) -> impl FnOnce() -> ServerCode + use<> {
+        let servers: Vec<McpServerConfig> = self.tools.servers().cloned().collect();
+        let from = BaseDirs { cwd: self.cwd.clone(), home: self.home.clone() };
+        let default = self.server_dir();
+        let workspace = grant.start.as_ref().or(grant.workspace.as_ref());
+        let workspace = workspace.map(|dir| dir.display().to_string()).unwrap_or_default();
+        let search = self.environment.iter().find(|(name, _)| name == "PATH").map(|(_, value)| value.clone());
+        move || {
+            let mut all = ServerCode::default();
+            for server in &servers {
+                let McpTransport::Stdio { cwd, .. } = &server.transport else { continue };
+                let cwd = cwd.as_ref().map(|cwd| cwd.replace(WORKSPACE_PLACEHOLDER, &workspace));
+                let base = cwd.map_or_else(|| default.clone(), |cwd| from.path(Path::new(&cwd)));
+                let code = server_code(server, &real_path(&base), &workspace, search.as_deref());
+                all.files.extend(code.files);
+                all.dirs.extend(code.dirs);
+            }
+            all.dirs.iter_mut().for_each(|dir| *dir = real_path(dir));
+            all
+        }
+    }
+
+    /// The directories that decide where the MCP servers of the agent with this grant start. The chat agent's project
+    /// directory counts as writable for every agent: what the chat agent writes in one conversation must not run in the
+    /// next one.
+    pub(super) fn server_dirs(&self, grant: &Grant, workspace: &str) -> ServerDirs<'_> {
+        let roots = grant.roots.iter().filter(|root| root.writable).map(|root| root.path.clone());
+        let (project, _) = self.project_and_context(&[]);
+        let project = Some(project).filter(|project| project.writable).map(|project| project.path.into());
+        let own = grant.workspace.iter().cloned().chain([PathBuf::from(workspace)]).chain(project);
+        ServerDirs {
+            default: self.server_dir(),
+            cwd: &self.cwd,
+            writable: roots.chain(own).map(|path| real_path(&path)).collect(),
+            empty: self.empty_dir.clone(),
+        }
+    }
+
+    fn server_dir(&self) -> PathBuf {
+        self.tools.server_dir.clone().unwrap_or_else(|| self.cwd.clone())
     }
 
     /// The chat agent's project (the project workspace, or without one the working directory), and the other paths
     /// that the chat agent may use. The project is read-only if it is `/`, or if it is or contains the home directory,
     /// so that starting Althing there does not grant the whole home; and also if the config makes it read-only.
     fn project_and_context(&self, configured: &[ContextPath]) -> (ContextPath, Vec<ContextPath>) {
-        let here = self.cwd.canonicalize().unwrap_or_else(|_| self.cwd.clone());
+        let here = self.cwd.clone();
         let project_dir = self.project.as_ref().map(|project| project.workspace.dir().to_owned());
         let dir = project_dir.clone().unwrap_or_else(|| here.clone());
         let home = self.home.as_ref().and_then(|home| home.canonicalize().ok());
@@ -107,7 +202,7 @@ impl SessionEnvs {
                 let below = Path::new(&context.path).strip_prefix(&dir).unwrap_or(Path::new(""));
                 // Files at this path run code later, so the path is usually protected inside the project. Here it is
                 // writable, because the user named it as a writable context path.
-                if runs_code(below).is_some_and(|row| row.protected) {
+                if runs_code_in(&dir, below).is_some_and(|row| row.protected) {
                     others.push(context.clone());
                 }
             } else {

@@ -1,14 +1,19 @@
 //! An agent's MCP servers, from its config. A server that Althing starts runs under a guard, so that neither the
-//! server nor its children outlive Althing. If the sandbox is bubblewrap, such a server cannot write to paths that its
-//! agent may not write to, except in a root that contains the home directory.
+//! server nor its children outlive Althing. If the sandbox is bubblewrap, such a server cannot write to paths
+//! that are read-only for its agent, except in roots that contain the home directory. In Althing's state directory, it
+//! can write only to its agent's own files. To all other paths, and with any other sandbox, the server has the user's
+//! permissions.
 
+use crate::base_dirs::BaseDirs;
 use crate::context::Notify;
+use crate::failure::Failure;
+use althing_disk::{real_path, refuse_replaced};
 use althing_mcp::{
     ClientOptions, McpToolHost, ServerProcess, ServerSpec, ServerTransport, SpawnRequest, SpawnedProcess,
     Spawner,
 };
 use althing_protocol::{BoxFuture, ContextAccess, Grant, McpServerConfig, McpTransport, Secret};
-use althing_runner::{GuardLauncher, PipedProcess, PipedProgram, Sandbox, WriteProtection};
+use althing_runner::{GuardLauncher, PipedProcess, PipedProgram, Sandbox, WriteProtection, processes_ended};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,6 +51,13 @@ impl AgentServers {
         }
         Ok(())
     }
+
+    /// Stops the servers that Althing started, and waits for a limited time until the servers and all their child
+    /// processes are gone. The next call of a server's tool starts that server again.
+    pub async fn end(&self) {
+        self.host.renew().await;
+        let _ = tokio::time::timeout(GRACE * 2, processes_ended(&self.spawner.owner)).await;
+    }
 }
 
 /// Starts an agent's servers. If a server does not start, or has the same name as an earlier server of the agent, the
@@ -58,7 +70,9 @@ pub async fn start_mcp_servers(
     output_dir: PathBuf,
     notify: Notify,
 ) -> AgentServers {
-    let spawner = Arc::new(GuardedSpawner { launcher, protection: Mutex::new(protection) });
+    let owner = output_dir.join("mcp-servers");
+    let launcher = launcher.owned_by(&owner);
+    let spawner = Arc::new(GuardedSpawner { launcher, owner, protection: Mutex::new(protection) });
     let mut options = ClientOptions::new(environment, spawner.clone());
     options.output_dir = Some(output_dir);
     options.output_masking = Some(crate::secrets::output_masking());
@@ -98,14 +112,19 @@ impl ProtectionPolicy {
 /// Starts servers under a guard.
 struct GuardedSpawner {
     launcher: GuardLauncher,
+    /// The owner under which the processes of the agent's servers are counted (see `processes_ended`).
+    owner: PathBuf,
     protection: Mutex<Option<WriteProtection>>,
 }
 
 impl Spawner for GuardedSpawner {
     fn spawn<'a>(&'a self, launch: &'a SpawnRequest) -> BoxFuture<'a, io::Result<SpawnedProcess>> {
         Box::pin(async move {
-            // The guard runs in another directory, so a relative `cwd` is resolved here.
             let here = std::env::current_dir()?;
+            // The path was resolved when the config was read; since then, an agent could have replaced it with a link.
+            if let Some(cwd) = &launch.cwd {
+                refuse_replaced(cwd)?;
+            }
             let program = PipedProgram {
                 program: launch.program.clone(),
                 args: launch.args.clone(),
@@ -131,7 +150,11 @@ struct GuardedServer(PipedProcess);
 impl ServerProcess for GuardedServer {
     fn wait(&mut self) -> BoxFuture<'_, String> {
         Box::pin(async move {
-            match self.0.exited().await {
+            let exited = self.0.exited().await;
+            if let Some(limit) = self.0.reached_limit() {
+                return format!("was ended: {limit}");
+            }
+            match exited {
                 Ok((Some(code), _)) => format!("exited with status {code}"),
                 Ok((None, Some(signal))) => format!("was ended by signal {signal}"),
                 Ok((None, None)) => "ended".to_owned(),
@@ -147,6 +170,39 @@ impl ServerProcess for GuardedServer {
     fn kill(&mut self) {
         self.0.kill();
     }
+}
+
+/// The servers with real paths in place of the `cwd`s of their configs. Shows the user a notice about each server that is
+/// left out because its `cwd` leaves the working directory through a link.
+pub fn with_real_dirs(
+    configs: Vec<McpServerConfig>,
+    workspace: &str,
+    from: &BaseDirs,
+    notify: &Notify,
+) -> Vec<McpServerConfig> {
+    let resolve = |mut config: McpServerConfig| {
+        if let McpTransport::Stdio { cwd: Some(cwd), .. } = &mut config.transport {
+            let named = PathBuf::from(cwd.replace(althing_config::WORKSPACE_PLACEHOLDER, workspace));
+            let what = format!("the `cwd` {cwd} of the MCP server {}", config.name);
+            // The user may have made the state directory, which contains most workspaces, a link to another place.
+            let is_workspace = named == Path::new(workspace);
+            let real: Result<PathBuf, Failure> =
+                if is_workspace { Ok(real_path(&named)) } else { from.real_path(&what, &named) };
+            match real {
+                Ok(real) => *cwd = real.display().to_string(),
+                Err(failure) => {
+                    let hints = failure.hints.join("; ");
+                    notify(&format!(
+                        "the MCP server {} is not started: {} ({hints})",
+                        config.name, failure.message
+                    ));
+                    return None;
+                }
+            }
+        }
+        Some(config)
+    };
+    configs.into_iter().filter_map(resolve).collect()
 }
 
 fn spec(config: &McpServerConfig, workspace: &str) -> ServerSpec {

@@ -3,20 +3,26 @@
 
 mod chat;
 mod commands;
+mod credentials;
 mod grant;
 mod guidance;
 mod mcp_servers;
+mod member_env;
+mod server_code;
 mod tool_hosts;
 mod tools;
 
+use crate::base_dirs::BaseDirs;
 use crate::context::Notify;
 use crate::environment::Environment;
+use crate::played::PlayedTools;
 use crate::project::Project;
+use crate::work_dirs::agent_dirs;
 use althing_engine::{AgentNotes, Guidance, Planning, ToolRouter, WorkspaceBriefing};
 use althing_mcp::McpToolHost;
 use althing_protocol::{
-    AgentEnv, AgentEnvs, AgentId, AnswerLabel, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, FileWrite,
-    Grant, McpServerConfig, RunSpec, SessionId, TaskId, ToolHost, ToolsConfig,
+    AgentEnv, AgentEnvs, AgentId, BoxFuture, ChatSpec, CommandsConfig, ContextAccess, Grant, McpServerConfig,
+    RunSpec, SessionId, TaskId, ToolHost, ToolsConfig,
 };
 use althing_runner::{CommandHost, Container, DockerClient, Sandbox};
 use althing_workspace::{
@@ -25,12 +31,15 @@ use althing_workspace::{
 };
 use grant::Grantee;
 use mcp_servers::{AgentServers, ProtectionPolicy};
+use member_env::{AgentNotifier, MemberEnv};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use tool_hosts::{FileToolHost, PlanFirstHost};
 
 pub use commands::{Sandboxes, docker_socket};
+pub use credentials::container_variables;
+pub use server_code::{named_code, server_code, server_dir};
 pub use tools::TeamTools;
 
 /// Makes the environments of one session's agents.
@@ -39,19 +48,24 @@ pub struct SessionEnvs {
     state_dir: PathBuf,
     tools: TeamTools,
     skills: Skills,
-    /// The directory of agents' notes between runs.
     notes: PathBuf,
     sandboxes: Sandboxes,
     environment: Vec<(std::ffi::OsString, std::ffi::OsString)>,
-    /// The directory where the session was started; the chat agent's project if there is no project workspace.
+    /// The real path of the directory where the session was started; the chat agent's project without a project workspace.
     cwd: PathBuf,
-    /// The project workspace, if the session has one.
     project: Option<Arc<Project>>,
     home: Option<PathBuf>,
+    /// Where Althing keeps the user's own configs and what it remembers about the user. No agent may write there.
+    own_dirs: Vec<PathBuf>,
+    /// An empty directory to which no agent may write; MCP servers start there.
+    empty_dir: PathBuf,
+    /// The directories with the settings of CLI agents.
+    agent_dirs: Vec<PathBuf>,
+    /// The directories in which the user and the session's tasks work.
+    work_dirs: Vec<PathBuf>,
     notify: Notify,
     /// Containers and MCP servers that must be closed with the session.
     started: Mutex<Vec<AgentResource>>,
-    /// The notes of the agents whose environments were opened.
     memories: Mutex<Vec<Memory>>,
 }
 
@@ -74,7 +88,7 @@ impl SessionEnvs {
         notify: Notify,
     ) -> Self {
         let variables = environment.variables();
-        let skills = find_skills(&tools.shared.skill_dirs(&environment.cwd));
+        let skills = find_skills(&tools.shared.skill_dirs(&environment.cwd), &environment.cwd);
         for notice in &skills.notices {
             notify(notice);
         }
@@ -82,6 +96,7 @@ impl SessionEnvs {
             Some(project) => project.workspace.notes_dir(),
             None => althing_journal::session_dir(&state_dir, &session).join("memory"),
         };
+        let empty_dir = environment.user_state_dir().unwrap_or_else(|| state_dir.clone()).join("empty");
         Self {
             session,
             state_dir,
@@ -90,13 +105,23 @@ impl SessionEnvs {
             notes,
             sandboxes,
             environment: variables,
-            cwd: environment.cwd.clone(),
+            cwd: althing_disk::real_path(&environment.cwd),
             project,
             home: environment.variable("HOME").map(PathBuf::from),
+            own_dirs: environment.own_dirs(),
+            empty_dir: althing_disk::real_path(&empty_dir),
+            agent_dirs: agent_dirs(environment),
+            work_dirs: Vec::new(),
             notify,
             started: Mutex::default(),
             memories: Mutex::default(),
         }
+    }
+
+    /// Sets the directories in which the user and the session's tasks work. What git runs for them is protected, too.
+    #[must_use]
+    pub fn with_work_dirs(self, work_dirs: Vec<PathBuf>) -> Self {
+        Self { work_dirs, ..self }
     }
 
     fn register(&self, started: AgentResource) {
@@ -141,7 +166,7 @@ impl SessionEnvs {
     ) -> Result<MemberEnv, String> {
         let member = spec.members.get(member_index).ok_or("no such agent")?;
         let tools = self.tools.agent(&member.id);
-        // CLI agents, commands and MCP servers write without the file tools, so undo has to look for their changes.
+        // CLI agents, commands and MCP servers write without the file tools: for an undo, all files are copied in advance.
         let is_cli_agent = member.is_cli_agent();
         let coverage = if is_cli_agent || tools.commands.is_some() || !tools.mcp_servers.is_empty() {
             UndoCoverage::Everything
@@ -149,6 +174,7 @@ impl SessionEnvs {
             UndoCoverage::ToolWrites
         };
         let grant = self.grant(&Grantee::Member { run_dir: Path::new(run_dir), spec, member_index }, &tools);
+        let grant = self.protected(grant).await;
         let planning = grant.planning;
         let outputs = grant.output_dir.clone().unwrap_or_default();
         let name = outputs.file_name().unwrap_or_default();
@@ -158,47 +184,38 @@ impl SessionEnvs {
             tools: if planning { ToolSet::ReadOnly } else { ToolSet::All },
             coverage,
             limits: UndoLimits::default(),
+            max_snapshot_bytes: self.tools.shared.max_snapshot_bytes,
         };
         let local = AgentFiles::open(Path::new(run_dir), &options).map_err(|error| error.to_string())?;
         let local = Arc::new(local);
         let notify = AgentNotifier { notify: self.notify.clone(), agent: member.id.clone() };
         notify.notices(&local);
         let plan_first = spec.rules.plan_first;
-        let mut hosts =
-            vec![PlanFirstHost::wrap(Arc::new(FileToolHost(local.clone())), is_read_only_tool, plan_first)];
+        // A CLI agent has its own tools for files and commands.
+        let mut hosts: Vec<Arc<dyn ToolHost>> = Vec::new();
+        if !is_cli_agent {
+            let files = Arc::new(FileToolHost(local.clone()));
+            hosts.push(PlanFirstHost::wrap(files, is_read_only_tool, plan_first));
+        }
         let (mut container, mut has_commands, mut servers) = (None, false, None);
         // Planning is enforced by leaving out every tool that acts.
-        if let Some(commands) = tools.commands.as_ref().filter(|_| !planning) {
-            let (host, made) = self.choose_command_sandbox(commands, &grant, run, &member.id).await?;
-            has_commands = host.refusal().is_none();
-            container = made;
-            if let Some(container) = &container {
-                self.register(AgentResource::Container(container.clone()));
-            }
-            hosts.push(PlanFirstHost::wrap(Arc::new(host), |_| false, plan_first));
+        if let Some(commands) = tools.commands.as_ref().filter(|_| !planning && !is_cli_agent) {
+            let host;
+            (host, has_commands, container) = self.command_tools(commands, &grant, run, &member.id).await?;
+            hosts.push(PlanFirstHost::wrap(host, |_| false, plan_first));
         }
         if !tools.mcp_servers.is_empty() && !planning {
             let start = (local.path(), ContextAccess::ReadOnly);
-            let started = self.start_servers(&tools, start, &grant, &outputs).await;
-            hosts.push(PlanFirstHost::wrap(started.host.clone(), |_| false, plan_first));
-            servers = Some(started);
+            let host;
+            (host, servers) = self.server_tools(&tools, start, &grant, &outputs).await;
+            hosts.push(PlanFirstHost::wrap(host, |_| false, plan_first));
         }
         if let Some(tasks) = self.tools.shared.tasks {
             let root = if tasks.as_files { Path::new(local.path()) } else { &outputs };
             let host = TaskHost::open(root, tasks.max_tasks).map_err(|error| error.to_string())?;
             hosts.push(Arc::new(host));
         }
-        let briefing = WorkspaceBriefing {
-            workspace: local.path().to_owned(),
-            views: Workspace::view_dir_of(Path::new(run_dir), Path::new(local.path())).display().to_string(),
-            context: spec.context_paths.clone(),
-            commands: has_commands,
-            deliverables: self
-                .project
-                .as_ref()
-                .filter(|_| !planning)
-                .map(|project| project.workspace.deliverables_dir().display().to_string()),
-        };
+        let briefing = self.workspace_briefing(&local, run_dir, spec, (planning, has_commands));
         let memory = self.memory(Path::new(local.path()), &self.notes.join(name), &member.id).await;
         let guidance =
             Mutex::new(self.guidance(&local, spec, self.notes_for_prompt(memory.as_ref(), &member.id)));
@@ -217,7 +234,60 @@ impl SessionEnvs {
         })
     }
 
-    /// Starts an agent's MCP servers in its workspace, with this access to context paths.
+    fn workspace_briefing(
+        &self,
+        local: &AgentFiles,
+        run_dir: &str,
+        spec: &RunSpec,
+        (planning, commands): (bool, bool),
+    ) -> WorkspaceBriefing {
+        let deliverables = self.project.as_ref().filter(|_| !planning);
+        WorkspaceBriefing {
+            workspace: local.path().to_owned(),
+            views: Workspace::view_dir_of(Path::new(run_dir), Path::new(local.path())).display().to_string(),
+            context: spec.context_paths.clone(),
+            commands,
+            deliverables: deliverables
+                .map(|project| project.workspace.deliverables_dir().display().to_string()),
+        }
+    }
+
+    /// The tools of an agent's commands, whether commands can run, and the container in which they run, if they do.
+    async fn command_tools(
+        &self,
+        config: &CommandsConfig,
+        grant: &Grant,
+        run: &TaskId,
+        agent: &AgentId,
+    ) -> Result<(Arc<dyn ToolHost>, bool, Option<Arc<Container>>), String> {
+        if self.tools.played {
+            return Ok((Arc::new(PlayedTools::commands()), true, None));
+        }
+        let (host, container) = self.choose_command_sandbox(config, grant, run, agent).await?;
+        if let Some(container) = &container {
+            self.register(AgentResource::Container(container.clone()));
+        }
+        let can_run = host.refusal().is_none();
+        Ok((Arc::new(host), can_run, container))
+    }
+
+    /// The tools of an agent's MCP servers, and the servers that were started for them.
+    async fn server_tools(
+        &self,
+        tools: &ToolsConfig,
+        start: (&str, ContextAccess),
+        grant: &Grant,
+        outputs: &Path,
+    ) -> (Arc<dyn ToolHost>, Option<AgentServers>) {
+        if self.tools.played {
+            return (Arc::new(PlayedTools::servers(&tools.mcp_servers)), None);
+        }
+        let started = self.start_servers(tools, start, grant, outputs).await;
+        (started.host.clone(), Some(started))
+    }
+
+    /// Starts an agent's MCP servers, with this access to context paths. `workspace` replaces the placeholder for the
+    /// workspace in the servers' config.
     async fn start_servers(
         &self,
         tools: &ToolsConfig,
@@ -225,7 +295,21 @@ impl SessionEnvs {
         grant: &Grant,
         outputs: &Path,
     ) -> AgentServers {
-        let mut configs = tools.mcp_servers.clone();
+        let from = BaseDirs { cwd: self.cwd.clone(), home: self.home.clone() };
+        let mut configs =
+            mcp_servers::with_real_dirs(tools.mcp_servers.clone(), workspace, &from, &self.notify);
+        let dirs = self.server_dirs(grant, workspace);
+        let place = |config| server_code::placed(config, &dirs, workspace, &self.notify);
+        configs = configs.into_iter().map(place).collect();
+        if configs.iter().any(|config| server_code::starts_in(config, &self.empty_dir))
+            && let Err(error) = althing_disk::create_real_dir(&self.empty_dir, 0o700)
+        {
+            configs.retain(|config| !server_code::starts_in(config, &self.empty_dir));
+            (self.notify)(&format!(
+                "MCP servers without `cwd` are not started: {} cannot be created: {error}",
+                self.empty_dir.display()
+            ));
+        }
         let local = &self.sandboxes.local;
         let (mut policy, mut protection) = (None, None);
         if configs.iter().any(McpServerConfig::is_started) {
@@ -298,7 +382,8 @@ impl SessionEnvs {
     }
 
     /// Decides which sandbox an agent's commands run in: a Docker container if the config says so, otherwise the local
-    /// one (which refuses all commands if no sandbox works here). The sandbox policy follows from the grant.
+    /// one (which, if no sandbox works here, refuses all commands unless the user accepted `--unconfined`). The sandbox
+    /// policy follows from the grant.
     async fn choose_command_sandbox(
         &self,
         config: &CommandsConfig,
@@ -309,7 +394,8 @@ impl SessionEnvs {
         let container = match (&config.docker, &self.sandboxes.docker) {
             (Some(docker), Some(containers)) => {
                 let owner = commands::ContainerOwner { session: &self.session, run, agent };
-                Some(commands::start_container(containers, docker, grant, &owner).await?)
+                let limits = self.tools.limits;
+                Some(commands::start_container(containers, docker, grant, &owner, limits).await?)
             }
             (Some(_), None) => {
                 return Err("its commands need Docker, and no Docker daemon answers".into());
@@ -320,7 +406,9 @@ impl SessionEnvs {
             Some(container) => Sandbox::Docker(container.clone()),
             None => self.sandboxes.local.clone(),
         };
-        let host = commands::command_host(grant, sandbox, config, self.sandboxes.launcher.clone())?;
+        let variables = self.tools.container_variables.get(agent).map(Vec::as_slice).unwrap_or_default();
+        let host =
+            commands::command_host(grant, sandbox, (config, variables), self.sandboxes.launcher.clone())?;
         Ok((host, container))
     }
 }
@@ -349,119 +437,6 @@ impl AgentEnvs for SessionEnvs {
             let env = self.open_chat_env(Path::new(dir), spec).await?;
             Ok(env.map(|env| Arc::new(env) as Arc<dyn AgentEnv>))
         })
-    }
-}
-
-/// The environment of one member of a run.
-struct MemberEnv {
-    local: Arc<AgentFiles>,
-    grant: Grant,
-    /// Whether the agent may do nothing but plan as long as the context paths are read-only.
-    plan_first: bool,
-    router: ToolRouter,
-    briefing: WorkspaceBriefing,
-    guidance: Mutex<Guidance>,
-    memory: Option<Memory>,
-    /// The container of the agent's commands, if they run in one.
-    container: Option<Arc<Container>>,
-    /// The agent's MCP servers; None if its config has none, or if the run only plans.
-    servers: Option<AgentServers>,
-    notify: AgentNotifier,
-}
-
-/// Shows the user the notices of one agent's environment.
-struct AgentNotifier {
-    notify: Notify,
-    agent: AgentId,
-}
-
-impl AgentNotifier {
-    fn notices(&self, local: &AgentFiles) {
-        for notice in local.take_notices() {
-            (self.notify)(&format!("{}: {notice}", self.agent));
-        }
-    }
-}
-
-impl AgentEnv for MemberEnv {
-    fn path(&self) -> &str {
-        self.local.path()
-    }
-
-    fn tool_host(&self) -> &dyn ToolHost {
-        &self.router
-    }
-
-    fn grant(&self, access: ContextAccess) -> Grant {
-        let planning = self.grant.planning || (self.plan_first && access == ContextAccess::ReadOnly);
-        Grant { planning, ..self.grant.clone() }.with_access(access)
-    }
-
-    fn briefing(&self, access: ContextAccess) -> String {
-        let guidance = self.guidance.lock().unwrap_or_else(PoisonError::into_inner);
-        let planning = guidance.planning != Planning::Off && access == ContextAccess::ReadOnly;
-        let briefing =
-            WorkspaceBriefing { commands: self.briefing.commands && !planning, ..self.briefing.clone() };
-        format!("{}{}", briefing.text(access), guidance.text(access))
-    }
-
-    fn snapshot(&self, label: AnswerLabel) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move {
-            // Save the notes even if the snapshot of the files fails.
-            let snapshot = self.local.take_snapshot(label).await;
-            let notes = self.save_own_notes().await;
-            snapshot.and(notes)
-        })
-    }
-
-    fn show_snapshots(&self, labels: Vec<AnswerLabel>) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(self.local.show_snapshots(labels))
-    }
-
-    fn view_of(&self, agent: u32) -> String {
-        self.local.view_of(agent)
-    }
-
-    fn import_dir<'a>(&'a self, from: &'a str, name: &'a str) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(self.local.import_dir(from, name))
-    }
-
-    fn open_context(&self) -> BoxFuture<'_, Result<(), String>> {
-        Box::pin(async move {
-            self.local.open_context().await?;
-            self.notify.notices(&self.local);
-            self.recreate(ContextAccess::Writable).await
-        })
-    }
-
-    fn close_context(&self) -> BoxFuture<'_, Result<Vec<FileWrite>, String>> {
-        Box::pin(async move {
-            // Revoke write access first, then list what was written.
-            self.recreate(ContextAccess::ReadOnly).await?;
-            self.local.close_context().await
-        })
-    }
-}
-
-impl MemberEnv {
-    /// Saves the agent's notes after an answer; the agent's prompts contain them from now on.
-    async fn save_own_notes(&self) -> Result<(), String> {
-        let Some(memory) = self.memory.clone() else { return Ok(()) };
-        let notes = run_blocking(move || memory.save().and_then(|()| guidance::notes(&memory))).await?;
-        self.guidance.lock().unwrap_or_else(PoisonError::into_inner).notes = Some(notes);
-        Ok(())
-    }
-
-    /// Gives commands and servers this access to context paths. Mounts cannot be changed, so the container is
-    /// replaced; MCP servers whose write protection changes are stopped; the next call of a tool restarts its server.
-    async fn recreate(&self, access: ContextAccess) -> Result<(), String> {
-        if let Some(servers) = &self.servers {
-            servers.set_access(access).await?;
-        }
-        match &self.container {
-            Some(container) => container.recreate(access).await.map_err(|error| error.to_string()),
-            None => Ok(()),
-        }
     }
 }
 

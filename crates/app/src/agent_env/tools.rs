@@ -1,6 +1,8 @@
 //! The tools that a config gives its agents, and what all agents with tools share.
 
-use althing_protocol::{AgentId, Config, McpServerConfig, PlanningConfig, TaskPlanning, ToolsConfig};
+use althing_protocol::{
+    AgentId, Config, McpServerConfig, PlanningConfig, ProcessLimits, Secret, TaskPlanning, ToolsConfig,
+};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +15,17 @@ pub struct TeamTools {
     agents: HashMap<AgentId, ToolsConfig>,
     /// What every agent with tools has in addition to its own tools.
     pub shared: SharedAbilities,
+    /// The limits of the agents' processes.
+    pub limits: ProcessLimits,
+    /// The config and the workflow that the session was started with, if they are files, and the files that custom
+    /// adapters are started from. No agent may write them: the next start would do what they say.
+    pub files_in_use: Vec<PathBuf>,
+    /// The directory that the paths of MCP servers without `cwd` are relative to; None: the working directory.
+    pub server_dir: Option<PathBuf>,
+    /// Whether commands and MCP servers are only played (see `played.rs`).
+    pub played: bool,
+    /// The variables that the commands of an agent get in its container.
+    pub container_variables: HashMap<AgentId, Vec<(String, Secret)>>,
 }
 
 /// What every agent with tools has in addition to its own tools.
@@ -21,6 +34,8 @@ pub struct SharedAbilities {
     /// The skills directories: the configured one and `.agent/skills`; empty if the config does not turn skills on.
     pub skills: Vec<String>,
     pub instructions: bool,
+    /// The maximum amount of data in a snapshot of an agent's files, in bytes; None: the default.
+    pub max_snapshot_bytes: Option<u64>,
     pub memory: bool,
     pub tasks: Option<TaskPlanning>,
     pub planning: Option<PlanningConfig>,
@@ -36,11 +51,12 @@ impl TeamTools {
                 .map(|skills| vec![skills.directory.clone(), USUAL_SKILLS.to_owned()])
                 .unwrap_or_default(),
             instructions: config.project_instructions,
+            max_snapshot_bytes: config.max_snapshot_bytes,
             memory: config.file_memory,
             tasks: config.task_planning,
             planning: config.planning.clone(),
         };
-        Self { agents, shared }
+        Self { agents, shared, limits: config.process_limits, ..Self::default() }
     }
 
     /// Sets the tools of one more agent.
@@ -61,19 +77,24 @@ impl TeamTools {
 
     /// Whether any agent runs commands, so that a sandbox is needed.
     pub fn runs_commands(&self) -> bool {
-        self.agents.values().any(|tools| tools.commands.is_some())
+        !self.played && self.agents.values().any(|tools| tools.commands.is_some())
     }
 
     /// Whether any agent has MCP servers that are started here, so that a sandbox is needed.
     pub fn starts_servers(&self) -> bool {
-        self.agents.values().flat_map(|tools| &tools.mcp_servers).any(McpServerConfig::is_started)
+        !self.played && self.servers().any(McpServerConfig::is_started)
+    }
+
+    /// The MCP servers of all agents.
+    pub fn servers(&self) -> impl Iterator<Item = &McpServerConfig> {
+        self.agents.values().flat_map(|tools| &tools.mcp_servers)
     }
 
     /// Whether any agent runs commands in Docker.
     pub fn needs_docker(&self) -> bool {
         let in_docker =
             |tools: &ToolsConfig| tools.commands.as_ref().is_some_and(|commands| commands.docker.is_some());
-        self.agents.values().any(in_docker)
+        !self.played && self.agents.values().any(in_docker)
     }
 }
 

@@ -9,16 +9,17 @@ use althing_app::agent_env::{Sandboxes, SessionEnvs, TeamTools};
 use althing_engine::workspace_of;
 use althing_protocol::{
     AgentConfig, AgentEnv, AgentEnvs, AgentId, AgentOptions, Backend, BackendConfig, BoxFuture, CallContext,
-    ChatSpec, CommandsConfig, Config, ContextAccess, ContextCompaction, ContextPath, Delta, DockerConfig,
-    Endpoint, EndpointHandler, Endpoints, ExecutionMode, InteractiveAgent, McpServerConfig, McpTransport,
-    Member, Message, Millis, ModeChoice, ModelRequest, Modes, ProgramJob, ProgramSpec, Programs, RunRules,
-    RunSpec, SessionId, TaskId, TeamSpec, ToolCall, ToolSpec, ToolsConfig,
+    ChatLimits, ChatSpec, CommandsConfig, Config, ContextAccess, ContextCompaction, ContextPath, Delta,
+    DockerConfig, Endpoint, EndpointHandler, Endpoints, ExecutionMode, InteractiveAgent, LateNotices,
+    McpServerConfig, McpTransport, Member, Message, Millis, ModeChoice, ModelRequest, Modes, ProgramJob,
+    ProgramSpec, Programs, RunRules, RunSpec, SessionId, TaskId, TeamSpec, ToolCall, ToolSpec, ToolsConfig,
 };
 use althing_runner::adapter::{Adapters, UserDefinedAdapter};
 use althing_runner::{
     CliAgentConfig, CliBackend, DockerClient, GuardLauncher, PatternTable, ProgramLimits, ProgramRunner,
     ProgramStarter, Sandbox, detect_sandboxes,
 };
+use althing_testkit::attacks::SHELL_SERVER;
 use althing_testkit::docker::{IMAGE, TestDockerDaemon, is_excluded};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -160,28 +161,6 @@ const READ_ONLY_INSIDE: &str = "project/nest/er/docs/page.txt";
 /// A file that runs code later; the user named it as a writable context path.
 const NAMED: &str = "project/src/.envrc";
 
-/// An MCP server with one tool, which runs a command.
-const SERVER: &str = r#"
-import json, subprocess, sys
-for line in sys.stdin:
-    call = json.loads(line)
-    if "id" not in call:
-        continue
-    method, params = call["method"], call.get("params", {})
-    if method == "initialize":
-        result = {"protocolVersion": params["protocolVersion"], "capabilities": {"tools": {}},
-                  "serverInfo": {"name": "shell", "version": "1"}}
-    elif method == "tools/list":
-        schema = {"type": "object", "properties": {"command": {"type": "string"}}}
-        result = {"tools": [{"name": "act", "description": "Acts.", "inputSchema": schema}]}
-    elif method == "tools/call":
-        done = subprocess.run(["sh", "-c", params["arguments"]["command"]], capture_output=True, text=True)
-        result = {"content": [{"type": "text", "text": done.stdout + done.stderr}]}
-    else:
-        result = {}
-    print(json.dumps({"jsonrpc": "2.0", "id": call["id"], "result": result}), flush=True)
-"#;
-
 /// Opens no endpoint: the CLI agents of these tests call none of Althing's tools.
 struct NoEndpoints;
 
@@ -255,6 +234,9 @@ fn config(sandbox_name: SandboxName, network: bool, base: &Path) -> Config {
         network_mode: if network { "host" } else { "none" }.into(),
         memory_limit: None,
         cpu_limit: None,
+        env_vars: Vec::new(),
+        env_file: None,
+        env_vars_from_file: None,
     };
     let commands = CommandsConfig {
         docker: (sandbox_name == Docker).then_some(docker_config),
@@ -300,7 +282,7 @@ impl World {
             write(&base.join(hooks).join("sample"), "before");
         }
         write(&base.join(NAMED), "before");
-        write(&base.join("server.py"), SERVER);
+        write(&base.join("server.py"), SHELL_SERVER);
         let path = |inside: &str| base.join(inside).display().to_string();
         let context = |inside: &str, writable, protected: &[&str]| ContextPath {
             path: path(inside),
@@ -395,6 +377,7 @@ impl World {
             launcher: launcher(),
             sandbox: self.sandbox.clone(),
             state_dir: Some(self.base.join("state")),
+            settings_dir: None,
             limits: ProgramLimits::default(),
             output_masking: None,
         })
@@ -412,6 +395,7 @@ impl World {
             native: None,
             workspace: Some(agent_env.path().to_owned()),
             grant: agent_env.grant(self.access()),
+            late_notices: LateNotices::default(),
         };
         let request = ModelRequest {
             system: "".into(),
@@ -528,10 +512,11 @@ fn chat(backend: &str, run: &RunSpec) -> ChatSpec {
         compaction: ContextCompaction::default(),
         can_ask: false,
         budget_micro_usd: None,
+        limits: ChatLimits::default(),
     };
     let (members, context_paths) = (run.members.clone(), run.context_paths.clone());
     let team = TeamSpec { members, rules: RunRules::default(), context_paths, readable_dirs: Vec::new() };
-    ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default() }
+    ChatSpec { agent: Some(agent), team, project: None, modes: ModeChoice::default(), history: Vec::new() }
 }
 
 /// Tries every act that is forbidden in this phase, and some allowed ones; returns those with the wrong outcome.
@@ -556,6 +541,16 @@ async fn try_acts(world: &World, kind: Kind, sandbox_name: SandboxName) -> Vec<S
         let output = world.write(kind, path).await;
         if world.was_changed(kind, path) {
             fail(act, &output);
+            write(&world.at(kind, path), "before");
+        }
+    }
+    // Other processes have other mounts. The agent must not get around its own mounts through `/proc/PID/root`.
+    for process in [1, std::process::id()] {
+        let path = "project/.git/config";
+        let output =
+            world.write(kind, &format!("/proc/{process}/root{}", world.at(kind, path).display())).await;
+        if world.was_changed(kind, path) {
+            fail("change git's configuration through the root of another process", &output);
             write(&world.at(kind, path), "before");
         }
     }

@@ -113,7 +113,7 @@ async fn sent(config: &BackendConfig, server: &FakeModel) -> Option<Sent> {
     Some((first.path().to_owned(), first.headers().to_vec(), first.body().clone()))
 }
 
-/// Whether some backend type rejects a wrong value of a parameter by name.
+/// Whether at least one backend type rejects a wrong value of this parameter with an error that names the parameter.
 fn is_refused(name: &str, address: &str) -> bool {
     KINDS.iter().filter_map(|kind| settings(kind, address, &[])).any(|mut config| {
         config.params.insert(name.to_owned(), json!(WRONG));

@@ -1,4 +1,4 @@
-//! Front ends use sessions only through `SessionService`: launch, follow, submit, wait.
+//! Sessions as front ends use them, through `SessionService`: launch, follow, submit, wait.
 
 use althing_app::agent_selection::AgentSelection;
 use althing_app::{
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The deadline of every wait.
-const LIMIT: Duration = Duration::from_secs(30);
+const LIMIT: Duration = althing_testkit::wait::PATIENCE;
 
 fn app(dir: &Path) -> AppContext {
     let settings = Settings { offline: true, state_dir: Some(dir.join("state")), ..Settings::default() };
@@ -30,7 +30,13 @@ fn sessions(app: &AppContext) -> LocalSessions {
 
 async fn start_chat(sessions: &LocalSessions, app: &AppContext) -> SessionId {
     let selection = AgentSelection::without_task(app, sessions.team().expect("a team")).expect("a choice");
-    let chat = ChatRequest { selection, goal: "talk".to_owned(), attended: false, can_ask: false };
+    let chat = ChatRequest {
+        selection,
+        goal: "talk".to_owned(),
+        attended: false,
+        can_ask: false,
+        history: Vec::new(),
+    };
     sessions.launch(SessionRequest::Chat(chat)).await.expect("a conversation")
 }
 
@@ -64,7 +70,13 @@ async fn a_run_is_launched_followed_to_its_end_and_listed() {
     let app = app(dir.path());
     let sessions = sessions(&app);
     let launch = LaunchRun { task: "Compare two sorts".to_owned(), ..LaunchRun::default() };
-    let run = RunRequest { launch, context_paths: Vec::new(), plan: None, consent: Consent::Person };
+    let run = RunRequest {
+        launch,
+        context_paths: Vec::new(),
+        plan: None,
+        history: Vec::new(),
+        consent: Consent::Person,
+    };
     let id = sessions.launch(SessionRequest::Run(Box::new(run))).await.expect("a run");
     let mut events = sessions.follow(&id, Seq(0), Interest::Facts).await.expect("events");
     assert!(until(&mut *events, |fact| matches!(fact, Fact::SessionClosed {})).await);

@@ -32,6 +32,7 @@ fn row(row: &Availability) -> Value {
         ("note", json!(row.note)),
         ("path", json!(row.path)),
         ("version", json!(row.version)),
+        ("signed_in", json!(row.signed_in)),
         ("models", json!(row.models)),
     ];
     let known = all.into_iter().filter(|(_, value)| !value.is_null());

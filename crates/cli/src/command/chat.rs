@@ -7,7 +7,7 @@ use crate::ops::{self, TimedLine};
 use crate::show::{self, print};
 use crate::stop::{StopRequest, StopSignals};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
-use althing_app::{context_paths, prepare, session};
+use althing_app::{context_paths, continuation, prepare, session};
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, Event, EventStream, Fact, FeedItem, Interaction, InteractionId,
     InteractionKind, Interest, ModeChoice, Op, OpId, Origin, Purpose, Seq, SessionId, Submission, TaskId,
@@ -27,10 +27,11 @@ const CANCEL: &str = "/cancel";
 pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let signals = crate::stop::signals(&runtime)?;
-    let (sessions, request) = if let Some(id) = session::session_to_continue(app)? {
+    let (sessions, request) = if let Some(id) = continuation::conversation_to_resume(app)? {
         (LocalSessions::new(app.clone()), SessionRequest::Resume(id))
     } else {
-        // An empty message, so that the word after `--single-agent` must be an agent id.
+        // The first message is passed as empty and not as missing, so that the word after `--single-agent` has to be an
+        // agent id. Without a first message, the word could be the message.
         let (sessions, mut chat) = prepare::conversation(app, Some(String::new()), false)?;
         chat.can_ask = app.environment.stdin_is_terminal && !options.json;
         sessions.team()?.announce(app);
@@ -79,11 +80,15 @@ pub fn run(options: &Options, approve: Approve, app: &AppContext) -> Result<Exit
     match stopped {
         Ok(SessionEnd::Disk(error)) => {
             let message = format!("nothing more can be saved: {}", error.message);
-            Err(Failure::no_answer(message).maybe_hint(error.hint))
+            let state_dir = app.settings.state_dir_option();
+            Err(Failure::no_answer(message)
+                .maybe_hint(error.hint)
+                .hint(format!("once that is solved, resume with `althing chat --session {id}{state_dir}`")))
         }
         Ok(SessionEnd::Finished | SessionEnd::Halted(_)) => {
             if signalled {
-                show::notice(&format!("interrupted; resume with `althing chat --session {id}`"));
+                let state_dir = app.settings.state_dir_option();
+                show::notice(&format!("interrupted; resume with `althing chat --session {id}{state_dir}`"));
                 return Ok(Exit::Interrupted);
             }
             Ok(if failed { Exit::NoAnswer } else { Exit::Answered })
@@ -114,7 +119,7 @@ struct Chat<'a> {
     sent: usize,
     /// The op ids of all messages so far.
     ids: BTreeSet<OpId>,
-    /// The open question that was shown to the user, or answered automatically.
+    /// The open question that was already handled: shown to the user, or answered automatically.
     asked: Option<InteractionId>,
     /// Whether the question in `asked` was answered; its closing event is still to come.
     answered: bool,
@@ -271,7 +276,14 @@ impl Chat<'_> {
                 self.held.clear();
             }
             _ => {
-                let (text, grants) = context_paths::mentions(line, &self.cwd);
+                let (mut text, mut grants) = context_paths::mentions(line, &self.cwd);
+                // Text from a pipe may be somebody else's, so only what is typed at a terminal grants paths.
+                if !self.from_terminal && !grants.is_empty() {
+                    show::notice(
+                        "@path in text from a pipe grants no access; name the path with --context-path",
+                    );
+                    (text, grants) = (line.to_owned(), Vec::new());
+                }
                 self.submit(Op::SendMessage { text, modes: ModeChoice::default(), grants });
             }
         }
@@ -306,7 +318,7 @@ impl Chat<'_> {
             Fact::AttemptStarted { purpose, .. } if event.task.as_ref() == Some(&TaskId::chat()) => {
                 self.is_compacting = *purpose == Purpose::Compact;
             }
-            // Without a summary the conversation continues uncompacted.
+            // A failed summary is not a failed turn: the conversation continues without the summary.
             Fact::AttemptEnded { outcome: AttemptOutcome::Failed { .. }, .. }
                 if event.task.as_ref() == Some(&TaskId::chat()) && !self.is_compacting =>
             {
@@ -343,8 +355,8 @@ impl Chat<'_> {
         self.handle_question();
     }
 
-    /// Answers a new question as `--approve` says. With `ask`, shows the question to the user (with `--json` the
-    /// question's event is enough); if stdin has ended, rejects it.
+    /// Answers a new question as `--approve` says. With `ask`, shows the question to the user, except in two cases: with
+    /// `--json` the question's event is enough, and after the end of stdin `handle_held_lines` rejects the question.
     fn handle_question(&mut self) {
         let Some(Interaction { id, kind, .. }) = self.question().map(|question| &question.interaction) else {
             return;
@@ -367,7 +379,7 @@ impl Chat<'_> {
                 }
                 self.shown_at = Some(Instant::now());
                 if !self.json && (self.lines.is_some() || !self.held.is_empty()) {
-                    show::notice(&question);
+                    show::question(&question);
                 }
                 None
             }

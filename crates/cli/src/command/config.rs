@@ -5,22 +5,31 @@ use crate::exit::Exit;
 use crate::show::{self, print, print_json};
 use althing_app::AppContext;
 use althing_app::Failure;
+use althing_app::base_dirs::BaseDirs;
 use althing_app::detect_backends;
 use althing_app::team;
 use althing_app::trust::Trust;
-use althing_config::{ConfigReport, LoadPurpose};
+use althing_config::{ConfigReport, DetectedBackends, LoadPurpose};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<Exit, Failure> {
     match action {
-        ConfigAction::Check { files } => {
-            let check_text =
-                |name: &str, text: &str| team::check(name, text, &app.environment, LoadPurpose::Check);
-            Ok(check(&files, options.json, app, &check_text))
+        ConfigAction::Check { files, strict } => {
+            let check_text = |name: &str, text: &str| {
+                let (report, notice) = team::check(name, text, &app.environment, LoadPurpose::Check);
+                if let Some(notice) = notice {
+                    app.notify(&notice);
+                }
+                report
+            };
+            Ok(check(&files, options.json, strict, app, &check_text))
         }
         ConfigAction::Init { file, force } => {
-            print(&init(&app.environment.cwd.join(file), force, app)?);
+            let from = BaseDirs::of(&app.environment);
+            let real = from.real_path(&file.display().to_string(), &file)?;
+            // Without `--force`, nothing that exists is replaced, not even a link; so the link is not resolved.
+            print(&init(&if force { real } else { from.path(&file) }, force, app)?);
             Ok(Exit::Answered)
         }
         ConfigAction::Schema { workflow } => {
@@ -31,10 +40,11 @@ pub fn run(options: &Options, action: ConfigAction, app: &AppContext) -> Result<
     }
 }
 
-/// Checks files with `check_text` and prints all problems.
+/// Checks files with `check_text` and prints all problems. With `strict`, warnings count as failures.
 pub fn check(
     files: &[PathBuf],
     json: bool,
+    strict: bool,
     app: &AppContext,
     check_text: &dyn Fn(&str, &str) -> ConfigReport,
 ) -> Exit {
@@ -53,9 +63,10 @@ pub fn check(
                 let report = check_text(&name, &text);
                 if !json {
                     show::problems(&report);
-                    print(&format!("{name}: {}", summary(report.errors.len(), report.warnings.len())));
+                    let summary = summary(report.errors.len(), report.warnings.len(), strict);
+                    print(&format!("{name}: {summary}"));
                 }
-                (report.is_valid(), report.to_json())
+                (report.is_valid() && (!strict || report.warnings.is_empty()), report.to_json())
             }
         };
         all_valid &= valid;
@@ -75,10 +86,11 @@ fn unreadable(name: &str, failure: &Failure) -> serde_json::Value {
     serde_json::json!({"file": name, "valid": false, "errors": [error], "warnings": []})
 }
 
-fn summary(errors: usize, warnings: usize) -> String {
+fn summary(errors: usize, warnings: usize, strict: bool) -> String {
     let count = |n: usize, what: &str| althing_text::count(n as u64, what);
     match (errors, warnings) {
         (0, 0) => "ok".into(),
+        (0, n) if strict => format!("{}, which --strict does not allow", count(n, "warning")),
         (0, n) => format!("ok, {}", count(n, "warning")),
         (n, 0) => count(n, "error"),
         (n, m) => format!("{}, {}", count(n, "error"), count(m, "warning")),
@@ -87,7 +99,11 @@ fn summary(errors: usize, warnings: usize) -> String {
 
 /// Writes a starter config for what was detected; returns a message for the user.
 pub fn init(file: &Path, force: bool, app: &AppContext) -> Result<String, Failure> {
-    let found = detect_backends::detect_backends(&app.environment);
+    let found = if app.settings.offline {
+        DetectedBackends::default()
+    } else {
+        detect_backends::detect_backends(&app.environment)
+    };
     let text = althing_config::starter_config(&found);
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => Failure::usage(format!("{} already exists", file.display()))

@@ -11,12 +11,14 @@ use althing_app::team;
 use althing_engine::launch_guidance;
 use althing_mcp::{McpServer, ServeOptions, WebLimits};
 use althing_protocol::Secret;
-use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream as Blocking;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::net::UnixStream;
+
+/// How long calls that are not yet answered may go on after the client has closed our stdin.
+const LAST_CALLS: Duration = Duration::from_secs(1);
 
 /// The options of `althing mcp`.
 pub struct McpOptions {
@@ -32,7 +34,8 @@ pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
     let mut team = team::assemble(&app)?;
     AgentSelection::without_task(&app, &team)?.narrow_to_run(&mut team);
     team.announce(&app);
-    // A call from an MCP client counts as approved by that client, unless the config requires a person's approval.
+    // A call from an MCP client counts as approved by that client, unless the config requires a person's approval of
+    // every run. (For a run that needs more access, the server asks in any case.)
     let approval = team.config.interactive.as_ref().filter(|_| team.is_from_file());
     let require_approval =
         approval.is_some_and(|interactive| interactive.enabled && interactive.require_approval);
@@ -71,7 +74,9 @@ pub fn run(mcp: &McpOptions, app: AppContext) -> Result<Exit, Failure> {
 async fn over_stdio(server: &McpServer) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("stdin and stdout cannot be used: {error}");
     let (mut to_server, input) = Blocking::pair().map_err(failed)?;
-    let (output, mut from_server) = Blocking::pair().map_err(failed)?;
+    let (output, from_server) = Blocking::pair().map_err(failed)?;
+    let (end_of_input, input_ended) = tokio::sync::oneshot::channel();
+    let (all_written, written) = tokio::sync::oneshot::channel();
     let socket = |blocking: Blocking| {
         blocking.set_nonblocking(true)?;
         UnixStream::from_std(blocking)
@@ -79,19 +84,25 @@ async fn over_stdio(server: &McpServer) -> Result<(), String> {
     std::thread::spawn(move || {
         // The copy ends when stdin ends; then the socket is closed.
         let _ = std::io::copy(&mut std::io::stdin().lock(), &mut to_server);
+        // Fails only if the server has already ended.
+        let _ = end_of_input.send(());
     });
-    let writer = std::thread::spawn(move || {
-        let mut buffer = [0; 16 * 1024];
-        while let Ok(read @ 1..) = from_server.read(&mut buffer) {
-            let mut stdout = std::io::stdout().lock();
-            let bytes = buffer.get(..read).unwrap_or_default();
-            if stdout.write_all(bytes).and_then(|()| stdout.flush()).is_err() {
-                return;
-            }
-        }
+    std::thread::spawn(move || {
+        show::copy_messages(from_server);
+        // Fails only if nobody waits for the last output any more.
+        let _ = all_written.send(());
     });
-    let ended = server.serve_pipes(socket(input).map_err(failed)?, socket(output).map_err(failed)?).await;
-    // Wait until the last output is written.
-    let _ = tokio::task::spawn_blocking(move || writer.join()).await;
+    let (input, output) = (socket(input).map_err(failed)?, socket(output).map_err(failed)?);
+    let late = async {
+        // Fails only if the thread panicked; then there is no more input either.
+        let _ = input_ended.await;
+        tokio::time::sleep(LAST_CALLS).await;
+    };
+    let ended = tokio::select! {
+        ended = server.serve_pipes(input, output) => ended,
+        () = late => return Ok(()),
+    };
+    // Wait until the last output is written. Fails only if the thread panicked.
+    let _ = written.await;
     ended
 }

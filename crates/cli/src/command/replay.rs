@@ -19,6 +19,10 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
     // A directory means the log inside it.
     let path = app.environment.cwd.join(file);
     let path = if path.is_dir() { path.join("events.jsonl") } else { path };
+    // Reading a FIFO or a device would never end.
+    if path.exists() && !path.is_file() {
+        return Err(Failure::usage(format!("{} is not a regular file", path.display())));
+    }
     let text = std::fs::read_to_string(&path)
         .map_err(|error| Failure::usage(format!("{} cannot be read: {error}", path.display())))?;
     let mut events: Vec<Event> = Vec::new();
@@ -41,9 +45,8 @@ pub fn run(file: &Path, speed: f64, app: &AppContext) -> Result<Exit, Failure> {
         Fact::SessionOpened(opened) => Some(opened),
         _ => None,
     });
-    let session = opened.map_or_else(|| "recording".into(), |opened| opened.session.clone());
     let workflow = opened.is_some_and(|opened| opened.kind == SessionKind::Workflow);
-    let host = LocalHost::new(session, app.clone());
+    let host = LocalHost::of_recording(app.clone());
     let mut options = super::tui::screen_options(None, app);
     (options.replay, options.workflow, options.notes) = (true, workflow, notes);
     let runtime = session::runtime()?;

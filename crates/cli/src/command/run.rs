@@ -3,6 +3,7 @@
 use crate::args::Options;
 use crate::exit::Exit;
 use crate::follow::{Followed, Follower};
+use crate::output_file;
 use crate::show;
 use althing_app::prepare::{MAX_TASK_BYTES, RunDraft};
 use althing_app::{AppContext, Failure, LocalSessions, SessionRequest, SessionService, session};
@@ -10,17 +11,15 @@ use althing_protocol::{Fact, FeedItem, Interest, Seq, SessionId, TaskSpec};
 use std::io::Read;
 
 pub fn run(options: &Options, task: Option<&str>, app: &AppContext) -> Result<Exit, Failure> {
-    if options.session.is_some() || options.continue_newest {
-        return Err(Failure::usage(
-            "--session and --continue work only on the screen and with `althing chat`",
-        )
-        .hint("`althing chat --session ID` reads messages from stdin, one per line"));
-    }
     // Register signal handlers first, so that an early signal does not kill the process.
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
+    output_file::check(options, app)?;
     let mut draft = RunDraft::of(app, task.map(str::to_owned))?;
     if draft.task() == Some("-") {
+        if app.environment.stdin_is_terminal {
+            show::notice("type the task; Ctrl+D on an empty line ends it");
+        }
         match runtime.block_on(signals.run_unless_stopped(read_stdin)) {
             Ok(text) => draft.set_untyped_task(text?),
             Err(signal) => {

@@ -1,12 +1,14 @@
 //! `althing sessions`: lists, shows, repairs and deletes sessions.
 
+use super::session_cost;
+use super::session_prompt::{self, PromptRequest};
+use super::session_report::{self, Form};
 use crate::args::{Options, SessionsAction};
 use crate::exit::Exit;
 use crate::show::{self, print, print_json};
-use althing_app::Failure;
-use althing_app::{AppContext, SystemClock};
+use althing_app::{AppContext, Failure, SystemClock, trust};
 use althing_journal::SessionManager;
-use althing_protocol::{Clock, Seq, SessionId, SessionStore, SessionSummary, StoredSession, Timestamp};
+use althing_protocol::{Clock, SessionId, SessionStore, SessionSummary, Timestamp};
 use althing_text::count;
 use althing_text::sanitize;
 use althing_view::labels;
@@ -16,24 +18,49 @@ use serde_json::{Value, json};
 const GOAL_CHARS: usize = 60;
 const DAY_MS: u64 = 86_400_000;
 
-pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) -> Result<Exit, Failure> {
+/// The name that stands for the newest session.
+const LATEST: &str = "latest";
+
+/// How many sessions are listed, unless `--limit` or `--json` is given.
+const LISTED: usize = 50;
+
+pub fn run(
+    options: &Options,
+    limit: Option<usize>,
+    action: Option<SessionsAction>,
+    app: &AppContext,
+) -> Result<Exit, Failure> {
     let dir = app.state_dir();
+    app.refuse_linked_state()?;
     let Some(state) = althing_journal::open_existing_state(&dir)? else {
         return match action {
             None => {
                 print(if options.json { "[]" } else { "no sessions" });
                 Ok(Exit::Answered)
             }
+            Some(SessionsAction::Cost { since, by }) => session_cost::run(since, by, options.json, None),
             Some(_) => Err(Failure::usage(format!("there are no sessions in {}", dir.display()))
                 .hint("--state-dir chooses another state directory")),
         };
     };
     match action {
-        None => list(&state, options.json),
-        Some(SessionsAction::Show { id }) => show(&state, &SessionId::new(id), options.json, app),
+        None => list(&state, limit, options.json),
+        Some(SessionsAction::Show { id, markdown }) => {
+            let form = match (options.json, markdown) {
+                (true, _) => Form::Json,
+                (false, true) => Form::Markdown,
+                (false, false) => Form::Text,
+            };
+            session_report::run(&id, form, &state, app)
+        }
+        Some(SessionsAction::Prompt { run, agent, step }) => {
+            let request = PromptRequest { run: &run, agent: &agent, step };
+            session_prompt::run(&request, options.json, &state, app)
+        }
+        Some(SessionsAction::Cost { since, by }) => session_cost::run(since, by, options.json, Some(&state)),
         Some(SessionsAction::Remove { ids }) => {
             for id in ids {
-                state.remove(&SessionId::new(id.as_str()))?;
+                remove(&state, &SessionId::new(id.as_str()), app)?;
                 print(&format!("removed {id}"));
             }
             Ok(Exit::Answered)
@@ -46,16 +73,29 @@ pub fn run(options: &Options, action: Option<SessionsAction>, app: &AppContext) 
             print(&if opened.notices.is_empty() {
                 format!("{id} is not damaged")
             } else {
-                format!("repaired {id}; resume with `althing resume {id}`")
+                format!("repaired {id}; resume with `althing resume {id}{}`", app.settings.state_dir_option())
             });
             Ok(Exit::Answered)
         }
-        Some(SessionsAction::Prune { older_than }) => prune(&state, older_than),
+        Some(SessionsAction::Prune { older_than }) => prune(&state, older_than, app),
     }
 }
 
-fn list(store: &dyn SessionStore, as_json: bool) -> Result<Exit, Failure> {
-    let sessions = store.list().map_err(Failure::stored)?;
+/// Lists the newest sessions. Only these are read, so that the time does not grow with the number of old sessions. A
+/// limit of 0 means all; by default, people see the newest and programs get all.
+fn list(store: &dyn SessionStore, limit: Option<usize>, as_json: bool) -> Result<Exit, Failure> {
+    let most = match limit {
+        Some(0) => usize::MAX,
+        Some(limit) => limit,
+        None if as_json => usize::MAX,
+        None => LISTED,
+    };
+    let ids = store.ids().map_err(Failure::stored)?;
+    let mut sessions = Vec::new();
+    for id in ids.iter().take(most) {
+        sessions.extend(store.summary(id).map_err(Failure::stored)?);
+    }
+    sessions.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
     if as_json {
         let all: Vec<Value> = sessions.iter().map(brief).collect();
         print_json(&Value::Array(all).to_string());
@@ -69,6 +109,11 @@ fn list(store: &dyn SessionStore, as_json: bool) -> Result<Exit, Failure> {
         let goal: String = sanitize::line(goal).chars().take(GOAL_CHARS).collect();
         let damage = if session.damage.is_some() { "  damaged" } else { "" };
         print(&format!("{}  {:11}  {goal}{damage}", session.id, word(session)));
+    }
+    let older = ids.len().saturating_sub(most);
+    if older > 0 {
+        let older = count(older as u64, "older session");
+        show::notice(&format!("and {older}; `althing sessions --limit 0` lists all"));
     }
     Ok(Exit::Answered)
 }
@@ -97,38 +142,41 @@ fn brief(session: &SessionSummary) -> Value {
     })
 }
 
-fn show(store: &dyn SessionStore, id: &SessionId, as_json: bool, app: &AppContext) -> Result<Exit, Failure> {
-    let StoredSession { events, damage, .. } = store.read(id, Seq(0)).map_err(Failure::stored)?;
-    let checkpoint = althing_journal::rebuild_checkpoint(&events);
-    if as_json {
-        let whole = serde_json::to_value(&checkpoint);
-        let mut whole =
-            whole.map_err(|error| Failure::no_answer(format!("the session cannot be shown: {error}")))?;
-        if let Value::Object(fields) = &mut whole {
-            fields.insert("damage".into(), json!(damage));
-        }
-        print_json(&whole.to_string());
-        return Ok(Exit::Answered);
-    }
-    if let Some(checkpoint) = &checkpoint {
-        print(&format!("session  {id}\ngoal     {}", sanitize::line(&checkpoint.goal)));
-        print(&format!("from     {}\nto       {}", checkpoint.created_at, checkpoint.updated_at));
-        for task in checkpoint.stages.iter().flat_map(|stage| &stage.tasks) {
-            let error =
-                task.error.as_ref().map(|error| format!("  {}", sanitize::line(error))).unwrap_or_default();
-            print(&format!("task     {}  {:?}{error}", task.id, task.status));
-        }
-    }
-    print(&format!("events   {}\nfiles    {}", events.len(), app.session_dir(id).display()));
-    if let Some(damage) = damage {
-        show::notice(&format!("the log is damaged: {damage}"));
-    }
-    Ok(Exit::Answered)
+/// A session, or one of its tasks.
+pub struct SessionName {
+    pub session: SessionId,
+    /// The part after the dot in `<session>.<task>`.
+    pub task: Option<String>,
 }
 
-fn prune(state: &SessionManager, days: u64) -> Result<Exit, Failure> {
+/// The session that the user named: by its id, by the id of one of its tasks, or as `latest`.
+pub fn find(name: &str, store: &dyn SessionStore) -> Result<SessionName, Failure> {
+    let (session, task) = name.split_once('.').map_or((name, None), |(session, task)| (session, Some(task)));
+    let session = match session {
+        LATEST => {
+            let newest = store.newest(1, &|_| true).map_err(Failure::stored)?.into_iter().next();
+            newest.map(|session| session.id).ok_or_else(|| Failure::usage("there are no sessions"))?
+        }
+        id => SessionId::new(id),
+    };
+    Ok(SessionName { session, task: task.map(str::to_owned) })
+}
+
+/// Deletes a session, and what is remembered about it.
+fn remove(state: &SessionManager, id: &SessionId, app: &AppContext) -> Result<(), Failure> {
+    let dir = trust::remembered_path(&state.session_dir(id));
+    state.remove(id)?;
+    trust::forget(&dir, &app.environment);
+    Ok(())
+}
+
+fn prune(state: &SessionManager, days: u64, app: &AppContext) -> Result<Exit, Failure> {
     let before = Timestamp(SystemClock.now().0.saturating_sub(days.saturating_mul(DAY_MS)));
+    let sessions = trust::remembered_path(state.state_dir());
     let pruned = state.prune(before)?;
+    for id in &pruned.removed {
+        trust::forget(&althing_journal::session_dir(&sessions, id), &app.environment);
+    }
     for (id, error) in &pruned.kept {
         show::notice(&format!("{id} was not removed: {error}"));
     }

@@ -7,7 +7,7 @@ use crate::follow::Follower;
 use crate::host::LocalHost;
 use crate::show::{self, HeldNotices};
 use althing_app::{AppContext, Failure, LocalSessions, SessionEnd, SessionRequest, SessionService};
-use althing_app::{detect_backends, prepare, session};
+use althing_app::{continuation, detect_backends, prepare, session};
 use althing_protocol::{
     ChatSpec, Event, Fact, FeedItem, Interest, Member, ModeChoice, Op, Origin, Seq, SessionId, Submission,
     TaskSpec,
@@ -33,16 +33,17 @@ pub fn run(task: Option<String>, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let mut app = app.clone();
     let mut first_message = task;
-    let mut next = session::session_to_continue(&app)?;
+    let mut next = continuation::conversation_to_resume(&app)?;
     loop {
         let launched = LaunchedConversation::open(next.take(), first_message.take(), &mut app, &runtime)?;
         let LaunchedConversation { sessions, id, screen, held } = launched;
         let (left, _) = show_screen(&sessions, &id, screen, held, &app, &runtime)?;
         if matches!(left, TuiExit::Quit | TuiExit::Stopped) {
-            show::notice(&format!("resume with `althing --session {id}`"));
+            show::notice(&format!("resume with `althing --session {id}{}`", app.settings.state_dir_option()));
         }
-        // These options select only the first session.
-        (app.settings.session, app.settings.continue_newest) = (None, false);
+        // These options apply only to the first session. `--trust` must not accept another session, or what the config
+        // contains by then.
+        (app.settings.session, app.settings.continue_newest, app.settings.trust) = (None, false, false);
         match left {
             TuiExit::Quit | TuiExit::Ended => return Ok(Exit::Answered),
             TuiExit::Stopped => return Ok(Exit::Interrupted),

@@ -2,17 +2,28 @@
 //! project; with `--diff`, only shows the changes.
 
 use crate::exit::Exit;
-use crate::show::{self, diff};
+use crate::show::{self, diff, print};
+use crate::stop;
 use althing_app::AppContext;
 use althing_app::Failure;
 use althing_app::{resume, trust};
 use althing_protocol::{Seq, SessionId, TaskId};
 use althing_text::count;
 use althing_text::sanitize;
-use std::io::Write;
-use std::path::Path;
+use althing_workspace::{UndoError, UndoReport};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
+    // If the undo fails, nothing is remembered as accepted.
+    let exit = undo(run, only_show, app)?;
+    let session = run.split_once('.').map_or(run, |(session, _)| session);
+    trust::remember_again(&app.session_dir(&SessionId::new(session)), app);
+    Ok(exit)
+}
+
+fn undo(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure> {
     let store = resume::existing_store(app)?;
     let (session, task) = run.split_once('.').map_or((run, None), |(session, task)| (session, Some(task)));
     let session = SessionId::new(session);
@@ -28,36 +39,103 @@ pub fn run(run: &str, only_show: bool, app: &AppContext) -> Result<Exit, Failure
     if only_show {
         return review(&run_dir);
     }
-    let report = althing_workspace::undo(&run_dir)
-        .map_err(|error| Failure::usage(error.to_string()).hint("`althing sessions` lists the sessions"))?;
-    let mut out = std::io::stdout().lock();
-    let mut say = |text: String| {
-        // Ignore a closed pipe.
-        let _ = writeln!(out, "{text}");
+    let again = format!("`althing undo {session}.{task}` continues: what is already restored stays restored");
+    let report = undo_until_signal(run_dir, &again)?.map_err(|error| {
+        let hint = match &error {
+            UndoError::Nothing { .. } => Some(format!(
+                "`althing undo {session}`, without the id of a run, undoes the last changes of the session"
+            )),
+            UndoError::Changed { .. } => Some(format!(
+                "`althing undo {run} --diff` shows what the run changed; correct these files by hand"
+            )),
+            UndoError::NotClosed { .. } | UndoError::Done { .. } | UndoError::Stopped => None,
+            UndoError::Disk(_) => Some("solve this, then run the same command again".into()),
+            UndoError::Unfinished { report, .. } => {
+                print_report(report);
+                Some(again)
+            }
+        };
+        let stopped = matches!(&error, UndoError::Stopped | UndoError::Unfinished { why: None, .. });
+        let failure = Failure::usage(summary(&error)).maybe_hint(hint);
+        if stopped { failure.kind(Exit::Interrupted.into()) } else { failure }
+    })?;
+    print_report(&report);
+    let files = report.restored.len() + report.removed.len() + report.earlier.len();
+    let earlier = if report.earlier.is_empty() {
+        String::new()
+    } else {
+        format!(", {} of them by an earlier undo that was interrupted", report.earlier.len())
     };
+    print(&format!("changes to {} undone{earlier}", count(files as u64, "file")));
+    Ok(Exit::Answered)
+}
+
+/// Undoes the changes of a run. The first signal stops the undo before its next file; the second signal stops it at
+/// once.
+fn undo_until_signal(run_dir: PathBuf, again: &str) -> Result<Result<UndoReport, UndoError>, Failure> {
+    let runtime = stop::small_runtime()?;
+    let mut signals = stop::signals(&runtime)?;
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&is_stopped);
+    runtime.block_on(async move {
+        let work = move || {
+            althing_workspace::undo_unless_stopped(&run_dir, &|| asked.load(Ordering::Relaxed))
+        };
+        let mut working = stop::start_thread(work)?;
+        loop {
+            tokio::select! {
+                done = &mut working => {
+                    return done.map_err(|_| Failure::no_answer("the undo failed because of a bug in Althing").hint(again));
+                }
+                name = signals.next() => {
+                    if is_stopped.swap(true, Ordering::Relaxed) {
+                        let message = "a second signal arrived, so the undo was stopped in the middle";
+                        return Err(Failure::usage(message).hint(again).kind(Exit::Interrupted.into()));
+                    }
+                    show::notice(&format!("{name}: stopping after the current file …"));
+                }
+            }
+        }
+    })
+}
+
+/// Prints what an undo has done so far.
+fn print_report(report: &UndoReport) {
     for path in &report.restored {
-        say(format!("restored {}", sanitize::line(path)));
+        print(&format!("restored {}", sanitize::line(path)));
     }
     for path in &report.removed {
-        say(format!("removed  {}", sanitize::line(path)));
+        print(&format!("removed  {}", sanitize::line(path)));
+    }
+    for path in &report.left {
+        print(&format!("not undone {} (still as the run left it)", sanitize::line(path)));
     }
     for path in &report.not_covered {
-        say(format!("kept     {} as it is now (its earlier content was not stored)", sanitize::line(path)));
+        print(&format!(
+            "kept     {} as it is now (its earlier content was not stored)",
+            sanitize::line(path)
+        ));
     }
-    say(format!(
-        "changes to {} undone",
-        count((report.restored.len() + report.removed.len()) as u64, "file")
-    ));
-    Ok(Exit::Answered)
+}
+
+/// The error, and how many files are undone.
+fn summary(error: &UndoError) -> String {
+    match error {
+        UndoError::Unfinished { report, .. } => {
+            let done = report.restored.len() + report.removed.len() + report.earlier.len();
+            let all = done + report.left.len();
+            format!("{error}: changes to {done} of {} are undone", count(all as u64, "file"))
+        }
+        error => error.to_string(),
+    }
 }
 
 /// Prints what a run changed as a diff.
 fn review(run_dir: &Path) -> Result<Exit, Failure> {
     let changed = althing_workspace::review(run_dir)?;
-    let mut out = std::io::stdout().lock();
     for one in &changed {
-        // Ignore a closed pipe.
-        let _ = out.write_all(diff(one).as_bytes());
+        let text = diff(one);
+        print(text.strip_suffix('\n').unwrap_or(&text));
     }
     if changed.is_empty() {
         show::notice("the run changed no file in context paths");

@@ -3,6 +3,7 @@
 use crate::args::{Options, WorkflowAction};
 use crate::exit::Exit;
 use crate::follow::Follower;
+use crate::output_file;
 use crate::show;
 use althing_app::agent_selection::AgentSelection;
 use althing_app::workflow::{self, Workflow};
@@ -14,13 +15,14 @@ use std::sync::Arc;
 pub fn run(options: &Options, action: WorkflowAction, app: &AppContext) -> Result<Exit, Failure> {
     match action {
         WorkflowAction::Run { file } => start(options, &file, app),
-        WorkflowAction::Check { files } => check(options, &files, app),
+        WorkflowAction::Check { files, strict } => check(options, &files, strict, app),
     }
 }
 
 fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failure> {
     let runtime = session::runtime()?;
     let mut signals = crate::stop::signals(&runtime)?;
+    output_file::check(options, app)?;
     let mut team = team::assemble(app)?;
     AgentSelection::without_task(app, &team)?.narrow_to_run(&mut team);
     let (workflow, report) = Workflow::read(file, &team, app)?;
@@ -43,8 +45,8 @@ fn start(options: &Options, file: &Path, app: &AppContext) -> Result<Exit, Failu
     Ok(follower.run(&sessions, &runtime)?.exit)
 }
 
-fn check(options: &Options, files: &[PathBuf], app: &AppContext) -> Result<Exit, Failure> {
+fn check(options: &Options, files: &[PathBuf], strict: bool, app: &AppContext) -> Result<Exit, Failure> {
     let team = team::assemble(app)?;
     let check_text = |name: &str, text: &str| workflow::check(name, text, &team, app);
-    Ok(super::config::check(files, options.json, app, &check_text))
+    Ok(super::config::check(files, options.json, strict, app, &check_text))
 }

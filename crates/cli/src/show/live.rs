@@ -137,7 +137,8 @@ fn has_own_line(item: &FeedItem) -> bool {
     }
 }
 
-fn terminal_width() -> usize {
+/// The number of columns of the terminal on stderr.
+pub(super) fn terminal_width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr()).ok();
     size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(DEFAULT_WIDTH)
 }

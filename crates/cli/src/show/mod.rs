@@ -1,19 +1,27 @@
 //! Everything printed for people: failures, notices, progress, the answer. Text from agents is sanitized before it
 //! reaches a terminal.
+//!
+//! In this crate only this module and its submodules write to stdout and stderr; `protocol/tests/house.rs` fails for
+//! any other file.
 
 mod changes;
+mod display;
 mod live;
 mod plain;
+mod stdout;
 
 pub use changes::diff;
+pub use display::Display;
 pub use live::LiveProgress;
 pub use plain::PlainProgress;
+pub use stdout::{
+    copy_messages, print, print_generated, print_json, stdout_failure, write_answer, write_json_line,
+};
 
 use althing_app::Failure;
-use althing_app::secrets::mask;
+use althing_app::secrets::{mask, mask_question};
 use althing_config::{ConfigReport, Style};
 use althing_text::sanitize;
-use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 
@@ -56,7 +64,24 @@ pub fn notice(text: &str) {
 
 /// Prints a message on stderr without logging it: events of a session are in the session's own log.
 fn write_notice(text: &str) {
-    let mut line = sanitize::output(&mask(text)).into_owned();
+    write_masked(&mask(text));
+}
+
+/// Prints a question to the user on stderr and logs it. Values that occur only in a `.env` in the working directory are
+/// not masked, so that they cannot hide a part of the question. On a terminal, every row that continues a long line is
+/// marked.
+pub fn question(text: &str) {
+    tracing::info!(text, "asked");
+    let masked = mask_question(text);
+    if std::io::stderr().is_terminal() {
+        write_masked(&althing_text::marked_rows(&masked, live::terminal_width()));
+    } else {
+        write_masked(&masked);
+    }
+}
+
+fn write_masked(text: &str) {
+    let mut line = sanitize::output(text).into_owned();
     line.push('\n');
     if let Some(held) = HELD_NOTICES.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
         held.push_str(&line);
@@ -66,25 +91,16 @@ fn write_notice(text: &str) {
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
 
-/// Prints output on stdout, sanitized if stdout is a terminal. Write errors are ignored, so a closed pipe is no failure.
-pub fn print(text: &str) {
-    write_stdout(&if std::io::stdout().is_terminal() { sanitize::output(text) } else { text.into() });
-}
-
-/// Prints JSON on stdout. Write errors are ignored, so a closed pipe is no failure.
-pub fn print_json(json: &str) {
-    write_stdout(&json_for_stdout(json));
-}
-
-/// JSON as it may be written to stdout: on a terminal, characters that control or confuse the terminal are escaped, which
-/// does not change the value.
-pub fn json_for_stdout(json: &str) -> Cow<'_, str> {
-    if std::io::stdout().is_terminal() { sanitize::json(json) } else { Cow::Borrowed(json) }
-}
-
-fn write_stdout(text: &str) {
-    let mut out = std::io::stdout().lock();
-    let _ = writeln!(out, "{text}").and_then(|()| out.flush());
+/// Prints the message of the argument parser: a usage error on stderr, or the help or version that was asked for on
+/// stdout. The message quotes arguments, which may contain anything.
+pub fn parser_message(error: &clap::Error) {
+    let text = error.render().to_string();
+    let text = text.strip_suffix('\n').unwrap_or(&text);
+    if error.use_stderr() {
+        write_notice(text);
+    } else {
+        print(text);
+    }
 }
 
 /// Prints a secret on stderr, unmasked and unlogged, for the user who asked for it.
@@ -97,9 +113,10 @@ pub fn failure(failure: &Failure) {
     if let Some(report) = &failure.report {
         problems(report);
     }
-    notice(&format!("althing: {}", failure.message));
+    let say = if failure.is_question { question } else { notice };
+    say(&format!("althing: {}", failure.message));
     for hint in &failure.hints {
-        notice(&format!("  hint: {hint}"));
+        say(&format!("  hint: {hint}"));
     }
 }
 
@@ -108,7 +125,6 @@ pub fn problems(report: &ConfigReport) {
     let color =
         std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let style = if color { Style::Color } else { Style::Plain };
-    // The text is not sanitized, to keep the renderer's colors; quoted source lines are already free of control
-    // characters.
+    // The renderer sanitizes every part of the text itself; sanitizing the whole text would remove its colors.
     let _ = write!(std::io::stderr(), "{}", mask(&report.render(style)));
 }

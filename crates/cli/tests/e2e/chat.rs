@@ -146,6 +146,7 @@ fn a_rejected_run_does_not_start_and_the_chat_agent_learns_of_it() {
     }
 }
 
+// spec: interactive/run-approval-flow/approval-required
 #[test]
 fn a_question_in_a_script_says_that_the_plan_will_be_executed() {
     let launches = |request: &RecordedRequest| {
@@ -161,6 +162,19 @@ fn a_question_in_a_script_says_that_the_plan_will_be_executed() {
         let output = chat(&fixture, &format!("{message}\nn\n"), &[]).expect_code(0);
         assert!(output.stderr.contains("Plan · "), "{}", output.stderr);
         assert_eq!(output.stderr.contains("then execute"), executes, "{}", output.stderr);
+    }
+}
+
+#[test]
+fn words_after_approve_are_added_to_the_context_of_the_approved_run() {
+    let launch = json!({"task": "Build it", "context": "Keep it small"});
+    let fixture = fixture(delegates(launch), |config| config);
+    chat(&fixture, "Please build it\n/approve but count the lines\n", &[]).expect_code(0);
+    let members = fixture.server.requests().into_iter().filter(|request| request.model() != CHAT_MODEL);
+    let prompts: Vec<String> = members.map(|request| texts(&request)).collect();
+    assert!(!prompts.is_empty(), "the run was approved");
+    for prompt in prompts {
+        assert!(prompt.contains("Keep it small\n\nThe user adds: but count the lines\n"), "{prompt}");
     }
 }
 

@@ -196,7 +196,7 @@ fn the_chat_agent_uses_its_own_mcp_servers_or_those_of_the_first_agent() {
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys, urllib.request
 prompt = sys.stdin.read()
-config = json.loads(sys.argv[sys.argv.index("--mcp-config") + 1])["mcpServers"]["althing"]
+config = json.loads(sys.argv[sys.argv.index("--mcp-config") + 1])["mcpServers"]["althingtools"]
 token = config["headers"]["Authorization"].replace("${ALTHING_MCP_TOKEN}", os.environ.get("ALTHING_MCP_TOKEN", ""))
 for name, value in os.environ.items():
     token = token.replace("${" + name + "}", value)

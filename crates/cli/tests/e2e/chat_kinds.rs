@@ -7,7 +7,7 @@ use std::path::Path;
 use althing_testkit::{Action, Althing, FakeModel, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
-use super::support::{Fixture, LIMIT, Team, althing, of_type, texts};
+use super::support::{Fixture, LIMIT, Team, althing, claude_dir, of_type, texts};
 
 pub const CHAT_MODEL: &str = "talker";
 
@@ -15,16 +15,18 @@ pub const CHAT_MODEL: &str = "talker";
 pub const DELEGATE: &str = "all of you";
 
 /// A stand-in for `claude` that uses Althing's tools over MCP, as the real program does. As a member of a run it tries
-/// `launch_run`, answers, and votes for the second agent; as chat agent it launches the runs in the file
-/// `launches.json`, one in each call. It records what it was given in the directory of Claude Code's own settings,
-/// which its sandbox lets it write.
+/// `launch_run`, answers, and votes for the second agent. As chat agent it launches the runs in the file
+/// `launches.json`, one in each call, gives a long reply to a message that begins with `Tell me`, and repeats a message
+/// that begins with `It must`. It also writes summaries. If the file `price` exists, each call costs that much, and the
+/// program reports the cost of the whole conversation, as the real one does. It records what it was given in a
+/// directory that it shares with the test.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, sys, urllib.request
 own = os.path.join(os.environ["HOME"], ".claude")
 prompt, arguments = sys.stdin.read(), sys.argv[1:]
 server, session, count = None, None, 0
 if "--mcp-config" in arguments:
-    server = json.loads(arguments[arguments.index("--mcp-config") + 1])["mcpServers"]["althing"]
+    server = json.loads(arguments[arguments.index("--mcp-config") + 1])["mcpServers"]["althingtools"]
 def ask(method, params, answered=True):
     global session, count
     count += 1
@@ -61,12 +63,25 @@ if "vote" in names:
     call("vote", {"agent_id": "agent2", "reason": "clear"})
 elif "new_answer" in names:
     call("new_answer", {"content": "Answer of claude"})
+message = prompt.rsplit("\n\n(", 1)[0].rsplit("\n\n", 1)[-1]
+if prompt.startswith("You summarize "):
+    said = "THE SUMMARY of what was said."
+elif message.startswith("Tell me "):
+    said = "word " * 4000
+elif message.startswith("It must "):
+    said = "Noted: " + message
 record = {"prompt": prompt, "arguments": arguments, "tools": tools, "refused": refused, "cwd": os.getcwd()}
 open(os.path.join(own, "calls.jsonl"), "a").write(json.dumps(record) + "\n")
 flag = "--resume" if "--resume" in arguments else "--session-id"
 id = arguments[arguments.index(flag) + 1]
 print(json.dumps({"type": "system", "subtype": "init", "session_id": id}))
-print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "result": said, "session_id": id}))
+result = {"type": "result", "subtype": "success", "is_error": False, "result": said, "session_id": id}
+price, total = os.path.join(own, "price"), os.path.join(own, "cost-" + id)
+if os.path.exists(price):
+    cost = float(open(price).read()) + (float(open(total).read()) if os.path.exists(total) else 0)
+    open(total, "w").write(str(cost))
+    result.update({"total_cost_usd": cost, "usage": {"input_tokens": 100, "output_tokens": 20}})
+print(json.dumps(result))
 "#;
 
 /// The two kinds of chat agents.
@@ -239,9 +254,8 @@ fn talker(launches: Vec<Value>) -> Action {
 
 /// The binary with the stand-in for `claude` on its path.
 fn with_claude(althing: &Althing, launches: &[Value]) -> Althing {
-    let (bin, own) = (althing.home_dir().join("bin"), althing.home_dir().join(".claude"));
+    let (bin, own) = (althing.home_dir().join("bin"), claude_dir(althing));
     std::fs::create_dir_all(&bin).unwrap();
-    std::fs::create_dir_all(&own).unwrap();
     std::fs::write(own.join("launches.json"), json!(launches).to_string()).unwrap();
     let program = bin.join("claude");
     std::fs::write(&program, CLAUDE).unwrap();

@@ -4,7 +4,8 @@
 use althing_testkit::{Action, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
-use super::support::{Fixture, LIMIT, Team, of_type, texts};
+use super::chat_kinds::{ChatAgentKind, Conversation, DELEGATE};
+use super::support::{Fixture, LIMIT, Team, of_type, paths_below, texts};
 
 const CHAT_MODEL: &str = "talker";
 const THRESHOLD: usize = 10_000;
@@ -170,6 +171,69 @@ fn a_few_very_long_exchanges_are_compacted_although_there_are_fewer_than_preserv
     assert!(all.len() / 4 < THRESHOLD + 5_000, "{} bytes", all.len());
 }
 
+// spec: interactive/interactive-session-lifecycle/session-context-compaction
+// spec: design/compaction/pinned
+#[test]
+fn a_cli_chat_agent_is_compacted_into_a_new_conversation_of_its_program() {
+    for launches in [&[][..], &[json!({"task": "Build it"})]] {
+        let has_run = !launches.is_empty();
+        let conversation =
+            Conversation::new(ChatAgentKind::ClaudeCode, 2, Script::parliament(), launches, |config| {
+                config["orchestrator"]["interactive_mode"]["context_compaction"] =
+                    json!({"threshold_tokens": THRESHOLD, "preserve_recent": 1});
+            });
+        let project = conversation.fixture.althing.work_dir();
+        let files_before = paths_below(&project);
+        let goal =
+            if has_run { format!("The goal: a bridge, {DELEGATE}") } else { "The goal: a bridge".into() };
+        let lines = format!("{goal}\nIt must be blue\n/pin\nTell me 1\nTell me 2\nTell me 3\nAnd now?\n");
+        let output = conversation.chat(&lines, &[]);
+        assert!(!output.stdout.contains("THE SUMMARY"), "the summary is not a reply: {}", output.stdout);
+        assert!(output.stderr.contains("compacted from "), "{}", output.stderr);
+        // The summary is made outside the chat agent's conversation: in another directory, without tools.
+        let summaries = conversation.claude_calls(false);
+        let summaries: Vec<_> =
+            summaries.iter().filter(|call| call.prompt.starts_with("You summarize ")).collect();
+        assert_eq!(summaries.len(), 2, "{}", output.stderr);
+        for call in &summaries {
+            assert!(call.tools.is_empty() && call.argument("--mcp-config").is_none(), "{call:?}");
+            assert!(call.argument("--resume").is_none(), "{call:?}");
+        }
+        for text in [goal.as_str(), "It must be blue", "Tell me 1"] {
+            assert!(summaries[0].prompt.contains(text), "{text}: {}", summaries[0].prompt);
+        }
+        let mut calls = conversation.chat_calls();
+        let last = calls.pop().unwrap();
+        assert!(last.argument("--resume").is_none(), "the program's own conversation is left: {last:?}");
+        let id = last.argument("--session-id").unwrap();
+        for call in calls.iter().chain(summaries.iter().copied()) {
+            let used = [call.argument("--session-id"), call.argument("--resume")];
+            assert!(!used.contains(&Some(id)), "the conversation is new: {call:?}");
+        }
+        assert!(
+            calls[1].argument("--resume").is_some(),
+            "before the compaction, the conversation is resumed"
+        );
+        assert!(last.tool_names().contains(&"launch_run"), "{last:?}");
+        let recent = format!("Tell me 3\n\n[Your earlier message]\n{}", "word ".repeat(4000).trim_end());
+        for kept in
+            [goal.as_str(), "Noted: It must be blue", "THE SUMMARY of what was said.", &recent, "And now?"]
+        {
+            assert!(last.prompt.contains(kept), "`{kept}` is missing: {}", last.prompt);
+        }
+        for older in ["Tell me 1", "Tell me 2"] {
+            assert!(!last.prompt.contains(older), "the older exchanges are replaced: {}", last.prompt);
+        }
+        if has_run {
+            let run = format!("run {}.r1 (completed): Build it", conversation.fixture.session_id());
+            assert!(last.prompt.contains(&run), "{run}: {}", last.prompt);
+            assert!(summaries[0].prompt.contains("Final answer of model-a"), "{}", summaries[0].prompt);
+        }
+        assert_eq!(paths_below(&project), files_before, "the user's directory is unchanged");
+    }
+}
+
+// spec: interactive/interactive-session-lifecycle/session-context-compaction
 #[test]
 fn the_screen_and_the_plain_screen_say_that_the_conversation_was_compacted() {
     for plain in [false, true] {
@@ -185,6 +249,7 @@ fn the_screen_and_the_plain_screen_say_that_the_conversation_was_compacted() {
     }
 }
 
+// spec: interactive/interactive-session-lifecycle/session-context-compaction
 #[test]
 fn a_failed_summary_does_not_make_the_conversation_fail() {
     let fixture =

@@ -245,13 +245,13 @@ fn a_dotenv_file_is_read_and_the_environment_wins() {
     let fixture = Fixture::with(2, Script::parliament(), |team| {
         team.backend(0, "api_key", "${FROM_FILE}").backend(1, "api_key", "${FROM_BOTH}")
     });
-    fixture.althing.file(".env", "# keys\nexport FROM_FILE=\"key in the file\"\nFROM_BOTH=the-files\n");
+    fixture.althing.file(".env", "# keys\nexport FROM_FILE=\"key-in-the-file\"\nFROM_BOTH=the-files\n");
     let command = fixture.command(&["task"]).env("FROM_BOTH", "the-environments");
     command.spawn().wait(LIMIT).expect_code(0);
     let sent = |model: &str| fixture.server.requests_of(model)[0].header("authorization").unwrap().to_owned();
     assert_eq!(
         (sent("model-a").as_str(), sent("model-b").as_str()),
-        ("Bearer key in the file", "Bearer the-environments")
+        ("Bearer key-in-the-file", "Bearer the-environments")
     );
 }
 
@@ -357,4 +357,45 @@ fn config_errors_are_reported_with_the_offline_model_too() {
         "{}",
         output.stderr
     );
+}
+
+#[test]
+fn missing_context_paths_and_unknown_models_are_noticed() {
+    let althing = althing();
+    althing.file("there/file.txt", "x");
+    let config = "agents:\n  - {id: a, backend: {type: openai, model: gpt-5.4-mni, api_key: k1234567}}\n  \
+        - {id: b, backend: {type: claude, model: claude-opus-4-6, api_key: k1234567}}\n  \
+        - {id: c, backend: {type: ollama, model: whatever}}\n  \
+        - {id: d, backend: {type: openai, model: of-my-own-server, base_url: 'http://localhost:9/v1'}}\n  \
+        - {id: e, backend: {type: gemini, model: new-model, api_key: k1234567}}\n\
+        prices: {new-model: {input_per_million: 1, output_per_million: 1}}\n\
+        orchestrator:\n  context_paths: [there, {path: missing/dir, permission: write}]\n";
+    althing.file("team.yaml", config);
+    let output = run(&althing, &["config", "check", "team.yaml", "--json"]).expect_code(0);
+    let report = json_of(&output.stdout);
+    let warnings = report["warnings"].as_array().unwrap();
+    let found: Vec<_> = warnings
+        .iter()
+        .map(|one| (one["location"].as_str().unwrap(), one["line"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(found, [("agents[0].backend.model", 2), ("orchestrator.context_paths[1]", 9)], "{report:#}");
+    assert!(warnings[0]["suggestion"].as_str().unwrap().contains("gpt-5.4-mini"), "{report:#}");
+    assert!(warnings[1]["message"].as_str().unwrap().contains("`missing/dir` does not exist"), "{report:#}");
+}
+
+#[test]
+fn with_strict_a_warning_is_a_failure() {
+    let althing = with_files();
+    run(&althing, &["config", "check", "good.yaml", "--strict"]).expect_code(0);
+    run(&althing, &["config", "check", "odd.yaml"]).expect_code(0);
+    let output = run(&althing, &["config", "check", "--strict", "good.yaml", "odd.yaml"]).expect_code(1);
+    assert!(
+        output.stdout.contains("odd.yaml: 1 warning, which --strict does not allow"),
+        "{}",
+        output.stdout
+    );
+    let flow = "name: f\nstages: [{name: s, tasks: [{id: t, agent: command, command: ['true'], prompt: '', oddly: 1}]}]\n";
+    althing.file("flow.yaml", flow);
+    run(&althing, &["workflow", "check", "flow.yaml", "--offline"]).expect_code(0);
+    run(&althing, &["workflow", "check", "flow.yaml", "--offline", "--strict"]).expect_code(1);
 }

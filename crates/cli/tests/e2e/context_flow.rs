@@ -92,7 +92,7 @@ fn task_and_context_of_launch_run_are_the_first_user_message_of_every_agent() {
     }
 }
 
-/// The first agent improves its answer once it has seen the other's; everyone votes for the first agent.
+/// The first agent improves its answer once it has seen the other's; the other prefers its own answer until then.
 fn refine(request: &RecordedRequest) -> Reply {
     let tools = request.tool_names();
     let model = request.model();
@@ -100,6 +100,8 @@ fn refine(request: &RecordedRequest) -> Reply {
         let is_improved = texts(request).contains("First draft of model-a, with what model-b adds");
         return if model == "model-a" && !is_improved && tools.contains(&"new_answer") {
             Reply::new_answer("First draft of model-a, with what model-b adds")
+        } else if model == "model-b" && !is_improved {
+            Reply::vote("agent2", "it is shorter")
         } else {
             Reply::vote("agent1", "it has both")
         };

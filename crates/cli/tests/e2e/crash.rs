@@ -16,8 +16,6 @@ const SEED: u64 = 20_261_115;
 const AGENTS: usize = 3;
 /// The number of replies in a plain run: every agent answers and votes, and one presents.
 const REPLIES: usize = 2 * AGENTS + 1;
-/// The time limit from the start of `resume` to its first output.
-const FIRST_PROGRESS: Duration = Duration::from_secs(2);
 
 /// When to kill the process: at a moment that is defined by the run's progress, not by a clock.
 #[derive(Debug, Clone, Copy)]
@@ -127,7 +125,7 @@ fn one_round(round: usize, script: Script, check: LogCheck) -> Result<(), String
         strikes.push(strike);
         seen.push(complete_lines(&running.wait(LIMIT).stdout));
         running = fixture.althing.new_command().args(["resume", "--stream-events"]).spawn();
-        running.wait_for_stderr(|_| true, FIRST_PROGRESS);
+        running.wait_for_stderr(|_| true, LIMIT);
     }
     let output = running.wait(LIMIT);
     let complain = |what: String| {

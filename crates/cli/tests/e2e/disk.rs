@@ -1,13 +1,13 @@
-//! A full disk: nothing is shown or started that could not be recorded, the user is notified, and the run continues
-//! when there is space again (row D4). Needs a mounted file system; where mounting is not allowed, the test reports
-//! that it was skipped, or fails with `CI=true`.
+//! A full disk (row D4 of docs/reliability.md): nothing is shown or started that could not be recorded, the user is
+//! notified, and the run continues when there is space again. Some tests mount a file system; where mounting is not
+//! allowed, these tests report that they were skipped, or fail with `CI=true`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Gate, Reply, Script, skip_unless_ci};
+use althing_testkit::{Action, Gate, Reply, RunningProcess, Script, skip_unless_ci};
 
 use super::support::{Fixture, LIMIT};
 
@@ -76,8 +76,7 @@ fn a_run_on_a_full_disk_waits_with_a_notice_and_continues_when_there_is_space() 
     gate.wait_waiting_blocking(1, LIMIT);
     disk.fill();
     gate.release_all();
-    let notice =
-        running.wait_for_stderr(|line| line.contains("cannot save at the moment"), Duration::from_secs(5));
+    let notice = running.wait_for_stderr(|line| line.contains("cannot save at the moment"), LIMIT);
     assert!(notice.contains("No space left") && notice.contains("free"), "{notice}");
     let quiet = !althing_testkit::wait::holds_within(Duration::from_millis(700), || {
         fixture.server.request_count() > 3
@@ -103,9 +102,9 @@ fn a_run_stopped_on_a_full_disk_resumes_without_loss() {
     gate.wait_waiting_blocking(1, LIMIT);
     disk.fill();
     gate.release_all();
-    running.wait_for_stderr(|line| line.contains("cannot save at the moment"), Duration::from_secs(5));
+    running.wait_for_stderr(|line| line.contains("cannot save at the moment"), LIMIT);
     running.signal(Signal::TERM);
-    let output = running.wait(Duration::from_secs(5)).expect_code(4);
+    let output = running.wait(LIMIT).expect_code(4);
     assert!(output.stderr.contains("althing resume"), "{}", output.stderr);
     let shown = output.stdout.lines().count();
     disk.free();
@@ -130,10 +129,10 @@ fn resume_on_a_full_disk_fails_with_a_hint_and_works_once_there_is_space() {
     running.wait(LIMIT);
     disk.fill();
     let stuck = fixture.althing.new_command().arg("resume").spawn();
-    let line = stuck.wait_for_stderr(|line| line.contains("No space left"), Duration::from_secs(5));
+    let line = stuck.wait_for_stderr(|line| line.contains("No space left"), LIMIT);
     assert!(!line.contains("panicked"), "{line}");
     stuck.signal(Signal::TERM);
-    stuck.wait(Duration::from_secs(5));
+    stuck.wait(LIMIT);
     assert!(stuck.stderr().contains("free some space"), "{}", stuck.stderr());
     disk.free();
     assert_eq!(fixture.resume().expect_code(0).stdout, "Final answer of model-a\n");
@@ -147,4 +146,102 @@ fn a_run_on_a_full_disk_fails_before_it_calls_a_model() {
     assert!(output.stderr.contains("No space left"), "{}", output.stderr);
     assert!(output.stderr.contains("free some space"), "it says what to do: {}", output.stderr);
     assert_eq!(fixture.server.request_count(), 0);
+}
+
+/// A run of one agent whose last call waits at a gate: its fixture, the process, the gate, and the directory of the
+/// result files.
+fn run_before_its_result(args: &[&str]) -> (Fixture, RunningProcess, Gate, PathBuf) {
+    let gate = Gate::before_headers();
+    let last = Action::gated(Action::Usual, &gate);
+    let fixture = Fixture::new(1, Script::parliament().on("model-a").nth(2, last));
+    let running = fixture.spawn(args);
+    gate.wait_waiting_blocking(1, LIMIT);
+    let files = fixture.session().join("tasks/r1");
+    std::fs::create_dir_all(&files).unwrap();
+    (fixture, running, gate, files)
+}
+
+#[test]
+fn a_result_whose_files_do_not_fit_on_the_disk_waits_for_space() {
+    let (_fixture, running, gate, files) = run_before_its_result(&["task"]);
+    let Some(disk) = SmallDisk::mount(&files) else { return };
+    disk.fill();
+    gate.release_all();
+    running.wait_for_stderr(|line| line.contains("cannot save at the moment"), LIMIT);
+    assert_eq!(running.stdout(), "", "nothing is told before it is saved");
+    disk.free();
+    assert_eq!(running.wait(LIMIT).expect_code(0).stdout, "Final answer of model-a\n");
+    assert_eq!(std::fs::read_to_string(files.join("final_answer.md")).unwrap(), "Final answer of model-a");
+}
+
+#[test]
+fn a_result_without_file_descriptors_waits_for_them() {
+    let (fixture, running, gate, files) = run_before_its_result(&["task"]);
+    let limit = |files: &str| {
+        let pid = running.id().to_string();
+        let set = Command::new("prlimit").args(["--pid", &pid, &format!("--nofile={files}")]).status();
+        assert!(set.unwrap().success());
+    };
+    limit("3:1024");
+    gate.release_all();
+    let notice = running.wait_for_stderr(|line| line.contains("cannot save at the moment"), LIMIT);
+    assert!(notice.contains("ulimit -n"), "{notice}");
+    limit("1024:1024");
+    assert_eq!(running.wait(LIMIT).expect_code(0).stdout, "Final answer of model-a\n");
+    assert_eq!(std::fs::read_to_string(files.join("final_answer.md")).unwrap(), "Final answer of model-a");
+    drop(fixture);
+}
+
+#[test]
+fn too_low_a_limit_on_open_files_is_reported_before_anything_starts() {
+    let althing = super::support::althing();
+    for files in [4, 5, 7, 9, 11, 16, 31] {
+        let line =
+            format!("ulimit -n {files}; exec {} --offline --automation hello", env!("CARGO_BIN_EXE_althing"));
+        let output = althing.program("/bin/sh").args(["-c", &line]).spawn().wait(LIMIT).expect_code(1);
+        assert!(output.stderr.contains("ulimit -n 1024"), "{files}: {}", output.stderr);
+        assert_eq!(output.stdout, "");
+    }
+}
+
+#[test]
+fn a_result_whose_files_cannot_be_written_says_so_and_resume_writes_them() {
+    for json in [false, true] {
+        let args: &[&str] = if json { &["--json", "task"] } else { &["task"] };
+        let (fixture, running, gate, files) = run_before_its_result(args);
+        // A directory cannot be replaced by a file, and waiting does not help.
+        std::fs::create_dir_all(files.join("final_answer.md/x")).unwrap();
+        gate.release_all();
+        let output = running.wait(LIMIT).expect_code(2);
+        assert!(output.stdout.contains("Final answer of model-a"), "the answer is kept: {}", output.stdout);
+        assert!(output.stderr.contains("could not be saved"), "{}", output.stderr);
+        assert!(output.stderr.contains("althing resume"), "{}", output.stderr);
+        if json {
+            let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+            assert!(result["error"].as_str().is_some_and(|error| error.contains("saved")), "{result}");
+        }
+        let stuck = fixture.resume().expect_code(2);
+        assert!(stuck.stderr.contains("could not be written"), "{}", stuck.stderr);
+        std::fs::remove_dir_all(files.join("final_answer.md")).unwrap();
+        let again = fixture.resume().expect_code(0);
+        assert_eq!(again.stdout, "Final answer of model-a\n");
+        let written = std::fs::read_to_string(files.join("final_answer.md")).unwrap();
+        assert_eq!(written, "Final answer of model-a");
+        assert!(files.join("result.json").is_file() && files.join("answers.md").is_file());
+        assert_eq!(fixture.server.request_count(), 3, "nothing is asked for again");
+    }
+}
+
+#[test]
+fn a_limit_on_file_sizes_kills_nothing_and_the_run_can_be_resumed() {
+    let fixture = Fixture::new(3, Script::parliament());
+    // Eight kilobytes, less than the log needs.
+    let line =
+        format!("ulimit -f 16; exec {} --config team.yaml --automation task", env!("CARGO_BIN_EXE_althing"));
+    let running = fixture.althing.program("/bin/sh").args(["-c", &line]).spawn();
+    let notice = running.wait_for_stderr(|line| line.contains("cannot save at the moment"), LIMIT);
+    assert!(notice.contains("ulimit -f"), "{notice}");
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+    assert_eq!(fixture.resume().expect_code(0).stdout, "Final answer of model-a\n");
 }

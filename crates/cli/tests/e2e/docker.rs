@@ -57,8 +57,9 @@ fn run(fixture: &Fixture, daemon: &TestDockerDaemon) -> (std::path::PathBuf, Vec
 
 /// The id of the container that a command's output names.
 fn container(command_output: &str) -> &str {
-    let is_id = |line: &&str| line.len() == 12 && line.chars().all(|c| c.is_ascii_hexdigit());
-    command_output.lines().find(is_id).unwrap_or_else(|| panic!("no container: {command_output}"))
+    // The shell writes its error messages in pieces, so the id may be in the middle of the output.
+    let is_id = |word: &&str| word.len() == 12 && word.chars().all(|c| c.is_ascii_hexdigit());
+    command_output.split_whitespace().find(is_id).unwrap_or_else(|| panic!("no container: {command_output}"))
 }
 
 // spec: modes/docker-container-recreation-for-write-access/recreate-container-before-final-presentation
@@ -103,4 +104,44 @@ fn without_a_docker_daemon_commands_are_refused_with_a_notice() {
     let output = command.spawn().wait(LIMIT).expect_code(2);
     assert!(output.stderr.contains("no Docker daemon answers"), "{}", output.stderr);
     assert_eq!(fixture.server.request_count(), 0);
+}
+
+/// Prints two variables with a shell command, then behaves like any member.
+fn prints_tokens(request: &RecordedRequest) -> Action {
+    if request.messages().iter().any(|message| message["role"] == "tool") {
+        return Parliament::default().reply(request).into();
+    }
+    let command =
+        "echo length ${#GH_TOKEN} ${#NPM_TOKEN} ${#NOT_NAMED} ${#ALSO_IN_FILE}; echo value $GH_TOKEN";
+    Reply::call("run_command", &json!({ "command": command })).into()
+}
+
+#[test]
+fn commands_in_a_container_get_the_credentials_that_the_config_names_and_no_others() {
+    if is_excluded("docker") {
+        return;
+    }
+    let daemon = TestDockerDaemon::start();
+    let credentials =
+        json!({"env_vars": ["GH_TOKEN"], "env_file": "tokens.env", "env_vars_from_file": ["NPM_TOKEN"]});
+    let fixture = Fixture::with(1, Script::from_fn(prints_tokens), |team| {
+        team.every_backend("enable_mcp_command_line", true)
+            .every_backend("command_line_execution_mode", "docker")
+            .every_backend("command_line_docker_image", IMAGE)
+            .every_backend("command_line_docker_credentials", credentials)
+            .every_backend("cwd", "here")
+    });
+    fixture.althing.file("tokens.env", "NPM_TOKEN=seven-of-npm\nALSO_IN_FILE=not-for-agents\n");
+    let host = format!("unix://{}", daemon.socket().display());
+    let command =
+        || fixture.command(&["--quick", "task"]).env("DOCKER_HOST", &host).env("NOT_NAMED", "not-for-agents");
+    let output = command().spawn().wait(LIMIT).expect_code(1);
+    assert!(output.stderr.contains("GH_TOKEN, which is not set"), "{}", output.stderr);
+    assert!(fixture.server.requests().is_empty(), "nothing was started");
+    command().env("GH_TOKEN", "canary-token-of-gh").spawn().wait(LIMIT).expect_code(0);
+    let results: Vec<String> = fixture.server.requests().iter().map(command_output).collect();
+    let result =
+        results.iter().find(|result| result.contains("length")).unwrap_or_else(|| panic!("{results:?}"));
+    assert!(result.contains("length 18 12 0 0"), "{result}");
+    assert!(!results.concat().contains("canary-token-of-gh"), "the value is masked: {results:?}");
 }

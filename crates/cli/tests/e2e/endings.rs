@@ -3,7 +3,7 @@
 //! more and keeps its results (A6).
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use althing_testkit::process::{Signal, newest_session};
 use althing_testkit::{
@@ -15,10 +15,6 @@ use serde_json::{Value, json};
 use super::support::{Fixture, LIMIT, althing, ensure, in_parallel, items, of_type, run};
 
 const SEED: u64 = 20_261_116;
-/// How soon after the end of Althing all its child processes must be gone.
-const GONE_WITHIN: Duration = Duration::from_secs(2);
-/// How soon a cancelled task must have ended all its processes.
-const CANCELLED_WITHIN: Duration = Duration::from_secs(5);
 
 /// A sleep time that no other process has, so that processes can be found by it.
 fn marker(rng: &mut Rng) -> String {
@@ -92,9 +88,9 @@ fn facts_of(althing: &Althing) -> usize {
     log.split(|byte| *byte == b'\n').count() - 1
 }
 
-fn no_process_left(marker: &str, within: Duration) -> Result<(), String> {
-    let gone = wait::holds_within(within, || processes_with(marker).is_empty());
-    ensure(gone, || format!("left after {within:?}: {:?}", processes_with(marker)))
+fn no_process_left(marker: &str) -> Result<(), String> {
+    let gone = wait::holds_within(LIMIT, || processes_with(marker).is_empty());
+    ensure(gone, || format!("left after {LIMIT:?}: {:?}", processes_with(marker)))
 }
 
 /// Kills a workflow at least once, resumes it, and checks what it did.
@@ -111,7 +107,7 @@ fn killed(round: usize) -> Result<(), String> {
         when.push(wait_for_moment(&althing, &record, &running, rng));
         running.signal(Signal::KILL);
         running.wait(LIMIT);
-        no_process_left(&marker, GONE_WITHIN)?;
+        no_process_left(&marker)?;
         if newest_session(&althing.state_dir()).is_none_or(|session| !session.join("events.jsonl").exists()) {
             return Ok(());
         }
@@ -120,12 +116,8 @@ fn killed(round: usize) -> Result<(), String> {
         finished.extend(
             ["a", "b", "c", "d"].into_iter().filter(done).map(|task| (task, times_started(&record, task))),
         );
-        let started = Instant::now();
         running = althing.new_command().args(["resume", "--json"]).spawn();
-        running.wait_for_stderr(|_| true, GONE_WITHIN);
-        ensure(started.elapsed() <= GONE_WITHIN, || {
-            format!("first sign of life after {:?}", started.elapsed())
-        })?;
+        running.wait_for_stderr(|_| true, LIMIT);
     }
     let output = running.wait(LIMIT);
     let complain =
@@ -154,7 +146,7 @@ fn killed(round: usize) -> Result<(), String> {
     ensure(events.iter().zip(1u64..).all(|(event, n)| event["seq"] == n), || {
         complain("a gap in the log".into())
     })?;
-    no_process_left(&marker, GONE_WITHIN)
+    no_process_left(&marker)
 }
 
 #[test]
@@ -178,7 +170,7 @@ fn ended(how: Ending, round: usize) -> Result<(), String> {
     let stages = json!([{"name": "one", "tasks": [task]}]);
     althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
     let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
-    // Five processes that sleep, and the shells of two of them.
+    // Five processes that sleep, and two shells whose command lines contain these words.
     let all_there = || wait::until(LIMIT, || processes_with(&format!("sleep {marker}")).len() >= 7);
     match how {
         Ending::Quit => {
@@ -202,7 +194,7 @@ fn ended(how: Ending, round: usize) -> Result<(), String> {
             running.wait(LIMIT);
         }
     }
-    no_process_left(&marker, GONE_WITHIN).map_err(|what| format!("{how:?}, round {round}: {what}"))
+    no_process_left(&marker).map_err(|what| format!("{how:?}, round {round}: {what}"))
 }
 
 #[test]
@@ -239,7 +231,7 @@ fn cancelled_workflow(round: usize) -> Result<(), String> {
     let output = running.wait(LIMIT);
     let complain =
         |what: String| format!("round {round}, cancelled {when}: {what}\n{}{}", output.stdout, output.stderr);
-    no_process_left(&marker, CANCELLED_WITHIN).map_err(complain)?;
+    no_process_left(&marker).map_err(complain)?;
     let events = althing.events();
     ensure(output.code == Some(4), || complain(format!("exit {:?}", output.code)))?;
     nothing_begins_after_the_cancel(&events).map_err(complain)?;
@@ -291,9 +283,9 @@ fn cancelled_run(round: usize) -> Result<(), String> {
         } else {
             Parliament::default().reply(request)
         };
-        // The presenter's reply would come long after the cancellation, so the run does not end by itself.
+        // The presenter never gets a reply, so that the run does not end by itself.
         let moment = Duration::from_millis(3 + (request.seq() as u64 * 7) % 11);
-        Action::after(if presents(request) { LIMIT } else { moment }, reply)
+        if presents(request) { Action::Hang } else { Action::after(moment, reply) }
     });
     let fixture = Fixture::with(3, script, |team| {
         team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")
@@ -302,19 +294,16 @@ fn cancelled_run(round: usize) -> Result<(), String> {
     let facts = rng.usize(2..=70);
     let presented = || fixture.server.requests().iter().any(presents);
     wait::until(LIMIT, || facts_of(&fixture.althing) >= facts || presented());
-    let asked = Instant::now();
     running.write_stdin("{\"op\": \"cancel\", \"task\": \"r1\"}\n");
     let output = running.wait(LIMIT);
-    let took = asked.elapsed();
     // A request that was sent before the process ended may still be on its way to the server.
     wait::until(LIMIT, || fixture.server.open_connections() == 0);
     let requests = fixture.server.request_count();
     let complain = |what: String| {
         format!("round {round}, cancelled after {facts} facts: {what}\n{}{}", output.stdout, output.stderr)
     };
-    no_process_left(&marker, CANCELLED_WITHIN).map_err(complain)?;
+    no_process_left(&marker).map_err(complain)?;
     ensure(output.code == Some(4), || complain(format!("exit {:?}", output.code)))?;
-    ensure(took < CANCELLED_WITHIN + GONE_WITHIN, || complain(format!("it took {took:?}")))?;
     let events = fixture.althing.events();
     nothing_begins_after_the_cancel(&events).map_err(complain)?;
     let result: Value = serde_json::from_str(&output.stdout).map_err(|error| complain(error.to_string()))?;

@@ -70,6 +70,7 @@ fn with_the_section_on_the_screen_starts_as_a_conversation_with_the_chat_agent()
 }
 
 // spec: design/entry/tui-default
+// spec: interactive/tui-mode-state-extension/mode-indicator
 #[test]
 fn with_the_section_off_or_absent_each_message_on_the_screen_is_a_run() {
     for section in [Some(json!({"enabled": false})), None] {
@@ -125,4 +126,15 @@ fn automation_runs_the_task_even_if_the_section_is_on() {
     assert_eq!(terminal.wait(LIMIT), 0);
     assert!(!String::from_utf8_lossy(&terminal.raw()).contains("\x1b[?1049h"), "no screen was opened");
     assert!(!fixture.calls().contains_key(CHAT_MODEL), "{:?}", fixture.calls());
+}
+
+#[test]
+fn the_task_dash_is_read_from_the_terminal_without_a_screen() {
+    let fixture = fixture(None);
+    let mut terminal = fixture.althing.new_command().args(["--config", "team.yaml", "-"]).terminal(100, 30);
+    terminal.wait_for("type the task", LIMIT);
+    terminal.keys("Compare two colors\n\u{4}");
+    assert_eq!(terminal.wait(LIMIT), 0);
+    let request = &fixture.server.requests()[0];
+    assert!(texts(request).contains("Compare two colors"), "{}", texts(request));
 }

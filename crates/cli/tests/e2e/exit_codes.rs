@@ -120,7 +120,7 @@ fn a_rejected_api_key_exits_with_2_and_is_reported() {
 
 #[test]
 fn a_run_in_which_every_agent_failed_says_why_agent_by_agent() {
-    let script = Script::always(Reply::text("chatter"))
+    let script = Script::always(Reply::call("shout", &serde_json::json!({})))
         .on("model-a")
         .fault_always(Fault::Status(401), FaultMoment::BeforeHeaders)
         .on("model-b")

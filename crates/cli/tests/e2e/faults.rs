@@ -6,22 +6,22 @@ use std::time::Duration;
 use althing_testkit::{BadArguments, FakeModel, Fault, FaultCase, FaultExpectation, Output, Script};
 use serde_json::Value;
 
-use super::support::{Fixture, Team, ensure, in_parallel, items, of_type};
+use super::support::{Fixture, LIMIT, Team, ensure, in_parallel, items, of_type};
 
 /// The time limit of a case; more than the slowest case may take: three attempts of half a second each, and
 /// the delays that a server asks for.
-const MAX_DURATION: Duration = Duration::from_secs(20);
+const MAX_DURATION: Duration = LIMIT;
 const RETRIES: usize = 2;
-/// How many calls an agent gets if no reply of it ends its turn.
+/// How many calls an agent gets if none of its replies ends its turn.
 const ATTEMPTS: usize = 3;
 const THREADS: usize = 4;
 
 /// Gives short timeouts to the faulty agent only: the others must not fail because the machine is busy.
 fn with_short_timeouts(team: Team) -> Team {
     team.backend(0, "connect_timeout_seconds", 5)
-        .backend(0, "first_byte_timeout_seconds", 0.6)
-        .backend(0, "idle_timeout_seconds", 0.6)
-        .backend(0, "request_timeout_seconds", 10)
+        .backend(0, "first_byte_timeout_seconds", 2)
+        .backend(0, "idle_timeout_seconds", 2)
+        .backend(0, "request_timeout_seconds", 30)
         .backend(0, "max_retries", RETRIES)
         // The delay before a refused connection is retried; longer than the port stays closed.
         .backend(0, "retry_base_ms", 250)
@@ -153,9 +153,9 @@ fn if_every_agent_has_the_fault_the_run_fails_with_a_reason_for_each() {
         let script = Script::parliament().fault_always(case.fault, case.moment);
         let fixture = Fixture::with(2, script, |team| {
             let limits = [
-                ("first_byte_timeout_seconds", 0.6),
-                ("idle_timeout_seconds", 0.6),
-                ("request_timeout_seconds", 10.0),
+                ("first_byte_timeout_seconds", 2.0),
+                ("idle_timeout_seconds", 2.0),
+                ("request_timeout_seconds", 30.0),
             ];
             limits
                 .into_iter()

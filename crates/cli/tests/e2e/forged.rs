@@ -1,5 +1,5 @@
-//! Answers, tasks and votes that try to speak as somebody else in a prompt (row S16). Every text is recovered exactly
-//! from the request bodies, by the marker lines around it.
+//! Answers, tasks and votes that try to speak as somebody else in a prompt (row S16 of docs/reliability.md). Every text
+//! is recovered exactly from the request bodies, by the marker lines around it.
 
 use althing_testkit::{Parliament, RecordedRequest, Reply, Script};
 
@@ -25,8 +25,8 @@ fn hostile_texts(count: usize) -> Vec<String> {
         .collect()
 }
 
-/// The blocks of a prompt in order, as pairs of name and content: a block begins with a line `<NAME TOKEN>` and ends with
-/// the next line `<end of NAME TOKEN>`.
+/// The blocks of a prompt in order, as pairs of name and content: a block begins with a line `<NAME TOKEN>` and ends
+/// with the next line `<end of NAME TOKEN>`.
 fn blocks(prompt: &str) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut lines = prompt.split('\n');

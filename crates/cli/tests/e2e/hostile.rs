@@ -1,7 +1,7 @@
 //! Hostile environments (rows of docs/reliability.md): projects that would start programs (S13), files that would
 //! exhaust the machine (S14), and models that would control the terminal (S7).
 
-use std::time::Duration;
+use std::path::Path;
 
 use althing_testkit::process::{Signal, newest_session};
 use althing_testkit::{
@@ -101,6 +101,32 @@ fn trust_in_one_directory_does_not_hold_in_another() {
 }
 
 #[test]
+fn a_line_break_in_the_name_of_a_directory_gives_no_trust_to_another_config() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let althing = althing();
+    althing.file("althing.yaml", team_with_trap(&server).text());
+    let trusted = |home: &Path| std::fs::read_to_string(home.join(".local/state/althing/trusted")).unwrap();
+    // What the list of trusted configs would contain if the user trusted this config.
+    let another = althing.work_dir().join("home-of-another");
+    let as_another = althing.new_command().env("HOME", &another).args(["--trust", "--automation", "task"]);
+    as_another.spawn().wait(LIMIT).expect_code(0);
+    let line = trusted(&another);
+    let (digest, path) = line.trim_end().split_once("  ").unwrap();
+    // The path of another config, which ends in that line.
+    let line = r#"mkdir -p "$THERE" && cp "$CONFIG" "$THERE/althing.yaml" && cd "$THERE" && exec "$ALTHING" --trust --automation task"#;
+    let shell = Althing::new("/bin/sh").args(["-c", line]).env("HOME", althing.home_dir());
+    let forged = format!("{}/clone\n{digest}  {path}", shell.work_dir().display());
+    let config = shell.file("other.yaml", team_with_trap(&server).rule("skip_voting", true).text());
+    let shell = shell.env("THERE", Path::new(&forged).parent().unwrap()).env("CONFIG", config);
+    shell.env("ALTHING", env!("CARGO_BIN_EXE_althing")).spawn().wait(LIMIT).expect_code(0);
+    assert!(trusted(&althing.home_dir()).contains("clone"), "the other config is trusted");
+    let made = server.request_count();
+    let output = run(&althing, &["--automation", "task"]).expect_code(1);
+    assert!(output.stderr.contains("--trust"), "{}", output.stderr);
+    assert_eq!(server.request_count(), made);
+}
+
+#[test]
 fn a_config_named_on_the_command_line_is_trusted() {
     let server = FakeModel::start_on_thread(Script::parliament());
     let althing = althing();
@@ -174,17 +200,7 @@ fn a_found_config_sends_no_variable_and_calls_no_endpoint_before_it_is_trusted()
 
 #[test]
 fn a_found_plan_is_executed_only_for_its_owner_or_with_trust_and_grants_no_path() {
-    let plan = json!({"tasks": [{"id": "look", "description": "Look around", "verification": "seen"}]});
-    let fixture = Fixture::new(
-        1,
-        Script::from_fn(move |request: &RecordedRequest| {
-            if request.system_text().contains("plan") && request.tool_names().contains(&"new_answer") {
-                Reply::new_answer(&plan.to_string())
-            } else {
-                Reply::text(plan.to_string())
-            }
-        }),
-    );
+    let fixture = Fixture::new(1, super::found_sessions::makes_a_plan());
     let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
     let args = ["--config", "team.yaml", "--automation", "--quick"];
     here().args(args).args(["--plan", "Look around"]).spawn().wait(LIMIT).expect_code(0);
@@ -201,7 +217,7 @@ fn a_found_plan_is_executed_only_for_its_owner_or_with_trust_and_grants_no_path(
     std::fs::write(&file, planted.to_string()).unwrap();
     let another = fixture.althing.work_dir().join("home-of-another");
     let made = fixture.server.request_count();
-    let execute = |home: &std::path::Path, more: &[&str]| {
+    let execute = |home: &Path, more: &[&str]| {
         let command = here().env("HOME", home).args(args).args(["--execute-plan", "latest"]).args(more);
         command.spawn().wait(LIMIT)
     };
@@ -232,22 +248,24 @@ fn the_config_in_the_users_own_directory_needs_no_trust() {
     assert!(output.stderr.contains("using") && server.request_count() > 0, "{}", output.stderr);
 }
 
+/// An agent that writes to `file.txt` in its context path and then answers.
+pub fn overwrites_a_file() -> Script {
+    Script::from_fn(|request: &RecordedRequest| {
+        let told = request.messages().iter().any(|message| message["role"] == "tool");
+        let project = request.system_text();
+        let project = project.lines().find_map(|line| line.strip_prefix("- ")?.split(" (").next());
+        let path = format!("{}/file.txt", project.unwrap_or_default());
+        if told {
+            Reply::text("done")
+        } else {
+            Reply::call("write_file", &json!({"path": path, "content": "by the run"}))
+        }
+    })
+}
+
 #[test]
 fn a_found_session_is_undone_only_for_its_owner_or_with_trust() {
-    let fixture = Fixture::new(
-        1,
-        Script::from_fn(|request: &RecordedRequest| {
-            let told = request.messages().iter().any(|message| message["role"] == "tool");
-            let project = request.system_text();
-            let project = project.lines().find_map(|line| line.strip_prefix("- ")?.split(" (").next());
-            let path = format!("{}/file.txt", project.unwrap_or_default());
-            if told {
-                Reply::text("done")
-            } else {
-                Reply::call("write_file", &json!({"path": path, "content": "by the run"}))
-            }
-        }),
-    );
+    let fixture = Fixture::new(1, overwrites_a_file());
     let file = fixture.althing.file("project/file.txt", "before");
     let path = format!("{}:rw", file.parent().unwrap().display());
     // The state directory is the one in the working directory, where anyone may have put a session.
@@ -296,7 +314,7 @@ fn a_fifo_a_device_or_a_huge_file_in_the_directory_is_reported_at_once() {
         let output = if name == ".env" { output } else { run(&althing, &["--automation", "task"]) };
         assert!(output.code != Some(0) && output.stderr.contains(says), "{name} {what}: {}", output.stderr);
     }
-    for name in ["session.json", "events.jsonl"] {
+    for name in ["session.json", "events.jsonl", "lock"] {
         let althing = althing();
         run(&althing, &["--offline", "--automation", "task"]).expect_code(0);
         let session = newest_session(&althing.state_dir()).unwrap();
@@ -304,7 +322,47 @@ fn a_fifo_a_device_or_a_huge_file_in_the_directory_is_reported_at_once() {
         assert!(std::process::Command::new("mkfifo").arg(session.join(name)).status().unwrap().success());
         run(&althing, &["sessions"]);
         run(&althing, &["resume"]);
+        let id = session.file_name().unwrap().to_string_lossy().into_owned();
+        for command in ["undo", "show"] {
+            run(&althing, &[command, &id]);
+        }
     }
+}
+
+#[test]
+fn a_linked_state_directory_is_followed_only_if_the_user_named_it() {
+    let althing = althing().env("ALTHING_STATE_DIR", "");
+    run(&althing, &["--offline", "--automation", "task"]).expect_code(0);
+    let state = althing.work_dir().join(".althing");
+    let id = newest_session(&state).unwrap().file_name().unwrap().to_string_lossy().into_owned();
+    let elsewhere = althing.work_dir().join("elsewhere");
+    std::fs::rename(&state, &elsewhere).unwrap();
+    std::os::unix::fs::symlink("elsewhere", &state).unwrap();
+    for args in
+        [&["sessions"][..], &["sessions", "remove", &id], &["--offline", "--automation", "task"], &["resume"]]
+    {
+        let refused = run(&althing, args);
+        assert_ne!(refused.code, Some(0), "{args:?}");
+        let said = refused.stderr.contains("is a symbolic link to elsewhere");
+        assert!(said && refused.stderr.contains("--state-dir"), "{args:?}: {}", refused.stderr);
+    }
+    assert!(elsewhere.join("sessions").join(&id).join("events.jsonl").exists());
+    run(&althing, &["sessions", "--state-dir", "elsewhere"]).expect_code(0);
+
+    // A directory of sessions that is a link is not followed either.
+    std::fs::remove_file(&state).unwrap();
+    std::fs::create_dir(&state).unwrap();
+    std::os::unix::fs::symlink("../elsewhere/sessions", state.join("sessions")).unwrap();
+    let victim = elsewhere.join("sessions/victim");
+    std::fs::create_dir(&victim).unwrap();
+    std::fs::write(victim.join("file"), "kept").unwrap();
+    for args in [&["sessions", "remove", "victim"][..], &["sessions"], &["--offline", "--automation", "task"]]
+    {
+        let refused = run(&althing, args);
+        assert!(refused.code != Some(0), "{args:?}");
+        assert!(refused.stderr.contains("sessions is a symbolic link"), "{args:?}: {}", refused.stderr);
+    }
+    assert!(victim.join("file").exists());
 }
 
 #[test]
@@ -314,8 +372,7 @@ fn a_session_of_five_thousand_levels_with_hostile_names_and_modes_is_removed() {
     let session = newest_session(&althing.state_dir()).unwrap();
     let script = "import os\nos.chdir(os.environ['DIR'].encode())\nfor n in range(5000):\n    name = b'\\xff' if n % 2 else b'deep'\n    \
                   os.mkdir(name); os.chdir(name)\n    if n % 5 == 0: os.chmod(b'.', 0o300)\n";
-    let built = std::process::Command::new("python3").args(["-c", script]).env("DIR", &session).status();
-    assert!(built.unwrap().success());
+    althing.program("python3").args(["-c", script]).env("DIR", &session).spawn().wait(LIMIT).expect_code(0);
     let id = session.file_name().unwrap().to_string_lossy().into_owned();
     run(&althing, &["sessions", "remove", &id]).expect_code(0);
     assert!(!session.exists());
@@ -436,7 +493,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>)> {
 }
 
 #[test]
-fn a_hostile_config_is_rejected_quickly_with_its_line() {
+fn a_hostile_config_is_rejected_with_its_line() {
     for (what, content) in bombs() {
         let althing = althing();
         althing.file("bomb.yaml", content);
@@ -447,8 +504,6 @@ fn a_hostile_config_is_rejected_quickly_with_its_line() {
             "{what}: no line is named: {}",
             output.stderr
         );
-        // The limit is 100 ms in a release build; this is a debug build on a busy machine.
-        assert!(output.elapsed < Duration::from_secs(3), "{what} took {:?}", output.elapsed);
         assert!(output.stderr.len() < 50_000, "{what}: {} bytes of complaint", output.stderr.len());
         assert!(paths_below(&althing.state_dir()).is_empty(), "{what}: something was started");
     }
@@ -477,9 +532,9 @@ fn a_duplicate_key_is_reported_with_its_second_line() {
     assert!(output.stderr.contains("twice.yaml:3:1"), "{}", output.stderr);
 }
 
-/// Writes the clipboard, clears the screen, changes colors (with ESC and with C1 codes), reverses the reading
-/// direction, sets the title, rings the bell.
-const HOSTILE: &str = "x\u{1b}]52;c;aGk=\u{7}y\u{1b}[2Jz\u{9b}31mw\u{202e}v\u{2066}u\u{1b}]0;title\u{7}t\r\u{8}s\u{1b}Pq\u{1b}\\r\u{85}q\u{90}p";
+/// A text that tries to write the clipboard, clear the screen, change colors (with ESC and with C1 codes), reverse the
+/// reading direction, set the title and ring the bell.
+pub const HOSTILE: &str = "x\u{1b}]52;c;aGk=\u{7}y\u{1b}[2Jz\u{9b}31mw\u{202e}v\u{2066}u\u{1b}]0;title\u{7}t\r\u{8}s\u{1b}Pq\u{1b}\\r\u{85}q\u{90}p\u{61c}o\u{180e}n\u{e0041}m\u{2028}l\u{115f}k\u{fe0f}j";
 
 /// Random fragments of terminal sequences, bidirectional or invisible characters, and plain text.
 fn fuzz(rng: &mut Rng, letters: usize) -> String {
@@ -547,10 +602,12 @@ fn seeds() -> impl Iterator<Item = Option<u64>> {
 }
 
 /// The first character that a terminal would act on, or that is invisible; newlines and tabs do not count.
-fn first_terminal_control(text: &str) -> Option<char> {
+pub fn first_terminal_control(text: &str) -> Option<char> {
     text.chars().find(|&c| {
         (c.is_control() && c != '\n' && c != '\t')
-            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}')
+            || matches!(c, '\u{61c}' | '\u{115f}' | '\u{180e}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}')
+            || matches!(c, '\u{e0000}'..='\u{e0fff}')
     })
 }
 
@@ -633,7 +690,7 @@ fn the_list_of_sessions_contains_no_terminal_sequences() {
 
 #[test]
 fn a_terminal_gets_only_text_and_our_own_sequences() {
-    if !std::path::Path::new("/usr/bin/script").exists() {
+    if !Path::new("/usr/bin/script").exists() {
         skip_unless_ci("`script` is not installed, so there is no terminal to run under");
         return;
     }

@@ -217,8 +217,7 @@ fn fifty_obeyed_injections_do_nothing_that_the_role_does_not_allow() {
     ] {
         let agents = if route == InjectionRoute::AnotherAnswer { 2 } else { 1 };
         let (fixture, paths) = fixture(route, agents, |team, paths| {
-            let server =
-                json!([{"name": "wire", "type": "stdio", "command": "python3", "args": ["news.py"]}]);
+            let server = json!([{"name": "wire", "type": "stdio", "command": "python3", "args": ["news.py"], "cwd": "."}]);
             let team = team.every_backend("cwd", "here");
             let team = match route {
                 InjectionRoute::ToolResult => team.every_backend("mcp_servers", server),

@@ -20,8 +20,8 @@ const CONTENT: &str = "the word is swordfish";
 struct Scene {
     server: FakeModel,
     althing: Althing,
-    /// A directory that nobody opened.
-    outside: tempfile::TempDir,
+    /// A directory outside the working directory, which a run may read only with approval.
+    outside: PathBuf,
 }
 
 /// Reads the file that the task names, with the tool for that, and answers with what the tool returned.
@@ -68,12 +68,13 @@ impl Scene {
         let script = Script::from_fn(reader).on(TALKER).always(Action::with(talker));
         let server = FakeModel::start_on_thread(script);
         let althing = althing();
-        let outside = tempfile::tempdir().unwrap();
-        std::fs::write(outside.path().join("far.txt"), CONTENT).unwrap();
+        let outside = althing.work_dir().parent().unwrap().join("outside");
+        std::fs::create_dir(&outside).unwrap();
+        std::fs::write(outside.join("far.txt"), CONTENT).unwrap();
         for name in ["src/near.txt", "conf/.env", ".env.local", ".git/config"] {
             althing.file(name, CONTENT);
         }
-        symlink(outside.path(), althing.work_dir().join("link")).unwrap();
+        symlink(&outside, althing.work_dir().join("link")).unwrap();
         symlink(althing.work_dir().join("conf/.env"), althing.work_dir().join("settings")).unwrap();
         symlink(althing.work_dir().join("src"), althing.work_dir().join("code")).unwrap();
         let bin = althing.home_dir().join("bin");
@@ -97,9 +98,9 @@ impl Scene {
         self.althing.work_dir().canonicalize().unwrap().join(name)
     }
 
-    /// A file in the directory that nobody opened.
+    /// A file outside the working directory, which a run may read only with approval.
     fn far(&self) -> PathBuf {
-        self.outside.path().canonicalize().unwrap().join("far.txt")
+        self.outside.canonicalize().unwrap().join("far.txt")
     }
 
     /// The output of `althing chat` for these messages.
@@ -126,7 +127,7 @@ fn launch(agent: &str, file: &Path, path: &Path, permission: &str) -> Value {
         "refinement": false, "context_paths": [{"path": path, "permission": permission}]})
 }
 
-/// Launches that are refused without approval, each with words of the reason.
+/// Launches that are refused if nobody approves the run, each with words that the refusal must contain.
 fn refused(scene: &Scene) -> Vec<(Value, &'static str)> {
     let far = scene.far();
     let up = scene.near("src/../../far.txt");
@@ -217,6 +218,29 @@ fn an_mcp_client_that_can_ask_its_user_asks_for_what_is_not_open() {
         assert_eq!(answer.contains(CONTENT), action == "accept", "{returned}");
         assert_eq!(returned["isError"] == true, action == "decline", "{returned}");
     }
+    // The question names the path behind a link, for reading and for writing, and the run gets that path.
+    for permission in ["read", "write"] {
+        let launch = launch("a", &scene.far(), &scene.near("link"), permission);
+        let (question, returned) = client.tool_with_question("launch_run", &launch, "accept");
+        let message = question["params"]["message"].as_str().unwrap_or_default();
+        let (named, outside) = (scene.near("link"), scene.outside.canonicalize().unwrap());
+        let (question, _) = message.split_once("`context_paths`").unwrap_or_default();
+        assert!(
+            question.contains(&outside.display().to_string())
+                && !question.contains(&named.display().to_string()),
+            "{message}"
+        );
+        let answer = returned["structuredContent"]["final_answer"].as_str().unwrap_or_default();
+        assert!(answer.contains(CONTENT), "{returned}");
+    }
+    // What was accepted holds for that run only.
+    for agent in ["a", "b"] {
+        let mut later = launch(agent, &scene.far(), &scene.far(), "read");
+        later.as_object_mut().unwrap().remove("context_paths");
+        let returned = client.tool("launch_run", &later);
+        let answer = returned["structuredContent"]["final_answer"].as_str().unwrap_or_default();
+        assert!(answer.contains("Seen: ") && !answer.contains(CONTENT), "{agent}: {returned}");
+    }
     // For a file in the working directory, the client is not asked.
     let near = scene.near("src/near.txt");
     let returned = client.tool("launch_run", &launch("a", &near, &near, "read"));
@@ -297,6 +321,14 @@ fn without_approval_a_run_reads_in_the_opened_project_but_not_in_an_unopened_one
         let lines = format!("{}\n", launch("a", &far, &far, "read"));
         let said = command.stdin(lines).spawn().wait(LIMIT).expect_code(0).stdout;
         assert_eq!(said.contains(CONTENT), opened, "{said}");
+        let scene = Scene { outside: scene.outside, ..Scene::new(false) };
+        let project = project.display().to_string();
+        let args = ["--config", "team.yaml", "--project", &project];
+        let mut client = Client::start(&scene.althing, if opened { &args } else { &args[..2] });
+        for agent in ["a", "b"] {
+            let returned = client.tool("launch_run", &launch(agent, &far, &far, "read"));
+            assert_eq!(returned.to_string().contains(CONTENT), opened, "{agent}: {returned}");
+        }
     }
 }
 
@@ -310,20 +342,32 @@ fn a_home_directory_as_working_directory_opens_nothing() {
     let lines = format!("{}\n", launch("a", &near, &near, "read"));
     let said = command.stdin(lines).spawn().wait(LIMIT).expect_code(0).stdout;
     assert!(said.contains("may not be read without the user's approval"), "{said}");
+    let mut client =
+        Client::start(&scene.althing.new_command().env("HOME", &home), &["--config", "team.yaml"]);
+    let returned = client.tool("launch_run", &launch("a", &near, &near, "read"));
+    let text = returned["content"][0]["text"].as_str().unwrap_or_default();
+    assert!(
+        returned["isError"] == true && text.contains("may not be read without the user's approval"),
+        "{returned}"
+    );
     assert!(!scene.is_known());
 }
 
+// spec: design/launch-run/mode-matrix
+// spec: interactive/launch-run-tool/tool-schema-definition
 #[test]
-fn agent_mode_multi_with_one_named_agent_is_a_multi_run_of_that_agent() {
+fn a_launch_that_names_one_agent_is_a_multi_run_of_that_agent_by_default() {
     let scene = Scene::new(false);
     let near = scene.near("src/near.txt");
-    let mut alone = launch("a", &near, &near, "read");
-    (alone["agent_mode"], alone["refinement"]) = ("multi".into(), Value::Null);
     let mut client = Client::start(&scene.althing, &["--config", "team.yaml"]);
-    let returned = client.tool("launch_run", &alone);
-    let result = &returned["structuredContent"];
-    assert_eq!(result["modes"]["agent_mode"], "multi", "{returned}");
-    assert_eq!(result["modes"]["refinement"], true, "as for every multi run");
-    let agents = result["coordination_summary"]["agents"].as_array().unwrap();
-    assert_eq!((agents.len(), &agents[0]["id"]), (1, &json!("a")));
+    for mode in [json!("multi"), Value::Null] {
+        let mut alone = launch("a", &near, &near, "read");
+        (alone["agent_mode"], alone["refinement"]) = (mode, Value::Null);
+        let returned = client.tool("launch_run", &alone);
+        let result = &returned["structuredContent"];
+        assert_eq!(result["modes"]["agent_mode"], "multi", "{returned}");
+        assert_eq!(result["modes"]["refinement"], true, "as for every multi run");
+        let agents = result["coordination_summary"]["agents"].as_array().unwrap();
+        assert_eq!((agents.len(), &agents[0]["id"]), (1, &json!("a")));
+    }
 }

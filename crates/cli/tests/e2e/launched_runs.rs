@@ -27,8 +27,8 @@ fn tool_results(request: &RecordedRequest) -> Vec<String> {
     results.map(|message| message["content"].as_str().unwrap_or_default().to_owned()).collect()
 }
 
-/// The chat agent launches one run after the other; the model in the runs first tries to read a file.
-fn launching(launches: [Value; 2], file: PathBuf) -> Script {
+/// The chat agent launches one run after the other; the model in the runs first tries to read these files.
+fn launching(launches: [Value; 2], files: [PathBuf; 2]) -> Script {
     Script::from_fn(move |request: &RecordedRequest| -> Action {
         let done = tool_results(request).len();
         if request.model() == CHAT_MODEL {
@@ -36,7 +36,8 @@ fn launching(launches: [Value; 2], file: PathBuf) -> Script {
             return next.unwrap_or_else(|| Reply::text("Done.")).into();
         }
         if done == 0 && request.tool_names().contains(&"read_file") {
-            return Reply::call("read_file", &json!({"path": file})).into();
+            let [first, second] = files.each_ref().map(|file| json!({"path": file}));
+            return Reply::call("read_file", &first).and_call("read_file", &second).into();
         }
         Parliament::default().reply(request).into()
     })
@@ -77,23 +78,28 @@ fn launch_both(front_end: FrontEnd, althing: &Althing, launches: &[Value; 2]) {
 fn additional_prompts_and_context_paths_reach_the_agents_of_that_run_only() {
     for front_end in [FrontEnd::Chat, FrontEnd::Workflow, FrontEnd::Mcp] {
         let althing = scripted_claude::on_pipes(&super::support::althing());
-        // Outside the working directory, so that no agent may read it unless the launch adds it.
-        let extra = althing.work_dir().parent().unwrap().join("extra");
-        std::fs::create_dir(&extra).unwrap();
-        std::fs::write(extra.join("note.txt"), "the hidden note\n").unwrap();
-        let mut first = json!({"task": "The first task.", "refinement": false,
-            "agent_system_prompts": {"a": "Always rhyme.", "b": "Always whisper."}});
-        // Over MCP no person consents, so that launch adds no path outside the working directory.
-        let adds_path = front_end != FrontEnd::Mcp;
-        if adds_path {
-            first["context_paths"] = json!([{"path": extra}]);
+        // The directories are outside the working directory, so that no agent may read them unless the config or the
+        // launch adds them. Over MCP nobody approves the launch, so the directory that it adds has to be inside.
+        let work = althing.work_dir().canonicalize().unwrap();
+        let outside = work.parent().unwrap().to_owned();
+        let base = outside.join("base");
+        let extra = if front_end == FrontEnd::Mcp { work.join("extra") } else { outside.join("extra") };
+        for (dir, file, text) in
+            [(&base, "base.txt", "the common note\n"), (&extra, "note.txt", "the hidden note\n")]
+        {
+            std::fs::create_dir(dir).unwrap();
+            std::fs::write(dir.join(file), text).unwrap();
         }
+        let first = json!({"task": "The first task.", "refinement": false, "context_paths": [{"path": extra}],
+            "agent_system_prompts": {"a": "Always rhyme.", "b": "Always whisper."}});
         let launches = [first, json!({"task": "The second task.", "refinement": false})];
-        let server = FakeModel::start_on_thread(launching(launches.clone(), extra.join("note.txt")));
+        let files = [base.join("base.txt"), extra.join("note.txt")];
+        let server = FakeModel::start_on_thread(launching(launches.clone(), files));
         let chat = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": server.base_url()});
         let team = Team::on(&server.base_url(), 1)
             .every_backend("cwd", "work")
             .agent("b", &json!({"type": "claude_code"}))
+            .rule("context_paths", json!([{"path": base, "permission": "read"}]))
             .rule(
                 "interactive_mode",
                 json!({"backend": chat, "require_approval": front_end != FrontEnd::Mcp}),
@@ -101,22 +107,23 @@ fn additional_prompts_and_context_paths_reach_the_agents_of_that_run_only() {
         althing.file("team.yaml", team.text());
         launch_both(front_end, &althing, &launches);
 
-        let shown_path = format!("- {} (", extra.display());
+        let [inherited_line, added_line] = [&base, &extra].map(|dir| format!("- {} (", dir.display()));
         for (task, is_first) in [("The first task.", true), ("The second task.", false)] {
-            let opened = is_first && adds_path;
             let requests: Vec<RecordedRequest> = server.requests_of("model-a");
             let of_run: Vec<&RecordedRequest> =
                 requests.iter().filter(|request| texts(request).contains(task)).collect();
-            assert!(of_run.len() >= 3, "{front_end:?}: an answer with a tool call, and a vote");
+            assert!(of_run.len() >= 3, "{front_end:?}: an answer with tool calls, and a vote");
             for request in of_run {
                 let system = request.system_text();
                 assert_eq!(system.contains("Always rhyme."), is_first, "{front_end:?}, {task}: {system}");
                 assert!(!system.contains("whisper"), "{front_end:?}, {task}: {system}");
-                assert_eq!(system.contains(&shown_path), opened, "{front_end:?}, {task}: {system}");
+                assert!(system.contains(&inherited_line), "{front_end:?}, {task}: {system}");
+                assert_eq!(system.contains(&added_line), is_first, "{front_end:?}, {task}: {system}");
                 let read = tool_results(request).join("\n");
                 assert!(
-                    read.is_empty() || read.contains("the hidden note") == opened,
-                    "{front_end:?}: {read}"
+                    read.is_empty()
+                        || (read.contains("the common note") && read.contains("the hidden note") == is_first),
+                    "{front_end:?}, {task}: {read}"
                 );
             }
             let calls = scripted_claude::calls(&althing);
@@ -124,11 +131,13 @@ fn additional_prompts_and_context_paths_reach_the_agents_of_that_run_only() {
                 calls.iter().filter(|call| call["prompt"].as_str().unwrap().contains(task)).collect();
             let prompt = of_run[0]["prompt"].as_str().unwrap();
             assert_eq!(prompt.contains("Always whisper."), is_first, "{front_end:?}, {task}: {prompt}");
-            assert_eq!(prompt.contains(&shown_path), opened, "{front_end:?}, {task}: {prompt}");
-            let readable = if opened { json!([extra]) } else { json!([]) };
+            assert!(prompt.contains(&inherited_line), "{front_end:?}, {task}: {prompt}");
+            assert_eq!(prompt.contains(&added_line), is_first, "{front_end:?}, {task}: {prompt}");
+            let mut readable = if is_first { vec![&base, &extra] } else { vec![&base] };
+            readable.sort();
             for call in of_run {
                 assert!(!call["prompt"].as_str().unwrap().contains("rhyme"), "{front_end:?}, {task}: {call}");
-                assert_eq!(call["readable"], readable, "{front_end:?}, {task}");
+                assert_eq!(call["readable"], json!(readable), "{front_end:?}, {task}");
             }
         }
     }
@@ -142,12 +151,32 @@ enum Section {
     Memory,
     TaskPlanning,
     Workspace,
-    ModelFamily,
+    Gpt5,
+    Grok,
+    ClaudeModel,
 }
 
 impl Section {
-    const ALL: [Self; 6] =
-        [Self::Identity, Self::Skills, Self::Memory, Self::TaskPlanning, Self::Workspace, Self::ModelFamily];
+    const ALL: [Self; 8] = [
+        Self::Identity,
+        Self::Skills,
+        Self::Memory,
+        Self::TaskPlanning,
+        Self::Workspace,
+        Self::Gpt5,
+        Self::Grok,
+        Self::ClaudeModel,
+    ];
+
+    /// The model whose family the section is about.
+    fn model(self) -> Option<&'static str> {
+        match self {
+            Self::Gpt5 => Some("gpt-5-mini"),
+            Self::Grok => Some("grok-4"),
+            Self::ClaudeModel => Some("claude-opus-4-5"),
+            _ => None,
+        }
+    }
 
     /// A text that only this section has.
     fn text(self) -> &'static str {
@@ -157,20 +186,28 @@ impl Section {
             Self::Memory => "Your notes outlast this run.",
             Self::TaskPlanning => "create_task_plan before you begin",
             Self::Workspace => "You work in the project workspace ",
-            Self::ModelFamily => "Continue until the request is complete",
+            Self::Gpt5 => "Continue until the request is complete",
+            Self::Grok => "never write a tool call as text",
+            Self::ClaudeModel => "Do what was asked and no more",
         }
     }
 }
 
-/// The prompt of a chat agent that uses the backend of the first agent, with at most one of the sections configured;
-/// and the names of its tools or, for a CLI agent, the arguments of its program.
+/// Runs `althing chat` with a chat agent that uses the first agent's backend, and with a config that turns on at most one
+/// section of the prompt. Returns the chat agent's prompt, and the names of its tools or, for a CLI agent, the arguments
+/// of its program.
 fn chat_prompt(is_cli_agent: bool, configured: Option<Section>) -> (String, Vec<String>) {
     let server = FakeModel::start_on_thread(Script::always(Reply::text("Hello.")));
     let althing = scripted_claude::on_pipes(&super::support::althing());
     althing.file("my-skills/pdf/SKILL.md", "---\nname: pdf\ndescription: Reads PDF.\n---\nUse pdftotext.\n");
-    let model = if configured == Some(Section::ModelFamily) { "gpt-5-mini" } else { "model-a" };
-    let model = json!({"type": "chatcompletion", "model": model, "base_url": server.base_url()});
-    let backend = if is_cli_agent { json!({"type": "claude_code"}) } else { model };
+    let model = configured.and_then(Section::model);
+    let mut backend = json!({"type": "claude_code"});
+    if !is_cli_agent {
+        backend = json!({"type": "chatcompletion", "model": "model-a", "base_url": server.base_url()});
+    }
+    if let Some(model) = model {
+        backend["model"] = model.into();
+    }
     let mut config =
         json!({"agents": [{"id": "a", "backend": backend}], "orchestrator": {"interactive_mode": {}}});
     let coordination = &mut config["orchestrator"]["coordination"];
@@ -181,7 +218,7 @@ fn chat_prompt(is_cli_agent: bool, configured: Option<Section>) -> (String, Vec<
         Some(Section::Memory) => *coordination = json!({"enable_memory_filesystem_mode": true}),
         Some(Section::TaskPlanning) => *coordination = json!({"enable_agent_task_planning": true}),
         Some(Section::Workspace) => args.extend(["--project", "my-app"]),
-        Some(Section::ModelFamily) | None => {}
+        Some(Section::Gpt5 | Section::Grok | Section::ClaudeModel) | None => {}
     }
     if config["orchestrator"]["coordination"].is_null() {
         config["orchestrator"].as_object_mut().unwrap().remove("coordination");
@@ -203,13 +240,11 @@ fn chat_prompt(is_cli_agent: bool, configured: Option<Section>) -> (String, Vec<
 fn the_chat_agents_prompt_has_each_section_if_and_only_if_it_is_configured() {
     for is_cli_agent in [false, true] {
         for configured in Section::ALL.map(Some).into_iter().chain([None]) {
-            // Althing does not know which model Claude Code uses, so the prompt has no section about its family.
-            if is_cli_agent && configured == Some(Section::ModelFamily) {
-                continue;
-            }
             let (prompt, tools) = chat_prompt(is_cli_agent, configured);
             let place = format!("CLI agent: {is_cli_agent}, {configured:?}:\n{prompt}");
-            assert!(prompt.contains("Do what the user asks rather than describe"), "{place}");
+            for always in ["Do what the user asks rather than describe", "Call several tools at once"] {
+                assert!(prompt.contains(always), "{place}");
+            }
             for section in Section::ALL {
                 // The list of agents repeats an agent's identity, so only the beginning of the prompt counts.
                 let is_there = match section {

@@ -4,6 +4,7 @@
 use althing_testkit::{Action, Output, RecordedRequest, Reply, Script};
 use serde_json::{Value, json};
 
+use super::chat_kinds::{BOTH_KINDS, Conversation, DELEGATE};
 use super::mcp::Client;
 use super::support::{Fixture, LIMIT, Team, texts};
 
@@ -40,6 +41,7 @@ fn run_request_with(fixture: &Fixture, message: &str) -> String {
     requests.iter().map(texts).find(|text| text.contains(&own)).expect("the run asked a model")
 }
 
+// spec: modes/agent-mode-toggle/context-preservation-across-agent-switches
 #[test]
 fn a_run_in_a_conversation_gets_every_earlier_message_and_answer_whole() {
     let reply = long("answer", 40_000);
@@ -62,6 +64,7 @@ fn a_run_in_a_conversation_gets_every_earlier_message_and_answer_whole() {
     assert!(run_request_with(&fixture, "And later?").contains(">\nAnd now?\n<end of user "));
 }
 
+// spec: modes/agent-mode-toggle/context-preservation-across-agent-switches
 #[test]
 fn messages_that_do_not_fit_are_replaced_by_one_exchange_that_sums_them_up() {
     let reply = long("answer", 60_000);
@@ -80,12 +83,12 @@ fn messages_that_do_not_fit_are_replaced_by_one_exchange_that_sums_them_up() {
     let missing: Vec<&String> = messages.iter().filter(|message| !shown.contains(message)).collect();
     let bytes: usize = missing.iter().map(|one| one.len() + reply.len()).sum();
     let marker = format!(
-        "[{} older messages and their answers, {bytes} bytes, are summed up here; the whole text is in the log of session {}]",
+        "[{} older messages and their answers ({bytes} bytes) are summarized here; the whole text is in the log of session {}]",
         missing.len(),
         fixture.session_id()
     );
     assert!(missing.len() > 1 && text.contains(&marker), "{marker}\n{}", &text[..1000]);
-    assert_eq!(text.matches("are summed up here").count(), 1);
+    assert_eq!(text.matches("are summarized here").count(), 1);
     for n in 1..=missing.len() {
         assert!(text.contains(&format!("The user: Question {n}: why?\nThe answer: begin-answer")), "{n}");
     }
@@ -146,13 +149,14 @@ fn check_summary(result: &Value, whole: &str) {
 #[test]
 fn a_long_result_is_returned_as_a_summary_of_its_structure_with_the_path_of_the_whole() {
     let whole = report();
-    let fixture = chat_agent_launching(&whole);
-    let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
-    command.stdin("Have it written\n").spawn().wait(LIMIT).expect_code(0);
-    let requests = fixture.server.requests();
-    let last = requests.iter().rfind(|request| request.model() == CHAT_MODEL).unwrap();
-    let told = last.messages().iter().find(|message| message["role"] == "tool").unwrap()["content"].clone();
-    check_summary(&serde_json::from_str(told.as_str().unwrap()).unwrap(), &whole);
+    for kind in BOTH_KINDS {
+        let said = whole.clone();
+        let member = Script::from_fn(move |request: &RecordedRequest| answer(request, &said));
+        let launch = json!({"task": "Write it", "agent_mode": "single", "refinement": false});
+        let conversation = Conversation::new(kind, 1, member, &[launch], |_| ());
+        conversation.chat(&format!("Have it written, {DELEGATE}\n"), &[]);
+        check_summary(&conversation.result(), &whole);
+    }
 
     let fixture = chat_agent_launching(&whole);
     let mut client = Client::start(&fixture.althing, &["--config", "team.yaml"]);

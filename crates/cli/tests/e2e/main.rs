@@ -1,7 +1,7 @@
 //! The built binary with a fake model server over real HTTP: what a user, a script or an attacker sees from outside.
 //!
-//! Each file covers one behavior. The tests look only at stdout, stderr, exit codes, the requests that the server
-//! received, and the files on disk.
+//! Each file covers one behavior. Nearly all tests look only at stdout, stderr, the screen of a terminal, exit codes,
+//! the requests that the server received, and the files on disk.
 #![expect(
     clippy::disallowed_methods,
     reason = "tests read and damage files, start programs and measure time"
@@ -17,6 +17,16 @@
 )]
 
 mod agents;
+mod attack_agents;
+mod attack_git;
+mod attack_git_elsewhere;
+mod attack_limits;
+mod attack_links;
+mod attack_mounts;
+mod attack_own_files;
+mod attack_protected_links;
+mod attack_writes;
+mod attacks;
 mod chat;
 mod chat_agent;
 mod chat_kinds;
@@ -24,18 +34,25 @@ mod chat_scenarios;
 mod compaction;
 mod config_commands;
 mod context_flow;
+mod continuing;
+mod costs;
 mod crash;
+mod crowd;
 mod diagnostics;
 mod disk;
 mod docker;
 mod endings;
+mod endless;
 mod entry;
 mod exit_codes;
 mod faults;
 mod forged;
+mod found_sessions;
 mod guidance;
 mod hostile;
+mod huge_files;
 mod injected;
+mod late_writes;
 mod launch_paths;
 mod launched_runs;
 mod limits;
@@ -49,14 +66,23 @@ mod mentions;
 mod mode_scenarios;
 mod modes;
 mod new_agent;
+mod offline;
 mod one_call;
 mod options;
 mod output;
 mod papers;
 mod plans;
+mod planted;
+mod private_settings;
+mod program_checks;
+mod program_config;
+mod program_prompts;
+mod program_questions;
+mod program_troubles;
 mod programs;
 mod projects;
 mod replay;
+mod reports;
 mod restarts;
 mod resume;
 mod runs;
@@ -65,15 +91,21 @@ mod screen;
 mod screen_modes;
 mod scripted_claude;
 mod secrets;
+mod sent_prompts;
+mod server_code;
 mod server_endings;
 mod sessions_commands;
 mod signals;
 mod soak;
+mod spending;
 mod subagents;
 mod support;
 mod telemetry;
+mod terminal_text;
 mod tools;
 mod typing;
+mod undo_signals;
+mod unseen;
 mod upgrade;
 mod visible;
 mod watched;

@@ -1,15 +1,12 @@
 //! Terminal behavior of the built binary (rows of docs/reliability.md): the terminal is restored in every case (S9),
 //! and every size works (S10). Only the chosen colors and characters are used, and there is a mode without a screen.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use althing_testkit::process::{Signal, wait_for_event};
 use althing_testkit::{Terminal, vt100, wait};
 
 use super::support::{LIMIT, althing, ensure, in_parallel, of_type, run};
-
-/// How soon a program that was asked to stop must have exited.
-const STOPPED_WITHIN: Duration = Duration::from_secs(10);
 
 fn offline() -> Terminal {
     let mut terminal = althing().arg("--offline").terminal(100, 30);
@@ -30,7 +27,7 @@ fn assert_terminal_restored(terminal: &Terminal) {
         ["1049", "1000", "1006", "2004"].map(|mode| (format!("\x1b[?{mode}h"), format!("\x1b[?{mode}l")));
     let cursor = [("\x1b[?25l".to_owned(), "\x1b[?25h".to_owned())];
     // The last output may not have arrived yet.
-    wait::until(STOPPED_WITHIN, || {
+    wait::until(LIMIT, || {
         let raw = String::from_utf8_lossy(&terminal.raw()).into_owned();
         switches
             .iter()
@@ -51,14 +48,14 @@ fn every_ending_signal_restores_the_terminal_and_the_session_can_be_resumed() {
         terminal.keys("hello\r");
         terminal.wait_for("not an AI", LIMIT);
         terminal.signal(signal);
-        assert_eq!(terminal.wait(STOPPED_WITHIN), 4, "{signal:?}");
+        assert_eq!(terminal.wait(LIMIT), 4, "{signal:?}");
         assert_terminal_restored(&terminal);
         assert!(terminal.screen().contains("resume with `althing --session"), "{}", terminal.screen());
 
         let mut terminal = althing.new_command().args(["resume"]).terminal(100, 30);
         terminal.wait_for("hello", LIMIT);
         terminal.keys("\x04");
-        assert_eq!(terminal.wait(STOPPED_WITHIN), 0);
+        assert_eq!(terminal.wait(LIMIT), 0);
         assert_terminal_restored(&terminal);
     }
 }
@@ -114,7 +111,7 @@ fn a_panic_anywhere_restores_the_terminal_and_shows_a_readable_message() {
         // The session to resume must be on disk first.
         wait_for_event(&althing.state_dir(), LIMIT, |event| event["type"] == "status_changed");
         drive_until_failpoint(&mut terminal, &failpoint);
-        ensure(terminal.wait(STOPPED_WITHIN) != 0, || format!("{failpoint}: it went on"))?;
+        ensure(terminal.wait(LIMIT) != 0, || format!("{failpoint}: it went on"))?;
         assert_terminal_restored(&terminal);
         let screen = terminal.screen();
         let name = failpoint.split(':').next().unwrap();
@@ -123,7 +120,7 @@ fn a_panic_anywhere_restores_the_terminal_and_shows_a_readable_message() {
         let mut terminal = althing.new_command().args(["resume", "--offline"]).terminal(100, 30);
         ready(&mut terminal);
         terminal.keys("\x03\x03");
-        ensure(terminal.wait(STOPPED_WITHIN) == 0, || format!("{failpoint}: the session is not left"))
+        ensure(terminal.wait(LIMIT) == 0, || format!("{failpoint}: the session is not left"))
     });
 }
 
@@ -138,7 +135,7 @@ fn it_suspends_and_continues_with_the_shells_job_control() {
         } else {
             terminal.signal(Signal::TSTP);
         }
-        terminal.wait_stopped(STOPPED_WITHIN);
+        terminal.wait_stopped(LIMIT);
         assert_terminal_restored(&terminal);
         terminal.signal(Signal::CONT);
         terminal.wait_for("half a message", LIMIT);
@@ -146,7 +143,7 @@ fn it_suspends_and_continues_with_the_shells_job_control() {
         terminal.keys(" and the rest");
         terminal.wait_for("half a message and the rest", LIMIT);
         terminal.signal(Signal::TERM);
-        assert_eq!(terminal.wait(STOPPED_WITHIN), 4);
+        assert_eq!(terminal.wait(LIMIT), 4);
         assert_terminal_restored(&terminal);
     }
 }
@@ -229,7 +226,7 @@ fn in_plain_mode_questions_are_asked_and_answered_as_lines() {
         terminal.keys("Compare three ways to cache HTTP responses\r");
         terminal.wait_for("Question: launch this run?", LIMIT);
         terminal.keys("/approve\r");
-        terminal.wait_for("won the vote. Write /approve to continue", LIMIT);
+        terminal.wait_for("won the vote. Write /approve to keep the winner", LIMIT);
         terminal.keys("/present two\r");
         terminal.wait_for("Complete", LIMIT);
         terminal.keys("/quit\r");

@@ -6,18 +6,18 @@
 //! `matrix_table.rs`.
 //!
 //! Two things differ between the doors, because a door cannot express them:
-//! - The strategy is a parameter of `launch_run` and of workflow tasks; for the command line and the screen, only the
+//! - The strategy is a parameter of `launch_run` and of workflow tasks; for the command line and a message, only the
 //!   config sets it.
-//! - On the screen a person approves a plan after the planning run, so the planning run does not know that its plan
-//!   will be executed: it has no `follow_up`. Everywhere else the launch itself asks for the execution.
+//! - After a message, a person approves the plan when the planning run has ended, so the planning run does not know
+//!   that its plan will be executed: it has no `follow_up`. Everywhere else the launch itself asks for the execution.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use althing_testkit::{Action, Althing, FakeModel, RecordedRequest, Reply, Script};
+use althing_testkit::{Action, Althing, FakeModel, RecordedRequest, Reply, Script, scale};
 use serde_json::{Value, json};
 
 use super::matrix_table::{Cell, Phase, Planning, all_cells};
@@ -40,13 +40,13 @@ const ACTING: [&str; 6] =
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Door {
     CommandLine,
-    Screen,
+    Message,
     ChatAgent,
     Workflow,
     Mcp,
 }
 
-const DOORS: [Door; 5] = [Door::CommandLine, Door::Screen, Door::ChatAgent, Door::Workflow, Door::Mcp];
+const DOORS: [Door; 5] = [Door::CommandLine, Door::Message, Door::ChatAgent, Door::Workflow, Door::Mcp];
 
 /// The number of the cell that a prompt is about.
 fn cell_in(text: &str) -> Option<usize> {
@@ -120,7 +120,7 @@ fn talker(cells: &[Cell], paths: &Path, request: &RecordedRequest) -> Reply {
     }
 }
 
-/// One door: a model server, the program, and the directories of the context paths.
+/// What a door is tried with: a model server, the program, and the directories of the context paths.
 struct Doorway {
     server: FakeModel,
     althing: Althing,
@@ -174,8 +174,15 @@ impl Doorway {
     fn open(&self, door: Door, cells: &[Cell]) {
         match door {
             Door::CommandLine => self.command_line(cells),
-            Door::Screen => by_strategy(cells, |strategy, cells| self.screen(strategy, cells)),
-            Door::ChatAgent => by_strategy(cells, |_, cells| self.chat_agent(cells)),
+            Door::Message => by_strategy(cells, |strategy, cells| self.messages(strategy, cells)),
+            Door::ChatAgent => {
+                // Written once, because a process reads it while the others are started.
+                let backend =
+                    json!({"type": "chatcompletion", "model": TALKER, "base_url": self.server.base_url()});
+                let rule = json!({"backend": backend});
+                let config = self.config("chat", "default", |team| team.rule("interactive_mode", rule));
+                by_strategy(cells, |_, cells| self.chat_agent(&config, cells));
+            }
             Door::Workflow => self.workflow(cells),
             Door::Mcp => {
                 let (with, without): (Vec<Cell>, Vec<Cell>) = cells.iter().partition(|cell| cell.has_path);
@@ -216,9 +223,9 @@ impl Doorway {
         });
     }
 
-    /// Sends a message with modes and granted paths for each cell, as the screen does. There is no chat agent, so that each message
-    /// starts a run with the message's modes.
-    fn screen(&self, strategy: &str, cells: &[Cell]) -> Result<(), String> {
+    /// Sends a message with modes and granted paths for each cell, as the screen does. There is no chat agent, so that
+    /// each message starts a run with the message's modes.
+    fn messages(&self, strategy: &str, cells: &[Cell]) -> Result<(), String> {
         let config = self.config("screen", strategy, |team| team);
         let command = self.althing.new_command().args(["chat", "--json", "--config", &config]);
         let running = command.open_stdin().spawn();
@@ -258,15 +265,12 @@ impl Doorway {
     }
 
     /// `launch_run` of the chat agent.
-    fn chat_agent(&self, cells: &[Cell]) -> Result<(), String> {
-        let backend = json!({"type": "chatcompletion", "model": TALKER, "base_url": self.server.base_url()});
-        let config =
-            self.config("chat", "default", |team| team.rule("interactive_mode", json!({"backend": backend})));
+    fn chat_agent(&self, config: &str, cells: &[Cell]) -> Result<(), String> {
         let lines = cells.iter().fold(String::new(), |mut lines, cell| {
             let _ = writeln!(lines, "{}", cell.task());
             lines
         });
-        let command = self.althing.new_command().args(["chat", "--config", &config, "--approve", "always"]);
+        let command = self.althing.new_command().args(["chat", "--config", config, "--approve", "always"]);
         let output = command.stdin(lines).spawn().wait(LONG);
         ensure(output.code == Some(0), || output.stderr.clone())?;
         // The chat agent was told the result of every run.
@@ -338,13 +342,17 @@ impl Doorway {
     /// Compares what every cell did with the table.
     fn compare(&self, door: Door, cells: &[Cell]) {
         let (runs, requests) = (self.runs(), self.server.requests());
+        let offered = self.second.as_ref().map(|_| self.offered_to_cli_agent());
         let complaints: Vec<String> = cells
             .iter()
             .filter_map(|cell| {
                 let runs: Vec<&RunRecord> = runs.iter().filter(|run| run.task == cell.task()).collect();
                 let checks = [
                     self.check_runs(door, *cell, &runs),
-                    if self.second.is_none() { check_requests(*cell, &requests) } else { Ok(()) },
+                    match &offered {
+                        None => check_requests(*cell, &requests),
+                        Some(offered) => check_cli_agent(*cell, &runs, offered),
+                    },
                     self.check_files(*cell),
                 ];
                 let wrong: Vec<String> = checks.into_iter().filter_map(Result::err).collect();
@@ -352,6 +360,18 @@ impl Doorway {
             })
             .collect();
         assert!(complaints.is_empty(), "{} cells differ:\n{}", complaints.len(), complaints.join("\n"));
+    }
+
+    /// The tools that the CLI agent was offered in each of its attempts, as it wrote them down.
+    fn offered_to_cli_agent(&self) -> Vec<Value> {
+        let files =
+            files_below(&self.althing.home_dir()).into_iter().chain(files_below(&self.althing.state_dir()));
+        let logs: BTreeSet<PathBuf> =
+            files.map(|(path, _)| path).filter(|path| path.ends_with("offered.jsonl")).collect();
+        let texts = logs.iter().map(|log| std::fs::read_to_string(log).unwrap());
+        texts
+            .flat_map(|text| text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<_>>())
+            .collect()
     }
 
     /// Compares the runs of a cell: how many there are, their attempts, and their results.
@@ -383,7 +403,7 @@ impl Doorway {
                 format!("{phase:?}: {result} instead of {said}")
             })?;
             let follows =
-                phase == Phase::Plan && cell.planning == Planning::PlanAndExecute && door != Door::Screen;
+                phase == Phase::Plan && cell.planning == Planning::PlanAndExecute && door != Door::Message;
             ensure(result["follow_up"].is_string() == follows, || {
                 format!("{phase:?}: follow_up is {}", result["follow_up"])
             })?;
@@ -425,6 +445,8 @@ struct RunRecord {
     planning: bool,
     /// The number of attempts by purpose.
     attempts: BTreeMap<String, usize>,
+    /// The same for the last member alone.
+    attempts_of_last: BTreeMap<String, usize>,
     result: Value,
 }
 
@@ -440,11 +462,15 @@ fn recorded_runs(events: &[Value]) -> Vec<RunRecord> {
     let runs = created.filter(|event| event["data"]["spec"]["kind"] == "run");
     runs.map(|created| {
         let (id, spec) = (created["data"]["id"].as_str().unwrap(), &created["data"]["spec"]);
-        let mut attempts = BTreeMap::new();
+        let (mut attempts, mut attempts_of_last) = (BTreeMap::new(), BTreeMap::new());
+        let last = format!("{id}.a{}", spec["members"].as_array().unwrap().len());
         for event in events.iter().filter(|event| event["type"] == "attempt_started") {
             let work = event["task"].as_str().unwrap_or_default();
             if work.rsplit_once(".a").is_some_and(|(run, _)| run == id) {
                 let purpose = event["data"]["purpose"].as_str().unwrap_or_default().to_owned();
+                if work == last {
+                    *attempts_of_last.entry(purpose.clone()).or_default() += 1;
+                }
                 *attempts.entry(purpose).or_default() += 1;
             }
         }
@@ -453,6 +479,7 @@ fn recorded_runs(events: &[Value]) -> Vec<RunRecord> {
             task: spec["task"].as_str().unwrap().to_owned(),
             planning: spec["modes"]["planning"] == true,
             attempts,
+            attempts_of_last,
             result: ended.map(|event| event["data"]["result"].clone()).unwrap_or_default(),
         }
     })
@@ -493,7 +520,31 @@ fn check_requests(cell: Cell, requests: &[RecordedRequest]) -> Result<(), String
     ensure(counts == wanted, || format!("the calls are {counts:?} instead of {wanted:?}"))
 }
 
-/// Tries the cells of a door with two models as members.
+/// Compares what the CLI agent, the last member, was offered in a cell with its attempts in the log.
+fn check_cli_agent(cell: Cell, runs: &[&RunRecord], offered: &[Value]) -> Result<(), String> {
+    let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for call in offered.iter().filter(|call| call["cell"] == cell.number) {
+        let (phase, purpose) = (call["phase"].as_str().unwrap(), call["purpose"].as_str().unwrap());
+        *counts.entry((phase, purpose)).or_default() += 1;
+        let wanted = match purpose {
+            "answer" if cell.is_single && !cell.refinement => json!([]),
+            "answer" => json!(["new_answer"]),
+            "judge" if cell.refinement => json!(["new_answer", "vote"]),
+            "judge" => json!(["vote"]),
+            _ => json!([]),
+        };
+        ensure(call["tools"] == wanted, || format!("the CLI agent was offered {call}"))?;
+    }
+    let mut wanted = BTreeMap::new();
+    for run in runs {
+        for (purpose, count) in &run.attempts_of_last {
+            wanted.insert((run.phase().name(), purpose.as_str()), *count);
+        }
+    }
+    ensure(counts == wanted, || format!("the CLI agent's calls are {counts:?} instead of {wanted:?}"))
+}
+
+/// Tries all cells through a door, with two models as members.
 fn try_door(door: Door) {
     let (doorway, cells) = (Doorway::new(), all_cells());
     doorway.open(door, &cells);
@@ -510,7 +561,7 @@ fn the_options_of_the_command_line_give_the_runs_of_the_table() {
 // spec: design/launch-run/mode-matrix
 #[test]
 fn messages_with_modes_give_the_runs_of_the_table() {
-    try_door(Door::Screen);
+    try_door(Door::Message);
 }
 
 // spec: design/launch-run/mode-matrix
@@ -541,11 +592,11 @@ if "--version" in sys.argv:
     print("2.1.325 (Claude Code)")
     sys.exit()
 prompt = sys.stdin.read()
-paths, plans, singles = json.loads(r'''CELLS''')
+paths, plans, singles, readers = json.loads(r'''CELLS''')
 def after(flag):
     return sys.argv[sys.argv.index(flag) + 1] if flag in sys.argv else None
 session = after("--session-id") or after("--resume")
-memory = os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), session + ".txt")
+memory = os.path.join(os.environ.get("CLAUDE_CONFIG_DIR") or os.path.expanduser("~/.claude"), "projects", session + ".txt")
 told = re.findall(r"<ORIGINAL MESSAGE \w+>\nMatrix cell (\d+)", prompt)
 if told:
     known = [int(told[-1]), "made by run" in prompt]
@@ -563,7 +614,11 @@ for file in [f"{paths}/{cell}/{phase}-{purpose}-claude.txt", f"workspace-{phase}
         open(file, "w").write("written\n")
     except OSError:
         pass
-assert "forty-two" in open(f"{paths}/{cell}/note.txt").read()
+if cell in readers:
+    assert "forty-two" in open(f"{paths}/{cell}/note.txt").read()
+tools = sorted(set(re.findall(r"mcp__althingtools__(new_answer|vote)\b", offered)))
+with open(os.path.join(os.path.dirname(memory), "offered.jsonl"), "a") as log:
+    log.write(json.dumps({"cell": cell, "phase": phase, "purpose": purpose, "tools": tools}) + "\n")
 said = f"Presented by claude" if purpose == "present" else f"Answer of claude"
 if purpose == "judge":
     multi = "agent2" in prompt
@@ -575,9 +630,11 @@ print(json.dumps({"type": "assistant", "message": {"id": "m", "content": [{"type
 print(json.dumps({"type": "result", "is_error": False, "result": said, "total_cost_usd": 0.01, "usage": {"input_tokens": 10, "output_tokens": 5}}))
 "#;
 
-/// The cells that are tried with a CLI agent: those with a writable context path and without a named strategy.
-fn cli_cells() -> Vec<Cell> {
-    all_cells().into_iter().filter(|cell| cell.strategy == "default" && cell.has_path).collect()
+/// The cells that are tried with a CLI agent: on the command line and in the nightly run all, otherwise those with a
+/// writable context path and without a named strategy.
+fn cli_cells(door: Door) -> Vec<Cell> {
+    let all = door == Door::CommandLine || scale(0, 1) == 1;
+    all_cells().into_iter().filter(|cell| all || (cell.strategy == "default" && cell.has_path)).collect()
 }
 
 /// Installs the program that stands in for Claude Code as the second agent of a doorway.
@@ -587,7 +644,8 @@ fn with_cli_agent(mut doorway: Doorway) -> Doorway {
     };
     let plans = numbers(|cell| cell.planning != Planning::No);
     let quick = numbers(|cell| cell.is_single && !cell.refinement);
-    let source = CLAUDE.replace("CELLS", &json!([doorway.paths, plans, quick]).to_string());
+    let readers = numbers(|cell| cell.has_path);
+    let source = CLAUDE.replace("CELLS", &json!([doorway.paths, plans, quick, readers]).to_string());
     let dir = doorway.althing.home_dir().join("bin");
     std::fs::create_dir_all(&dir).unwrap();
     let program = dir.join("claude");
@@ -604,7 +662,7 @@ fn with_cli_agent(mut doorway: Doorway) -> Doorway {
 #[test]
 fn a_cli_agent_takes_part_as_the_table_says_through_every_door() {
     in_parallel(2, DOORS, |door| {
-        let (doorway, cells) = (with_cli_agent(Doorway::new()), cli_cells());
+        let (doorway, cells) = (with_cli_agent(Doorway::new()), cli_cells(door));
         doorway.open(door, &cells);
         doorway.compare(door, &cells);
         // A planning agent writes nothing, not even in its workspace.
@@ -622,7 +680,7 @@ fn a_cli_agent_takes_part_as_the_table_says_through_every_door() {
 fn cell(is_single: bool, refinement: bool, planning: Planning) -> Cell {
     let wanted = (is_single, refinement, planning);
     let fits = |cell: &Cell| (cell.is_single, cell.refinement, cell.planning) == wanted;
-    cli_cells().into_iter().find(fits).unwrap()
+    cli_cells(Door::Message).into_iter().find(fits).unwrap()
 }
 
 /// Doorways with two models as members, and with a model and a CLI agent.
@@ -652,12 +710,13 @@ fn chat_with_plan_first_plans_without_acting_and_executes_only_an_approved_plan(
             let args = ["chat", "--plan", "--config", &config, "--context-path", &path];
             let command = doorway.althing.new_command().args(args);
             command.stdin(format!("{}\n{line}\n", cell.task())).spawn().wait(LONG).expect_code(0);
-            doorway.compare(Door::Screen, &[cell]);
+            doorway.compare(Door::Message, &[cell]);
             assert!(workspace_files(&doorway).iter().all(|name| !name.starts_with("workspace-plan")));
         }
     }
 }
 
+// spec: interactive/launch-run-tool/planning-mode-run
 #[test]
 fn agents_that_plan_first_act_only_when_they_present() {
     for doorway in both_kinds(member) {

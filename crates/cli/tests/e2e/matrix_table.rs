@@ -1,7 +1,7 @@
 //! The table of the mode matrix: the cells, and what the specification says that the run of a cell does.
 //!
-//! It comes from the run-mode matrix of the interactive mode, the requirements on modes, and the specification's
-//! rules 1, 6, 8 and 12.
+//! It follows the specification's run-mode matrix and requirements on modes. (The specification is not part of this
+//! repository: see docs/spec.md.)
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

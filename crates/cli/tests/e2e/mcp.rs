@@ -1,9 +1,10 @@
 //! `althing mcp` with an MCP client on its stdin and stdout.
 
-use althing_testkit::{Althing, RunningProcess};
+use althing_testkit::process::wait_for_event;
+use althing_testkit::{Action, Althing, Gate, Parliament, RecordedRequest, Reply, RunningProcess, Script};
 use serde_json::{Value, json};
 
-use super::support::{LIMIT, althing};
+use super::support::{Fixture, LIMIT, althing};
 
 /// An MCP client that exchanges lines with `althing mcp`.
 pub struct Client {
@@ -71,6 +72,19 @@ impl Client {
     pub fn tool(&mut self, name: &str, arguments: &Value) -> Value {
         self.call("tools/call", &json!({"name": name, "arguments": arguments}))["result"].clone()
     }
+
+    /// Asks for the result of a run until the run has ended.
+    pub fn result_of(&mut self, run_id: &Value) -> Value {
+        let deadline = std::time::Instant::now() + LIMIT;
+        loop {
+            let returned = self.tool("run_result", &json!({"run_id": run_id}));
+            let result = &returned["structuredContent"];
+            if result["status"] != "running" {
+                return result.clone();
+            }
+            assert!(std::time::Instant::now() < deadline, "{returned}");
+        }
+    }
 }
 
 #[test]
@@ -135,4 +149,103 @@ fn a_client_that_asks_for_a_plan_and_its_execution_gets_the_results_of_both_runs
     let finished = events.iter().filter(|event| event["data"]["verdict"] == "finished");
     let tasks: Vec<&str> = finished.map(|event| event["task"].as_str().unwrap()).collect();
     assert_eq!(tasks, ["r1", "r1.execution"]);
+}
+
+// spec: interactive/run-approval-flow/approval-cancelled
+#[test]
+fn a_run_that_the_clients_user_does_not_approve_is_not_started_and_the_client_hears_of_it() {
+    for (action, reason) in
+        [("decline", "the user declined"), ("cancel", "the user gave no answer"), ("accept", "")]
+    {
+        let fixture =
+            Fixture::with(2, Script::from_fn(|request| Parliament::default().reply(request)), |team| {
+                team.rule("interactive_mode", json!({}))
+            });
+        let can_ask = json!({"elicitation": {"form": {}}});
+        let mut client = Client::with(&fixture.althing, &["--config", "team.yaml"], &can_ask);
+        let launch = json!({"task": "Compare two ways to sort"});
+        let (question, returned) = client.tool_with_question("launch_run", &launch, action);
+        let message = question["params"]["message"].as_str().unwrap_or_default();
+        assert!(message.contains("Compare two ways to sort"), "{question}");
+        let is_approved = action == "accept";
+        assert_eq!(returned["isError"] == true, !is_approved, "{action}: {returned}");
+        if !is_approved {
+            let text = returned["content"][0]["text"].as_str().unwrap_or_default();
+            assert!(text.contains(reason), "{action}: {returned}");
+        }
+        assert_eq!(fixture.server.request_count() > 0, is_approved, "{action}: {returned}");
+        let runs = client.tool("list_runs", &json!({}));
+        let count = runs["structuredContent"]["runs"].as_array().unwrap_or_else(|| panic!("{runs}")).len();
+        assert_eq!(count, usize::from(is_approved), "{action}: {runs}");
+    }
+}
+
+// spec: interactive/launch-run-tool/planning-then-execution
+#[test]
+fn a_client_that_cancels_the_execution_of_a_plan_gets_the_plan_and_a_cancelled_execution() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let plan = json!({"tasks": [{"id": "t1", "description": "The only part"}]});
+    let answer = format!("```json\n{plan}\n```");
+    let script = Script::from_fn(move |request: &RecordedRequest| {
+        let executes = request.tool_names().contains(&"update_plan_task");
+        let action = Action::from(Reply::new_answer(&answer));
+        if executes { Action::gated(action, &held) } else { action }
+    });
+    let fixture = Fixture::new(1, script);
+    let mut client = Client::start(&fixture.althing, &["--config", "team.yaml", "--wait", "0"]);
+    let both = json!({"task": "Write a book", "agent_mode": "single", "refinement": false, "planning_mode": true,
+        "execute_after_planning": true});
+    let launched = client.tool("launch_run", &both);
+    let run_id = launched["structuredContent"]["run_id"].clone();
+    gate.wait_waiting_blocking(1, LIMIT);
+    let cancelled = client.tool("cancel_run", &json!({"run_id": run_id}));
+    assert_ne!(cancelled["isError"], true, "{cancelled}");
+    let result = client.result_of(&run_id);
+    assert_eq!(result["status"], "completed", "the plan was made: {result}");
+    assert_eq!(result["execution"]["status"], "cancelled", "{result}");
+    client.running.close_stdin();
+    client.running.wait(LIMIT).expect_code(0);
+    let plan = std::path::Path::new(result["plan"]["path"].as_str().unwrap()).join("plan.md");
+    let shown = std::fs::read_to_string(plan).unwrap();
+    assert!(!shown.contains("- [x]"), "no task of the plan is done: {shown}");
+}
+
+// spec: design/state/partial-results
+#[test]
+fn a_client_whose_run_is_cancelled_or_times_out_gets_the_answer_so_far_and_the_reason() {
+    for (status, reason) in [("cancelled", "the run was cancelled"), ("partial", "time limit")] {
+        let script = Script::parliament().on("model-b").always(Action::Hang);
+        let fixture = Fixture::with(2, script, |team| {
+            if status == "partial" { team.timeout("orchestrator_timeout_seconds", 10) } else { team }
+        });
+        let mut client = Client::start(&fixture.althing, &["--config", "team.yaml", "--wait", "0"]);
+        let launched = client.tool("launch_run", &json!({"task": "Build it"}));
+        let run_id = launched["structuredContent"]["run_id"].clone();
+        wait_for_event(&fixture.althing.state_dir(), LIMIT, |event| {
+            event["data"]["item"]["kind"] == "answer"
+        });
+        if status == "cancelled" {
+            let cancelled = client.tool("cancel_run", &json!({"run_id": run_id}));
+            assert_ne!(cancelled["isError"], true, "{cancelled}");
+        }
+        let result = client.result_of(&run_id);
+        assert_eq!(result["status"], status, "{result}");
+        assert_eq!(result["final_answer"], "Answer of model-a", "{status}: {result}");
+        assert!(result["error"].as_str().is_some_and(|error| error.contains(reason)), "{status}: {result}");
+        client.running.close_stdin();
+        client.running.wait(LIMIT).expect_code(0);
+    }
+}
+
+#[test]
+fn the_server_ends_after_its_client_has_left_even_during_a_run() {
+    let gate = Gate::before_headers();
+    let fixture = Fixture::new(1, Script::parliament().nth(0, Action::gated(Action::Usual, &gate)));
+    let client = Client::start(&fixture.althing, &["--config", "team.yaml"]);
+    let launch = json!({"name": "launch_run", "arguments": {"task": "A long task"}});
+    client.send(&json!({"jsonrpc": "2.0", "id": 99, "method": "tools/call", "params": launch}));
+    gate.wait_waiting_blocking(1, LIMIT);
+    client.running.close_stdin();
+    client.running.wait(LIMIT).expect_code(0);
 }

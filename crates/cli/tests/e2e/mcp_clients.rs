@@ -2,7 +2,7 @@
 //! Codex.
 //!
 //! `ALTHING_MCP_SERVERS` is the directory of the first two, `ALTHING_AGENT_CLIS` that of the CLI agents. A client
-//! whose directory is not set is not tested.
+//! whose directory is not set is not tested; with `CI=true`, its tests fail.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! `@path` and `@path:w`: what a person types grants a path to the runs of that message, on the screen and in `chat`;
-//! what a model or a client writes grants nothing.
+//! what a model or a client writes, or what comes from a pipe, grants nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -70,6 +70,16 @@ fn pair(path: &Path, writable: bool) -> (String, bool) {
 fn chat(fixture: &Fixture, lines: &str, args: &[&str]) -> althing_testkit::Output {
     let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]).args(args);
     command.stdin(lines).spawn().wait(LIMIT).expect_code(0)
+}
+
+/// Types these lines and then the end of input into the terminal of a conversation. Returns the exit code and the
+/// screen.
+fn type_into(command: &althing_testkit::Althing, lines: &str) -> (u32, String) {
+    let mut terminal = command.terminal(200, 60);
+    terminal.keys(&lines.replace('\n', "\r"));
+    terminal.keys("\x04");
+    let code = terminal.wait(LIMIT);
+    (code, terminal.screen())
 }
 
 #[test]
@@ -144,15 +154,32 @@ fn a_path_that_is_typed_in_chat_is_granted_whether_or_not_runs_are_approved() {
     for approval in [true, false] {
         let fixture = interactive(json!({"task": "Tidy up", "refinement": false}), approval);
         let (notes, plan) = files(&fixture);
-        chat(&fixture, "tidy @notes:w by @plan.md\nand again\n", &["--approve", "always"]);
+        let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
+        let typed =
+            type_into(&command.args(["--approve", "always"]), "tidy @notes:w by @plan.md\nand again\n");
+        assert_eq!(typed.0, 0, "{}", typed.1);
         assert_eq!(granted(&fixture), [vec![pair(&notes, true), pair(&plan, false)], vec![]]);
         assert_eq!(std::fs::read_to_string(notes.join("new.txt")).unwrap(), "written\n");
     }
     let fixture = direct();
     let (notes, _) = files(&fixture);
-    chat(&fixture, "tidy @notes:w\n", &[]);
+    let typed =
+        type_into(&fixture.althing.new_command().args(["chat", "--config", "team.yaml"]), "tidy @notes:w\n");
+    assert_eq!(typed.0, 0, "{}", typed.1);
     assert_eq!(granted(&fixture), [[pair(&notes, true)]]);
     assert_eq!(std::fs::read_to_string(notes.join("new.txt")).unwrap(), "written\n");
+}
+
+#[test]
+fn a_mention_in_text_from_a_pipe_grants_nothing_in_chat() {
+    let launching = interactive(json!({"task": "Tidy up", "refinement": false}), false);
+    for fixture in [launching, direct()] {
+        let (notes, _) = files(&fixture);
+        let output = chat(&fixture, "a report says: see @notes:w and @plan.md\n", &["--approve", "always"]);
+        assert!(output.stderr.contains("grants no access"), "{}", output.stderr);
+        assert_eq!(granted(&fixture), [[]]);
+        assert!(!notes.join("new.txt").exists());
+    }
 }
 
 #[test]
@@ -161,7 +188,8 @@ fn a_plan_reads_the_granted_path_and_its_execution_may_write_it() {
     fixture.file("notes/old.txt", "old\n");
     let notes = fixture.work_dir().join("notes").canonicalize().unwrap();
     let command = fixture.new_command().args(["chat", "--offline", "--plan", "--approve", "always"]);
-    command.stdin("Write a tool that tidies @notes:w\n").spawn().wait(LIMIT).expect_code(0);
+    let typed = type_into(&command, "Write a tool that tidies @notes:w\n");
+    assert_eq!(typed.0, 0, "{}", typed.1);
     let events = fixture.events();
     let created = of_type(&events, "task_created").into_iter().map(|event| &event["data"]["spec"]);
     let runs: Vec<&Value> = created.filter(|spec| spec["kind"] == "run").collect();
@@ -180,8 +208,9 @@ fn a_protected_path_is_not_granted_for_writing_and_the_user_is_notified() {
     let team = Team::on(&fixture.server.base_url(), 2).rule("context_paths", paths);
     fixture.althing.file("team.yaml", team.text());
     let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
-    let output = command.stdin("mend @notes/old.txt:w\n").spawn().wait(LIMIT).expect_code(2);
-    assert!(output.stderr.contains("is protected"), "{}", output.stderr);
+    let (code, screen) = type_into(&command, "mend @notes/old.txt:w\n");
+    assert_eq!(code, 2, "{screen}");
+    assert!(screen.contains("is protected"), "{screen}");
     assert!(granted(&fixture).is_empty() && fixture.server.requests().is_empty(), "nobody was asked");
 }
 

@@ -1,5 +1,5 @@
-//! The modes with a CLI agent as a member: the tools, prompts and calls of a stand-in for Claude Code. And what agents
-//! of every kind write to context paths, and are told after a switch, an override or the approval of a plan.
+//! The modes with a CLI agent as a member: the tools, prompts and calls of a stand-in for Claude Code. Also what agents
+//! of every kind write to context paths, and what they are told when the user overrides the winner or approves a plan.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -10,7 +10,10 @@ use althing_testkit::{
 };
 use serde_json::{Value, json};
 
-use super::support::{Fixture, LIMIT, althing, items, of_type, texts};
+use super::mcp::Client;
+use super::support::{
+    Fixture, LIMIT, Team, althing, claude_dir, ensure, files_below, in_parallel, items, of_type, texts,
+};
 
 /// How long nothing may happen before the test concludes that nothing will.
 const QUIET_TIME: Duration = Duration::from_millis(700);
@@ -22,7 +25,8 @@ const PRESENT: &str = "Present it at its best";
 
 /// A stand-in for `claude`, which lists and calls Althing's tools over MCP and records each start. It votes if it can
 /// (but first gives as many answers as the file `answers` says), else answers, else replies with a text. The file
-/// `hold-PHASE` makes it wait in a phase, `command-PHASE` is run as a shell command, `vote` names whom it votes for.
+/// `hold-PHASE` makes it wait in a phase, `command-PHASE` is run as a shell command, `tools-PHASE` lists calls of other
+/// tools, which are made once, `vote` names whom it votes for.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, os, subprocess, sys, time, urllib.request
 own = os.path.join(os.environ["HOME"], ".claude")
@@ -34,7 +38,7 @@ def setting(name, default):
     return open(path).read() if os.path.exists(path) else default
 config = argument("--mcp-config")
 def ask(method, params):
-    server = json.loads(config)["mcpServers"]["althing"]
+    server = json.loads(config)["mcpServers"]["althingtools"]
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     headers = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream",
                "Authorization": os.path.expandvars(server["headers"]["Authorization"])}
@@ -55,6 +59,11 @@ open(os.path.join(own, "calls.jsonl"), "a").write(json.dumps(call) + "\n")
 while os.path.exists(os.path.join(own, "hold-" + phase)):
     time.sleep(0.02)
 subprocess.run(["sh", "-c", setting("command-" + phase, "true")])
+calls = json.loads(setting("tools-" + phase, "[]"))
+if calls:
+    os.remove(os.path.join(own, "tools-" + phase))
+for tool, arguments in calls:
+    ask("tools/call", {"name": tool, "arguments": arguments})
 if does == "vote":
     ask("tools/call", {"name": "vote", "arguments": {"agent_id": setting("vote", "agent1"), "reason": "clear"}})
 elif does == "new_answer":
@@ -66,13 +75,12 @@ print(json.dumps({"type": "result", "subtype": "success", "is_error": False, "re
 "#;
 
 /// A team of Claude Code, which is agent 1, and this many API models: `model-a`, `model-b` and so on.
-fn with_claude(models: usize, script: impl Into<Script>, rules: &Value) -> Fixture {
+pub fn with_claude(models: usize, script: impl Into<Script>, rules: &Value) -> Fixture {
     let server = FakeModel::start_on_thread(script);
     let althing = althing();
     let bin = althing.home_dir().join("bin");
-    for dir in [&bin, &althing.home_dir().join(".claude")] {
-        std::fs::create_dir_all(dir).unwrap();
-    }
+    claude_dir(&althing);
+    std::fs::create_dir_all(&bin).unwrap();
     std::fs::write(bin.join("claude"), CLAUDE).unwrap();
     std::fs::set_permissions(bin.join("claude"), std::fs::Permissions::from_mode(0o755)).unwrap();
     let model = |name: char| {
@@ -88,21 +96,21 @@ fn with_claude(models: usize, script: impl Into<Script>, rules: &Value) -> Fixtu
 }
 
 /// A file in Claude Code's own directory.
-fn claude_file(fixture: &Fixture, name: &str) -> PathBuf {
+pub fn claude_file(fixture: &Fixture, name: &str) -> PathBuf {
     fixture.althing.home_dir().join(".claude").join(name)
 }
 
-fn set_claude(fixture: &Fixture, name: &str, text: &str) {
+pub fn set_claude(fixture: &Fixture, name: &str, text: &str) {
     std::fs::write(claude_file(fixture, name), text).unwrap();
 }
 
 /// What the stand-in recorded: one object for each call.
-fn claude_calls(fixture: &Fixture) -> Vec<Value> {
+pub fn claude_calls(fixture: &Fixture) -> Vec<Value> {
     let text = std::fs::read_to_string(claude_file(fixture, "calls.jsonl")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn prompt(call: &Value) -> &str {
+pub fn prompt(call: &Value) -> &str {
     call["prompt"].as_str().unwrap()
 }
 
@@ -299,10 +307,77 @@ fn an_independent_cli_agent_neither_sees_other_answers_nor_starts_over_for_them(
     assert!(items(&events, "update").is_empty() && items(&events, "stale_vote").is_empty());
 }
 
-/// A run that Claude Code wins, and its result.
-fn won_by_claude(strategy: &str) -> (Fixture, Value) {
+// spec: interactive/launch-run-tool/multi-agent-run-with-refinement
+#[test]
+fn a_cli_agent_in_a_launched_run_improves_its_answer_after_seeing_the_others_and_is_voted_for() {
+    let launch = json!({"task": TASK, "agent_mode": "multi", "refinement": true});
+    for front_end in ["chat", "MCP"] {
+        let proposed = launch.clone();
+        let talker = Action::with(move |request: &RecordedRequest| {
+            let told = request.messages().iter().any(|message| message["role"] == "tool");
+            if told { Reply::text("Done.") } else { Reply::call("launch_run", &proposed) }
+        });
+        // The model prefers its own answer until it has seen the improved one.
+        let member = Action::with(|request: &RecordedRequest| {
+            let judges = request.tool_names().contains(&"vote");
+            if judges && !texts(request).contains("Answer 2 of claude") {
+                return Reply::vote("agent2", "it is shorter");
+            }
+            Parliament::default().reply(request)
+        });
+        let script = Script::parliament().on("talker").always(talker).on("model-a").always(member);
+        let fixture = with_claude(1, script, &json!({}));
+        set_claude(&fixture, "answers", "2");
+        let file = fixture.althing.work_dir().join("team.yaml");
+        let mut config: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+        let chat =
+            json!({"type": "chatcompletion", "model": "talker", "base_url": fixture.server.base_url()});
+        config["orchestrator"] = json!({"interactive_mode": {"backend": chat, "require_approval": false}});
+        std::fs::write(file, config.to_string()).unwrap();
+        if front_end == "chat" {
+            let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
+            command.stdin("Name a river, please\n").spawn().wait(LIMIT).expect_code(0);
+        } else {
+            let mut client = Client::start(&fixture.althing, &["--config", "team.yaml"]);
+            let launched = client.tool("launch_run", &launch);
+            assert_eq!(launched["structuredContent"]["status"], "completed", "{launched}");
+            client.running.close_stdin();
+            client.running.wait(LIMIT).expect_code(0);
+        }
+        check_claude(
+            &fixture,
+            &[
+                Expected { tools: &["new_answer"], has: &[], lacks: &["answer of model-"] },
+                Expected {
+                    tools: &["new_answer", "vote"],
+                    has: &["Answer of model-a", "Answer 1 of claude"],
+                    lacks: &["answer 2"],
+                },
+                Expected { tools: &["new_answer", "vote"], has: &["Answer 2 of claude"], lacks: &[] },
+                Expected { tools: &[], has: &["Answer 2 of claude", PRESENT], lacks: &[] },
+            ],
+        );
+        let judges = |request: &&RecordedRequest| {
+            request.tool_names().contains(&"vote") && texts(request).contains("Answer 2 of claude")
+        };
+        let requests = fixture.server.requests_of("model-a");
+        assert!(requests.iter().any(|request| judges(&request)), "{front_end}: {requests:?}");
+        let events = fixture.althing.events();
+        let answers = items(&events, "answer");
+        let labels: Vec<&str> = answers.iter().map(|answer| answer["label"].as_str().unwrap()).collect();
+        assert_eq!(labels.last(), Some(&"agent1.2"), "{front_end}: {labels:?}");
+        let finished = events.iter().find(|event| event["data"]["verdict"] == "finished").unwrap();
+        let result = &finished["data"]["result"];
+        let summary = &result["coordination_summary"];
+        assert_eq!((&summary["winner"], &summary["votes"]), (&json!("claude"), &json!({"claude": 2})));
+        assert_eq!(result["final_answer"], "Text of claude", "{front_end}");
+    }
+}
+
+/// A run with these options that Claude Code wins, and its result.
+fn won_by_claude(options: &[&str], strategy: &str) -> (Fixture, Value) {
     let fixture = with_claude(1, Script::parliament(), &json!({"final_answer_strategy": strategy}));
-    let result = fixture.result(&[TASK]);
+    let result = fixture.result(&[options, &[TASK]].concat());
     let summary = &result["coordination_summary"];
     assert_eq!((&summary["winner"], &summary["strategy"]), (&json!("claude"), &json!(strategy)));
     (fixture, result)
@@ -323,17 +398,28 @@ const DELIBERATION: [Expected<'static>; 2] = [
 // spec: modes/final-answer-strategy/winner-reuse-strategy
 #[test]
 fn the_answer_of_a_winning_cli_agent_is_reused_without_another_call() {
-    let (fixture, result) = won_by_claude("winner_reuse");
+    let (fixture, result) = won_by_claude(&[], "winner_reuse");
     assert_eq!(result["final_answer"], "Answer 1 of claude");
     check_claude(&fixture, &DELIBERATION);
     assert_eq!(presentations(&fixture.althing.events()), [""; 0]);
     assert_eq!(fixture.server.request_count(), 2);
 }
 
+// spec: modes/context-path-write-access-in-quick-mode/multi-agent-with-refinement-off-and-no-write-context-paths
+#[test]
+fn a_quick_run_that_a_cli_agent_wins_makes_no_presentation_with_winner_reuse() {
+    let (fixture, result) = won_by_claude(&["--quick"], "winner_reuse");
+    assert_eq!(result["final_answer"], "Answer 1 of claude");
+    let [first, second] = DELIBERATION;
+    check_claude(&fixture, &[first, Expected { tools: &["vote"], has: &ANSWERS, ..second }]);
+    assert_eq!(presentations(&fixture.althing.events()), [""; 0]);
+    assert_eq!(fixture.server.request_count(), 2, "an answer and a vote of the model");
+}
+
 // spec: modes/final-answer-strategy/winner-present-strategy
 #[test]
 fn a_winning_cli_agent_writes_the_final_answer_in_a_presentation() {
-    let (fixture, result) = won_by_claude("winner_present");
+    let (fixture, result) = won_by_claude(&[], "winner_present");
     assert_eq!(result["final_answer"], "Text of claude");
     let has = [&ANSWERS[..], &[PRESENT]].concat();
     let [first, second] = DELIBERATION;
@@ -344,7 +430,7 @@ fn a_winning_cli_agent_writes_the_final_answer_in_a_presentation() {
 // spec: modes/final-answer-strategy/synthesize-strategy
 #[test]
 fn a_cli_agent_that_synthesizes_is_told_to_combine_all_answers() {
-    let (fixture, result) = won_by_claude("synthesize");
+    let (fixture, result) = won_by_claude(&[], "synthesize");
     assert_eq!(result["final_answer"], "Text of claude");
     let has = [&ANSWERS[..], &[COMBINE]].concat();
     let [first, second] = DELIBERATION;
@@ -362,6 +448,8 @@ enum Writer {
     Commands,
     CliAgent,
 }
+
+const WRITERS: [Writer; 3] = [Writer::FileTools, Writer::Commands, Writer::CliAgent];
 
 /// A model that creates a file and changes another once it may write, which is when it has no coordination tools.
 fn writing(writer: Writer, request: &RecordedRequest) -> Reply {
@@ -381,6 +469,148 @@ fn writing(writer: Writer, request: &RecordedRequest) -> Reply {
     Reply::call("write_file", &write("new.txt")).and_call("write_file", &write("old.txt"))
 }
 
+/// Two agents, and the id of the first one, which writes in this way. The models follow `script`. If the first agent is
+/// Claude Code, it runs the commands that the test sets, and `script` is not used.
+fn team_that_writes(writer: Writer, script: Script) -> (Fixture, &'static str) {
+    if writer == Writer::CliAgent {
+        return (with_claude(1, Script::parliament(), &json!({})), "claude");
+    }
+    let change = |team: Team| {
+        let team = team.every_backend("cwd", "here");
+        if writer == Writer::Commands { team.every_backend("enable_mcp_command_line", true) } else { team }
+    };
+    (Fixture::with(2, script, change), "a")
+}
+
+/// The content of a file that no agent touches.
+const CANARY: &str = "content-canary";
+
+/// Makes the directory `project`, whose files a person and the agents change.
+fn project_with_canary(fixture: &Fixture) -> PathBuf {
+    for (name, text) in [("old.txt", "before"), ("mine.txt", "before"), ("same.txt", CANARY)] {
+        fixture.althing.file(&format!("project/{name}"), text);
+    }
+    let project = fixture.althing.work_dir().join("project").canonicalize().unwrap();
+    let command = format!("cd {} && echo x > new.txt && echo x > old.txt", project.display());
+    set_claude_command(fixture, &command);
+    project
+}
+
+/// Checks that the snapshot of a run's context paths names the untouched file and does not have its content. In the
+/// state directory, only the copies for `althing undo` may have the content, and only if the agent can write without
+/// file tools.
+fn check_snapshot(fixture: &Fixture, writer: Writer, place: &str) -> Result<(), String> {
+    let preimages = fixture.session().join("tasks/r1/preimages");
+    let snapshot = std::fs::read_to_string(preimages.join("before")).unwrap();
+    ensure(snapshot.contains("same.txt") && !snapshot.contains(CANARY), || format!("{place}: {snapshot}"))?;
+    let has_content = |content: &[u8]| content.windows(CANARY.len()).any(|part| part == CANARY.as_bytes());
+    for (path, content) in files_below(&fixture.althing.state_dir()) {
+        let is_copy_for_undo = writer != Writer::FileTools && path.starts_with(preimages.join("tree"));
+        ensure(is_copy_for_undo || !has_content(&content), || {
+            format!("{place}: {} has the content", path.display())
+        })?;
+    }
+    Ok(())
+}
+
+/// The changes that a run reports, by file name.
+fn reported_changes(result: &Value) -> Vec<(&str, &str)> {
+    let writes = result["context_path_writes"].as_array().unwrap().iter();
+    let named = writes.map(|write| (write["path"].as_str().unwrap(), write["change"].as_str().unwrap()));
+    let mut changes: Vec<(&str, &str)> =
+        named.map(|(path, change)| (path.rsplit('/').next().unwrap(), change)).collect();
+    changes.sort_unstable();
+    changes
+}
+
+// spec: modes/context-path-write-tracking/snapshot-context-paths-before-writes-are-enabled
+#[test]
+fn the_snapshot_is_taken_when_an_agent_of_any_kind_may_write_and_has_no_content() {
+    let modes = [&["--quick"][..], &[], &["--single-agent"]];
+    in_parallel(
+        2,
+        WRITERS.into_iter().flat_map(|writer| modes.map(|modes| (writer, modes))),
+        |(writer, modes)| {
+            let gate = Gate::before_headers();
+            let held = gate.clone();
+            let script = Script::from_fn(move |request: &RecordedRequest| {
+                let reply = Action::from(writing(writer, request));
+                let votes = request.tool_names().contains(&"vote");
+                if votes { Action::gated(reply, &held) } else { reply }
+            });
+            let (fixture, agent) = team_that_writes(writer, script);
+            let project = project_with_canary(&fixture);
+            if writer == Writer::CliAgent {
+                set_claude(&fixture, "hold-vote", "");
+            }
+            let path = format!("{}:rw", project.display());
+            let mut args = vec!["--json", "--context-path", &path];
+            args.extend(modes);
+            args.extend(modes.contains(&"--single-agent").then_some(agent));
+            args.push(TASK);
+            let running = fixture.spawn(&args);
+            match writer {
+                Writer::CliAgent => {
+                    wait::until(LIMIT, || claude_calls(&fixture).iter().any(|call| call["does"] == "vote"));
+                }
+                Writer::FileTools | Writer::Commands => gate.wait_waiting_blocking(1, LIMIT),
+            }
+            // The first answers are in; no agent can write yet.
+            std::fs::write(project.join("mine.txt"), "changed by a person\n").unwrap();
+            std::fs::write(project.join("added.txt"), "added by a person\n").unwrap();
+            gate.release_all();
+            if writer == Writer::CliAgent {
+                std::fs::remove_file(claude_file(&fixture, "hold-vote")).unwrap();
+            }
+            let output = running.wait(LIMIT).expect_code(0);
+            let result: Value = serde_json::from_str(&output.stdout).unwrap();
+            let place = format!("{writer:?}, {modes:?}");
+            let presented = presentations(&fixture.althing.events());
+            ensure(presented.len() == 1, || format!("{place}: {presented:?}"))?;
+            let changes = reported_changes(&result);
+            let expected = [("new.txt", "new"), ("old.txt", "modified")];
+            ensure(changes == expected, || format!("{place}: {changes:?}"))?;
+            check_snapshot(&fixture, writer, &place)
+        },
+    );
+}
+
+// spec: modes/context-path-write-tracking/snapshot-context-paths-before-writes-are-enabled
+#[test]
+fn the_snapshot_of_a_quick_single_agent_of_any_kind_is_taken_before_its_first_call_and_has_no_content() {
+    in_parallel(2, WRITERS, |writer| {
+        let gate = Gate::before_headers();
+        let held = gate.clone();
+        let script = Script::from_fn(move |request: &RecordedRequest| {
+            Action::gated(Action::from(writing(writer, request)), &held)
+        });
+        let (fixture, agent) = team_that_writes(writer, script);
+        let project = project_with_canary(&fixture);
+        if writer == Writer::CliAgent {
+            set_claude(&fixture, "hold-present", "");
+        }
+        let path = format!("{}:rw", project.display());
+        let args = ["--json", "--quick", "--single-agent", agent, "--context-path", &path, TASK];
+        let running = fixture.spawn(&args);
+        match writer {
+            Writer::CliAgent => wait::until(LIMIT, || !claude_calls(&fixture).is_empty()),
+            Writer::FileTools | Writer::Commands => gate.wait_waiting_blocking(1, LIMIT),
+        }
+        // The path is writable from the start, so any change from now on is reported as the run's.
+        std::fs::write(project.join("mine.txt"), "changed meanwhile\n").unwrap();
+        gate.release_all();
+        if writer == Writer::CliAgent {
+            std::fs::remove_file(claude_file(&fixture, "hold-present")).unwrap();
+        }
+        let output = running.wait(LIMIT).expect_code(0);
+        let result: Value = serde_json::from_str(&output.stdout).unwrap();
+        let expected = [("mine.txt", "modified"), ("new.txt", "new"), ("old.txt", "modified")];
+        let changes = reported_changes(&result);
+        ensure(changes == expected, || format!("{writer:?}: {changes:?}"))?;
+        check_snapshot(&fixture, writer, &format!("{writer:?}"))
+    });
+}
+
 // spec: modes/context-path-write-tracking/detect-written-files-after-execution-completes
 #[test]
 fn files_that_an_agent_of_any_kind_created_or_changed_are_in_the_result() {
@@ -389,17 +619,10 @@ fn files_that_an_agent_of_any_kind_created_or_changed_are_in_the_result() {
         ("presentation", &["--quick"]),
         ("presentation", &[]),
     ];
-    for writer in [Writer::FileTools, Writer::Commands, Writer::CliAgent] {
+    for writer in WRITERS {
         for (when, modes) in cases {
             let script = Script::from_fn(move |request: &RecordedRequest| writing(writer, request));
-            let (fixture, agent) = if writer == Writer::CliAgent {
-                (with_claude(1, Script::parliament(), &json!({})), "claude")
-            } else {
-                let change = |team: super::support::Team| {
-                    team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")
-                };
-                (Fixture::with(2, script, change), "a")
-            };
+            let (fixture, agent) = team_that_writes(writer, script);
             for name in ["old.txt", "same.txt"] {
                 fixture.althing.file(&format!("project/{name}"), "before\n");
             }

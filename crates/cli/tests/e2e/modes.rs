@@ -118,7 +118,7 @@ fn synthesize_shows_the_presenter_every_answer_and_asks_for_one_from_all() {
     presentation.run(&["task"]).expect_code(0);
     let other = presentation.server.requests().pop().unwrap();
     assert!(!other.system_text().contains(combine), "{}", other.system_text());
-    // Writable context paths change nothing.
+    // With a writable context path, the answers are synthesized in the same way.
     let writable = Fixture::with(3, second_wins(), strategy("synthesize"));
     writable.althing.file("project/old.txt", "old\n");
     let result = writable.result(&["--context-path", "project:rw", "task"]);

@@ -1,6 +1,6 @@
 //! Adding a CLI agent takes a row in the table of agent kinds and an adapter: this file adds such an agent.
 //!
-//! Unlike the other files here, this one calls the crates below the binary, because the table of the binary is fixed.
+//! Unlike most other files here, this one calls the crates below the binary, because the table of the binary is fixed.
 //! The binary only guards the processes that are started.
 
 use std::os::unix::fs::PermissionsExt;
@@ -9,7 +9,7 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use althing_config::{
-    BackendTypes, LoadPurpose, Source, TaskBody, WorkflowContext, load_config_with, load_workflow,
+    BackendTypes, LoadPurpose, Source, TaskBody, Variables, WorkflowContext, load_config_with, load_workflow,
     workflow_agents,
 };
 use althing_mcp::{AgentEndpoints, WebLimits};
@@ -35,6 +35,7 @@ const TOY: AgentKind = AgentKind {
     tool_name_pattern: Some("{server}.{tool}"),
     vendor: "toys",
     supports: &[],
+    reports_cost: false,
     project_dirs: &[],
 };
 
@@ -101,6 +102,7 @@ fn starter(adapters: Adapters) -> Arc<ProgramStarter> {
         launcher: launcher(),
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
+        settings_dir: None,
         limits: ProgramLimits::default(),
         output_masking: None,
     })
@@ -110,7 +112,7 @@ fn starter(adapters: Adapters) -> Arc<ProgramStarter> {
 fn config() -> Config {
     let text = "agents: [{id: t, backend: {type: toy_cli, model: m}}]";
     let source = Source { name: "team.yaml", text };
-    let report = load_config_with(&BACKENDS, source, &|_| None, LoadPurpose::Run);
+    let report = load_config_with(&BACKENDS, source, Variables::all_own(&|_| None), LoadPurpose::Run);
     assert_eq!((report.errors.as_slice(), report.warnings.as_slice()), ([].as_slice(), [].as_slice()));
     report.config.unwrap().config
 }
@@ -121,7 +123,7 @@ fn a_config_may_name_a_new_cli_agent() {
     assert_eq!(config.agents[0].backend.kind, TOY.kind);
     let text = "agents: [{id: t, backend: {type: toy_clo}}]";
     let source = Source { name: "team.yaml", text };
-    let wrong = load_config_with(&BACKENDS, source, &|_| None, LoadPurpose::Run);
+    let wrong = load_config_with(&BACKENDS, source, Variables::all_own(&|_| None), LoadPurpose::Run);
     assert_eq!(wrong.errors[0].suggestion.as_deref(), Some("did you mean `toy_cli`?"));
 }
 
@@ -160,7 +162,7 @@ async fn a_new_cli_agent_answers_as_a_member_of_a_run() {
     assert_eq!(reply.tool_calls[0].arguments, r#"{"content":"toy is done"}"#);
     assert_eq!(reply.usage.calls, 1);
     let prompt = std::fs::read_to_string(dir.path().join("workspace/prompt.txt")).unwrap();
-    assert!(prompt.contains("the task") && prompt.contains("althing.vote"), "{prompt}");
+    assert!(prompt.contains("the task") && prompt.contains("althingtools.vote"), "{prompt}");
     let broken = ModelRequest { messages: vec![Message::User("break the toy".to_owned())], ..request };
     let error = backend.call(&broken, &mut |_| {}).await.unwrap_err();
     assert_eq!(error.message, "toy_cli: it ended with exit code 7: no spring");
@@ -213,7 +215,7 @@ async fn a_new_cli_agent_does_tasks_of_a_workflow() {
     let around = WorkflowContext {
         purpose: LoadPurpose::Run,
         cwd: &cwd,
-        env: &|_| None,
+        env: Variables::all_own(&|_| None),
         kinds: &KINDS,
         custom: &[],
         agents: &agents,

@@ -112,6 +112,7 @@ fn a_quick_run_of_a_single_agent_is_one_call_through_every_door_whatever_strateg
     }
 }
 
+// spec: modes/refinement-mode-toggle/refinement-off-with-single-agent
 #[test]
 fn a_subagent_is_one_call_whatever_strategy_the_config_names() {
     // A subagent run of the whole team is a run of a single agent if the team has only one.
@@ -166,7 +167,7 @@ fn a_quick_single_agent_may_write_from_the_start_and_is_not_asked_to_present_wha
     }
 }
 
-/// A stand-in for `claude`: answers, with the number of its start in this workspace.
+/// A stand-in for `claude`: its answer says how often it was started in this workspace.
 const CLAUDE: &str = r#"#!/usr/bin/env python3
 import json, sys
 sys.stdin.read()

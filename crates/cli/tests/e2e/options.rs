@@ -67,16 +67,6 @@ fn in_a_conversation_too_only_the_agents_that_are_named_take_part() {
 }
 
 #[test]
-fn a_single_run_cannot_continue_a_conversation() {
-    let fixture = Fixture::new(1, Script::parliament());
-    for args in [&["--continue", "task"][..], &["--session", "20261115-095612-7f3a", "task"]] {
-        let output = fixture.run(args).expect_code(1);
-        assert!(output.stderr.contains("althing chat"), "{}", output.stderr);
-    }
-    assert_eq!(fixture.server.request_count(), 0);
-}
-
-#[test]
 fn a_config_with_one_agent_is_a_run_of_a_single_agent() {
     let fixture = Fixture::new(1, Script::parliament());
     let result = fixture.result(&["task"]);
@@ -174,4 +164,12 @@ fn the_manual_page_and_the_completions_know_every_command() {
         assert!(page.contains(&format!("althing\\-{command}(1)")), "{command}: {page}");
         assert!(completions.contains(&format!("althing__subcmd__{command}")), "{command} is not completed");
     }
+}
+
+#[test]
+fn a_context_path_that_cannot_be_accessed_is_not_called_missing() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let output = fixture.run(&["--context-path", "team.yaml/inside", "task"]).expect_code(1);
+    assert!(output.stderr.contains("cannot be accessed"), "{}", output.stderr);
+    assert!(!output.stderr.contains("does not exist"), "{}", output.stderr);
 }

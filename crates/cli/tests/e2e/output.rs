@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use althing_testkit::{Reply, Script};
+use althing_testkit::{Action, Fault, FaultMoment, Gate, Reply, Script};
 use serde_json::{Value, json};
 
 use super::support::{Fixture, LIMIT, of_type};
@@ -130,7 +130,8 @@ fn prices_of_the_config_give_the_cost_of_the_run() {
 
 #[test]
 fn a_failed_run_gives_a_result_object_too() {
-    let fixture = Fixture::new(2, Script::always(Reply::text("no tool")));
+    let fixture =
+        Fixture::new(2, Script::parliament().fault_always(Fault::Status(401), FaultMoment::BeforeHeaders));
     let output = fixture.run(&["--json", "task"]).expect_code(2);
     let result: Value = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!((&result["status"], &result["final_answer"]), (&json!("failed"), &Value::Null));
@@ -202,16 +203,6 @@ fn the_answer_goes_to_the_output_file_as_well() {
 }
 
 #[test]
-fn an_output_file_that_cannot_be_written_loses_no_answer() {
-    let fixture = Fixture::new(1, Script::parliament());
-    let output = fixture.run(&["--output-file", "no/such/place.md", "task"]).expect_code(1);
-    assert!(output.stderr.contains("no/such/place.md"), "{}", output.stderr);
-    assert!(output.stderr.contains("final_answer.md"), "it says where the answer is: {}", output.stderr);
-    let kept = fixture.session().join("tasks/r1/final_answer.md");
-    assert_eq!(std::fs::read_to_string(kept).unwrap(), "Final answer of model-a");
-}
-
-#[test]
 fn help_and_version_exit_with_0() {
     for (args, expected) in [(["--help"], "Exit status"), (["--version"], "althing ")] {
         let output = super::support::run(&super::support::althing(), &args).expect_code(0);
@@ -258,7 +249,47 @@ fn output_that_cannot_be_written_is_an_error() {
         shell.file("team.yaml", &text);
         shell.file("flow.yaml", &flow);
         let output = shell.spawn().wait(LIMIT);
-        assert_ne!(output.code, Some(0), "{args}: {}", output.stderr);
+        assert_eq!(output.code, Some(2), "work was done: {args}: {}", output.stderr);
         assert!(output.stderr.contains("stdout"), "{args}: {}", output.stderr);
     }
+}
+
+#[test]
+fn an_output_file_that_cannot_be_written_is_reported_before_anything_starts() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let task = json!({"id": "one", "agent": "command", "command": ["touch", "was-started"], "executionMode": "headless", "prompt": ""});
+    let flow = json!({"name": "flow", "stages": [{"name": "one", "tasks": [task]}]});
+    fixture.althing.file("flow.yaml", flow.to_string());
+    fixture.althing.file("directory/kept", "");
+    for file in ["nowhere/answer.md", "directory", "team.yaml/answer.md"] {
+        for command in [&["task"] as &[&str], &["workflow", "run", "flow.yaml"]] {
+            let output =
+                fixture.command(&["--output-file", file]).args(command).spawn().wait(LIMIT).expect_code(1);
+            assert!(
+                output.stderr.contains("--output-file") && output.stderr.contains(file),
+                "{}",
+                output.stderr
+            );
+        }
+    }
+    assert_eq!(fixture.server.request_count(), 0);
+    assert!(!fixture.althing.work_dir().join("was-started").exists());
+}
+
+#[test]
+fn the_answer_is_printed_even_if_its_file_cannot_be_written_at_the_end() {
+    let gate = Gate::before_headers();
+    let last = Action::gated(Action::Usual, &gate);
+    let fixture = Fixture::new(1, Script::parliament().on("model-a").nth(2, last));
+    let running = fixture.spawn(&["--output-file", "answer.md", "task"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    let file = fixture.althing.work_dir().join("answer.md");
+    assert!(!file.exists(), "the check leaves no file behind");
+    std::fs::create_dir(&file).unwrap();
+    gate.release_all();
+    let output = running.wait(LIMIT).expect_code(2);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    let saved = fixture.session().join("tasks/r1/final_answer.md");
+    assert!(output.stderr.contains(&saved.display().to_string()), "{}", output.stderr);
+    assert_eq!(std::fs::read_to_string(saved).unwrap(), "Final answer of model-a");
 }

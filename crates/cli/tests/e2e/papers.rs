@@ -45,6 +45,7 @@ fn docs_project() -> Althing {
     script("uvx", &format!("exec python3 {}", bin.join("sky.py").display()));
     std::fs::create_dir_all(althing.work_dir().join("src")).unwrap();
     althing.file("src/main.rs", "fn main() {}\n");
+    althing.file("README.md", "# A project\n");
     std::os::unix::fs::symlink(root().join("examples"), althing.work_dir().join("examples")).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
     // The state directory is not set, so it is where the documentation says.
@@ -106,7 +107,7 @@ fn every_example_is_listed_valid_and_runs_with_the_offline_model() {
 }
 
 /// The documents whose commands are run.
-const DOCUMENTS: [&str; 10] = [
+const DOCUMENTS: [&str; 11] = [
     "README.md",
     "docs/start.md",
     "docs/runs.md",
@@ -114,6 +115,7 @@ const DOCUMENTS: [&str; 10] = [
     "docs/workflows.md",
     "docs/cli-agents.md",
     "docs/sessions.md",
+    "docs/report.md",
     "docs/scripts.md",
     "docs/mcp.md",
     "docs/troubleshooting.md",

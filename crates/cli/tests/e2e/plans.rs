@@ -285,6 +285,84 @@ fn plans_and_executes(request: &RecordedRequest) -> Reply {
     Reply::new_answer(&json!({"tasks": tasks}).to_string())
 }
 
+// spec: modes/plan-mode/plan-approval-with-additions
+// spec: modes/plan-mode/plan-mode-submission
+#[test]
+fn in_lines_a_plan_is_shown_and_approved_with_or_without_additions() {
+    const PREVIEW: &str = "t1: Part 1; t2: Part 2";
+    let script = || Script::from_fn(|request: &RecordedRequest| Action::from(plans_and_executes(request)));
+    for plain in [false, true] {
+        for (answer, additions) in
+            [("y", Value::Null), ("/approve also write an index", json!("also write an index"))]
+        {
+            let fixture = Fixture::new(1, script());
+            let executed = || fixture.server.requests().iter().any(is_executing);
+            if plain {
+                let command = fixture.althing.new_command().args(["--config", "team.yaml", "--quick"]);
+                let mut terminal = command.env("ALTHING_PLAIN", "1").terminal(300, 40);
+                terminal.wait_for("Write a message and press Enter", LIMIT);
+                terminal.keys("/plan\rWrite a book\r");
+                let screen =
+                    terminal.wait_for("Write /approve, /approve and instructions to add, or /reject.", LIMIT);
+                assert!(
+                    screen.contains("Question: execute the plan ") && screen.contains(PREVIEW),
+                    "{screen}"
+                );
+                assert!(!executed(), "nothing is executed before the answer");
+                terminal.keys(answer).keys("\r");
+                terminal.wait_for("all done", LIMIT);
+                terminal.keys("/quit\r");
+                assert_eq!(terminal.wait(LIMIT), 0);
+            } else {
+                let command = fixture.althing.new_command().args([
+                    "chat",
+                    "--config",
+                    "team.yaml",
+                    "--plan",
+                    "--quick",
+                ]);
+                let running = command.open_stdin().spawn();
+                running.write_stdin("Write a book\n");
+                running.wait_for_stderr(|line| line.contains("Execute the plan "), LIMIT);
+                running.wait_for_stderr(|line| line.contains("Tasks") && line.contains(PREVIEW), LIMIT);
+                running.wait_for_stderr(
+                    |line| line.contains("y or n, or /approve and instructions to add"),
+                    LIMIT,
+                );
+                // Only a command such as `/approve` takes words after it, so this line is not an answer.
+                running.write_stdin("y also write an index\n");
+                running.wait_for_stderr(|line| line.contains("does not answer the open question"), LIMIT);
+                assert!(!executed(), "nothing is executed before the answer");
+                running.write_stdin(format!("{answer}\n"));
+                running.close_stdin();
+                let output = running.wait(LIMIT).expect_code(0);
+                assert!(output.stdout.ends_with("all done\n"), "{output:?}");
+            }
+            let (executing, planning): (Vec<RecordedRequest>, Vec<RecordedRequest>) =
+                fixture.server.requests().into_iter().partition(is_executing);
+            assert!(executing.len() >= 3 && !planning.is_empty(), "plain {plain}, {answer}");
+            for request in &executing {
+                let adds = texts(request).contains("The user adds: also write an index");
+                assert_eq!(adds, !additions.is_null(), "plain {plain}, {answer}: {}", texts(request));
+                assert!(
+                    texts(request).contains("- t1 (") && texts(request).contains("- t2 ("),
+                    "{}",
+                    texts(request)
+                );
+            }
+            let adds = |request: &RecordedRequest| texts(request).contains("The user adds");
+            assert!(!planning.iter().any(adds), "plain {plain}, {answer}");
+            let plan = std::fs::read_dir(fixture.althing.state_dir().join("plans"))
+                .unwrap()
+                .next()
+                .unwrap()
+                .unwrap();
+            let stored = result(&std::fs::read_to_string(plan.path().join("plan.json")).unwrap());
+            assert_eq!((&stored["approved"], &stored["additions"]), (&json!(true), &additions), "{stored}");
+        }
+    }
+}
+
 #[test]
 fn a_plan_that_could_not_be_stored_is_not_offered_for_approval() {
     let fixture = Fixture::new(
@@ -396,6 +474,15 @@ fn an_execution_cancelled_before_it_starts_names_the_stored_plan() {
         assert!(output.stderr.contains("the execution of the plan was cancelled"), "{}", output.stderr);
         assert!(output.stderr.contains(&kept), "{kept}: {}", output.stderr);
         assert_eq!(output.stdout, "");
+        let mut client = super::mcp::Client::start(&fixture.althing, &["--config", "team.yaml"]);
+        let run = format!("{}.r1", fixture.session_id());
+        let result = client.tool("run_result", &json!({ "run_id": run }))["structuredContent"].clone();
+        assert_eq!(
+            (&result["status"], &result["follow_up"]),
+            (&json!("cancelled"), &json!(null)),
+            "{result}"
+        );
+        drop(client);
     }
 }
 

@@ -66,19 +66,19 @@ pub fn with_programs(dir: &Path, server: &FakeModel) -> Althing {
         .env("DISABLE_TELEMETRY", "1")
 }
 
-fn headless(id: &str, agent: &str, prompt: &str) -> Value {
+pub fn headless(id: &str, agent: &str, prompt: &str) -> Value {
     json!({"id": id, "agent": agent, "executionMode": "headless", "prompt": prompt, "timeout_seconds": 150})
 }
 
 /// The CLI agent that uses this wire format.
-fn cli_agent_of(request: &RecordedRequest) -> &'static str {
+pub fn cli_agent_of(request: &RecordedRequest) -> &'static str {
     let path = request.path();
     let wires = [("/messages", "claude"), ("/responses", "codex"), ("GenerateContent", "gemini")];
     wires.into_iter().find(|(wire, _)| path.contains(wire)).map_or("opencode", |(_, program)| program)
 }
 
 /// Whether this machine has a working sandbox for commands.
-fn has_sandbox(althing: &Althing) -> bool {
+pub fn has_sandbox(althing: &Althing) -> bool {
     let found = althing.new_command().args(["agents", "--json"]).spawn().wait(LIMIT).expect_code(0);
     let found: Value = serde_json::from_str(&found.stdout).unwrap();
     let sandboxed = |place: &Value| ["bubblewrap", "landlock"].contains(&place["name"].as_str().unwrap());
@@ -154,19 +154,19 @@ fn four_real_programs_run_headless_in_a_sandbox_and_their_interrupted_workflow_r
 }
 
 /// The reply to a CLI agent's internal request, such as how hard a task is; None for any other request.
-fn internal_reply(request: &RecordedRequest) -> Option<Reply> {
+pub fn internal_reply(request: &RecordedRequest) -> Option<Reply> {
     request.wanted_schema().map(|_| Parliament::default().reply(request))
 }
 
 /// A member on any wire format, regardless of how the CLI agent names our tools: votes if it can, else answers, and
 /// ends its turn after a tool result.
-fn member(request: &RecordedRequest) -> Reply {
+pub fn member(request: &RecordedRequest) -> Reply {
     let tools: Vec<String> = request.tool_names().into_iter().map(str::to_owned).collect();
     let named = |end: &str| {
         tools.iter().find(|name| {
             name.as_str() == end
-                || name.ends_with(&format!("althing_{end}"))
-                || name.ends_with(&format!("althing__{end}"))
+                || name.ends_with(&format!("althingtools_{end}"))
+                || name.ends_with(&format!("althingtools__{end}"))
         })
     };
     if let Some(internal_reply) = internal_reply(request) {
@@ -187,12 +187,35 @@ fn member(request: &RecordedRequest) -> Reply {
     }
 }
 
-/// A run of these CLI agents and an API model: all of them answer and vote.
+/// Adds `althing mcp` to the settings of each CLI agent, under the name that the documentation of MCP uses.
+fn offer_althing_to_every_program(dir: &Path, althing: &Althing) {
+    let home = althing.home_dir();
+    let mut add = std::process::Command::new(dir.join("codex"));
+    add.args(["mcp", "add", "althing", "--", env!("CARGO_BIN_EXE_althing"), "mcp"]);
+    add.env("HOME", &home).env_remove("CODEX_HOME").stdin(std::process::Stdio::null());
+    assert!(add.status().unwrap().success());
+    let server = json!({"command": env!("CARGO_BIN_EXE_althing"), "args": ["mcp"]});
+    let extend = |name: &str, key: &str, value: &Value| {
+        let file = home.join(name);
+        let text = std::fs::read_to_string(&file).unwrap_or_else(|_| "{}".to_owned());
+        let mut settings: Value = serde_json::from_str(&text).unwrap();
+        settings[key] = json!({"althing": value});
+        std::fs::write(file, settings.to_string()).unwrap();
+    };
+    extend(".claude.json", "mcpServers", &server);
+    extend(".gemini/settings.json", "mcpServers", &server);
+    let server = json!({"type": "local", "command": [env!("CARGO_BIN_EXE_althing"), "mcp"]});
+    extend(".config/opencode/opencode.json", "mcp", &server);
+}
+
+/// A run of these CLI agents and an API model. All agents answer and vote, although the user's own settings offer
+/// `althing mcp` to each CLI agent.
 fn everyone_votes(programs: [&str; 2]) {
     let Some(dir) = self::programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(member));
     let althing = with_programs(&dir, &server);
     let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
+    offer_althing_to_every_program(&dir, &althing);
     let mut agents = vec![json!({"id": "api", "backend": api})];
     agents.extend(programs.map(|program| json!({"id": program, "backend": {"type": program}})));
     althing.file("team.yaml", json!({"agents": agents}).to_string());
@@ -240,30 +263,77 @@ fn chat_agent_reply(request: &RecordedRequest) -> Reply {
     shell_call(request, command, None).unwrap_or_else(|| Reply::text("there is no shell: made-it"))
 }
 
-// spec: interactive/interactive-agent-delegation-behavior/complex-task-delegation
-#[test]
-fn claude_code_as_chat_agent_works_in_the_project_and_launches_a_run() {
+/// A conversation with this CLI agent as chat agent: it works in the project, launches a run, and still knows the run's
+/// result when it answers a second message.
+fn chat_with_cli_agent(kind: &str) {
     let Some(dir) = programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(chat_agent_reply));
     let althing = with_programs(&dir, &server);
     let api = json!({"type": "chatcompletion", "model": "api-model", "base_url": server.base_url()});
     let agents = json!([{"id": "api", "backend": api}]);
-    let interactive = json!({"backend": {"type": "claude_code"}});
+    let interactive = json!({"backend": {"type": kind}});
     let config = json!({"agents": agents, "orchestrator": {"interactive_mode": interactive}});
     althing.file("team.yaml", config.to_string());
     althing.file(".git/hooks/there", "");
     let command = althing.new_command().args(["chat", "--config", "team.yaml", "--approve", "always"]);
-    let output = command.stdin("Make a file and ask the others\n").spawn().wait(START_TIMEOUT).expect_code(0);
-    assert!(output.stdout.contains("all is told"), "{}\n{}", output.stdout, output.stderr);
+    let lines = "Make a file and ask the others\nWhat did they say?\n";
+    let output = command.stdin(lines).spawn().wait(START_TIMEOUT).expect_code(0);
+    let told = output.stdout.matches("all is told").count();
+    assert_eq!(told, 2, "a reply to each message: {}\n{}", output.stdout, output.stderr);
     let events = althing.events();
     let runs = of_type(&events, "task_created");
     assert_eq!(runs.iter().filter(|event| event["data"]["spec"]["task"] == "Say hi").count(), 1);
     assert_eq!(althing.work_dir().join("made.txt").exists(), has_sandbox(&althing), "{}", output.stderr);
     assert!(!althing.work_dir().join(".git/hooks/x").exists(), "the project's history is not its own");
+    let has_launch =
+        |request: &RecordedRequest| request.tool_names().iter().any(|tool| tool.ends_with("launch_run"));
+    let chatting: Vec<_> = server.requests().into_iter().filter(has_launch).collect();
+    for request in &chatting {
+        assert!(
+            !request.tool_names().iter().any(|tool| tool.ends_with("vote")),
+            "{:?}",
+            request.tool_names()
+        );
+    }
+    let chatting: Vec<String> = chatting.iter().map(|request| request.body().to_string()).collect();
+    for body in &chatting {
+        assert!(body.contains("Answer directly: greetings"), "the guidance is missing: {body}");
+        assert!(!body.contains("new_answer") && !body.contains("ask_others"), "{body}");
+    }
+    let second = chatting.iter().rfind(|body| body.contains("What did they say?")).unwrap();
+    for known in
+        ["Make a file and ask the others", "Your call to launch_run returned", "Final answer of api-model"]
+    {
+        assert!(second.contains(known), "{known}: {second}");
+    }
+}
+
+// spec: interactive/interactive-agent-delegation-behavior/complex-task-delegation
+#[test]
+fn claude_code_as_chat_agent_works_in_the_project_and_launches_a_run() {
+    chat_with_cli_agent("claude_code");
+}
+
+// spec: interactive/interactive-agent-delegation-behavior/complex-task-delegation
+#[test]
+fn codex_as_chat_agent_works_in_the_project_and_launches_a_run() {
+    chat_with_cli_agent("codex");
+}
+
+// spec: interactive/interactive-agent-delegation-behavior/complex-task-delegation
+#[test]
+fn gemini_cli_as_chat_agent_works_in_the_project_and_launches_a_run() {
+    chat_with_cli_agent("gemini_cli");
+}
+
+// spec: interactive/interactive-agent-delegation-behavior/complex-task-delegation
+#[test]
+fn opencode_as_chat_agent_works_in_the_project_and_launches_a_run() {
+    chat_with_cli_agent("opencode");
 }
 
 /// A call to the CLI agent's shell tool, whatever the CLI agent calls it; None if the request offers no such tool.
-fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
+pub fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value>) -> Option<Reply> {
     let tools = request.tool_names();
     let shells = ["Bash", "bash", "run_shell_command", "exec_command"];
     let shell = (*tools.iter().find(|tool| shells.contains(tool))?).to_owned();
@@ -276,7 +346,7 @@ fn shell_call(request: &RecordedRequest, command: &str, for_codex: Option<&Value
 }
 
 /// Creates a file with a command, and finishes when it sees the command's output.
-fn command_reply(request: &RecordedRequest) -> Reply {
+pub fn command_reply(request: &RecordedRequest) -> Reply {
     if let Some(internal_reply) = internal_reply(request) {
         return internal_reply;
     }
@@ -290,20 +360,20 @@ fn command_reply(request: &RecordedRequest) -> Reply {
 }
 
 /// Starts a workflow of these tasks that takes ops on stdin.
-fn start_workflow(althing: &Althing, tasks: &[Value]) -> RunningProcess {
+pub fn start_workflow(althing: &Althing, tasks: &[Value]) -> RunningProcess {
     let flow = json!({"name": "n", "goal": "g", "stages": [{"name": "only", "tasks": tasks}]});
     althing.file("flow.yaml", flow.to_string());
     let args = ["workflow", "run", "flow.yaml", "--offline", "--stream-events=all", "--take-ops"];
     althing.new_command().args(args).open_stdin().spawn()
 }
 
-fn send_op(running: &RunningProcess, op: &Value) {
+pub fn send_op(running: &RunningProcess, op: &Value) {
     running.write_stdin(format!("{op}\n"));
 }
 
 /// Waits until a task asks a question with this option, and returns the question.
 #[track_caller]
-fn wait_for_question(running: &RunningProcess, task: &str, option: &str) -> Value {
+pub fn wait_for_question(running: &RunningProcess, task: &str, option: &str) -> Value {
     let option = format!(r#""id":"{option}""#);
     let of_task = format!(r#""task":"{task}""#);
     let is =
@@ -313,6 +383,12 @@ fn wait_for_question(running: &RunningProcess, task: &str, option: &str) -> Valu
     running.wait_for_stdout(|line| is(line, "status_changed") && line.contains("WAITING_FOR_USER"), LIMIT);
     let event: Value = serde_json::from_str(&line).unwrap();
     event["data"].clone()
+}
+
+/// The ids of a question's options, in order.
+pub fn option_ids(ask: &Value) -> Vec<String> {
+    let ids = ask["options"].as_array().unwrap().iter().map(|option| option["id"].as_str().unwrap());
+    ids.map(str::to_owned).collect()
 }
 
 /// The statuses of a task, in order.
@@ -330,7 +406,7 @@ fn a_permission_question_of_claude_code_in_a_terminal_is_detected_and_answered()
         json!({"id": "t", "agent": "claude", "executionMode": "interactive", "prompt": "Make the file"});
     let running = start_workflow(&althing, &[task]);
     // This is the CLI agent's first question: the first-start dialogs of a new installation are suppressed.
-    let ask = wait_for_question(&running, "w1.t", "yes");
+    let ask = wait_for_question(&running, "w1.t", "allow");
     assert_eq!(ask["about"], "permission", "{ask}");
     assert!(ask["text"].as_str().unwrap().contains("made.txt"), "in its own words: {ask}");
     assert_eq!(items(&althing.events(), "prompt_sent").len(), 1);
@@ -370,7 +446,7 @@ fn questions_of_each_cli_agent_in_a_terminal_are_detected_and_answered_by_name()
     let Some(dir) = programs() else { return };
     let server = FakeModel::start_on_thread(Script::from_fn(command_reply));
     let althing = with_programs(&dir, &server);
-    let programs = [("claude", "yes"), ("codex", "yes"), ("gemini", "once"), ("opencode", "once")];
+    let programs = ["claude", "codex", "gemini", "opencode"].map(|agent| (agent, "allow"));
     let tasks = programs.map(|(agent, _)| {
         let cwd = althing.work_dir().join(agent);
         std::fs::create_dir(&cwd).unwrap();
@@ -380,6 +456,8 @@ fn questions_of_each_cli_agent_in_a_terminal_are_detected_and_answered_by_name()
     for (agent, option) in programs {
         let ask = wait_for_question(&running, &format!("w1.{agent}"), option);
         assert_eq!(ask["about"], "permission", "{ask}");
+        assert!(ask["text"].as_str().unwrap().contains("cat made.txt"), "the whole command: {ask}");
+        assert_eq!(option_ids(&ask), ["allow", "reject"], "{ask}");
         assert!(!althing.work_dir().join(agent).join("made.txt").exists(), "{agent} acts before it may");
         let decision = json!({"decision": "choose", "option": option});
         send_op(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
@@ -403,6 +481,7 @@ fn questions_of_each_cli_agent_in_a_terminal_are_detected_and_answered_by_name()
         assert_eq!(made.unwrap(), "made-it\n", "{agent}");
     }
     assert_eq!(items(&althing.events(), "prompt_sent").len(), 4, "each gets its prompt once");
+    assert_eq!(of_type(&althing.events(), "interaction_opened").len(), 4, "each asks once");
 }
 
 #[test]
@@ -413,8 +492,7 @@ fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answe
     // Without settings, as on a new installation, Althing has to choose how Gemini CLI signs in.
     let own = althing.home_dir().join(".gemini/settings.json");
     std::fs::remove_file(&own).unwrap();
-    let answers =
-        [("gemini", "proceed_once"), ("opencode", "once"), ("claude", "allow"), ("codex", "accept")];
+    let answers = ["gemini", "opencode", "claude", "codex"].map(|agent| (agent, "allow"));
     let tasks = answers.map(|(agent, _)| {
         let cwd = althing.work_dir().join(agent);
         std::fs::create_dir(&cwd).unwrap();
@@ -425,7 +503,10 @@ fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answe
     for (agent, option) in answers {
         let ask = wait_for_question(&running, &format!("w1.{agent}"), option);
         assert_eq!(ask["about"], "permission", "{ask}");
-        assert!(ask["text"].as_str().unwrap().contains("made.txt"), "{ask}");
+        assert!(ask["text"].as_str().unwrap().contains("cat made.txt"), "the whole command: {ask}");
+        let mut ids = option_ids(&ask);
+        ids.retain(|id| id != "allow_always");
+        assert_eq!(ids, ["allow", "reject"], "{ask}");
         assert!(!althing.work_dir().join(agent).join("made.txt").exists(), "{agent} acts before it may");
         let decision = json!({"decision": "choose", "option": option});
         send_op(&running, &json!({"op": "answer", "interaction": ask["id"], "decision": decision}));
@@ -441,108 +522,8 @@ fn real_cli_agents_on_pipes_ask_over_their_protocols_and_continue_with_the_answe
     assert!(!own.exists(), "its own settings are left alone");
 }
 
-/// Whether any message of the request, on any wire format, has a text that ends with this one.
-fn has_user_text(request: &RecordedRequest, text: &str) -> bool {
-    fn has(value: &Value, text: &str) -> bool {
-        match value {
-            Value::String(words) => words.trim_end().ends_with(text),
-            Value::Array(values) => values.iter().any(|value| has(value, text)),
-            Value::Object(fields) => fields.values().any(|value| has(value, text)),
-            _ => false,
-        }
-    }
-    let lists = ["messages", "input", "contents"];
-    lists.iter().filter_map(|list| request.body().get(list)).any(|list| has(list, text))
-}
-
-/// Waits until each of these CLI agents has sent its text to its model.
-#[track_caller]
-fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
-    let deadline = Instant::now() + START_TIMEOUT;
-    loop {
-        let requests = server.requests();
-        let missing = prompts.iter().filter(|(agent, text)| {
-            !requests.iter().any(|request| cli_agent_of(request) == *agent && has_user_text(request, text))
-        });
-        let missing: Vec<_> = missing.collect();
-        if missing.is_empty() {
-            return;
-        }
-        assert!(Instant::now() < deadline, "these models were not told: {missing:?}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
-
-/// Replies with a text to every request except a CLI agent's internal ones.
-fn text_reply(request: &RecordedRequest) -> Reply {
-    internal_reply(request).unwrap_or_else(|| Reply::text("All of it is done."))
-}
-
-/// Checks that each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
-#[track_caller]
-fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
-    let Some(dir) = programs() else { return };
-    let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
-    let althing = with_programs(&dir, &server);
-    let work = |n: usize| althing.work_dir().join(format!("work{n}"));
-    let task = |(n, (agent, text)): (usize, &(&str, &str))| {
-        std::fs::create_dir(work(n)).unwrap();
-        let prompt = if text.starts_with('!') { "{{first.output}}" } else { text };
-        json!({"id": format!("t{n}"), "agent": agent, "executionMode": "interactive", "prompt": prompt, "cwd": work(n)})
-    };
-    let tasks: Vec<Value> = prompts.iter().enumerate().map(task).collect();
-    let first =
-        json!({"id": "first", "agent": "command", "command": ["echo", "!touch bang.txt"], "prompt": ""});
-    let stages = json!([{"name": "one", "tasks": [first]}, {"name": "two", "tasks": tasks}]);
-    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
-    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
-    wait_for_prompts(&server, prompts);
-    for (n, (agent, _)) in prompts.iter().enumerate() {
-        assert!(!work(n).join("bang.txt").exists(), "{agent} ran its prompt as a command");
-    }
-    running.signal(Signal::TERM);
-    running.wait(LIMIT).expect_code(4);
-}
-
-#[test]
-fn no_prompt_is_a_command_to_claude_code_and_codex_in_a_terminal() {
-    check_prompts_in_terminals(&[("claude", "!touch bang.txt"), ("codex", "!touch bang.txt")]);
-}
-
-#[test]
-fn no_prompt_is_a_command_to_gemini_cli_and_opencode_in_a_terminal() {
-    check_prompts_in_terminals(&[("gemini", "!touch bang.txt"), ("opencode", "!touch bang.txt")]);
-}
-
-#[test]
-fn no_word_of_a_prompt_ends_a_real_cli_agent_or_blocks_the_prompt() {
-    check_prompts_in_terminals(&[("claude", "exit"), ("codex", "Look at $foo"), ("gemini", "Keep this \\")]);
-}
-
-#[test]
-fn no_prompt_is_a_command_to_a_real_cli_agent_on_pipes() {
-    let Some(dir) = programs() else { return };
-    let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
-    let althing = with_programs(&dir, &server);
-    let agents = ["claude", "codex", "gemini", "opencode"];
-    let stage = |name: &str, approvals: bool, prompt: &str| {
-        let tasks = agents.map(|agent| {
-            let mut task = headless(&format!("{agent}-{name}"), agent, prompt);
-            task["approvals"] = approvals.into();
-            task
-        });
-        json!({"name": name, "tasks": tasks})
-    };
-    let stages = [stage("headless", false, "/clear one"), stage("asking", true, "/clear two")];
-    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
-    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
-    command.spawn().wait(START_TIMEOUT).expect_code(0);
-    let prompts = ["/clear one", "/clear two"].map(|text| agents.map(|agent| (agent, text)));
-    wait_for_prompts(&server, &prompts.concat());
-}
-
 /// Every file below a directory that has this name.
-fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
+pub fn files_named(dir: &Path, name: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
         let path = entry.path();

@@ -1,7 +1,7 @@
 //! Resuming a session: it needs no config, reads secrets from the environment, and reports what changed.
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Gate, Reply, Script};
+use althing_testkit::{Action, Fault, FaultMoment, Gate, Reply, Script};
 
 use super::support::{Fixture, LIMIT, Team, althing, run};
 
@@ -112,7 +112,8 @@ fn the_answer_of_a_resumed_session_goes_to_the_output_file_and_into_the_result()
 
 #[test]
 fn resuming_a_failed_session_reports_the_failure_with_the_same_status() {
-    let hopeless = Fixture::new(2, Script::always(Reply::text("no tool")));
+    let refused = Script::parliament().fault_always(Fault::Status(401), FaultMoment::BeforeHeaders);
+    let hopeless = Fixture::new(2, refused);
     hopeless.run(&["task"]).expect_code(2);
     let made = hopeless.server.request_count();
     let output = hopeless.resume().expect_code(2);
@@ -121,7 +122,7 @@ fn resuming_a_failed_session_reports_the_failure_with_the_same_status() {
 
     let slow =
         Fixture::new(2, Script::always(Action::Hang).on("model-a").nth(0, Reply::new_answer("So far.")));
-    slow.run(&["--orchestrator-timeout", "1", "task"]).expect_code(3);
+    slow.run(&["--orchestrator-timeout", "8", "task"]).expect_code(3);
     assert_eq!(slow.resume().expect_code(3).stdout, "So far.\n");
 }
 
@@ -144,4 +145,18 @@ fn a_session_in_a_moved_state_directory_is_resumed_with_the_new_paths() {
     let output = run(&fixture.althing, &["resume", id, "--json"]).expect_code(0);
     let result: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
     assert!(result["log_dir"].as_str().unwrap().starts_with(old.to_str().unwrap()), "{result}");
+}
+
+#[test]
+fn a_blank_session_does_not_hide_an_older_one_that_was_interrupted() {
+    let fixture = interrupted_run(|team| team);
+    let sessions = fixture.althing.state_dir().join("sessions");
+    std::fs::create_dir_all(sessions.join("20991231-000000-0001")).unwrap();
+    std::fs::create_dir_all(sessions.join("20991231-000000-0002")).unwrap();
+    std::fs::write(sessions.join("20991231-000000-0002/events.jsonl"), "").unwrap();
+    let output = fixture.resume().expect_code(0);
+    assert_eq!(output.stdout, "Final answer of model-a\n");
+    assert!(output.stderr.contains("20991231-000000-0002 cannot be read"), "{}", output.stderr);
+    // Once all readable sessions are over, the result of the newest one is shown again.
+    assert_eq!(fixture.resume().expect_code(0).stdout, "Final answer of model-a\n");
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Althing, Parliament, RecordedRequest, Reply, RunningProcess, Script, wait};
+use althing_testkit::{
+    Action, Althing, Gate, Parliament, RecordedRequest, Reply, RunningProcess, Script, wait,
+};
 use serde_json::{Value, json};
 
 use super::mcp::Client;
@@ -18,6 +20,9 @@ const TASK: &str = "Count the words.";
 /// The task of a run whose first agent hands [`TASK`] to a subagent.
 const DELEGATE: &str = "Delegate it.";
 const CHAT_MODEL: &str = "talker";
+/// What each agent writes to a file of the same name in its workspace.
+const OF_MODEL: &str = "42\n";
+const OF_CLAUDE: &str = "forty-two\n";
 /// How long nothing may happen before the test concludes that nothing will.
 const QUIET_TIME: Duration = Duration::from_secs(1);
 
@@ -26,6 +31,8 @@ const QUIET_TIME: Duration = Duration::from_secs(1);
 enum FrontEnd {
     CommandLine,
     Mcp,
+    /// An MCP client that does not wait for the run, but fetches its result later.
+    McpInTheBackground,
     Chat,
     Workflow,
     Subagent,
@@ -74,7 +81,7 @@ fn scripted_reply(shape: RunShape, request: &RecordedRequest) -> Action {
         let task = json!({"task": TASK, "team": shape != RunShape::QuickSingle});
         return Reply::call("spawn_subagents", &json!({"tasks": [task]})).into();
     }
-    Reply::call("write_file", &json!({"path": "count.txt", "content": "42\n"})).into()
+    Reply::call("write_file", &json!({"path": "count.txt", "content": OF_MODEL})).into()
 }
 
 /// What a run left behind: the kinds of its events by task, and its files, without what differs from run to run.
@@ -95,6 +102,7 @@ fn trace_through(front_end: FrontEnd, shape: RunShape) -> RunTrace {
         .rule("coordination", json!({"enable_subagents": true}))
         .rule("interactive_mode", json!({"backend": chat, "require_approval": false}));
     let althing = scripted_claude::on_pipes(&fixture.althing);
+    std::fs::write(scripted_claude::own_dir(&althing).join("count"), OF_CLAUDE).unwrap();
     althing.file("team.yaml", team.text());
     let with_team = |command: Althing| command.args(["--config", "team.yaml"]);
     let root = match front_end {
@@ -107,6 +115,18 @@ fn trace_through(front_end: FrontEnd, shape: RunShape) -> RunTrace {
             let mut client = Client::start(&althing, &["--config", "team.yaml"]);
             let launched = client.tool("launch_run", &shape.launch());
             assert_eq!(launched["structuredContent"]["status"], "completed", "{launched}");
+            client.running.close_stdin();
+            client.running.wait(LIMIT).expect_code(0);
+            "r1"
+        }
+        FrontEnd::McpInTheBackground => {
+            let mut client = Client::start(&althing, &["--config", "team.yaml", "--wait", "0"]);
+            let launched = client.tool("launch_run", &shape.launch())["structuredContent"].clone();
+            assert_eq!(launched["status"], "running", "{launched}");
+            let run = json!({"run_id": launched["run_id"]});
+            wait::until(LIMIT, || {
+                client.tool("run_result", &run)["structuredContent"]["status"] == "completed"
+            });
             client.running.close_stdin();
             client.running.wait(LIMIT).expect_code(0);
             "r1"
@@ -127,6 +147,8 @@ fn trace_through(front_end: FrontEnd, shape: RunShape) -> RunTrace {
         FrontEnd::Subagent => {
             let command = with_team(althing.new_command()).arg("--automation").args(shape.arguments());
             command.arg(DELEGATE).spawn().wait(LIMIT).expect_code(0);
+            let of_parent = fixture.session().join("tasks/r1/workspaces/a");
+            assert!(of_parent.is_dir() && !of_parent.join("count.txt").exists(), "its workspace is its own");
             "r1.s1"
         }
     };
@@ -169,6 +191,11 @@ fn files_of(fixture: &Fixture, root: &str) -> BTreeMap<String, String> {
             }
             text = result.to_string();
         }
+        if path.ends_with("report.md") {
+            // The report contains times and paths.
+            assert!(text.contains("## Final answer"), "{text}");
+            text.clear();
+        }
         if path.ends_with("answers.md") {
             // The agents answer at the same time, so the order of their answers varies.
             let mut answers: Vec<&str> = text.split("# agent").collect();
@@ -183,13 +210,20 @@ fn files_of(fixture: &Fixture, root: &str) -> BTreeMap<String, String> {
 // spec: design/launch-run/shared-run-machinery
 #[test]
 fn a_run_has_the_same_events_and_files_whatever_started_it() {
-    use FrontEnd::{Chat, CommandLine, Mcp, Subagent, Workflow};
+    use FrontEnd::{Chat, CommandLine, Mcp, McpInTheBackground, Subagent, Workflow};
     for shape in [RunShape::QuickSingle, RunShape::QuickMulti, RunShape::Refined] {
         let expected = trace_through(CommandLine, shape);
         assert!(expected.events[""].contains(&"decided \"finished\"".to_owned()), "{expected:#?}");
         assert!(expected.files.contains_key("final_answer.md"), "{expected:#?}");
         assert_eq!(expected.events.contains_key(".a2"), shape != RunShape::QuickSingle, "{expected:#?}");
-        for front_end in [Mcp, Chat, Workflow, Subagent] {
+        // Each agent works in a workspace of its own: neither changed the other's file.
+        let written = |agent: &str| {
+            let file = expected.files.get(&format!("workspaces/{agent}/count.txt"));
+            file.map(String::as_str)
+        };
+        let of_claude = (shape != RunShape::QuickSingle).then_some(OF_CLAUDE);
+        assert_eq!((written("a"), written("b")), (Some(OF_MODEL), of_claude), "{expected:#?}");
+        for front_end in [Mcp, McpInTheBackground, Chat, Workflow, Subagent] {
             // A subagent never refines.
             if matches!((front_end, shape), (Subagent, RunShape::Refined)) {
                 continue;
@@ -257,9 +291,12 @@ fn a_question_of_a_program_changes_the_state_and_is_an_event_with_text_and_optio
     let question = &asked["data"];
     assert_eq!((&question["kind"], &question["about"]), (&json!("program"), &json!("permission")));
     assert_eq!(question["text"], "Do you want to write made.txt?");
-    assert_eq!(question["options"], json!([{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]));
+    assert_eq!(
+        question["options"],
+        json!([{"id": "allow", "label": "Yes"}, {"id": "reject", "label": "No"}])
+    );
     wait_for_state(&althing, "AWAITING_INTERACTION");
-    let decision = json!({"decision": "choose", "option": "yes"});
+    let decision = json!({"decision": "choose", "option": "allow"});
     let answer = json!({"op": "answer", "interaction": question["id"], "decision": decision});
     running.write_stdin(format!("{answer}\n"));
     let closed = wait_for_printed(&running, "w1.t", "interaction_closed");
@@ -301,6 +338,68 @@ fn whether_an_interrupted_task_starts_again_is_asked_by_an_event_and_is_part_of_
     assert_eq!(reported_state(&althing), "DONE");
 }
 
+// spec: core/centralized-workflow-management/state-tracking
+#[test]
+fn a_conversation_and_a_direct_run_on_the_screen_report_when_they_wait_for_a_person() {
+    for has_chat_agent in [true, false] {
+        let gate = Gate::before_headers();
+        let held = gate.clone();
+        let script = Script::from_fn(move |request: &RecordedRequest| {
+            let told = request.messages().last().is_some_and(|last| last["role"] == "tool");
+            match request.model() {
+                CHAT_MODEL if told => Reply::text("I have heard it.").into(),
+                CHAT_MODEL => Reply::call("launch_run", &json!({"task": TASK})).into(),
+                _ => Action::gated(Action::from(Parliament::default().reply(request)), &held),
+            }
+        });
+        let fixture = Fixture::new(2, script);
+        let base = fixture.server.base_url();
+        if has_chat_agent {
+            let chat = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base});
+            let team = Team::on(&base, 2).rule("interactive_mode", json!({"backend": chat}));
+            fixture.althing.file("team.yaml", team.text());
+        }
+        let mut terminal =
+            fixture.althing.new_command().args(["--config", "team.yaml", TASK]).terminal(120, 40);
+        if has_chat_agent {
+            terminal.wait_for("Cancel esc", LIMIT);
+            wait_for_state(&fixture.althing, "AWAITING_APPROVAL");
+            terminal.keys("\r");
+        }
+        gate.wait_waiting_blocking(2, LIMIT);
+        wait_for_state(&fixture.althing, "RUNNING");
+        gate.release_all();
+        terminal.wait_for("Press Ctrl+O to override, Enter to continue", LIMIT);
+        wait_for_state(&fixture.althing, "AWAITING_INTERACTION");
+        terminal.keys("\r");
+        terminal.wait_for(if has_chat_agent { "I have heard it." } else { "Complete ✓" }, LIMIT);
+        wait_for_state(&fixture.althing, "IDLE");
+        terminal.keys("\x04");
+        assert_eq!(terminal.wait(LIMIT), 0);
+        // Every change of the state is an event, and so is each question with its answer.
+        let events = fixture.althing.events();
+        let kinds: Vec<&Value> =
+            of_type(&events, "interaction_opened").iter().map(|event| &event["data"]["kind"]).collect();
+        let questions: &[&str] =
+            if has_chat_agent { &["run_approval", "winner_override"] } else { &["winner_override"] };
+        assert_eq!(kinds, questions, "a chat agent: {has_chat_agent}");
+        assert_eq!(of_type(&events, "interaction_closed").len(), questions.len());
+        let statuses: Vec<&str> = of_type(&events, "status_changed")
+            .iter()
+            .filter(|event| event["task"] == "r1")
+            .map(|event| event["data"]["status"].as_str().unwrap())
+            .collect();
+        assert_eq!(statuses, ["RUNNING", "WAITING_FOR_USER", "RUNNING", "DONE"]);
+        let phases: Vec<String> = of_type(&events, "phase_changed")
+            .iter()
+            .map(|event| event["data"]["phase"].to_string().to_lowercase())
+            .collect();
+        let asked = phases.iter().any(|phase| phase.contains("awaiting_approval"));
+        assert_eq!(asked, has_chat_agent, "{phases:?}");
+        assert!(phases.last().unwrap().contains("idle"), "{phases:?}");
+    }
+}
+
 /// The prompts that the log of the only session has, and those in the history of its checkpoint.
 fn recorded_prompts(althing: &Althing) -> (Vec<String>, Vec<String>) {
     let text = |item: &Value| item["text"].as_str().unwrap().to_owned();
@@ -326,7 +425,7 @@ fn a_program_in_a_terminal_gets_its_prompt_once_and_only_when_it_is_ready() {
     assert!(!wait::holds_within(QUIET_TIME, is_typed), "{:?}", scripted_claude::notes(&althing));
     std::fs::write(own.join("ready"), "").unwrap();
     let asked = wait_for_printed(&running, "w1.t", "interaction_opened");
-    let answer = json!({"op": "answer", "interaction": asked["data"]["id"], "decision": {"decision": "choose", "option": "no"}});
+    let answer = json!({"op": "answer", "interaction": asked["data"]["id"], "decision": {"decision": "choose", "option": "reject"}});
     running.write_stdin(format!("{answer}\n"));
     std::fs::write(own.join("end"), "").unwrap();
     running.wait(LIMIT).expect_code(0);
@@ -399,7 +498,7 @@ fn a_session_that_one_process_persisted_is_executed_by_another_and_driven_by_ops
     wait::until(LIMIT, || written().contains("begun"));
     first.signal(Signal::KILL);
     first.wait(LIMIT);
-    // Persistence: only the log goes to another state directory, and a third process reads all of the state from it.
+    // Persistence: only the log is copied to another state directory; `sessions show` reads the whole state from it.
     let session = althing_testkit::process::newest_session(&althing.state_dir()).unwrap();
     let id = session.file_name().unwrap().to_string_lossy().into_owned();
     let elsewhere = althing.home_dir().join("elsewhere");
@@ -432,7 +531,7 @@ fn a_session_that_one_process_persisted_is_executed_by_another_and_driven_by_ops
     assert_eq!(shown(&althing)["state"], "DONE");
 }
 
-/// The product's source files below a directory of the workspace, without comments and tests.
+/// The product's source files below a directory of the workspace, without comment lines and without files of tests.
 fn sources(dir: &str) -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut found = Vec::new();

@@ -1,5 +1,6 @@
 //! The modes of the mode bar, set with keys on the screen: the run that then starts makes the same calls with the same
-//! tools as a run with the same modes on the command line. And what the screen shows before the presentation.
+//! tools as a run with the same modes on the command line. Also tests what the screen shows before the
+//! presentation.
 
 use std::collections::BTreeMap;
 

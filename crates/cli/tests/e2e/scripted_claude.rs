@@ -1,5 +1,5 @@
 //! Stand-ins for the program `claude`: one on pipes that takes part in runs and conversations, and one in a terminal.
-//! Both record what they received in the directory of Claude Code's own settings, which their sandbox lets them write.
+//! Both record what they received in a directory that they share with the test.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,16 +7,18 @@ use std::path::{Path, PathBuf};
 use althing_testkit::Althing;
 use serde_json::Value;
 
+use super::support::claude_dir;
+
 /// Answers and presents with a text, and votes for the agent that the file `vote` names (without it, for `agent2`). In
 /// each call it tries to write a file into every context path that any of its prompts ever named, and records which of
-/// these paths it can read.
+/// these paths it can read. If the file `count` exists, it also writes its content to `count.txt` in its workspace.
 const ON_PIPES: &str = r#"#!/usr/bin/env python3
 import json, os, sys
 own = os.path.join(os.environ["HOME"], ".claude")
 log, vote = os.path.join(own, "calls.jsonl"), os.path.join(own, "vote")
 prompt, arguments = sys.stdin.read(), " ".join(sys.argv[1:])
 earlier = [json.loads(line) for line in open(log)] if os.path.exists(log) else []
-offered = [tool for tool in ("vote", "new_answer", "launch_run") if "mcp__althing__" + tool in arguments]
+offered = [tool for tool in ("vote", "new_answer", "launch_run") if "mcp__althingtools__" + tool in arguments]
 phase = offered[0] if offered else "present"
 named = [line[2:].split(" (")[0] for line in prompt.splitlines() if line.startswith("- /")]
 paths = sorted(set(named + [path for call in earlier for path in call["paths"]]))
@@ -26,6 +28,9 @@ for path in paths:
         open(os.path.join(path, "claude-%s.txt" % phase), "w").write("by claude\n")
     except OSError:
         pass
+count = os.path.join(own, "count")
+if os.path.exists(count):
+    open("count.txt", "w").write(open(count).read())
 call = {"arguments": sys.argv[1:], "prompt": prompt, "phase": phase, "paths": paths, "readable": readable}
 open(log, "a").write(json.dumps(call) + "\n")
 target = open(vote).read() if os.path.exists(vote) else "agent2"
@@ -53,7 +58,7 @@ printf '\033[2J\033[Hgoing on\n'
 while [ ! -e "$own/end" ]; do sleep 0.02; done
 "#;
 
-/// The directory of Claude Code's own settings.
+/// The directory that the stand-ins share with the test.
 pub fn own_dir(althing: &Althing) -> PathBuf {
     althing.home_dir().join(".claude")
 }
@@ -68,11 +73,12 @@ pub fn in_terminal(althing: &Althing) -> Althing {
     install(althing, IN_TERMINAL)
 }
 
-fn install(althing: &Althing, script: &str) -> Althing {
+/// The binary with a script as `claude` on its path.
+pub fn install(althing: &Althing, script: &str) -> Althing {
     let bin = althing.home_dir().join("bin");
     let program = bin.join("claude");
     std::fs::create_dir_all(&bin).unwrap();
-    std::fs::create_dir_all(own_dir(althing)).unwrap();
+    claude_dir(althing);
     std::fs::write(&program, script).unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());

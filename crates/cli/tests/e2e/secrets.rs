@@ -508,8 +508,19 @@ fn a_secret_that_a_model_encodes_is_masked_too() {
         // `canary-09-"quoted"\and/æøå` in a URL.
         "canary-09-%22quoted%22%5Cand%2F%C3%A6%C3%B8%C3%A5",
         "canary-09-%22quoted%22%5cand%2f%c3%a6%c3%b8%c3%a5",
+        // The same in HTML.
+        "canary-09-&quot;quoted&quot;\\and/æøå",
+        // "sk-canary-01-environment" and "absk-canary-01-environmentz" in base32.
+        "ONVS2Y3BNZQXE6JNGAYS2ZLOOZUXE33ONVSW45A=",
+        "MFRHG2ZNMNQW4YLSPEWTAMJNMVXHM2LSN5XG2ZLOOR5A====",
     ];
-    let reply = format!("Guess: {}", encoded.join(" "));
+    let every = |write: fn(char) -> String| ENVIRONMENT[0].1.chars().map(write).collect::<String>();
+    let escaped = [
+        every(|c| format!("\\u{:04x}", u32::from(c))),
+        every(|c| format!("&#{};", u32::from(c))),
+        every(|c| format!("&#x{:x};", u32::from(c))),
+    ];
+    let reply = format!("Guess: {} {}", encoded.join(" "), escaped.join(" "));
     let server = FakeModel::start_on_thread(Script::always(Reply::text(reply).chunks(9)));
     let althing = with_canaries(&server);
     let args = ["--config", "team.yaml", "--single-agent", "a", "--quick", "--stream-events=all", "task"];
@@ -525,6 +536,12 @@ fn a_secret_that_a_model_encodes_is_masked_too() {
         "616e6172792d30312d65",
         "616E6172792D30312D65",
         "canary-09-",
+        "ZQXE6JNGAYS2ZLOOZUXE33O",
+        "NQW4YLSPEWTAMJNMVXHM2LS",
+        "u0063\\u0061\\u006e\\u0061",
+        "u0063\\\\u0061\\\\u006e\\\\u0061",
+        "&#99;&#97;&#110;&#97;",
+        "&#x63;&#x61;&#x6e;&#x61;",
     ] {
         assert!(!texts.iter().any(|text| text.contains(core)), "{core} is there");
     }
@@ -552,4 +569,75 @@ fn a_secret_in_the_long_result_of_an_mcp_server_is_stored_nowhere() {
     let whole = kept.iter().find(|(path, _)| path.display().to_string().contains("/outputs/"));
     let (_, whole) = whole.expect("the whole result is kept");
     assert!(whole.starts_with(b"[secret] is the key. xxx") && whole.ends_with(b"x Rome"));
+}
+
+#[test]
+fn variables_with_secret_names_do_not_reach_the_commands_of_a_workflow() {
+    let althing = althing();
+    let task = json!({"id": "one", "agent": "command", "command": ["env"], "executionMode": "headless", "prompt": ""});
+    althing
+        .file("flow.yaml", json!({"name": "flow", "stages": [{"name": "one", "tasks": [task]}]}).to_string());
+    let names =
+        ["TOKEN", "SECRET", "PGPASSWORD", "APIKEY", "GITHUB_PAT", "DB_PASS", "SENTRY_DSN", "SESSION_COOKIE"];
+    let command = names.iter().fold(althing.new_command().env("PLAIN_WORD", "harmless"), |command, name| {
+        command.env(name, "canary-99-in-the-environment")
+    });
+    let output =
+        command.args(["workflow", "run", "flow.yaml", "--offline"]).spawn().wait(LIMIT).expect_code(0);
+    assert!(output.stdout.contains("PLAIN_WORD=harmless"), "{}", output.stdout);
+    for name in names {
+        assert!(!output.stdout.contains(&format!("{name}=")), "{name}: {}", output.stdout);
+    }
+}
+
+#[test]
+fn a_found_dotenv_file_does_not_replace_the_users_own_key() {
+    let server = FakeModel::start_on_thread(Script::parliament());
+    let althing = althing();
+    althing.file("team.yaml", Team::on(&server.base_url(), 1).backend(0, "api_key", "${TEAM_KEY}").text());
+    althing.file(".env", "TEAM_KEY=key-of-a-stranger\n");
+    let users = althing.home_dir().join(".config/althing");
+    std::fs::create_dir_all(&users).unwrap();
+    std::fs::write(users.join(".env"), "TEAM_KEY=key-of-the-user\n").unwrap();
+    run(&althing, &["--config", "team.yaml", "--automation", "task"]).expect_code(0);
+    for request in server.requests_of("model-a") {
+        assert_eq!(request.header("authorization"), Some("Bearer key-of-the-user"));
+    }
+    assert!(server.request_count() > 0);
+}
+
+#[test]
+fn what_althing_remembers_about_the_user_is_private_whatever_the_umask_is() {
+    for (umask, earlier) in [("000", false), ("002", false), ("022", true)] {
+        let althing = althing();
+        let kept = althing.home_dir().join(".local/state/althing");
+        if earlier {
+            // A directory that an earlier version left open.
+            std::fs::create_dir_all(&kept).unwrap();
+            std::fs::set_permissions(&kept, std::fs::Permissions::from_mode(0o777)).unwrap();
+        }
+        let line =
+            format!("umask {umask}; exec {} --offline --automation task", env!("CARGO_BIN_EXE_althing"));
+        althing.program("/bin/sh").args(["-c", &line]).spawn().wait(LIMIT).expect_code(0);
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&kept), 0o700, "umask {umask}");
+        for (path, _) in files_below(&kept) {
+            assert_eq!(mode(&path), 0o600, "umask {umask}: {}", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_found_dotenv_file_with_too_much_in_it_is_refused_at_once() {
+    let line = |n: usize| format!("A{n}_KEY=value-{n:08}\n");
+    let [many, secrets, ordinary] = [50_000, 201, 200].map(|count| (0..count).map(line).collect::<String>());
+    for (text, what) in [(many, "is larger than 64 KiB"), (secrets, "has 201 secrets")] {
+        let althing = althing();
+        althing.file(".env", text);
+        let output = run(&althing, &["--offline", "--automation", "task"]).expect_code(1);
+        assert!(output.stderr.contains(what), "{}", output.stderr);
+    }
+    let althing = althing();
+    althing.file(".env", ordinary);
+    run(&althing, &["--offline", "--automation", "task"]).expect_code(0);
 }

@@ -238,7 +238,7 @@ fn a_log_of_a_newer_version_is_rejected_unchanged() {
 }
 
 /// CRC-32C, bit by bit: the test shares no code with the implementation.
-fn crc32c(bytes: &[u8]) -> u32 {
+pub fn crc32c(bytes: &[u8]) -> u32 {
     let step = |crc: u32| if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
     let byte = |crc: u32, byte: &u8| (0..8).fold(crc ^ u32::from(*byte), |crc, _| step(crc));
     !bytes.iter().fold(!0, byte)
@@ -261,4 +261,34 @@ fn a_conversation_is_listed_by_its_first_message() {
     talk.spawn().wait(LIMIT).expect_code(0);
     let listed = run(&althing, &["sessions"]).expect_code(0).stdout;
     assert!(listed.contains("Good morning") && !listed.contains("How are you"), "{listed}");
+}
+
+#[test]
+fn the_newest_of_ten_thousand_sessions_are_listed_without_reading_the_others() {
+    let fixture = Fixture::new(1, Script::parliament());
+    fixture.run(&["An old task"]).expect_code(0);
+    let (id, dir) = (fixture.session_id(), fixture.session());
+    let log = std::fs::read(dir.join("events.jsonl")).unwrap();
+    let checkpoint = std::fs::read_to_string(dir.join("session.json")).unwrap();
+    for number in 0..10_000 {
+        let copy = format!("20200101-{:06}-{number:04x}", number % 240_000);
+        let to = dir.with_file_name(&copy);
+        std::fs::create_dir(&to).unwrap();
+        std::fs::write(to.join("events.jsonl"), &log).unwrap();
+        std::fs::write(to.join("session.json"), checkpoint.replace(&id, &copy)).unwrap();
+    }
+    fixture.run(&["A new task"]).expect_code(0);
+    let newest = fixture.session_id();
+    // `rchar` counts the bytes read by the shell and by the child processes that it has waited for.
+    let line = format!("{} sessions; grep rchar /proc/$$/io >&2", env!("CARGO_BIN_EXE_althing"));
+    let output = fixture.althing.program("/bin/bash").args(["-c", &line]).spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(output.stdout.lines().count(), 50);
+    assert!(output.stdout.starts_with(&newest), "{}", output.stdout);
+    assert!(output.stderr.contains("9952 older sessions"), "{}", output.stderr);
+    let read = output.stderr.lines().last().and_then(|line| line.strip_prefix("rchar: ")).unwrap();
+    let (read, all): (usize, usize) = (read.parse().unwrap(), 10_000 * (log.len() + checkpoint.len()));
+    assert!(read < all / 10, "{read} of about {all} bytes were read");
+    let three = run(&fixture.althing, &["sessions", "--limit", "3", "--json"]).expect_code(0);
+    assert_eq!(json_of(&three.stdout).as_array().map(Vec::len), Some(3));
+    assert_eq!(json_of(&three.stdout)[0]["id"], json!(newest));
 }

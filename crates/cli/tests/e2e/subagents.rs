@@ -1,7 +1,7 @@
 //! Subagents: their runs are in the same log, and their answers and files go back to the agent that launched them.
 
 use althing_testkit::process::Signal;
-use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script};
+use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script, wait};
 use serde_json::json;
 
 use super::support::{Fixture, LIMIT, of_type, texts};
@@ -100,4 +100,41 @@ fn a_run_stopped_during_a_subagent_resumes_the_subagent() {
     assert_eq!(output.stdout, "Final answer of model-a\n");
     let asked = fixture.server.requests().iter().filter(|request| is_subagent(request)).count();
     assert_eq!(asked, 2, "the call that was cut off, once more; nothing else of it");
+}
+
+// spec: design/launch-run/shared-run-machinery
+#[test]
+fn a_subagent_in_the_background_works_while_the_agent_that_started_it_continues() {
+    let gate = Gate::before_headers();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request: &RecordedRequest| {
+        if is_subagent(request) {
+            return Action::gated(launch_subagent(request), &held);
+        }
+        let results = request.messages().iter().filter(|message| message["role"] == "tool").count();
+        if votes(request) || !request.tool_names().contains(&"spawn_subagents") {
+            return Parliament::default().reply(request).into();
+        }
+        match results {
+            0 => {
+                Reply::call("spawn_subagents", &json!({"tasks": [{"task": PART}], "background": true})).into()
+            }
+            1 => Reply::call("wait_for_subagents", &json!({})).into(),
+            _ => Parliament::default().reply(request).into(),
+        }
+    });
+    let fixture = fixture(1, true, script);
+    let running = fixture.spawn(&["Sum it up"]);
+    gate.wait_waiting_blocking(1, LIMIT);
+    let of_parent =
+        || fixture.server.requests().into_iter().filter(|request| !is_subagent(request)).collect::<Vec<_>>();
+    // The subagent has no answer yet, and its parent is called again.
+    wait::until(LIMIT, || of_parent().len() == 2);
+    assert!(texts(&of_parent()[1]).contains("Started: s1"), "{}", texts(&of_parent()[1]));
+    gate.release_all();
+    running.wait(LIMIT).expect_code(0);
+    let told = of_parent();
+    assert!(texts(&told[2]).contains("There are 42."), "{}", texts(&told[2]));
+    let own = fixture.session().join("tasks/r1.s1/workspaces/a/count.txt");
+    assert_eq!(std::fs::read_to_string(own).unwrap(), "42\n", "it has a workspace of its own");
 }

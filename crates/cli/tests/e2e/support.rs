@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// The time limit of waits: longer than anything takes on a busy machine; stricter limits are set where they
 /// matter.
-pub const LIMIT: Duration = Duration::from_secs(60);
+pub const LIMIT: Duration = althing_testkit::wait::PATIENCE;
 
 /// An MCP server that reports the weather: `python3 sky.py`.
 pub const SKY: &str = r#"
@@ -34,6 +34,23 @@ for line in sys.stdin:
 /// The program in fresh directories.
 pub fn althing() -> Althing {
     Althing::new(env!("CARGO_BIN_EXE_althing"))
+}
+
+/// The directory `~/.claude`, which a stand-in for `claude` shares with the test: Claude Code's conversations in
+/// sandboxes, which its sandbox lets it write, are stored there.
+pub fn claude_dir(althing: &Althing) -> PathBuf {
+    shared_claude_dir(&althing.home_dir(), &althing.state_dir())
+}
+
+/// The same for another state directory.
+pub fn shared_claude_dir(home: &Path, state: &Path) -> PathBuf {
+    let (dir, store) = (home.join(".claude"), state.join("agents/.settings/shared/claude/projects"));
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::create_dir_all(store.parent().unwrap()).unwrap();
+    if store.symlink_metadata().is_err() {
+        std::os::unix::fs::symlink(&dir, store).unwrap();
+    }
+    dir
 }
 
 /// The program on a machine without CLI agents and without Ollama.
@@ -189,7 +206,7 @@ impl Fixture {
     }
 }
 
-/// The texts of all messages of a request whose content is a plain string.
+/// The contents of all messages of a request, joined. A message whose content is not a plain string is left out.
 pub fn texts(request: &RecordedRequest) -> String {
     let texts: Vec<&str> =
         request.messages().iter().filter_map(|message| message["content"].as_str()).collect();

@@ -1,23 +1,21 @@
 //! Agents with tools: what agents may touch and when, how their writes are reported, and how the writes are undone.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
 
 use althing_testkit::{Action, FakeModel, Gate, Parliament, RecordedRequest, Reply, Script};
 use serde_json::json;
 
 use super::scripted_claude;
-use super::support::{Fixture, LIMIT, SKY, Team, files_below, items, paths_below, texts};
+use super::support::{Fixture, LIMIT, SKY, Team, files_below, items, texts};
 
 /// Calls a tool in the first request of an attempt, then behaves like any member.
-fn call_once(request: &RecordedRequest, tool: &str, arguments: &serde_json::Value) -> Action {
+pub fn call_once(request: &RecordedRequest, tool: &str, arguments: &serde_json::Value) -> Action {
     let tool_results = request.messages().iter().any(|message| message["role"] == "tool");
     if tool_results { member_action(request) } else { Reply::call(tool, arguments).into() }
 }
 
 /// The normal behavior of a member.
-fn member_action(request: &RecordedRequest) -> Action {
+pub fn member_action(request: &RecordedRequest) -> Action {
     Parliament::default().reply(request).into()
 }
 
@@ -51,12 +49,12 @@ fn tool_results(request: &RecordedRequest) -> String {
     texts.map(|message| message["content"].to_string()).collect::<Vec<_>>().join("\n")
 }
 
-fn is_presenter(request: &RecordedRequest) -> bool {
+pub fn is_presenter(request: &RecordedRequest) -> bool {
     !request.tool_names().iter().any(|tool| *tool == "new_answer" || *tool == "vote")
 }
 
 /// Runs a command that takes no config.
-fn run(fixture: &Fixture, args: &[&str]) -> althing_testkit::Output {
+pub fn run(fixture: &Fixture, args: &[&str]) -> althing_testkit::Output {
     fixture.althing.new_command().args(args).spawn().wait(LIMIT)
 }
 
@@ -140,7 +138,7 @@ fn with_each_strategy_a_quick_run_of_several_agents_writes_to_context_paths_only
         let written: Vec<&serde_json::Value> =
             result["context_path_writes"].as_array().unwrap().iter().map(|write| &write["path"]).collect();
         assert_eq!(written, [&json!(project.join(file))], "{strategy}, {winner}");
-        // Both tried to write in every attempt.
+        // Both agents tried to write in each of their attempts.
         let calls = scripted_claude::calls(&fixture.althing);
         assert!(calls.iter().all(|call| call["paths"] == json!([project])), "{calls:?}");
         let refused = fixture
@@ -234,30 +232,60 @@ fn a_quick_single_agent_writes_while_it_works_and_makes_no_further_call() {
     assert!(output.stdout.contains("Files written to context paths:"), "{}", output.stdout);
 }
 
-// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-many-files
-#[test]
-fn many_written_files_are_counted_and_listed_in_a_file() {
-    let fixture = Fixture::new(
-        1,
-        Script::from_fn(|request| {
-            let project = project_of(request);
-            if request.messages().iter().any(|message| message["role"] == "tool") {
-                return member_action(request);
-            }
-            let first = Reply::call("write_file", &write(&project.join("f0.txt"), "x"));
-            let reply = (1..7).fold(first, |reply, n| {
-                reply.and_call("write_file", &write(&project.join(format!("f{n}.txt")), "x"))
-            });
-            reply.into()
-        }),
-    );
+/// An agent that writes seven files into the project.
+fn writes_seven_files() -> (Fixture, std::path::PathBuf, String) {
+    let script = Script::from_fn(|request| {
+        let project = project_of(request);
+        if request.messages().iter().any(|message| message["role"] == "tool") {
+            return member_action(request);
+        }
+        let first = Reply::call("write_file", &write(&project.join("f0.txt"), "x"));
+        let reply = (1..7).fold(first, |reply, n| {
+            reply.and_call("write_file", &write(&project.join(format!("f{n}.txt")), "x"))
+        });
+        reply.into()
+    });
+    let fixture = Fixture::new(1, script);
     let project = project(&fixture);
     let path = format!("{}:rw", project.display());
+    (fixture, project, path)
+}
+
+// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-many-files
+#[test]
+fn many_written_files_are_counted_and_listed_in_a_file_in_every_front_end() {
+    // The count and the path of the list are shown, and the list has every file.
+    #[track_caller]
+    fn check(fixture: &Fixture, project: &Path, shown: &str) {
+        assert!(shown.contains("7 files written to context paths"), "{shown}");
+        let list = fixture.session().join("tasks/r1/context_path_writes.txt");
+        assert!(shown.contains(&list.display().to_string()), "{shown}");
+        assert!((0..7).all(|n| !shown.contains(&format!("f{n}.txt"))), "{shown}");
+        let files = (0..7).map(|n| format!("+ {}\n", project.join(format!("f{n}.txt")).display()));
+        let expected = format!("7 files written to context paths\n{}", files.collect::<String>());
+        assert_eq!(std::fs::read_to_string(list).unwrap(), expected);
+    }
+    let (fixture, project, path) = writes_seven_files();
     let output = fixture.run(&["--quick", "--context-path", &path, "task"]).expect_code(0);
-    assert!(output.stdout.contains("7 files written to context paths"), "{}", output.stdout);
-    let list = fixture.session().join("tasks/r1/context_path_writes.txt");
-    assert!(output.stdout.contains(&list.display().to_string()), "{}", output.stdout);
-    assert!(std::fs::read_to_string(list).unwrap().contains("f6.txt"));
+    check(&fixture, &project, &output.stdout);
+
+    let (fixture, project, path) = writes_seven_files();
+    let command = fixture.althing.new_command().arg("chat").args(options_of(&path)).stdin("task\n");
+    let output = command.spawn().wait(LIMIT).expect_code(0);
+    check(&fixture, &project, &output.stdout);
+
+    let (fixture, project, path) = writes_seven_files();
+    let terminal = fixture.althing.new_command().args(options_of(&path)).arg("task").terminal(250, 40);
+    terminal.wait_for("Final answer of model-a", LIMIT);
+    check(&fixture, &project, &terminal.wait_for("context_path_writes.txt", LIMIT));
+
+    for command in [&[][..], &["chat"]] {
+        let (fixture, project, path) = writes_seven_files();
+        let mut terminal = plain_terminal(&fixture, command, &path);
+        terminal.keys("task\r");
+        terminal.wait_for("Final answer of model-a", LIMIT);
+        check(&fixture, &project, &terminal.wait_for("context_path_writes.txt", LIMIT));
+    }
 }
 
 // spec: modes/context-path-write-tracking/no-footer-when-no-writes
@@ -333,7 +361,7 @@ fn a_run_that_only_deleted_files_has_no_footer_and_every_front_end_names_the_del
     );
     assert!(!screen.contains("context paths"), "{screen}");
 
-    // Lines for a person, and lines for a script.
+    // Lines in a terminal: the screen in plain mode, and `althing chat`.
     for command in ["", "chat"] {
         let (fixture, project, path) = deleter(false);
         let command = if command.is_empty() { vec![] } else { vec![command] };
@@ -350,6 +378,37 @@ fn a_run_that_only_deleted_files_has_no_footer_and_every_front_end_names_the_del
 
 fn options_of(path: &str) -> Vec<String> {
     ["--config", "team.yaml", "--quick", "--context-path", path].map(str::to_owned).to_vec()
+}
+
+// spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
+#[test]
+fn chat_in_a_script_names_the_files_that_a_launched_run_wrote_and_deleted() {
+    let script = Script::from_fn(|request: &RecordedRequest| {
+        let results = request.messages().iter().filter(|message| message["role"] == "tool").count();
+        if request.tool_names().contains(&"launch_run") {
+            return match results {
+                0 => Reply::call("launch_run", &json!({"task": "Replace it", "agent_mode": "single"})).into(),
+                _ => Reply::text("Reported.").into(),
+            };
+        }
+        let project = project_of(request);
+        match results {
+            0 => Reply::call("delete_file", &json!({ "path": project.join("old.txt") })).into(),
+            1 => Reply::call("write_file", &write(&project.join("new.txt"), "new\n")).into(),
+            _ => member_action(request),
+        }
+    });
+    let fixture =
+        Fixture::with(1, script, |team| team.rule("interactive_mode", json!({"require_approval": false})));
+    let project = project(&fixture);
+    let path = format!("{}:rw", project.display());
+    let command =
+        fixture.althing.new_command().arg("chat").args(["--config", "team.yaml", "--context-path", &path]);
+    let output = command.stdin("Replace it\n").spawn().wait(LIMIT).expect_code(0);
+    assert_eq!(output.stdout, "Reported.\n");
+    let footer = format!("Files written to context paths:\n  {}\n", project.join("new.txt").display());
+    assert!(output.stderr.contains(&footer), "{}", output.stderr);
+    assert!(output.stderr.contains(&project.join("old.txt").display().to_string()), "{}", output.stderr);
 }
 
 // spec: modes/context-path-write-tracking/display-written-files-in-final-answer-few-files
@@ -379,6 +438,33 @@ fn a_run_that_wrote_and_deleted_files_lists_both_in_its_footer_in_every_front_en
     let terminal = fixture.althing.new_command().args(options_of(&path)).arg("task").terminal(200, 40);
     let screen = terminal.wait_for("Files written to context paths:", LIMIT);
     assert!(screen.contains("new.txt (new)") && screen.contains("old.txt (deleted)"), "{screen}");
+
+    // Lines in a terminal: the screen in plain mode, and `althing chat`.
+    for command in [&[][..], &["chat"]] {
+        let (fixture, project, path) = deleter(true);
+        let mut terminal = plain_terminal(&fixture, command, &path);
+        terminal.keys("task\r");
+        let (new, old) = (project.join("new.txt"), project.join("old.txt"));
+        let rows = [
+            "Files written to context paths:",
+            &format!("  {}", new.display()),
+            "Files deleted from context paths:",
+            &format!("  {}", old.display()),
+        ]
+        .map(str::to_owned);
+        terminal.wait_until(LIMIT, "the answer and the list of both files below it", |screen| {
+            let lines: Vec<&str> = screen.lines().map(str::trim_end).collect();
+            let answer = lines.iter().position(|line| line.ends_with("Final answer of model-a"));
+            let list = lines.windows(4).position(|window| window == rows);
+            answer.is_some() && answer < list
+        });
+    }
+}
+
+/// A conversation of lines in a terminal, with a writable path.
+fn plain_terminal(fixture: &Fixture, command: &[&str], path: &str) -> althing_testkit::Terminal {
+    let command = fixture.althing.new_command().args(command).args(options_of(path));
+    command.env("ALTHING_PLAIN", "1").terminal(250, 40)
 }
 
 #[test]
@@ -435,7 +521,7 @@ fn a_path_in_the_task_becomes_a_context_path() {
     let fixture = Fixture::new(1, Script::parliament());
     let project = project(&fixture);
     fixture.run(&["--quick", "Look at @project, please"]).expect_code(0);
-    let request = &fixture.server.wait_for_requests_blocking(1, Duration::from_secs(5))[0];
+    let request = &fixture.server.wait_for_requests_blocking(1, LIMIT)[0];
     assert!(request.last_user_text().contains(&format!("Look at {}, please", project.display())));
     assert!(request.tool_names().contains(&"read_file"), "{:?}", request.tool_names());
     assert!(request.system_text().contains(&project.display().to_string()));
@@ -464,7 +550,7 @@ fn agents_shows_what_is_usable_and_what_is_missing() {
 }
 
 /// A team whose agents may run commands.
-fn with_commands(agents: usize, script: Script) -> Fixture {
+pub fn with_commands(agents: usize, script: Script) -> Fixture {
     Fixture::with(agents, script, |team| {
         team.every_backend("enable_mcp_command_line", true).every_backend("cwd", "here")
     })
@@ -604,7 +690,8 @@ fn agents_on_four_wire_formats_work_together_and_only_the_presenter_writes() {
     assert!(output.stdout.contains(&footer), "{}", output.stdout);
 }
 
-// Row D8 of docs/reliability.md. If both could write, each would report and undo the other's changes as its own.
+// Row D8 of docs/reliability.md. If both sessions could write, each would report and undo the other's changes as its
+// own.
 #[test]
 fn two_sessions_cannot_write_to_one_path_at_once_and_the_second_gets_the_reason() {
     let gate = Gate::before_headers();
@@ -639,56 +726,4 @@ fn two_sessions_cannot_write_to_one_path_at_once_and_the_second_gets_the_reason(
         "{}",
         output.stdout
     );
-}
-
-/// The disk space that everything below a directory takes.
-fn disk_usage(dir: &Path) -> u64 {
-    let blocks = |path: &std::path::PathBuf| std::fs::symlink_metadata(path).unwrap().blocks();
-    paths_below(dir).iter().map(blocks).sum::<u64>() * 512
-}
-
-/// Agents that create a sparse file of this size and a normal file before they answer.
-fn with_sparse_file(size: &'static str) -> Fixture {
-    with_commands(
-        2,
-        Script::from_fn(move |request| {
-            let command = format!("truncate -s {size} big && echo done > small.txt");
-            if is_presenter(request) || request.tool_names().contains(&"vote") {
-                return member_action(request);
-            }
-            call_once(request, "run_command", &json!({ "command": command }))
-        }),
-    )
-}
-
-#[test]
-fn a_sparse_file_of_four_tebibytes_is_in_the_snapshot_and_takes_no_space() {
-    let fixture = with_sparse_file("4T");
-    fixture.run(&["task"]).expect_code(0);
-    let run = fixture.session().join("tasks/r1");
-    for place in ["snapshots/agent1.1", "snapshots/agent2.1", "views/a/agent2", "views/b/agent1"] {
-        let dir = run.join(place);
-        assert_eq!(std::fs::metadata(dir.join("big")).unwrap().len(), 4 << 40, "{place}");
-        assert_eq!(std::fs::read_to_string(dir.join("small.txt")).unwrap(), "done\n", "{place}");
-    }
-    let disk_usage = disk_usage(&fixture.althing.state_dir());
-    assert!(disk_usage < 4 << 20, "the state takes {disk_usage} bytes");
-}
-
-#[test]
-fn an_answer_counts_without_its_files_if_they_are_too_large_with_a_notice() {
-    let fixture = with_sparse_file("9T");
-    let output = fixture.run(&["task"]).expect_code(0);
-    let why = "a's answer is accepted, but without its files: cannot store a snapshot of the workspace in ";
-    let most = "the files have a total size of 9 TiB; the limit is 8 TiB";
-    let said = output.stderr.lines().any(|line| line.contains(why) && line.contains(most));
-    assert!(said, "{}", output.stderr);
-    let events = fixture.althing.events();
-    assert_eq!(items(&events, "answer").len(), 2);
-    assert!(
-        items(&events, "workspace_kept").iter().all(|item| item["error"].as_str().unwrap().contains(most))
-    );
-    let run = fixture.session().join("tasks/r1");
-    assert_eq!(std::fs::read_dir(run.join("snapshots")).unwrap().count(), 0, "nothing is left behind");
-    assert!(fixture.server.requests().iter().any(is_presenter), "the run went on to its end");
 }

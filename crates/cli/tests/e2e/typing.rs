@@ -127,6 +127,7 @@ fn a_rejected_run_can_still_be_cancelled_by_a_command() {
     assert!(runs(&althing).is_empty());
 }
 
+// spec: design/ui/alignment
 #[test]
 fn letters_go_to_the_visible_input_and_not_to_the_open_run() {
     for cols in [60, 100, 170] {
@@ -272,6 +273,7 @@ fn gated_proposal(gate: &Gate) -> Fixture {
     fixture
 }
 
+// spec: interactive/run-approval-flow/approval-required
 #[test]
 fn what_was_typed_before_the_question_appeared_never_approves_a_run() {
     let (line, screen) = (&["chat", "--config", "team.yaml"][..], &["--config", "team.yaml"][..]);

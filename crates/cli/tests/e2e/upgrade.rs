@@ -57,6 +57,21 @@ fn old_sessions_are_listed_with_their_status() {
 }
 
 #[test]
+fn the_report_and_the_prompts_of_old_sessions_are_shown_and_unknown_costs_and_digests_are_named() {
+    let althing = with_old_sessions();
+    for (session, part) in [(RUN, "Decision"), (CHAT, "Conversation"), (WORKFLOW, "Tasks")] {
+        let shown = run(&althing, &["sessions", "show", session]).expect_code(0).stdout;
+        assert!(shown.contains(part) && shown.contains(session), "{shown}");
+    }
+    let whole = run(&althing, &["sessions", "show", RUN, "--json"]).expect_code(0).stdout;
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    let agent = whole["report"]["runs"][0]["agents"][0]["id"].as_str().unwrap();
+    let shown = run(&althing, &["sessions", "prompt", RUN, agent]).expect_code(0).stdout;
+    assert!(shown.contains("contains no digest") && shown.contains("Compare two ways to sort"), "{shown}");
+    run(&althing, &["sessions", "cost"]).expect_code(0);
+}
+
+#[test]
 fn the_result_of_an_old_run_is_read_from_its_log() {
     let althing = with_old_sessions();
     let told = run(&althing, &["resume", RUN, "--json"]).expect_code(0);
@@ -136,6 +151,8 @@ fn an_old_log_can_be_replayed() {
     let althing = with_old_sessions();
     let file = golden().join(CHAT).join("events.jsonl").display().to_string();
     let output = althing.new_command().env("ALTHING_PLAIN", "1").args(["replay", &file, "--speed", "1000"]);
-    let terminal = output.terminal(100, 30);
+    // The terminal is tall enough for the whole conversation, so nothing scrolls away before it is looked at.
+    let terminal = output.terminal(100, 200);
     terminal.wait_for("Good morning", super::support::LIMIT);
+    terminal.wait_for("The run has ended", super::support::LIMIT);
 }

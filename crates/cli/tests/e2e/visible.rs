@@ -4,7 +4,8 @@
 use althing_testkit::{Action, Gate, Parliament, RecordedRequest, Reply, Script, Terminal, wait};
 use serde_json::{Value, json};
 
-use super::support::{Fixture, LIMIT, Team, althing, items, of_type, texts};
+use super::mcp::Client;
+use super::support::{Fixture, LIMIT, Team, althing, ensure, in_parallel, items, of_type, texts};
 
 const TASK: &str = "Compare three ways to cache HTTP responses";
 const OVERRIDE_HINT: &str = "Press Ctrl+O to override, Enter to continue";
@@ -96,21 +97,118 @@ fn approve_is_clicked_and_the_run_is_cancelled_at_its_card() {
     assert!(line(&screen, "Cancelled").contains("Run: Compare"), "{screen}");
 }
 
-/// A chat agent that proposes a run and then repeats what it learned of the run.
+/// A chat agent that proposes a run and then says that it has heard of the result.
 fn proposing() -> Fixture {
-    let talker = |request: &RecordedRequest| {
+    proposing_run(&json!({"task": "Do it"}), |team| team)
+}
+
+pub fn proposing_run(launch: &Value, change: impl FnOnce(Team) -> Team) -> Fixture {
+    let launch = launch.clone();
+    let talker = move |request: &RecordedRequest| {
         let last = request.messages().last().cloned().unwrap_or_default();
         if last["role"] == "tool" {
             return Reply::text("I have heard it.");
         }
-        Reply::call("launch_run", &json!({"task": "Do it"}))
+        Reply::call("launch_run", &launch)
     };
     let fixture = Fixture::new(2, Script::parliament().on("talker").always(Action::with(talker)));
     let base = fixture.server.base_url();
     let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
-    let team = Team::on(&base, 2).rule("interactive_mode", json!({"backend": backend}));
+    let team = change(Team::on(&base, 2).rule("interactive_mode", json!({"backend": backend})));
     fixture.althing.file("team.yaml", team.text());
     fixture
+}
+
+/// What a front end shows as the question about the run of [`proposing_run`].
+fn shown_question(front_end: &str, fixture: &Fixture, launch: &Value) -> String {
+    let command = fixture.althing.new_command();
+    match front_end {
+        "screen" => {
+            let terminal = command.args(["--config", "team.yaml", "go"]).terminal(160, 40);
+            terminal.wait_for("Cancel esc", LIMIT)
+        }
+        "plain screen" => {
+            let command = command.args(["--config", "team.yaml"]).env("ALTHING_PLAIN", "1");
+            let mut terminal = command.terminal(250, 40);
+            terminal.wait_for("Write a message and press Enter", LIMIT);
+            terminal.keys("go\r");
+            terminal.wait_for("Write /approve or /reject.", LIMIT)
+        }
+        "chat" => {
+            let running = command.args(["chat", "--config", "team.yaml"]).open_stdin().spawn();
+            running.write_stdin("go\n");
+            running.wait_for_stderr(|line| line.contains("y approve"), LIMIT);
+            let shown = running.stderr();
+            running.write_stdin("n\n");
+            running.close_stdin();
+            running.wait(LIMIT).expect_code(0);
+            shown
+        }
+        _ => {
+            let can_ask = json!({"elicitation": {"form": {}}});
+            let mut client = Client::with(&fixture.althing, &["--config", "team.yaml"], &can_ask);
+            let (question, _) = client.tool_with_question("launch_run", launch, "decline");
+            question["params"]["message"].as_str().unwrap().to_owned()
+        }
+    }
+}
+
+/// The words of one detail of a question: of the row that begins with the label, or of the sentence after the label.
+/// Empty if there is no such detail.
+fn detail(question: &str, label: &str) -> Vec<String> {
+    let sentence = question.split_once(&format!("{label}: ")).map(|(_, rest)| {
+        let next = ["Context: ", "Agents: ", "Modes: ", "Prompts: ", "May write: ", "Write /approve"];
+        let end = next.iter().filter_map(|next| rest.find(&format!(". {next}"))).min();
+        &rest[..end.unwrap_or(rest.len())]
+    });
+    let is_row =
+        |line: &&str| line.trim_start_matches(|c: char| !c.is_alphabetic()).starts_with(&format!("{label} "));
+    let row = || question.lines().find(is_row)?.split_once(label).map(|(_, rest)| rest);
+    let found = sentence.or_else(row).unwrap_or_default();
+    let words = found.split_whitespace().map(|word| word.trim_matches([',', '.', '‹', '›']).to_owned());
+    words.filter(|word| !word.is_empty()).collect()
+}
+
+// spec: interactive/run-approval-flow/approval-required
+#[test]
+fn the_question_shows_task_context_agents_modes_and_paths_in_every_front_end() {
+    let named = json!({"task": "Do it", "context": "Keep it small", "agents": ["b"], "agent_mode": "single",
+        "agent_system_prompts": {"b": "Rhyme"}});
+    let all = json!({"task": "Do it", "context": "Keep it small"});
+    let launches = [(named, &["b"][..], ["Single", "Quick"]), (all, &["a", "b"], ["Multi", "Refine"])];
+    let front_ends = ["screen", "plain screen", "chat", "MCP"];
+    let cases = launches.iter().flat_map(|launch| front_ends.map(|front_end| (launch, front_end)));
+    in_parallel(2, cases, |((launch, agents, modes), front_end)| {
+        let dir = tempfile::tempdir().unwrap();
+        let shared = dir.path().canonicalize().unwrap();
+        let fixture = proposing_run(launch, |team| {
+            team.rule("context_paths", json!([{"path": shared, "permission": "write"}]))
+        });
+        let question = shown_question(front_end, &fixture, launch);
+        let path = shared.display().to_string();
+        let prompts: &[&str] = if launch["agents"].is_null() { &[] } else { &["Rhyme"] };
+        for (label, words) in [
+            ("Task", &["Do", "it"][..]),
+            ("Context", &["Keep", "it", "small"]),
+            ("Agents", agents),
+            ("Modes", modes),
+            ("Prompts", prompts),
+            ("May write", &[path.as_str()]),
+        ] {
+            let shown = detail(&question, label);
+            let has_all =
+                words.iter().all(|word| shown.iter().any(|shown| shown.trim_end_matches(':') == *word));
+            ensure(has_all, || format!("{front_end}: {label}: {shown:?}, not {words:?}:\n{question}"))?;
+        }
+        let others = ["a", "b"].into_iter().filter(|agent| !agents.contains(agent));
+        let shown = detail(&question, "Agents");
+        for other in others {
+            ensure(!shown.iter().any(|word| word == other), || format!("{front_end}: {other}:\n{question}"))?;
+        }
+        let requests = fixture.server.requests();
+        let is_asking = requests.iter().all(|request| request.model() == "talker");
+        ensure(is_asking, || format!("{front_end}: an agent works before the answer"))
+    });
 }
 
 /// Checks that the chat agent received the cancellation in its next request, as the result of its call, and that
@@ -153,7 +251,7 @@ fn a_cancelled_approval_starts_no_run_and_the_chat_agent_hears_of_it_in_every_fr
         terminal.wait_for("Status: Idle", LIMIT);
         heard_the_cancellation(&fixture, how);
     }
-    // As lines for a person, and as lines for a script.
+    // In lines: in a terminal without a screen, and with `althing chat`.
     for answer in ["n\r", "/reject\r"] {
         let fixture = proposing();
         let command = fixture.althing.new_command().args(["--config", "team.yaml"]).env("ALTHING_PLAIN", "1");
@@ -246,4 +344,47 @@ fn the_mode_bar_and_tabs_can_be_clicked_and_are_locked_while_agents_work() {
     let asked = requests.iter().find(|request| request.model() == "model-a").unwrap();
     let all = texts(asked);
     assert!(all.contains("the first question") && all.contains("and the second"), "{all}");
+}
+
+/// The text ends a row of the terminal exactly where a forged row begins.
+#[test]
+fn no_text_of_a_proposed_run_looks_like_a_row_of_its_question() {
+    const COLUMNS: usize = 100;
+    let (line, screen) = (&["chat", "--config", "team.yaml"][..], &["--config", "team.yaml"][..]);
+    // Where the text of the task begins, and the forged rows.
+    for (args, plain, ready, before, forged, after) in [
+        (line, "", "", "  Task      ", "  May write nothing at all", "y approve"),
+        (
+            screen,
+            "1",
+            "Write a message",
+            "Question: launch this run? Task: ",
+            "Question: stop?",
+            "Write /approve",
+        ),
+    ] {
+        let fill = |used: usize| "x".repeat(COLUMNS - used);
+        let task = format!("{}{forged}{}{forged}", fill(before.len()), fill(forged.len()));
+        let launch = Reply::call("launch_run", &json!({"task": task, "context": task}));
+        let script = Script::parliament().on("talker").nth(0, launch).on("talker").always(Reply::text("Ok."));
+        let fixture = Fixture::new(2, script);
+        let base = fixture.server.base_url();
+        let backend = json!({"type": "chatcompletion", "model": "talker", "base_url": base});
+        let team = Team::on(&base, 2).rule("interactive_mode", json!({"backend": backend}));
+        fixture.althing.file("team.yaml", team.text());
+        let command = fixture.althing.new_command().args(args);
+        let command = if plain.is_empty() { command } else { command.env("ALTHING_PLAIN", plain) };
+        let mut terminal = command.terminal(COLUMNS as u16, 40);
+        terminal.wait_for(ready, LIMIT);
+        terminal.keys("go\r");
+        let shown = terminal.wait_for(after, LIMIT);
+        // The text of the screen has rows that the terminal broke in one line.
+        let rows = shown.lines().flat_map(|line| {
+            let letters: Vec<char> = line.chars().collect();
+            letters.chunks(COLUMNS).map(|row| row.iter().collect::<String>()).collect::<Vec<_>>()
+        });
+        let looks_real: Vec<String> = rows.filter(|row| row.starts_with(forged)).collect();
+        assert!(looks_real.is_empty(), "{args:?}: {looks_real:?}\n{shown}");
+        assert!(shown.contains("  | "), "{args:?}:\n{shown}");
+    }
 }

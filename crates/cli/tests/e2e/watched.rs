@@ -1,7 +1,6 @@
 //! A workflow in a terminal: its tasks on the screen, and attaching to programs.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
 use althing_testkit::process::wait_for_event;
 use althing_testkit::vt100::Color;
@@ -148,8 +147,8 @@ fn a_failing_task_is_shown_and_sets_the_exit_status() {
     assert_eq!(terminal.wait(LIMIT), 2);
 }
 
-/// Sets a title, the clipboard and a link, requests the device status, saves a line of input, and (as `first`) floods
-/// its terminal.
+/// A program that sets a title, the clipboard and a link, requests the device status, saves a line of input, and (if
+/// its name is `first`) floods its terminal.
 const HOSTILE: &str = r#"printf '\033]0;taken\007\033]52;c;aGk=\007\033]8;;http://evil\033\\link\033[6n\033[c\033Pq\033\\'
 echo; echo "$NAME is ready"; read line; echo "$line" > "$DIR/$NAME"; [ "$NAME" = first ] && yes 'a flood of words'; read line"#;
 
@@ -169,17 +168,13 @@ fn an_attached_program_draws_only_its_own_cells_and_can_be_detached_during_a_flo
     terminal.wait_for("first is ready", LIMIT);
     terminal.keys("for the first alone\r");
     terminal.wait_for("a flood of words", LIMIT);
-    let start = Instant::now();
     terminal.keys("\x1d");
     terminal.wait_for("Stage: only", LIMIT);
-    let took = start.elapsed();
-    assert!(took < Duration::from_secs(1), "left after {took:?}");
     let typed = |name: &str| std::fs::read_to_string(dir.join(name)).unwrap_or_default();
     // The terminal answered the program's requests before it passed on the typed keys.
     let first = typed("first");
     assert!(first.starts_with("\x1b[1;5R") && first.ends_with("for the first alone\n"), "{first:?}");
     assert_eq!(typed("second"), "");
-    eprintln!("left a flood within {took:?}");
     let raw = terminal.raw();
     for foreign in [&b"\x1b]"[..], b"\x1bP", b"\x1b[6n", b"\x1b[c"] {
         assert!(!raw.windows(foreign.len()).any(|bytes| bytes == foreign), "{foreign:?}");

@@ -2,7 +2,7 @@
 //!
 //! Data only; see `keys`. The keys inside `mcp_servers`, `context_paths` and `hooks` are in `keys/tools.rs`.
 
-use super::tools::{CONTEXT_PATHS, DEFAULT_IMAGE, HOOKS, MCP_SERVER};
+use super::tools::{CONTEXT_PATHS, DEFAULT_IMAGE, DOCKER_CREDENTIALS, HOOKS, MCP_SERVER};
 use super::{
     ANY_NUMBER, COUNT, COUNT_OR_ZERO, Kind, NOT_NEGATIVE, Range, SECONDS, Section, TOKENS, alternative, key,
     not_yet, passthrough, word, word_instead_of,
@@ -12,6 +12,9 @@ const MULTIMEDIA: &str = "generating images, sound and video is not supported; u
 const PYTHON_TOOLS: &str = "Python tools are not supported; use an MCP server";
 const SUDO: &str =
     "commands in a container run as your user, never as root; put what they need into the image";
+/// What to use instead of `command_line_docker_packages`.
+pub(crate) const PACKAGES: &str = "build an image that contains the packages, and name it in \
+    `command_line_docker_image`: installing would need root and a network in the agent's container";
 /// The range of a number of processors; its maximum is more than any machine has.
 const PROCESSORS: Range = Range { min: 0.0, above_min: true, max: 4096.0 };
 
@@ -35,7 +38,8 @@ pub(crate) static BACKEND: Section = Section {
         passthrough("idle_timeout_seconds", Kind::Number(SECONDS), "Longest pause within a reply, in seconds; after that the reply counts as failed.").before_trust(),
         passthrough("request_timeout_seconds", Kind::Number(SECONDS), "Longest time of one model call, including retries and the waits between them, in seconds.").before_trust(),
         passthrough("max_retries", Kind::Integer(COUNT_OR_ZERO), "Maximum number of retries of a failed model call; values greater than 4 count as 4.").before_trust(),
-        passthrough("retry_base_ms", Kind::Integer(COUNT_OR_ZERO), "Wait before the first retry, in milliseconds; each further wait is twice as long.").before_trust(),
+        passthrough("rate_limit_wait_seconds", Kind::Number(SECONDS), "Longest total wait of one model call for the provider's rate limits, in seconds (300 by default). All calls with the same API key wait together; `max_retries` does not count these waits unless it is set.").before_trust(),
+        passthrough("retry_base_ms", Kind::Integer(COUNT_OR_ZERO), "Longest random wait before the first retry, in milliseconds; it doubles with each further retry, up to 20 seconds. If the provider requests a wait, the random wait is added to it.").before_trust(),
         passthrough("max_concurrent_requests", Kind::Integer(COUNT), "Maximum number of concurrent model calls with the same API key.").before_trust(),
         passthrough("requests_per_minute", Kind::Integer(COUNT), "Maximum number of model calls per minute with the same API key.").before_trust(),
         passthrough("chunk_delay_ms", Kind::Integer(COUNT_OR_ZERO), "For `offline` only: wait between the chunks of a reply, in milliseconds.").before_trust(),
@@ -108,18 +112,18 @@ pub(crate) static BACKEND: Section = Section {
         not_yet("enable_rate_limit", Kind::Bool, "Whether MassGen slows requests down to the rate limits that it knows for the model."),
         passthrough("api_version", Kind::Text, "Version of the Azure API."),
         key("enable_mcp_command_line", Kind::Bool, "Whether the agent may run commands. Commands are confined to the agent's workspace and the context paths, by default without network."),
-        key("command_line_allowed_commands", Kind::List(&Kind::Pattern), "Patterns of allowed commands, matched from the command's start; other commands are refused."),
-        key("command_line_blocked_commands", Kind::List(&Kind::Pattern), "Patterns of forbidden commands, matched from the command's start."),
+        key("command_line_allowed_commands", Kind::List(&Kind::Pattern), "Regular expressions for allowed commands, each matched at the start of the command, such as `git (status|diff)\\b`; other commands are refused. An empty list allows all commands."),
+        key("command_line_blocked_commands", Kind::List(&Kind::Pattern), "Regular expressions for forbidden commands, each matched at the start of the command."),
         key("command_line_execution_mode", Kind::Choice(&[word("local"), word("docker"), word_instead_of("srt", "local")]), "Where commands run: on this machine in a sandbox (`local`), or in a container (`docker`).").default("local"),
         key("command_line_docker_image", Kind::Text, "Docker image for `command_line_execution_mode: docker`; it must already be on this machine.").default(DEFAULT_IMAGE),
         key("command_line_docker_memory_limit", Kind::Memory, "Maximum memory of the container, such as `2g`; needs `command_line_execution_mode: docker`."),
         key("command_line_docker_cpu_limit", Kind::Number(PROCESSORS), "Maximum number of processors that the container uses, such as 1.5; needs `command_line_execution_mode: docker`."),
         key("command_line_docker_network_mode", Kind::Choice(&[word("none"), word("bridge"), word("host")]), "Network of the container: none, Docker's own (`bridge`) or this machine's (`host`); needs `command_line_execution_mode: docker`.").default("none"),
         key("command_line_network", Kind::Bool, "Whether commands have network access; in a container, `true` means `command_line_docker_network_mode: bridge`.").default("false"),
-        key("command_line_timeout_seconds", Kind::Number(SECONDS), "Longest time of one command, in seconds; after that the command is ended."),
+        key("command_line_timeout_seconds", Kind::Number(SECONDS), "Time limit of a command, in seconds, if the agent requests none; default: 120. An agent may request up to an hour, or up to this limit if it is longer."),
         alternative("command_line_docker_enable_sudo", Kind::Bool, "Whether commands may become root in the container.", SUDO),
-        not_yet("command_line_docker_credentials", Kind::Any, "Credentials that the container gets: files (`mount`) and environment variables (`env_vars`)."),
-        not_yet("command_line_docker_packages", Kind::Any, "Packages that are installed in the container before the agent starts (`preinstall`)."),
+        key("command_line_docker_credentials", Kind::Section(&DOCKER_CREDENTIALS), "Environment variables that commands in the container get; needs `command_line_execution_mode: docker`. Agents can read them."),
+        alternative("command_line_docker_packages", Kind::Any, "Packages that are installed in the container before the agent starts (`preinstall`).", PACKAGES).no_warning(),
         not_yet("command_line_srt_network_allowed_domains", Kind::Any, "Internet domains that commands may reach; needs `command_line_execution_mode: srt`."),
         not_yet("command_line_srt_deny_read", Kind::Any, "Additional paths that commands must not read; needs `command_line_execution_mode: srt`."),
         not_yet("command_line_srt_allow_read", Kind::Any, "Additional paths that commands may read; needs `command_line_execution_mode: srt`."),

@@ -8,15 +8,16 @@ mod agent;
 mod backend;
 mod coordination;
 mod interactive;
+mod limits;
 mod orchestrator;
 mod root;
 mod tools;
 mod workflow;
 
-pub(crate) use backend::BACKEND;
+pub(crate) use backend::{BACKEND, PACKAGES};
 pub(crate) use orchestrator::ORCHESTRATOR;
 pub(crate) use root::ROOT;
-pub(crate) use tools::DEFAULT_IMAGE;
+pub(crate) use tools::{ALL_VARIABLES, DEFAULT_IMAGE, NO_MOUNTS};
 pub(crate) use workflow::{OVERRIDES, WORKFLOW};
 
 /// A group of keys in one map.
@@ -50,10 +51,13 @@ pub(crate) struct Key {
     pub(crate) off: Option<&'static str>,
     /// For a key that has no effect: whether no value of it gives a warning.
     pub(crate) no_warning: bool,
+    /// For a key that has no effect: the words whose purpose Althing fulfills by itself, for which no warning is given.
+    pub(crate) fulfilled: &'static [&'static str],
     /// Whether the value is passed to the model client, in `BackendConfig::params`.
     pub(crate) passed_on: bool,
     /// Whether a found config may set the key without the user's trust. A found config that sets any other key is not
-    /// used until the user trusts it. A new key needs trust unless its row says otherwise.
+    /// used until the user trusts it, unless the value switches the key off. A new key needs trust unless its row says
+    /// otherwise.
     pub(crate) before_trust: bool,
 }
 
@@ -196,6 +200,7 @@ const fn key(name: &'static str, kind: Kind, about: &'static str) -> Key {
         required: false,
         off: None,
         no_warning: false,
+        fulfilled: &[],
         passed_on: false,
         before_trust: false,
     }
@@ -235,6 +240,11 @@ impl Key {
     /// Marks a key whose purpose Althing fulfills by itself, so that no value of the key gives a warning.
     const fn no_warning(self) -> Self {
         Self { no_warning: true, ..self }
+    }
+
+    /// Marks the words whose purpose Althing fulfills by itself.
+    const fn fulfilled(self, words: &'static [&'static str]) -> Self {
+        Self { fulfilled: words, ..self }
     }
 
     const fn off(self, off: &'static str) -> Self {

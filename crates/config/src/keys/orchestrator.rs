@@ -4,6 +4,7 @@
 
 use super::coordination::COORDINATION;
 use super::interactive::INTERACTIVE;
+use super::limits::LIMITS;
 use super::tools::CONTEXT_PATHS;
 use super::{COUNT, COUNT_OR_ZERO, Choice, Kind, Section, alternative, key, not_yet, word, word_instead_of};
 
@@ -42,13 +43,14 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         key("skip_voting", Kind::Bool, "Whether the vote is skipped: once every agent has answered, the newest answer wins.").default("false").before_trust(),
         key("disable_injection", Kind::Bool, "Whether agents see each other's answers only when they vote, and do not improve their own.").default("false").before_trust(),
         key("defer_voting_until_all_answered", Kind::Bool, "Whether no agent votes before every agent has answered; `first_answer_wait_seconds` then has no effect.").default("false").before_trust(),
-        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "How the final answer is made: the winner's answer unchanged (`winner_reuse`), rewritten by the winner (`winner_present`), or combined from all answers (`synthesize`).").before_trust(),
-        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer; `final_answer_strategy` takes precedence.").default("false").before_trust(),
+        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "How the final answer is made: the winner's answer unchanged, unless the winner still has to write to context paths (`winner_reuse`), rewritten by the winner (`winner_present`), or combined from all answers (`synthesize`).").before_trust(),
+        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer, unless the winner still has to write to context paths; `final_answer_strategy` takes precedence.").default("false").before_trust(),
         key("coordination", Kind::Section(&COORDINATION), "More settings of coordination: planning, task lists, memory, skills, subagents and restarts.").before_trust(),
         key("interactive_mode", Kind::Section(&INTERACTIVE), "Settings of the conversation with the chat agent, which launches runs."),
+        key("limits", Kind::Section(&LIMITS), "Limits that stop agents and programs that never end.").before_trust(),
         key("context_paths", CONTEXT_PATHS, "Files and directories for the run: every agent may read them, the presenter may write to those with `permission: write`."),
         key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from the answers that its author has seen; `lenient` refuses only repetitions.").default("lenient").before_trust(),
-        key("fairness_enabled", Kind::Bool, "Whether an agent that is far ahead must wait for slower agents; `fairness_lead_cap_answers` sets how far.").default("true").before_trust(),
+        key("fairness_enabled", Kind::Bool, "Whether an agent that has given more answers than slower agents can only vote until they catch up; `fairness_lead_cap_answers` sets how many more.").default("true").before_trust(),
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "Number of answers by which an agent may be ahead of the agent with the fewest; then it can only vote.").default("2").before_trust(),
         alternative("agent_temporary_workspace", Kind::Text, "MassGen's directory for the copies of other agents' work.", KEPT).no_warning(),
         alternative("snapshot_storage", Kind::Text, "MassGen's directory for snapshots of workspaces.", KEPT).no_warning(),
@@ -65,6 +67,7 @@ pub(crate) static ORCHESTRATOR: Section = Section {
         not_yet("presenter_agent", Kind::Text, "The agent that writes the final answer in MassGen's decomposition mode."),
         key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often a run may start over because its presenter rejected the final answer; `coordination.max_orchestration_restarts` takes precedence.").before_trust(),
         not_yet("max_turns", Kind::Integer(COUNT), "Maximum number of turns of a conversation."),
+        key("max_snapshot_size", Kind::Memory, "Maximum amount of data in the copy of an agent's files that is stored with each of its answers, such as `2g`; default: `8g`. Holes in sparse files may add up to 1,024 times as much. A larger answer counts without its files.").before_trust(),
         key("skills_directory", Kind::Text, "Another place for `coordination.skills_directory`, which takes precedence."),
         key("project_instructions", Kind::Bool, "Whether prompts include `AGENTS.md` and `CLAUDE.md` from the context paths.").default("true").before_trust(),
         not_yet("docker", Kind::Any, "Settings of the agents' Docker containers, such as whether containers are kept between turns of a conversation."),

@@ -50,7 +50,7 @@ static TASK: Section = Section {
         key("idle_timeout_seconds", Kind::Number(SECONDS), "Longest time that the program may print nothing, in seconds."),
         key("continue_on_failure", Kind::Bool, "Whether the workflow continues if the task fails.").default("false"),
         key("on_interrupt", Kind::Choice(&[word("restart"), word("ask"), word("fail")]), "What happens if the task was interrupted and the workflow is resumed. Default: the program's own conversation is resumed if it has one; otherwise the task starts over."),
-        key("sandbox", Kind::Bool, "Whether the program runs in a sandbox. Default: CLI agents do, your own `command` does not."),
+        key("sandbox", Kind::Bool, "Whether the program runs in a sandbox. Default: a headless CLI agent without `approvals` does; interactive tasks, CLI agents with `approvals` and your own `command` do not."),
         key("approvals", Kind::Bool, "Whether a headless CLI agent asks you before it acts, instead of acting freely in its sandbox.").default("false"),
     ],
 };
@@ -96,12 +96,13 @@ pub(crate) static OVERRIDES: Section = Section {
         key("skip_voting", Kind::Bool, "Whether the vote is skipped: once every agent has answered, the newest answer wins."),
         key("disable_injection", Kind::Bool, "Whether agents see each other's answers only when they vote, and do not improve their own."),
         key("defer_voting_until_all_answered", Kind::Bool, "Whether no agent votes before every agent has answered; `first_answer_wait_seconds` then has no effect."),
-        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "How the final answer is made: the winner's answer unchanged (`winner_reuse`), rewritten by the winner (`winner_present`), or combined from all answers (`synthesize`)."),
-        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer; `final_answer_strategy` takes precedence."),
+        key("final_answer_strategy", Kind::Choice(&[word("winner_reuse"), word("winner_present"), word("synthesize")]), "How the final answer is made: the winner's answer unchanged, unless the winner still has to write to context paths (`winner_reuse`), rewritten by the winner (`winner_present`), or combined from all answers (`synthesize`)."),
+        key("skip_final_presentation", Kind::Bool, "Whether the winner's answer is used unchanged as the final answer, unless the winner still has to write to context paths; `final_answer_strategy` takes precedence."),
         key("answer_novelty_requirement", Kind::Choice(&[word("lenient"), word("balanced"), word("strict")]), "How different a new answer must be from the answers that its author has seen; `lenient` refuses only repetitions."),
         key("fairness_lead_cap_answers", Kind::Integer(COUNT_OR_ZERO), "Number of answers by which an agent may be ahead of the agent with the fewest; then it can only vote."),
         key("max_orchestration_restarts", Kind::Integer(COUNT_OR_ZERO), "How often the run may start over because its presenter rejected the final answer."),
-        key("first_answer_wait_seconds", Kind::Number(SECONDS_OR_ZERO), "How long, in seconds, an agent that has answered waits for the others' first answers before it is called again."),
+        key("first_answer_wait_seconds", Kind::Number(SECONDS_OR_ZERO), "How long, in seconds, an agent that has answered waits for the others' first answers, or for others that still judge, before it is called again."),
+        key("straggler_wait_seconds", Kind::Number(SECONDS_OR_ZERO), "How long, in seconds, a run waits for an agent that has sent nothing while all others are done; then it goes on without the agent. 0: however long it takes."),
         key("orchestrator_timeout_seconds", Kind::Number(SECONDS), "Longest time of the run, in seconds; after that the run ends with its best answer so far."),
         key("initial_round_timeout_seconds", Kind::Number(SECONDS), "Time for an agent's first answer, in seconds; then the agent is warned and has `round_timeout_grace_seconds` more."),
         key("subsequent_round_timeout_seconds", Kind::Number(SECONDS), "Time for each later round of an agent, in seconds; then the agent is warned and has `round_timeout_grace_seconds` more."),
@@ -134,6 +135,6 @@ static INTERACTION: Section = Section {
     about: "How to recognize on the screen that the program waits for a person.",
     keys: &[
         key("pattern", Kind::Pattern, "Pattern that the screen matches while the program waits.").required(),
-        key("about", Kind::Choice(&[word("permission"), word("question"), word("auth"), word("other")]), "What the program waits for: a permission, the answer to a question, a sign-in (`auth`), or something else.").default("other"),
+        key("about", Kind::Choice(&[word("permission"), word("question"), word("auth"), word("password"), word("other")]), "What the program waits for: a permission, the answer to a question, a sign-in (`auth`), a password, or something else.").default("other"),
     ],
 };

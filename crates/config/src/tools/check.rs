@@ -1,17 +1,19 @@
 //! Reports problems of an agent's tools that the table of keys cannot express.
 //!
-//! This module only reports; it builds no settings. A key without effect, or a header that would be sent unencrypted, is a warning; a
-//! wrong value is an error.
+//! This module only reports; it builds no settings. A key without effect, or a header that would be sent unencrypted,
+//! is a warning; a wrong value is an error.
 
 use std::collections::HashSet;
 
 use super::resolve::{is_docker, is_on};
 use super::{ServerNode, Transport, paths, servers};
+use crate::LoadPurpose;
 use crate::backends::{self, BackendApi, BackendTypes};
 use crate::cross_key_checks::{self, AgentNode};
-use crate::diagnostic::{Problem, Sink};
+use crate::diagnostic::{Problem, Severity, Sink};
+use crate::keys::{ALL_VARIABLES, NO_MOUNTS, PACKAGES};
 use crate::limits;
-use crate::tree::{Entry, Node};
+use crate::tree::{Entry, Node, Value};
 
 /// Keys that only matter for commands in a container.
 const DOCKER: &[&str] = &[
@@ -19,18 +21,21 @@ const DOCKER: &[&str] = &[
     "command_line_docker_network_mode",
     "command_line_docker_memory_limit",
     "command_line_docker_cpu_limit",
+    CREDENTIALS,
+    "command_line_docker_packages",
 ];
+const CREDENTIALS: &str = "command_line_docker_credentials";
 /// Keys that only matter for an agent that may run commands.
 const COMMANDS: &[&str] =
     &["command_line_execution_mode", "command_line_network", "command_line_timeout_seconds"];
-/// Keys for tools that the chat agent does not have: the chat agent works on the files of the directory where Althing
-/// was started.
+/// Keys for tools that the chat agent does not have: the chat agent works on the files of its project, or of the
+/// directory where Althing was started.
 const UNAVAILABLE: &[&str] = &["cwd", "enable_mcp_command_line", "context_paths"];
 /// The maximum length of an MCP server's name, in bytes.
 const MAX_NAME_LENGTH: usize = 64;
 
 /// Checks the context paths and the tools of every agent, including the chat agent.
-pub(crate) fn check(root: &Node, backends: &BackendTypes, sink: &mut Sink<'_>) {
+pub(crate) fn check(root: &Node, backends: &BackendTypes, purpose: LoadPurpose, sink: &mut Sink<'_>) {
     paths::check(root, sink);
     let mut warned = HashSet::new();
     for agent in cross_key_checks::agents(root) {
@@ -39,13 +44,14 @@ pub(crate) fn check(root: &Node, backends: &BackendTypes, sink: &mut Sink<'_>) {
         mcp_servers(&backend, sink);
         tool_lists(&backend, sink);
         image(&backend, sink);
+        credentials(&backend, purpose, sink);
         without_effect(&backend, backends, &mut warned, sink);
     }
     interactive(root, sink);
 }
 
 /// Checks the chat agent's tools, and reports keys for tools that the chat agent does not have: it has MCP servers and
-/// the files of the directory where Althing was started, and launches runs for other work.
+/// the files of its project (or of the directory where Althing was started), and launches runs for other work.
 fn interactive(root: &Node, sink: &mut Sink<'_>) {
     let section = root.get("orchestrator").and_then(|node| node.get("interactive_mode"));
     let Some(node) = section.and_then(|node| node.get("backend")) else { return };
@@ -57,7 +63,7 @@ fn interactive(root: &Node, sink: &mut Sink<'_>) {
     for entry in entries.filter(given) {
         let problem = Problem::new(format!("`{}` has no effect for the chat agent", entry.key));
         let path = format!("{}.{}", backend.path, entry.key);
-        let hint = "the chat agent works on the files of the project, and launches runs for other work";
+        let hint = "the chat agent works on the files of the current directory or project, and launches runs for other work";
         sink.warning(entry.key_span, &path, problem.hint(hint));
     }
 }
@@ -69,6 +75,39 @@ fn image(backend: &AgentNode<'_>, sink: &mut Sink<'_>) {
         let problem = Problem::new("`command_line_docker_image` is blank");
         let path = format!("{}.command_line_docker_image", backend.path);
         sink.error(node.span, &path, problem.hint("name an image, or remove the key"));
+    }
+}
+
+/// Reports what a container should get and Althing does not give it: as errors if the config is read to run it, because an
+/// agent that lacks what its config promises wastes its calls; as warnings otherwise.
+fn credentials(backend: &AgentNode<'_>, purpose: LoadPurpose, sink: &mut Sink<'_>) {
+    if !is_docker(backend.node) || !is_on(backend.node, "enable_mcp_command_line") {
+        return;
+    }
+    let severity = if purpose == LoadPurpose::Run { Severity::Error } else { Severity::Warning };
+    let mut refuse = |entry: Option<&Entry>, path: &str, instead: &str| {
+        let is_given = |entry: &&Entry| !entry.value.is_null() && entry.value.as_bool() != Some(false);
+        let is_empty = |node: &Node| {
+            matches!(&node.value, Value::List(items) if items.is_empty())
+                || matches!(&node.value, Value::Map(entries) if entries.is_empty())
+        };
+        if let Some(entry) = entry.filter(is_given).filter(|entry| !is_empty(&entry.value)) {
+            let problem = Problem::new(format!("`{}` is not supported", entry.key)).hint(instead);
+            sink.push(severity, entry.key_span, &format!("{}.{path}", backend.path), problem);
+        }
+    };
+    refuse(backend.node.entry("command_line_docker_packages"), "command_line_docker_packages", PACKAGES);
+    let Some(node) = backend.node.get(CREDENTIALS) else { return };
+    for (key, instead) in
+        [("mount", NO_MOUNTS), ("additional_mounts", NO_MOUNTS), ("pass_all_env", ALL_VARIABLES)]
+    {
+        refuse(node.entry(key), &format!("{CREDENTIALS}.{key}"), instead);
+    }
+    let entry = node.entry("env_vars_from_file").filter(|entry| !entry.value.is_null());
+    if let Some(entry) = entry.filter(|_| node.get("env_file").is_none()) {
+        let problem = Problem::new("`env_vars_from_file` needs `env_file`")
+            .hint("add `env_file: …`, or use `env_vars`");
+        sink.error(entry.key_span, &format!("{}.{CREDENTIALS}.env_vars_from_file", backend.path), problem);
     }
 }
 

@@ -1,6 +1,6 @@
 //! Context paths: where a config names them, what is wrong with them, and the resulting list.
 //!
-//! A path stays as written: the caller resolves relative ones.
+//! Apart from variables, a path stays as written: the caller resolves relative paths.
 
 use std::collections::{HashMap, HashSet};
 
@@ -45,6 +45,11 @@ fn path_node(entry: &Node) -> Option<&Node> {
     if entry.as_text().is_some() { Some(entry) } else { entry.get("path") }
 }
 
+/// The nodes with the paths of all context paths, and their locations.
+pub(crate) fn named(root: &Node) -> Vec<(&Node, String)> {
+    all(root).into_iter().filter_map(|path| Some((path_node(path.node)?, path.location))).collect()
+}
+
 /// Whether an entry makes its path writable.
 pub(crate) fn is_writable(entry: &Node) -> bool {
     entry.get("permission").and_then(Node::as_text) == Some("write")
@@ -77,6 +82,13 @@ pub(crate) fn check(root: &Node, sink: &mut Sink<'_>) {
                 &location,
                 problem.hint("name a path inside the context path, or remove the entry"),
             );
+        }
+        let is_pattern = |node: &Node| node.as_text().is_some_and(|path| path.contains(['*', '?', '[']));
+        for (index, node) in path.protected().iter().enumerate().filter(|(_, node)| is_pattern(node)) {
+            let problem = Problem::new("a protected path is a path, and this looks like a pattern");
+            let location = format!("{}.protected_paths[{index}]", path.location);
+            let hint = "patterns are not supported: name each file, or the directory that contains the files";
+            sink.error(node.span, &location, problem.hint(hint));
         }
         if path.of_agent && !warned {
             warned = true;

@@ -37,6 +37,10 @@ fn commands(backend: &Node) -> CommandsConfig {
         None => Vec::new(),
     };
     let network = is_on(backend, "command_line_network");
+    let credentials = |key: &str| {
+        let section = backend.get("command_line_docker_credentials")?;
+        section.get(key).filter(|node| !node.is_null())
+    };
     let docker = is_docker(backend).then(|| {
         let usual = if network { "bridge" } else { "none" };
         DockerConfig {
@@ -45,6 +49,9 @@ fn commands(backend: &Node) -> CommandsConfig {
                 .unwrap_or_else(|| usual.to_owned()),
             memory_limit: backend.get("command_line_docker_memory_limit").and_then(memory::amount),
             cpu_limit: backend.get("command_line_docker_cpu_limit").and_then(Node::as_number),
+            env_vars: credentials("env_vars").map(texts).unwrap_or_default(),
+            env_file: credentials("env_file").and_then(Node::as_text).map(str::to_owned),
+            env_vars_from_file: credentials("env_vars_from_file").map(texts),
         }
     });
     CommandsConfig {

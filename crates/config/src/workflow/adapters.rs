@@ -92,6 +92,7 @@ fn interaction(node: &Node) -> Option<InteractionPattern> {
         Some("permission") => AskKind::Permission,
         Some("question") => AskKind::Question,
         Some("auth") => AskKind::Auth,
+        Some("password") => AskKind::Password,
         _ => AskKind::Other,
     };
     Some(InteractionPattern { pattern: node.get("pattern")?.as_text()?.to_owned(), about })

@@ -21,6 +21,7 @@ use crate::diagnostic::{Problem, Sink};
 use crate::key_checker::KeyChecker;
 use crate::keys::WORKFLOW;
 use crate::tree::{Node, Value};
+use crate::variables::{Place, Variables};
 use crate::{BACKENDS, limits, parse, secrets, substitute, worth_masking};
 use crate::{ConfigReport, LoadPurpose, Source, TrustRequirement};
 
@@ -37,10 +38,11 @@ pub(crate) fn built_in(kinds: &'static [AgentKind]) -> impl Iterator<Item = &'st
 pub struct WorkflowContext<'a> {
     /// What the workflow is read for.
     pub purpose: LoadPurpose,
-    /// The absolute path of the directory where Althing was started; relative paths are resolved against it.
+    /// The absolute path of the directory where Althing was started, for tasks without `cwd`. The `cwd` of other tasks
+    /// stays as written: the caller resolves relative paths.
     pub cwd: &'a str,
     /// Looks up environment variables.
-    pub env: &'a dyn Fn(&str) -> Option<String>,
+    pub env: Variables<'a>,
     /// The CLI agents that Althing supports.
     pub kinds: &'static [AgentKind],
     /// The adapters that the config defines.
@@ -232,7 +234,7 @@ pub(crate) fn resolved(root: &Node) -> WorkflowFile {
     let surroundings = WorkflowContext {
         purpose: LoadPurpose::Check,
         cwd: "/home/me",
-        env: &|_| None,
+        env: Variables::all_own(&|_| None),
         kinds: AGENT_KINDS,
         custom: &[],
         agents: &[],
@@ -243,7 +245,7 @@ pub(crate) fn resolved(root: &Node) -> WorkflowFile {
 
 /// Substitutes variables only in `env` and `cwd`, and not inside `run`: a prompt or a command may contain a `${…}` of
 /// its own.
-fn substitute_env_and_cwd(root: &mut Node, env: substitute::Lookup<'_>) -> substitute::Substituted {
+fn substitute_env_and_cwd(root: &mut Node, variables: Variables<'_>) -> substitute::Substituted {
     let mut result = substitute::Substituted::default();
     let mut todo = vec![root];
     while let Some(node) = todo.pop() {
@@ -252,7 +254,9 @@ fn substitute_env_and_cwd(root: &mut Node, env: substitute::Lookup<'_>) -> subst
             Value::Map(entries) => {
                 for entry in entries {
                     match entry.key.as_str() {
-                        "env" | "cwd" => result.add(&mut entry.value, env),
+                        key @ ("env" | "cwd") => {
+                            result.add(&mut entry.value, Place::Other.of(key), variables);
+                        }
                         "run" => {}
                         _ => todo.push(&mut entry.value),
                     }

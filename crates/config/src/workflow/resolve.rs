@@ -11,7 +11,7 @@ use super::{adapters, runs, tasks};
 use crate::TrustRequirement;
 use crate::resolve::{flag, seconds, text};
 use crate::tools::texts;
-use crate::trust::shown;
+use crate::trust::quoted_command;
 
 /// The workflow of a document.
 pub(super) fn file(document: &Document<'_>) -> WorkflowFile {
@@ -69,7 +69,6 @@ fn body(document: &Document<'_>, at: &TaskNode<'_>, written: &TaskNode<'_>) -> O
             (adapter, Some(id.clone()), model, Some(options))
         }
     };
-    let started = Path::new(document.surroundings.cwd);
     let cwd = at.node.get("cwd").and_then(crate::tree::Node::as_text);
     let command = at.node.get("command").filter(|_| adapter == COMMAND);
     Some(TaskBody::Program(Box::new(ProgramSpec {
@@ -77,7 +76,7 @@ fn body(document: &Document<'_>, at: &TaskNode<'_>, written: &TaskNode<'_>) -> O
         command: command.map(texts).unwrap_or_default(),
         mode: if at.is_interactive() { ExecutionMode::Interactive } else { ExecutionMode::Headless },
         prompt,
-        cwd: cwd.map_or(started.to_owned(), |cwd| started.join(cwd)).to_string_lossy().into_owned(),
+        cwd: cwd.unwrap_or(document.surroundings.cwd).to_owned(),
         env: adapters::environment(written.node),
         model: text(at.node, "model").or_else(|| own_model.map(str::to_owned)),
         on_interrupt: at.node.get("on_interrupt").and_then(crate::tree::Node::as_text).and_then(on_interrupt),
@@ -98,14 +97,14 @@ fn on_interrupt(word: &str) -> Option<OnInterrupt> {
     }
 }
 
-/// The programs of the tasks, for a person who is asked to trust the file.
+/// The programs that the tasks would start, described for a person.
 fn processes(stages: &[WorkflowStage]) -> Vec<TrustRequirement> {
     let mut found = Vec::new();
     for (number, stage) in stages.iter().enumerate() {
         for (index, task) in stage.tasks.iter().enumerate() {
             let TaskBody::Program(spec) = &task.body else { continue };
             let what = if spec.adapter == COMMAND {
-                format!("the command `{}`", shown(&spec.command.join(" ")))
+                format!("the command {}", quoted_command(&spec.command))
             } else {
                 format!("the agent `{}`", spec.adapter)
             };

@@ -92,6 +92,21 @@ fn project_instructions_are_on_unless_switched_off() {
 }
 
 #[test]
+fn the_size_of_snapshots_is_an_amount_of_memory() {
+    let size = |value: &str| {
+        loaded(&with(&format!("orchestrator: {{max_snapshot_size: {value}}}\n"))).config.max_snapshot_bytes
+    };
+    assert_eq!(loaded(&with("")).config.max_snapshot_bytes, None);
+    assert_eq!(size("512m"), Some(512 << 20));
+    assert_eq!(size("2g"), Some(2 << 30));
+    for wrong in ["lots", "-1", "0", "[2g]"] {
+        let report = checked(&with(&format!("orchestrator: {{max_snapshot_size: {wrong}}}\n")));
+        let found: Vec<_> = report.errors.iter().map(|one| one.location.as_str()).collect();
+        assert_eq!(found, ["orchestrator.max_snapshot_size"], "{wrong}");
+    }
+}
+
+#[test]
 fn command_patterns_reach_the_settings_and_an_invalid_one_is_an_error() {
     let flow = |list: &str| {
         backend(&format!(

@@ -1,6 +1,7 @@
 //! Environment variables in values.
 
-use althing_config::{ConfigReport, LoadPurpose, Source, load_config};
+use althing_config::{BACKENDS, ConfigReport, LoadPurpose, Source, Variables, load_config, load_config_with};
+use althing_protocol::{McpTransport, Secret};
 
 use super::support::{env, messages, with};
 
@@ -84,4 +85,99 @@ fn an_unset_variable_under_an_unsupported_key_is_ignored() {
     let report = run(text, &[]);
     assert!(report.is_valid());
     assert_eq!(report.warnings.len(), 1);
+}
+
+#[test]
+fn variables_of_others_give_secrets_and_decide_nothing_else() {
+    let text = r#"
+agents:
+  - id: a
+    system_message: "${WORD:-own}"
+    backend:
+      type: chatcompletion
+      model: "${MODEL:-own}"
+      base_url: "${URL:-https://own.example/v1}"
+      api_key: "${WORD}"
+      extra_headers: {Authorization: "Bearer ${WORD}", x-route: "${WORD:-own}"}
+      mcp_servers:
+        - name: s
+          command: "${PROGRAM:-own}"
+          args: ["${WORD:-own}"]
+          cwd: "${DIR:-own}"
+          env: {GITHUB_TOKEN: "${WORD}", NODE_OPTIONS: "${WORD:-own}", SECRET_SERVICE_URL: "${URL:-own}", HOME_PATH: "${WORD:-own}"}
+"#;
+    let found =
+        |name: &str| Some(if name == "URL" { "https://stranger.example/v1" } else { "stranger" }.to_owned());
+    let variables = Variables { own: &|_| None, for_secrets: &found };
+    let report = load_config_with(&BACKENDS, Source { name: "team.yaml", text }, variables, LoadPurpose::Run);
+    assert_eq!(messages(&report), Vec::<String>::new());
+    let agent = report.config.expect("settings").config.agents.remove(0);
+    let backend = &agent.backend;
+    assert_eq!(agent.system_message.as_deref(), Some("own"));
+    assert_eq!(
+        (backend.model.as_deref(), backend.base_url.as_deref()),
+        (Some("own"), Some("https://own.example/v1"))
+    );
+    assert_eq!(backend.api_key.as_ref().map(Secret::reveal), Some("stranger"));
+    let headers: Vec<(&str, &str)> =
+        backend.headers.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+    assert_eq!(headers, [("Authorization", "Bearer stranger"), ("x-route", "own")]);
+    let McpTransport::Stdio { command, args, env, cwd } = &agent.tools.mcp_servers[0].transport else {
+        panic!("{agent:?}")
+    };
+    assert_eq!(
+        (command.as_str(), args.as_slice(), cwd.as_deref()),
+        ("own", &["own".to_owned()][..], Some("own"))
+    );
+    let env: Vec<(&str, &str)> = env.iter().map(|(name, value)| (name.as_str(), value.reveal())).collect();
+    let expected = [
+        ("GITHUB_TOKEN", "stranger"),
+        ("NODE_OPTIONS", "own"),
+        ("SECRET_SERVICE_URL", "own"),
+        ("HOME_PATH", "own"),
+    ];
+    assert_eq!(env, expected);
+    // The address of a provider is never taken from variables that somebody else set; its key is.
+    let text = "agents: [{id: a, backend: {type: azure_openai, model: m}}]";
+    let report = load_config_with(&BACKENDS, Source { name: "team.yaml", text }, variables, LoadPurpose::Run);
+    let [problem] = messages(&report).try_into().expect("one problem");
+    assert!(problem.contains("AZURE_OPENAI_ENDPOINT"), "{problem}");
+}
+
+#[test]
+fn variables_of_others_are_no_paths_addresses_or_programs_of_a_server() {
+    for (name, is_used) in [
+        ("GITHUB_TOKEN", true),
+        ("OPENAI_API_KEY", true),
+        ("OPENAI_API_KEY_2", true),
+        ("BRAVE_APIKEY", true),
+        ("AWS_SECRET_ACCESS_KEY", true),
+        ("LANGFUSE_SECRET_KEY", true),
+        ("PGPASSWORD", true),
+        ("DB_PASSWORD", true),
+        ("CLIENT_SECRET", true),
+        ("JIRA_PAT", true),
+        ("GOOGLE_APPLICATION_CREDENTIALS", false),
+        ("SENTRY_DSN", false),
+        ("RESTIC_PASSWORD_COMMAND", false),
+        ("GIT_CONFIG_KEY_0", false),
+        ("SSH_PRIVATE_KEY", false),
+        ("KEY", false),
+        ("GIT_ASKPASS", false),
+        ("SECRET_SERVICE", false),
+        ("PASSWORD_STORE", false),
+    ] {
+        let text = format!(
+            "agents: [{{id: a, backend: {{type: offline, mcp_servers: [{{name: s, command: c, env: {{{name}: '${{WORD:-own}}'}}}}]}}}}]"
+        );
+        let found = |_: &str| Some("stranger".to_owned());
+        let variables = Variables { own: &|_| None, for_secrets: &found };
+        let source = Source { name: "team.yaml", text: &text };
+        let report = load_config_with(&BACKENDS, source, variables, LoadPurpose::Run);
+        let agent = report.config.expect("settings").config.agents.remove(0);
+        let McpTransport::Stdio { env, .. } = &agent.tools.mcp_servers[0].transport else {
+            panic!("{agent:?}")
+        };
+        assert_eq!(env[0].1.reveal(), if is_used { "stranger" } else { "own" }, "{name}");
+    }
 }

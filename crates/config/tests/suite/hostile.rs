@@ -217,3 +217,17 @@ fn a_very_long_line_is_quoted_only_around_the_problem() {
     let quoted: String = error.source_line.chars().skip(error.caret - 1).take(error.width).collect();
     assert_eq!(quoted, "opnai");
 }
+
+#[test]
+fn too_many_values_without_aliases_are_not_blamed_on_aliases() {
+    let text = format!("a: [{}]\n", vec!["x"; 30_000].join(", "));
+    let report = check_rejected(&text);
+    let last = report.errors.last().expect("an error");
+    assert!(last.message.contains("more than 20000 values"), "{}", last.message);
+    let suggestion = last.suggestion.as_deref().unwrap_or_default();
+    assert!(
+        !last.message.contains("alias") && !suggestion.contains("alias"),
+        "{} {suggestion}",
+        last.message
+    );
+}

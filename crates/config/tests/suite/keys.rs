@@ -142,6 +142,19 @@ timeout_settings:
 }
 
 #[test]
+fn a_limit_that_makes_no_sense_is_an_error() {
+    let text = with(
+        "orchestrator:
+  limits: {answers_per_agent: 0, tool_calls_per_agent: many, processes: 3, memory: much, open_files: 10, disk: 1k}
+",
+    );
+    let report = checked(&text);
+    let wrong: Vec<&str> = report.errors.iter().map(|error| error.location.as_str()).collect();
+    let keys = ["answers_per_agent", "tool_calls_per_agent", "processes", "memory", "open_files", "disk"];
+    assert_eq!(wrong, keys.map(|key| format!("orchestrator.limits.{key}")));
+}
+
+#[test]
 fn a_config_has_agents_or_one_agent_but_not_both_and_not_neither() {
     loaded("agent: {id: a, backend: {type: offline}}\n");
     let both =

@@ -153,7 +153,6 @@ fn a_missing_key_of_a_server_is_an_error_with_its_position() {
 #[test]
 fn a_server_key_without_effect_is_a_warning() {
     for (server, location, message) in [
-        ("{command: p, security: {level: high}}", "security", "`security` has no effect in Althing"),
         (
             "{command: p, http_read_timeout: 5}",
             "http_read_timeout",
@@ -175,9 +174,18 @@ fn a_server_key_without_effect_is_a_warning() {
         let location = format!("agents[0].backend.mcp_servers.s.{location}");
         assert_eq!(found, [(location.as_str(), message)], "{server}");
     }
+}
+
+#[test]
+fn a_key_whose_purpose_is_fulfilled_gives_no_warning() {
     let report =
         checked(&backend("{type: offline, mcp_servers: {s: {command: p, security: {level: high}}}}"));
-    assert!(report.warnings[0].suggestion.as_deref().is_some_and(|hint| hint.contains("own rules apply")));
+    assert!(report.warnings.is_empty(), "{:?}", report.warnings);
+    for (mode, warnings) in [("auto", 0), ("isolated", 0), ("legacy", 0), ("worktree", 1)] {
+        let coordination = format!("orchestrator: {{coordination: {{write_mode: {mode}}}}}\n");
+        let report = checked(&format!("{}{coordination}", backend("{type: offline}")));
+        assert_eq!(report.warnings.len(), warnings, "{mode}: {:?}", report.warnings);
+    }
 }
 
 #[test]

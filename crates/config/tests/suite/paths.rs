@@ -70,6 +70,11 @@ fn a_wrong_context_path_is_an_error_with_its_position() {
         ("''", "[0]", "a context path is blank"),
         ("{path: ' '}", "[0]", "a context path is blank"),
         ("{path: a, protected_paths: ['']}", "[0].protected_paths[0]", "a protected path is blank"),
+        (
+            "{path: a, protected_paths: [b, '*.lock']}",
+            "[0].protected_paths[1]",
+            "a protected path is a path, and this looks like a pattern",
+        ),
         ("{permission: read}", "[0].path", "orchestrator.context_paths[0] needs `path`"),
         ("{path: a, permission: wrte}", "[0].permission", "`permission` cannot be the text \"wrte\""),
         ("7", "[0]", "`context_paths[0]` must be a section with keys or a text, not the number 7"),

@@ -1,7 +1,8 @@
 //! The settings that result from a config.
 
 use althing_protocol::{
-    AnswerNovelty, FinalAnswerStrategy, Millis, Price, RunLimits, RunRules, VotingSensitivity,
+    AnswerNovelty, ChatLimits, FinalAnswerStrategy, Millis, Price, ProcessLimits, RunLimits, RunRules,
+    VotingSensitivity,
 };
 
 use super::support::{checked, loaded, with};
@@ -20,7 +21,7 @@ fn every_rule_of_a_run_reaches_the_settings() {
   skip_final_presentation: true
   answer_novelty_requirement: strict
   fairness_lead_cap_answers: 5
-  coordination: {override_window_seconds: 5, first_answer_wait_seconds: 0.5}
+  coordination: {override_window_seconds: 5, first_answer_wait_seconds: 0.5, straggler_wait_seconds: 0}
 timeout_settings:
   orchestrator_timeout_seconds: 600
   initial_round_timeout_seconds: 120
@@ -38,6 +39,7 @@ timeout_settings:
         final_answer_strategy: Some(FinalAnswerStrategy::Synthesize),
         skip_final_presentation: true,
         first_answer_wait: Millis(500),
+        straggler_wait: None,
         override_window: Some(Millis(5000)),
         answer_novelty: AnswerNovelty::Strict,
         fairness_lead_cap: Some(5),
@@ -53,6 +55,27 @@ timeout_settings:
         },
     };
     assert_eq!(loaded(&text).config.rules, expected);
+}
+
+#[test]
+fn every_limit_reaches_the_settings_and_a_missing_one_has_its_default() {
+    let limits = |text: &str| {
+        let config = loaded(&with(&format!("orchestrator: {{limits: {text}}}\n"))).config;
+        (config.rules.limits, config.chat_limits, config.process_limits)
+    };
+    let (run, chat, processes) = limits(
+        "{answers_per_agent: 3, tool_calls_per_agent: 4, model_calls_per_run: 5, model_calls_per_message: 6, \
+         processes: 70, memory: 2g, open_files: 80, disk: 512m}",
+    );
+    assert_eq!(
+        (run.answers_per_agent, run.tool_calls_per_agent, run.model_calls),
+        (Some(3), Some(4), Some(5))
+    );
+    assert_eq!(chat, ChatLimits { model_calls: 6, tool_calls: Some(4) });
+    let expected =
+        ProcessLimits { processes: Some(70), memory: Some(2 << 30), open_files: 80, disk: 512 << 20 };
+    assert_eq!(processes, expected);
+    assert_eq!(limits("{}"), (RunLimits::default(), ChatLimits::default(), ProcessLimits::default()));
 }
 
 #[test]

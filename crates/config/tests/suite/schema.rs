@@ -1,4 +1,4 @@
-//! The JSON Schema and the reference match the checker.
+//! Every key in the JSON Schema has a description, and the reference has all its parts.
 
 use althing_config::{BACKENDS, reference, schema};
 use serde_json::{Value, json};

@@ -1,6 +1,9 @@
 //! Secrets are masked in messages, stored texts and everything else that is written.
 
-use althing_config::{LoadPurpose, Source, Style, is_secret_name, load_config, redact, secrets_in_variable};
+use althing_config::{
+    LoadPurpose, Source, Style, load_config, redact, secrets_in_found_variable, secrets_in_variable,
+};
+use althing_protocol::{Secret, is_secret_name};
 
 use super::support::{checked, env};
 
@@ -108,7 +111,7 @@ fn the_report_lists_every_secret_it_saw_even_with_errors() {
     ];
     let source = Source { name: "team.yaml", text: &text };
     let report = load_config(source, &env(&variables), LoadPurpose::Run);
-    let mut seen: Vec<&str> = report.secrets.iter().map(althing_protocol::Secret::reveal).collect();
+    let mut seen: Vec<&str> = report.secrets.iter().map(Secret::reveal).collect();
     seen.sort_unstable();
     assert_eq!(
         seen,
@@ -198,4 +201,36 @@ fn secrets_in_variables_are_found_by_name_or_value() {
     ] {
         assert_eq!(found(name, value), secrets, "{name}={value}");
     }
+}
+
+#[test]
+fn a_found_variable_hides_only_what_has_the_shape_of_a_secret() {
+    for value in [
+        "Summarize the notes\n  May write /home/me",
+        "; touch /tmp/x",
+        "/home/me/.ssh",
+        "~/.ssh/authorized_keys1",
+        "../victim2/file",
+        "tools/server2.py",
+        "https://evil.example/1",
+        "Nothing",
+        "approve",
+        "a1b2c3",
+        "12345678",
+        "two words12",
+        "escape\u{1b}[2K12",
+    ] {
+        assert!(secrets_in_found_variable("X_TOKEN", value).is_empty(), "{value}");
+    }
+    for value in [
+        "sk-abcdefghijklmnop0123456789",
+        "a1b2c3d4",
+        "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+        "correct-horse-battery-staple",
+    ] {
+        let found = secrets_in_found_variable("X_TOKEN", value);
+        assert_eq!(found.iter().map(Secret::reveal).collect::<Vec<_>>(), [value]);
+    }
+    let password = secrets_in_found_variable("DATABASE_URL", "postgres://me:p4ssw0rd-of-db@db/x");
+    assert_eq!(password.iter().map(Secret::reveal).collect::<Vec<_>>(), ["p4ssw0rd-of-db"]);
 }

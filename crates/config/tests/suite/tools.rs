@@ -2,7 +2,8 @@
 
 use althing_protocol::{CommandsConfig, DockerConfig, Millis, ToolsConfig};
 
-use super::support::{backend, checked, loaded, messages, with};
+use super::support::{backend, checked, env, loaded, messages, with};
+use althing_config::{LoadPurpose, Source, load_config};
 
 fn tools(flow: &str) -> ToolsConfig {
     loaded(&backend(flow)).config.agents[0].tools.clone()
@@ -51,13 +52,16 @@ fn commands_run_here_confined_and_without_network_unless_the_config_says_otherwi
 #[test]
 fn commands_in_a_container_have_its_settings() {
     let docker = commands(
-        "command_line_execution_mode: docker, command_line_docker_image: 'mine:v1', command_line_docker_network_mode: bridge, command_line_docker_memory_limit: 2G, command_line_docker_cpu_limit: 1.5",
+        "command_line_execution_mode: docker, command_line_docker_image: 'mine:v1', command_line_docker_network_mode: bridge, command_line_docker_memory_limit: 2G, command_line_docker_cpu_limit: 1.5, command_line_docker_credentials: {env_vars: [GH_TOKEN], env_file: tokens.env, env_vars_from_file: [NPM_TOKEN]}",
     );
     let expected = DockerConfig {
         image: "mine:v1".to_owned(),
         network_mode: "bridge".to_owned(),
         memory_limit: Some("2g".to_owned()),
         cpu_limit: Some(1.5),
+        env_vars: vec!["GH_TOKEN".to_owned()],
+        env_file: Some("tokens.env".to_owned()),
+        env_vars_from_file: Some(vec!["NPM_TOKEN".to_owned()]),
     };
     assert_eq!(docker, CommandsConfig { docker: Some(expected), network: true, ..CommandsConfig::default() });
     let usual = commands("command_line_execution_mode: docker");
@@ -188,7 +192,7 @@ fn the_chat_agent_works_on_the_project_and_has_no_workspace_keys() {
     assert_eq!(
         messages(&report),
         [
-            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` has no effect for the chat agent | the chat agent works on the files of the project, and launches runs for other work"
+            "Warning 6:30 orchestrator.interactive_mode.backend.cwd | `cwd` has no effect for the chat agent | the chat agent works on the files of the current directory or project, and launches runs for other work"
         ]
     );
 }
@@ -206,4 +210,39 @@ fn the_chat_agents_own_mcp_servers_are_checked_like_any_other() {
     assert_eq!(tools.excluded_tools, ["glob"]);
     let wrong = messages(&checked(&text("{name: 'a b', type: stdio, command: python3}")));
     assert!(wrong[0].contains("orchestrator.interactive_mode.backend.mcp_servers[0].name"), "{wrong:?}");
+}
+
+#[test]
+fn what_a_container_cannot_get_is_refused_before_a_run_and_a_warning_in_a_check() {
+    let docker = "type: offline, cwd: w, enable_mcp_command_line: true, command_line_execution_mode: docker";
+    for (keys, location) in [
+        ("command_line_docker_packages: {preinstall: {python: [x]}}", "command_line_docker_packages"),
+        ("command_line_docker_credentials: {mount: [ssh_keys]}", "command_line_docker_credentials.mount"),
+        (
+            "command_line_docker_credentials: {additional_mounts: {/a: {bind: /b}}}",
+            "command_line_docker_credentials.additional_mounts",
+        ),
+        (
+            "command_line_docker_credentials: {pass_all_env: true}",
+            "command_line_docker_credentials.pass_all_env",
+        ),
+    ] {
+        let text = format!("agents: [{{id: a, backend: {{{docker}, {keys}}}}}]\n");
+        let location = format!("agents[0].backend.{location}");
+        let load = |purpose| load_config(Source { name: "team.yaml", text: &text }, &env(&[]), purpose);
+        let run = load(LoadPurpose::Run);
+        assert_eq!(
+            run.errors.iter().map(|one| one.location.as_str()).collect::<Vec<_>>(),
+            [location.as_str()]
+        );
+        let check = load(LoadPurpose::Check);
+        assert!(check.is_valid(), "{keys}");
+        let warned = check.warnings.iter().map(|one| one.location.as_str()).collect::<Vec<_>>();
+        assert_eq!(warned, [location.as_str()]);
+    }
+    let text = format!(
+        "agents: [{{id: a, backend: {{{docker}, command_line_docker_credentials: {{mount: [], pass_all_env: false}}}}}}]\n"
+    );
+    let report = load_config(Source { name: "team.yaml", text: &text }, &env(&[]), LoadPurpose::Run);
+    assert!(report.is_valid() && report.warnings.is_empty(), "what asks for nothing is not reported");
 }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use althing_config::{
-    ConfigReport, LoadPurpose, Source, Style, TaskBody, WorkflowAgent, WorkflowContext, WorkflowFile,
-    fill_variables, load_config, load_workflow, workflow_agents, workflow_schema,
+    ConfigReport, LoadPurpose, Source, Style, TaskBody, Variables, WorkflowAgent, WorkflowContext,
+    WorkflowFile, fill_variables, load_config, load_workflow, workflow_agents, workflow_schema,
 };
 use althing_protocol::{
     AGENT_KINDS, AgentId, AgentMode, AgentOptions, AskKind, CustomAdapter, ExecutionMode, InteractionPattern,
@@ -29,10 +29,11 @@ pub(crate) fn read(
         (AgentId::new("critic"), WorkflowAgent::Model),
         (AgentId::new("coder"), program),
     ];
+    let env = env(variables);
     let surroundings = WorkflowContext {
         purpose,
         cwd: "/start",
-        env: &env(variables),
+        env: Variables::all_own(&env),
         kinds: AGENT_KINDS,
         custom: &[],
         agents: &agents,
@@ -120,7 +121,7 @@ fn every_key_of_a_program_reaches_its_settings() {
     let task = &file.stages[0].tasks[0];
     assert_eq!((task.timeout, task.continue_on_failure), (Some(Millis(90_000)), true));
     let spec = program(&file);
-    assert_eq!((spec.model.as_deref(), spec.cwd.as_str()), (Some("opus"), "/start/sub"));
+    assert_eq!((spec.model.as_deref(), spec.cwd.as_str()), (Some("opus"), "sub"));
     assert_eq!(spec.env, BTreeMap::from([("A".into(), "1".into()), ("B".into(), "x".into())]));
     assert_eq!((spec.idle_timeout, spec.on_interrupt), (Some(Millis(1500)), Some(OnInterrupt::Ask)));
     assert_eq!((spec.sandbox, spec.approvals, spec.prompt.as_str()), (Some(false), true, "for {{ goal }}"));
@@ -286,10 +287,11 @@ fn tasks_can_use_an_adapter_of_the_config() {
     assert_eq!(messages(&config), Vec::<String>::new());
     let custom = config.config.expect("settings").config.adapters;
     assert_eq!(custom, [aider()]);
+    let env = env(&[]);
     let surroundings = WorkflowContext {
         purpose: LoadPurpose::Run,
         cwd: "/start",
-        env: &env(&[]),
+        env: Variables::all_own(&env),
         kinds: AGENT_KINDS,
         custom: &custom,
         agents: &[],
@@ -315,7 +317,8 @@ fn variables_stay_in_the_environment_as_written_and_their_values_are_masked() {
     assert!(!format!("{spec:?}").contains("canary"));
     assert!(report.secrets.iter().any(|secret| secret.reveal() == "canary-token-1"));
 
-    let filled = |text: &str| fill_variables(text, &env(&variables));
+    let env = env(&variables);
+    let filled = |text: &str| fill_variables("NAME", text, Variables::all_own(&env));
     assert_eq!(filled(&spec.env["TOKEN"]).as_deref(), Ok("Bearer canary-token-1"));
     assert_eq!(filled(&spec.env["D"]).as_deref(), Ok("d"));
     assert_eq!(filled("a $${X} $5"), Ok("a ${X} $5".to_owned()));

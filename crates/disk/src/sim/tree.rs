@@ -1,7 +1,7 @@
 //! The content of the simulated disk: for every file and directory, the visible content, the durable content,
 //! and the changes between the two.
 //!
-//! This module does not know about faults; it decides what a crash leaves behind.
+//! This module does not decide when operations fail; it decides what a crash or a failed sync leaves behind.
 
 use crate::disk::{EntryKind, OpenMode};
 use fastrand::Rng;

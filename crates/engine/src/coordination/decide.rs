@@ -63,6 +63,11 @@ impl Decider for Coordination {
                 let text = format!("{agent}'s answer is accepted, but without its files: {error}");
                 (self.work(side_task.member_index), text, None)
             }
+            Item::ContextClosed { error: Some(error), .. } => (
+                self.task.clone(),
+                format!("what the run changed in the context paths could not be determined: {error}"),
+                Some("look for changes there yourself: they are not listed, and `althing undo` does not undo them".into()),
+            ),
             Item::PlanStored { error: Some(error), .. } => {
                 let hint =
                     "the run's answer is unchanged; start the planning run again, or write the plan yourself";

@@ -4,12 +4,11 @@
 //! Pure: the same reply in the same state always gets the same meaning.
 
 use super::novelty::is_new;
-use super::state::{AttemptTurn, MAX_TRIES, MemberAttempt, MemberState, RunState};
+use super::state::{AttemptTurn, ContextState, MAX_TRIES, MemberAttempt, MemberState, RunState};
 use super::subagents::{RunToolAction, is_run_tool};
 use crate::tools::{self, NEW_ANSWER, PLAN_TASK, RESTART, SPAWN, SUBMIT, SubTask, VOTE};
 use althing_protocol::{
     Answer, AnswerLabel, AttemptOutcome, Ballot, Fact, Item, Purpose, Reply, Restart, Revision, ToolCall,
-    Usage,
 };
 
 /// The interpretation of a reply.
@@ -18,9 +17,11 @@ enum ReplyMeaning {
     Answer(String),
     /// The reply votes, and the vote counts.
     Vote(Ballot),
-    /// The reply votes without knowing the newest answers, so the vote does not count. Also contains the id of the
-    /// `vote` call.
-    Stale(Ballot, String),
+    /// The reply votes without knowing a newer answer of an agent that it does not vote for, so the vote does not
+    /// count.
+    Stale(Ballot),
+    /// The reply names no agent to vote for, even after a reminder.
+    Abstain,
     /// The reply is the final answer.
     Present(String),
     /// The reply accepts the final answer (None), or requests a restart.
@@ -40,6 +41,8 @@ pub(crate) enum NextStep {
     Tools(Vec<ToolCall>),
     /// A snapshot of the workspace for the answer in the attempt's last reply.
     Snapshot(AnswerLabel),
+    /// The context paths must become read-only again, so that the files that the presenter has changed can be listed.
+    CloseContext,
     /// The start of subagents for a `spawn_subagents` call.
     Spawn {
         /// The id of the call.
@@ -68,10 +71,13 @@ pub(crate) fn next_step(
         return NextStep::Facts(vec![Fact::AttemptEnded {
             attempt: number,
             outcome,
-            usage: Usage::default(),
+            usage: attempt.usage,
+            call: None,
         }]);
     }
-    if uses_tools(state, member, attempt, reply) {
+    let uses_tools = uses_tools(state, member, attempt, reply);
+    let refuses_tools = uses_tools && state.has_too_many_calls(member);
+    if uses_tools && !refuses_tools {
         let step = attempt.turns.len() - since.len() - 1;
         return route_tool_calls(state, index, member, attempt, step);
     }
@@ -87,12 +93,37 @@ pub(crate) fn next_step(
         let unanswered: Vec<Fact> = unanswered.collect();
         return if unanswered.is_empty() { NextStep::Call } else { NextStep::Facts(unanswered) };
     }
-    let meaning = interpret_reply(state, member, attempt, reply);
+    let meaning = if refuses_tools {
+        refuse_all(reply, &state.too_many_calls())
+    } else {
+        interpret_reply(state, member, attempt, reply)
+    };
+    let is_presenting = matches!(attempt.purpose, Purpose::Present { .. });
     let has_snapshot = since.contains(&AttemptTurn::Snapshot) || !member.agent.has_tools;
     match meaning {
         ReplyMeaning::Answer(_) if !has_snapshot => NextStep::Snapshot(label(index, member)),
-        meaning => NextStep::Facts(facts(state, index, member, attempt, reply, meaning)),
+        ReplyMeaning::Present(_) if is_presenting && member.context == ContextState::Open => {
+            NextStep::CloseContext
+        }
+        ReplyMeaning::Present(_)
+            if attempt.is_presentation_without_writes()
+                && !attempt.reminded_to_write
+                && !state.writable_paths().is_empty() =>
+        {
+            NextStep::Facts(vec![remind_to_write(state, attempt)])
+        }
+        meaning => NextStep::Facts(facts(state, index, member, attempt, meaning)),
     }
+}
+
+/// The reminder for a presenter that has changed nothing in the writable context paths.
+fn remind_to_write(state: &RunState, attempt: &MemberAttempt) -> Fact {
+    let text = format!(
+        "Nothing has been changed in {}. If the task asks for changes there, carry them out now; nobody else will. Then, \
+         or if no change is needed, write the final answer again, as plain text.",
+        state.writable_paths().join(", ")
+    );
+    Fact::ItemAdded { attempt: attempt.number, item: Item::Reminder { call: None, text } }
 }
 
 /// Determines what the tool calls of the last reply need next.
@@ -137,8 +168,8 @@ fn route_tool_calls(
     if facts.is_empty() { NextStep::Tools(to_run) } else { NextStep::Facts(facts) }
 }
 
-/// In the last reply of an interrupted attempt: the calls to the agent's own tools that have no result. The tools may
-/// have been executed before the interruption.
+/// The calls to the agent's own tools that are in the last reply of an interrupted attempt and have no result. The
+/// tools may have been executed before the interruption.
 pub(crate) fn interrupted_calls<'a>(
     state: &RunState,
     member: &MemberState,
@@ -147,6 +178,7 @@ pub(crate) fn interrupted_calls<'a>(
     let Some((reply, _)) = attempt.last_reply() else { return Vec::new() };
     if attempt.pending_outcome.is_some()
         || !member.agent.has_tools
+        || state.has_too_many_calls(member)
         || !uses_tools(state, member, attempt, reply)
     {
         return Vec::new();
@@ -178,12 +210,11 @@ fn facts(
     index: usize,
     member: &MemberState,
     attempt: &MemberAttempt,
-    reply: &Reply,
     meaning: ReplyMeaning,
 ) -> Vec<Fact> {
     let number = attempt.number;
     let item = |item| Fact::ItemAdded { attempt: number, item };
-    let ended = |outcome| Fact::AttemptEnded { attempt: number, outcome, usage: Usage::default() };
+    let ended = |outcome| Fact::AttemptEnded { attempt: number, outcome, usage: attempt.usage, call: None };
     match meaning {
         ReplyMeaning::Answer(content) => {
             let label = label(index, member);
@@ -192,24 +223,16 @@ fn facts(
             vec![item(Item::Answer(answer))]
         }
         ReplyMeaning::Vote(ballot) => vec![item(Item::Vote(ballot))],
+        ReplyMeaning::Abstain => vec![ended(AttemptOutcome::Abstained)],
         ReplyMeaning::Present(text) => vec![ended(AttemptOutcome::Presented { text })],
         ReplyMeaning::Evaluate(restart) => vec![ended(AttemptOutcome::Evaluated { restart })],
-        ReplyMeaning::Stale(ballot, call) => {
-            let content =
-                "Not counted: newer answers arrived while you were deciding. They follow.".to_owned();
-            let mut facts = vec![item(Item::StaleVote(ballot))];
-            let others = reply.tool_calls.iter().filter(|other| other.id != call);
-            facts.extend(others.map(|other| {
-                let content = "Ignored: only the last vote of a reply counts.".to_owned();
-                item(Item::ToolResult { call: other.id.clone(), content, is_error: false })
-            }));
-            facts.push(item(Item::ToolResult { call, content, is_error: false }));
-            facts
-        }
+        // The voter is asked again once nobody else judges (see `turns`), so that it judges all newer answers in one
+        // call.
+        ReplyMeaning::Stale(ballot) => vec![item(Item::StaleVote(ballot)), ended(AttemptOutcome::Voted)],
         ReplyMeaning::Refuse(errors) if attempt.faults + 1 >= MAX_TRIES => {
             let last = errors.into_iter().next().map_or_else(String::new, |(_, text)| text);
             let reason = format!(
-                "did not finish its turn properly in {MAX_TRIES} tries; the last reminder was: {last}"
+                "did not finish its turn properly in {MAX_TRIES} tries; the problem with the last try: {last}"
             );
             vec![ended(AttemptOutcome::GaveUp { reason })]
         }
@@ -307,13 +330,27 @@ fn contribute(
         (Some(_), Some(_)) => {
             refuse_all(reply, "You both answered and voted. Do one of the two: call one tool, once.")
         }
-        (Some(call), None) => answer(state, member, attempt, reply, call, offered),
+        (Some(_), None) if !offered.answer => {
+            refuse_all(reply, "No further answers are taken from you. Vote for the best answer with `vote`.")
+        }
+        (Some(call), None) => match tools::answer(call) {
+            Ok(content) => answer(state, member, attempt, reply, content, offered),
+            Err(problem) => refuse_all(reply, &problem),
+        },
         (None, Some(call)) => vote(state, member, attempt, reply, call, offered),
         (None, None)
             if reply.tool_calls.is_empty() && accepts_plain_text(state) && !reply.text.trim().is_empty() =>
         {
             ReplyMeaning::Answer(reply.text.clone())
         }
+        // Some models write text instead of calling tools. After one reminder, the text counts as the answer or, if the
+        // agent could vote, as an abstention.
+        (None, None) if writes_only_text(attempt, reply) => match offered {
+            OfferedTools { vote: true, .. } => ReplyMeaning::Abstain,
+            OfferedTools { vote: false, .. } => {
+                answer(state, member, attempt, reply, reply.text.clone(), offered)
+            }
+        },
         (None, None) if reply.tool_calls.is_empty() => refuse_all(
             reply,
             &format!("Your turn ends only with a tool call. Finish now by calling {}.", offered.names()),
@@ -330,24 +367,20 @@ fn accepts_plain_text(state: &RunState) -> bool {
     state.spec.rules.skip_voting && state.members.len() == 1
 }
 
+/// Whether a reply is plain text although its agent was reminded to call a tool.
+fn writes_only_text(attempt: &MemberAttempt, reply: &Reply) -> bool {
+    reply.tool_calls.is_empty() && !reply.text.trim().is_empty() && attempt.faults > 0
+}
+
+/// Checks an answer against those that its author knows.
 fn answer(
     state: &RunState,
     member: &MemberState,
     attempt: &MemberAttempt,
     reply: &Reply,
-    call: &ToolCall,
+    content: String,
     offered: OfferedTools,
 ) -> ReplyMeaning {
-    if !offered.answer {
-        return refuse_all(
-            reply,
-            "No further answers are taken from you. Vote for the best answer with `vote`.",
-        );
-    }
-    let content = match tools::answer(call) {
-        Ok(content) => content,
-        Err(problem) => return refuse_all(reply, &problem),
-    };
     // The answer is compared only with answers that the agent knows. Two agents that reach the same answer
     // independently have not copied each other, so both answers are stored.
     let known = |answer: &&Answer| answer.revision <= attempt.knows || answer.agent == member.agent.id;
@@ -397,8 +430,8 @@ fn vote(
         return refuse_all(reply, "There is nobody to vote for.");
     };
     let ballot = Ballot { voter: member.agent.id.clone(), target: target.agent.id.clone(), reason };
-    if state.is_stale(member, attempt) {
-        ReplyMeaning::Stale(ballot, call.id.clone())
+    if state.is_overtaken(&ballot, attempt.knows) {
+        ReplyMeaning::Stale(ballot)
     } else {
         ReplyMeaning::Vote(ballot)
     }

@@ -1,8 +1,10 @@
 //! The decider of a run: it folds facts into a state, and derives from the state what follows.
 //!
 //! Pure: no clock, no I/O, no randomness, no `async`. The rules are in `rules.rs`, the interpretation of a model's
-//! reply in `interpret_reply.rs`, the vote count in `tally.rs`; this file only folds facts into the state.
+//! reply in `interpret_reply.rs`, the vote count in `tally.rs`; this file folds facts into the state, and checks a
+//! person's answer to the override window.
 
+mod agent_limits;
 mod decide;
 mod execution;
 mod interpret_reply;
@@ -12,8 +14,10 @@ mod plan;
 mod restart;
 mod rules;
 mod state;
+mod stragglers;
 mod subagents;
 mod tally;
+mod turns;
 mod wanted_effects;
 
 use crate::decider::{CallKey, Consequence, SideTask, SideTaskKind, WantedEffects};
@@ -24,8 +28,8 @@ use althing_protocol::{
 };
 use execution::Execution;
 pub(crate) use restart::RejectedAnswer;
-pub(crate) use state::{AttemptTurn, MemberAttempt, MemberState, RunState};
-use state::{ContextState, Evaluation, PostVoteState, Presentation};
+pub(crate) use state::{AttemptTurn, ContextState, MemberAttempt, MemberState, RunState};
+use state::{Evaluation, PostVoteState, Presentation};
 use std::sync::Arc;
 
 /// The decider of one run.
@@ -62,6 +66,7 @@ impl Coordination {
             answers: Vec::new(),
             usage: Usage::default(),
             writes: Vec::new(),
+            is_unchanged: false,
             post_vote: PostVoteState::default(),
             restarts: 0,
             previous: None,
@@ -230,6 +235,13 @@ impl Coordination {
                 self.state.early = self.state.revision();
             }
             Timer::OverrideWindow => self.window_over = true,
+            Timer::Straggler { agent, attempt, step } => self.with_attempt(agent, *attempt, |attempt| {
+                // A reply may have been recorded just before the timer. Then the call was not silent.
+                if attempt.turns.len() == *step {
+                    attempt.straggled = true;
+                    attempt.expired = true;
+                }
+            }),
             Timer::Task { .. } => {}
             Timer::RoundSoft { agent, attempt } => self.with_attempt(agent, *attempt, |attempt| {
                 attempt.warn.get_or_insert(attempt.turns.len());
@@ -256,11 +268,12 @@ impl Coordination {
             Fact::AttemptStarted { attempt, purpose, continues } => {
                 self.start(index, *attempt, *purpose, *continues)
             }
-            Fact::AttemptEnded { attempt, outcome, usage } => {
-                self.state.usage += *usage;
+            Fact::AttemptEnded { attempt, outcome, usage, .. } => {
+                self.state.usage += if outcome.has_own_usage() { *usage } else { Usage::default() };
                 self.end(index, *attempt, outcome);
             }
             Fact::ItemAdded { attempt, item } => self.add(index, *attempt, item),
+            Fact::Notice(notice) => self.fold_notice(index, notice),
             _ => {}
         }
     }
@@ -277,7 +290,14 @@ impl Coordination {
         member.attempts = number;
         member.rounds += u32::from(continues.is_none() && !purpose.is_after_the_vote());
         let attempt = match continued {
-            Some(old) => MemberAttempt { number, interrupted: false, expired: false, ..old },
+            Some(old) => MemberAttempt {
+                number,
+                usage: Usage::default(),
+                interrupted: false,
+                expired: false,
+                straggled: false,
+                ..old
+            },
             None => MemberAttempt::new(number, purpose),
         };
         member.seen = member.seen.max(attempt.knows);
@@ -294,6 +314,7 @@ impl Coordination {
             AttemptOutcome::TimedOut => Some("its time limit passed".into()),
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
+            | AttemptOutcome::Abstained
             | AttemptOutcome::Presented { .. }
             | AttemptOutcome::Evaluated { .. }
             | AttemptOutcome::Exited { .. }
@@ -325,9 +346,13 @@ impl Coordination {
         let interrupts_others = !self.state.spec.rules.disable_injection;
         match item {
             Item::Answer(answer) => {
-                // Without `disable_injection`, a new answer invalidates all votes, because the voters did not know it.
+                // Without `disable_injection`, a new answer invalidates all votes, because the voters did not know the
+                // answer. Only the vote of another agent for the author stands: the voter already preferred the
+                // author's older answer.
                 for member in self.state.members.iter_mut().filter(|_| interrupts_others) {
-                    member.vote = None;
+                    let by_author = member.agent.id == answer.agent;
+                    member.vote = member.vote.take().filter(|vote| vote.target == answer.agent && !by_author);
+                    member.abstained = false;
                     if let Some(attempt) = member.attempt.as_mut().filter(|_| member.agent.id != answer.agent)
                     {
                         attempt.stale.get_or_insert(attempt.turns.len());
@@ -358,9 +383,13 @@ impl Coordination {
             }
             Item::PlanOpened { plan, .. } => self.state.open_plan(plan.as_ref()),
             // The list covers all changes since the paths were first opened, so it replaces earlier lists.
-            Item::ContextClosed { writes, error: None } => self.state.writes.clone_from(writes),
+            Item::ContextClosed { writes, error: None } => {
+                self.state.writes.clone_from(writes);
+                self.state.is_unchanged = writes.is_empty();
+            }
             Item::ContextClosed { error: Some(_), .. } => {}
-            Item::ToolResult { .. }
+            Item::Briefed(_)
+            | Item::ToolResult { .. }
             | Item::Reminder { .. }
             | Item::Update { .. }
             | Item::TimeWarning

@@ -87,6 +87,7 @@ impl Coordination {
             workspace_path: self.workspace_path(),
             coordination_summary: self.summary(),
             context_path_writes: state.writes.clone(),
+            unchanged_paths: if state.is_unchanged { state.writable_paths() } else { Vec::new() },
             plan: state.stored_plan.clone().and_then(Result::ok),
             follow_up: self.follow_up(status),
             usage: state.usage,
@@ -139,6 +140,12 @@ impl Coordination {
             RunEnd::Answered => None,
             RunEnd::Limit if self.state.is_over_budget() => {
                 Some(format!("the run reached its cost limit (${:.4} spent)", self.state.usage.cost_usd))
+            }
+            RunEnd::Limit if self.state.is_out_of_calls() && !self.state.timed_out => {
+                let most = self.state.spec.rules.limits.model_calls.unwrap_or_default();
+                Some(format!(
+                    "the run reached its limit of {most} model calls (`orchestrator.limits.model_calls_per_run`)"
+                ))
             }
             RunEnd::Limit => {
                 let limit = self.state.spec.rules.limits.orchestrator;

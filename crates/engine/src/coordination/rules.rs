@@ -4,14 +4,17 @@
 //! 2. When every active agent has answered, each agent without a valid vote judges the newest answers: it votes, or
 //!    improves an answer where the caps allow it. A slow agent delays the others by at most `first_answer_wait`,
 //!    except with `defer_voting_until_all_answered`, `disable_injection` or `skip_voting`.
-//! 3. A new answer invalidates the votes. A judge whose first call is still running starts over with the new answer;
-//!    any other judge is shown it before its next call. A vote cast without knowing the new answer is not counted.
+//! 3. A new answer never stops a running call. It invalidates all votes, except other agents' votes for its author:
+//!    those voters preferred the author already before the new answer. A judge that makes further calls is shown the
+//!    new answer before its next call. An agent that has already judged is asked again once nobody else judges, or once
+//!    it has waited for `first_answer_wait`, so that it judges all new answers in one call.
 //! 4. When no agent has anything left to judge, the votes are counted. A person may override the winner. The presenter
 //!    writes the final answer, unless the strategy is to reuse the winner's answer.
 //! 5. If the run may start over, the author of the final answer evaluates it. A rejected answer restarts the run, and
 //!    the agents are told why.
-//! 6. An agent that fails drops out; its answers remain candidates. A limit or a cancellation ends the run with its
-//!    best answer so far.
+//! 6. An agent that fails drops out. An agent that sends nothing for `straggler_wait` while all others are done drops
+//!    out, too. The answers of such agents remain candidates. A limit or a cancellation ends the run with its best
+//!    answer so far.
 
 use super::interpret_reply::{NextStep, interrupted_calls};
 use super::state::{ContextState, MemberAttempt, MemberState, RunState};
@@ -19,27 +22,21 @@ use super::tally::Tally;
 use super::{Consequence, Coordination, interpret_reply};
 use althing_protocol::{
     AgentId, Answer, AttemptOutcome, Candidate, Decision, Fact, FinalAnswerStrategy, Interaction,
-    InteractionId, InteractionKind, Item, Phase, Purpose, Revision, RunEnd, TaskSpec, TaskStatus, Usage,
-    Verdict,
+    InteractionId, InteractionKind, Item, Phase, Purpose, Revision, RunEnd, TaskSpec, TaskStatus, Verdict,
 };
 
 /// The maximum length of an answer's preview.
 const PREVIEW_CHARS: usize = 200;
 
-/// What the next attempts of all members depend on; computed once per pass, so that large teams stay cheap.
-#[derive(Clone, Copy)]
-struct TeamProgress {
-    /// Whether no agent's first answer is still awaited.
-    first_answers_are_in: bool,
-    /// The number of answers of the slowest active agent.
-    fewest_answers: usize,
-    /// Whether exactly one agent has answered.
-    one_candidate: bool,
-}
-
 impl RunState {
     pub(crate) fn revision(&self) -> Revision {
         Revision(self.answers.len() as u32)
+    }
+
+    /// The context paths that the run may write to.
+    pub(crate) fn writable_paths(&self) -> Vec<String> {
+        let paths = self.spec.context_paths.iter().filter(|path| path.writable);
+        paths.map(|path| path.path.clone()).collect()
     }
 
     /// The number of answers since the run last started over.
@@ -53,97 +50,22 @@ impl RunState {
         (0..).zip(&self.members).filter(|(_, member)| known(member)).map(|(index, _)| index).collect()
     }
 
-    /// Whether an attempt must be shown other agents' answers that it does not know; never with `disable_injection`.
-    pub(crate) fn is_stale(&self, member: &MemberState, attempt: &MemberAttempt) -> bool {
-        !self.spec.rules.disable_injection && self.has_unseen(member, attempt.knows)
-    }
-
-    fn has_unseen(&self, member: &MemberState, seen: Revision) -> bool {
-        self.answers.iter().skip(seen.0 as usize).any(|answer| answer.agent != member.agent.id)
-    }
-
-    /// Whether no first answer is still awaited: all active agents have answered, or no further answers are accepted.
-    fn first_answers_are_in(&self) -> bool {
-        self.global_cap_reached()
-            || self.members.iter().all(|member| member.has_answered() || !member.is_live())
-    }
-
     pub(crate) fn global_cap_reached(&self) -> bool {
         self.spec.rules.max_new_answers_global.is_some_and(|cap| self.answered() >= cap)
     }
 
-    /// The progress of the team, which is the same for every member.
-    fn progress(&self) -> TeamProgress {
-        let live = self.members.iter().filter(|member| member.is_live());
-        TeamProgress {
-            first_answers_are_in: self.first_answers_are_in(),
-            fewest_answers: live.map(|member| member.answers.len()).min().unwrap_or_default(),
-            one_candidate: self.members.iter().filter(|member| member.has_answered()).take(2).count() == 1,
-        }
-    }
-
-    fn may_answer(&self, member: &MemberState, progress: TeamProgress) -> bool {
-        let rules = &self.spec.rules;
-        let capped = rules.max_new_answers_per_agent.is_some_and(|cap| member.answers.len() >= cap as usize);
-        // With `disable_injection`, agents see the others' answers only for the vote and do not improve on them.
-        let independent = rules.disable_injection && self.members.len() > 1;
-        !capped && !independent && !self.global_cap_reached() && !self.is_too_far_ahead(member, progress)
-    }
-
-    /// Whether an agent is so many answers ahead of the slowest active agent that it may not answer again yet.
-    fn is_too_far_ahead(&self, member: &MemberState, progress: TeamProgress) -> bool {
-        let lead = member.answers.len().saturating_sub(progress.fewest_answers);
-        self.spec.rules.fairness_lead_cap.is_some_and(|cap| self.members.len() > 1 && lead >= cap as usize)
-    }
-
-    /// Whether the run has reached its budget: the max cost that `--max-cost` or the config sets.
+    /// Whether the run has reached its cost limit, which `--max-cost` or the config sets.
     pub(crate) fn is_over_budget(&self) -> bool {
         let cap = self.spec.rules.limits.cost_micro_usd;
         cap.is_some_and(|cap| self.usage.cost_usd * 1e6 >= cap as f64)
     }
 
-    /// Whether the run has reached its time limit or its cost limit.
+    /// Whether the run has reached its time limit, its cost limit or its limit of model calls.
     pub(crate) fn limit_passed(&self) -> bool {
-        self.timed_out || self.is_over_budget()
+        self.timed_out || self.is_over_budget() || self.is_out_of_calls()
     }
 
-    /// The attempt that an idle member should begin now.
-    fn next_attempt(&self, member: &MemberState, progress: TeamProgress) -> Option<Purpose> {
-        if !member.is_live() || member.attempt.is_some() || member.vote.is_some() {
-            return None;
-        }
-        if !member.has_answered() && !self.global_cap_reached() {
-            return Some(Purpose::Answer);
-        }
-        if self.spec.rules.skip_voting {
-            return None;
-        }
-        let early = self.early > member.seen && self.has_unseen(member, member.seen);
-        if !progress.first_answers_are_in && !early {
-            return None;
-        }
-        let may_answer = self.may_answer(member, progress);
-        // With a single candidate, a vote decides nothing.
-        (may_answer || !progress.one_candidate)
-            .then_some(Purpose::Judge { may_answer, knows: self.revision() })
-    }
-
-    /// Whether an agent could judge a new answer, but waits until all other agents have given their first answer.
-    pub(super) fn someone_waits(&self) -> bool {
-        let rules = &self.spec.rules;
-        let waits = |member: &MemberState| {
-            member.is_live()
-                && member.has_answered()
-                && member.attempt.is_none()
-                && member.vote.is_none()
-                && self.has_unseen(member, member.seen)
-        };
-        // With `disable_injection`, agents see the others' answers only for the vote, which waits for everyone.
-        let deferred = rules.defer_voting_until_all_answered || rules.disable_injection || rules.skip_voting;
-        !deferred && !self.first_answers_are_in() && self.members.iter().any(waits)
-    }
-
-    /// Each agent's newest answer up to `up_to`, if newer than `after`; by anonymous number, the reader's own last.
+    /// Each agent's newest answer up to `up_to`, if newer than `after`; ordered by agent number, the reader's own last.
     pub(crate) fn newest(&self, reader: usize, after: Revision, up_to: Revision) -> Vec<&Answer> {
         let shown = |index: usize| {
             let answers = &self.members.get(index)?.answers;
@@ -201,7 +123,7 @@ impl Coordination {
         if state.cancelled {
             return Some(RunEnd::Cancelled);
         }
-        // A time or cost limit that is reached after the presentation does not discard the final answer.
+        // A limit that is reached after the presentation does not discard the final answer.
         let post_vote = &state.post_vote;
         let has_answer = post_vote.presented.is_some() || post_vote.evaluated.is_some();
         if state.limit_passed() && !(self.phase == Phase::Presenting && has_answer) {
@@ -229,7 +151,7 @@ impl Coordination {
     }
 
     fn begin(&self) -> Vec<Consequence> {
-        // The works are created in order: if the last one exists, all do.
+        // The tasks of the members' work are created in order: if the last one exists, all do.
         let all_there = self.state.members.last().is_none_or(|last| last.status.is_some());
         let members = if all_there { &[] } else { self.state.members.as_slice() };
         let missing = (0..).zip(members).filter(|(_, member)| member.status.is_none());
@@ -244,7 +166,7 @@ impl Coordination {
         if !is_running && self.interaction.is_none() && !self.state.halted {
             facts.extend(self.status_change(TaskStatus::Running, None));
         }
-        facts
+        facts.into_iter().chain(self.tell_limits()).collect()
     }
 
     fn status_change(&self, status: TaskStatus, why: Option<String>) -> Vec<Consequence> {
@@ -268,7 +190,11 @@ impl Coordination {
             } else {
                 continue;
             };
-            let ended = Fact::AttemptEnded { attempt: attempt.number, outcome, usage: Usage::default() };
+            if attempt.straggled && outcome == AttemptOutcome::TimedOut {
+                facts.push((self.task.clone(), Fact::Notice(self.straggler_notice(member))));
+            }
+            let ended =
+                Fact::AttemptEnded { attempt: attempt.number, outcome, usage: attempt.usage, call: None };
             facts.push((self.work(index), ended));
         }
         facts
@@ -286,7 +212,11 @@ impl Coordination {
                 next @ NextStep::Spawn { .. } if !attempt.is_over() && !self.is_stopping() => {
                     return self.start_subagents(index, &next);
                 }
-                NextStep::Spawn { .. } | NextStep::Call | NextStep::Tools(_) | NextStep::Snapshot(_) => {}
+                NextStep::Spawn { .. }
+                | NextStep::Call
+                | NextStep::Tools(_)
+                | NextStep::Snapshot(_)
+                | NextStep::CloseContext => {}
             }
         }
         Vec::new()
@@ -308,6 +238,12 @@ impl Coordination {
                     Item::ToolResult { call: call.id.clone(), content: content.into(), is_error: true };
                 (work.clone(), Fact::ItemAdded { attempt, item })
             }));
+            // The interrupted call is repeated in any case, so the agent is shown the newest answers first.
+            let is_stale = matches!(purpose, Purpose::Judge { .. }) && old.stale.is_some();
+            if is_stale && old.is_reply_processed() && old.open_calls().is_empty() {
+                let item = Item::Update { revision: self.state.revision() };
+                facts.push((work, Fact::ItemAdded { attempt, item }));
+            }
         }
         facts
     }
@@ -365,8 +301,8 @@ impl Coordination {
         }
     }
 
-    /// The time warning or update for a working agent before its next call. A running call is not interrupted, with
-    /// one exception: a judge in its first call starts over with the newest answers.
+    /// The time warning or the update that a working agent is sent before its next call. A running call is not
+    /// interrupted: it has to be paid for, and its answer or vote may count.
     fn next_notification(attempt: &MemberAttempt, revision: Revision) -> Option<Item> {
         // Tool results come first, because they must directly follow their calls.
         if !attempt.open_calls().is_empty() {
@@ -377,7 +313,7 @@ impl Coordination {
         let judging = matches!(attempt.purpose, Purpose::Judge { .. });
         if due(attempt.warn) {
             Some(Item::TimeWarning)
-        } else if judging && (due(attempt.stale) || (turns == 0 && attempt.stale.is_some())) {
+        } else if judging && due(attempt.stale) {
             Some(Item::Update { revision })
         } else {
             None
@@ -470,7 +406,7 @@ impl Coordination {
         }
     }
 
-    /// The strategy if someone presents. Then `WinnerReuse` becomes `WinnerPresent`: the presenter must write files.
+    /// The strategy if someone presents. `WinnerReuse` becomes `WinnerPresent`: the presenter must write files or act.
     fn presentation(&self) -> FinalAnswerStrategy {
         match self.state.spec.rules.strategy() {
             FinalAnswerStrategy::WinnerReuse => FinalAnswerStrategy::WinnerPresent,

@@ -6,9 +6,13 @@ use althing_protocol::{
 };
 use std::sync::Arc;
 
+use super::agent_limits::{AgentLimit, is_coordination_tool};
 use super::execution::Execution;
 use super::restart::RejectedAnswer;
 use super::subagents::Subagent;
+
+/// The reason for dropping a member that sent nothing while all others were done.
+const SILENT: &str = "it sent nothing while all others were done";
 
 /// When an agent has ended its turn incorrectly this many times, its attempt ends with `AttemptOutcome::GaveUp`.
 pub(crate) const MAX_TRIES: u32 = 3;
@@ -25,6 +29,8 @@ pub(crate) struct MemberState {
     pub(crate) earlier: u32,
     /// The member's vote, while it is valid.
     pub(crate) vote: Option<Ballot>,
+    /// Whether the member judged the newest answers and voted for none.
+    pub(crate) abstained: bool,
     /// Why the member dropped out; None if it did not. The answers of a member that dropped out remain candidates.
     pub(crate) out: Option<Dropout>,
     /// The running attempt.
@@ -43,6 +49,10 @@ pub(crate) struct MemberState {
     pub(crate) native: Option<String>,
     /// The member's progress with the plan that the run executes.
     pub(crate) plan: Vec<PlanProgress>,
+    /// The number of calls to tools in the member's replies, without answers, votes and evaluations.
+    pub(crate) tool_calls: u32,
+    /// The limits that the member reached and that people were told about.
+    pub(crate) told_limits: Vec<AgentLimit>,
 }
 
 /// A member's access to the writable context paths.
@@ -79,6 +89,8 @@ pub(crate) struct MemberAttempt {
     pub knows: Revision,
     /// The conversation after the first message.
     pub turns: Vec<AttemptTurn>,
+    /// What the replies of this attempt used, without the replies of the attempt that this one continues.
+    pub(crate) usage: Usage,
     /// How often the agent ended its turn incorrectly.
     pub(crate) faults: u32,
     /// How many turns the attempt had when its soft time limit was reached. The agent is warned before its next call.
@@ -88,6 +100,15 @@ pub(crate) struct MemberAttempt {
     pub(crate) stale: Option<usize>,
     /// Whether the hard time limit passed.
     pub(crate) expired: bool,
+    /// The last warning about the attempt, for example that its CLI agent cannot reach its model.
+    pub(crate) warning: Option<String>,
+    /// Whether the attempt expired because its agent sent nothing while all others were done.
+    pub(crate) straggled: bool,
+    /// Whether files in context paths had changed when the paths were made read-only after the last reply; None if the
+    /// paths have not been made read-only since that reply.
+    pub(crate) wrote: Option<bool>,
+    /// Whether the presenter was reminded that it has changed nothing in the writable context paths.
+    pub(crate) reminded_to_write: bool,
     /// Whether a crash interrupted the attempt; its `AttemptEnded` is not recorded yet.
     pub(crate) interrupted: bool,
     /// How the attempt ended; its `AttemptEnded` is not recorded yet.
@@ -142,12 +163,17 @@ impl MemberAttempt {
             purpose,
             knows,
             turns: Vec::new(),
+            usage: Usage::default(),
             faults: 0,
             warn: None,
             stale: None,
             expired: false,
+            straggled: false,
+            wrote: None,
+            reminded_to_write: false,
             interrupted: false,
             pending_outcome: None,
+            warning: None,
         }
     }
 
@@ -189,13 +215,22 @@ impl MemberAttempt {
         reply.tool_calls.iter().filter(|call| !answered(call)).collect()
     }
 
+    /// Whether this is a presentation whose agent could write to context paths but has changed nothing there.
+    pub(crate) fn is_presentation_without_writes(&self) -> bool {
+        matches!(self.purpose, Purpose::Present { .. }) && self.wrote == Some(false)
+    }
+
     pub(crate) fn is_over(&self) -> bool {
         self.interrupted || self.expired
     }
 
     fn take(&mut self, item: &Item) {
         match item {
-            Item::Reply(reply) => self.turns.push(AttemptTurn::Reply(reply.clone())),
+            Item::Reply(reply) => {
+                self.usage += reply.usage;
+                self.wrote = None;
+                self.turns.push(AttemptTurn::Reply(reply.clone()));
+            }
             Item::ToolResult { call, content, is_error } => {
                 self.turns.push(AttemptTurn::ToolResult {
                     call: call.clone(),
@@ -204,8 +239,11 @@ impl MemberAttempt {
                 });
             }
             Item::Reminder { call, text } => {
-                // Several refused calls in one reply count as one fault.
-                self.faults += u32::from(!self.is_reply_processed());
+                // A reminder to write is not a fault of the presenter. Several refused calls in one reply count as one
+                // fault.
+                let is_about_writes = self.is_presentation_without_writes();
+                self.reminded_to_write |= is_about_writes;
+                self.faults += u32::from(!self.is_reply_processed() && !is_about_writes);
                 self.turns.push(AttemptTurn::Reminder { call: call.clone(), text: text.clone() });
             }
             Item::Update { revision } => {
@@ -218,15 +256,17 @@ impl MemberAttempt {
                 self.turns.push(AttemptTurn::TimeWarning);
             }
             Item::WorkspaceKept { .. } => self.turns.push(AttemptTurn::Snapshot),
+            // If it is unknown what changed, the presenter may have changed something.
+            Item::ContextClosed { writes, error } => self.wrote = Some(!writes.is_empty() || error.is_some()),
             Item::Answer(_) => self.pending_outcome = Some(AttemptOutcome::Answered),
             Item::Vote(_) => self.pending_outcome = Some(AttemptOutcome::Voted),
             Item::StaleVote(_)
+            | Item::Briefed(_)
             | Item::FilesTaken { .. }
             | Item::PlanProgress(_)
             | Item::PlanStored { .. }
             | Item::PlanOpened { .. }
             | Item::ContextOpened { .. }
-            | Item::ContextClosed { .. }
             | Item::Conversation { .. }
             | Item::PromptSent { .. }
             | Item::Said { .. }
@@ -243,6 +283,7 @@ impl MemberState {
             answers: Vec::new(),
             earlier: 0,
             vote: None,
+            abstained: false,
             out: None,
             attempt: None,
             suspended: None,
@@ -252,6 +293,8 @@ impl MemberState {
             context: ContextState::Closed,
             native: None,
             plan: Vec::new(),
+            tool_calls: 0,
+            told_limits: Vec::new(),
         }
     }
 
@@ -261,6 +304,12 @@ impl MemberState {
 
     pub(crate) fn has_answered(&self) -> bool {
         !self.answers.is_empty()
+    }
+
+    /// Whether the agent judges now, or will judge when its interrupted attempt is resumed.
+    pub(crate) fn is_judging(&self) -> bool {
+        let attempt = self.attempt.as_ref().or(self.suspended.as_ref());
+        attempt.is_some_and(|attempt| matches!(attempt.purpose, Purpose::Judge { .. }))
     }
 
     /// The total number of the member's answers, including those before restarts.
@@ -273,6 +322,7 @@ impl MemberState {
         self.earlier = self.given();
         self.answers.clear();
         self.vote = None;
+        self.abstained = false;
         self.suspended = None;
         self.seen = seen;
         if self.context == ContextState::Refused {
@@ -290,6 +340,10 @@ impl MemberState {
             _ => {}
         }
         if let Some(current) = self.attempt.as_mut().filter(|current| current.number == attempt) {
+            if let Item::Reply(reply) = item {
+                let calls = reply.tool_calls.iter().filter(|call| !is_coordination_tool(&call.name)).count();
+                self.tool_calls = self.tool_calls.saturating_add(u32::try_from(calls).unwrap_or(u32::MAX));
+            }
             current.take(item);
             self.seen = self.seen.max(current.knows);
         }
@@ -300,6 +354,7 @@ impl MemberState {
     pub(crate) fn end(&mut self, attempt: u32, outcome: &AttemptOutcome) {
         let Some(ended) = self.attempt.take_if(|current| current.number == attempt) else { return };
         let after_the_vote = ended.purpose.is_after_the_vote();
+        self.abstained = *outcome == AttemptOutcome::Abstained;
         let out = match outcome {
             AttemptOutcome::Interrupted => {
                 self.suspended = Some(ended);
@@ -308,10 +363,14 @@ impl MemberState {
             AttemptOutcome::GaveUp { reason } => Some(Dropout { error: reason.clone(), timed_out: false }),
             AttemptOutcome::Failed { error, .. } => Some(Dropout { error: error.clone(), timed_out: false }),
             AttemptOutcome::TimedOut => {
-                Some(Dropout { error: "its round's time limit passed".into(), timed_out: true })
+                let warning = ended.warning.map(|text| format!("; the last warning: {text}"));
+                let why = if ended.straggled { SILENT } else { "its round's time limit passed" };
+                let error = format!("{why}{}", warning.unwrap_or_default());
+                Some(Dropout { error, timed_out: true })
             }
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
+            | AttemptOutcome::Abstained
             | AttemptOutcome::Presented { .. }
             | AttemptOutcome::Evaluated { .. }
             | AttemptOutcome::Exited { .. }
@@ -370,6 +429,8 @@ pub(crate) struct RunState {
     pub(crate) usage: Usage,
     /// The files that were changed in context paths.
     pub(crate) writes: Vec<FileWrite>,
+    /// Whether an agent could write to context paths and has changed nothing there.
+    pub(crate) is_unchanged: bool,
     pub(crate) post_vote: PostVoteState,
     /// The number of restarts.
     pub(crate) restarts: u32,

@@ -67,7 +67,7 @@ impl Subagent {
         let Some(end) = &self.end else { return };
         let status = match end.status {
             RunStatus::Completed => "done",
-            RunStatus::Partial => "reached its time limit; partial result",
+            RunStatus::Partial => "reached a limit; partial result",
             RunStatus::Cancelled => "stopped",
             RunStatus::Failed => "failed",
         };
@@ -150,9 +150,7 @@ impl RunState {
             if started.is_empty() && running + tasks.len() > settings.max_concurrent as usize {
                 let most = count(u64::from(settings.max_concurrent), "subagent");
                 return RunToolAction::Result(
-                    format!(
-                        "Nothing was started: at most {most} may work at once, and {running} are at work."
-                    ),
+                    format!("Nothing was started: at most {most} may work at once; now at work: {running}."),
                     true,
                 );
             }
@@ -331,7 +329,9 @@ impl Coordination {
             self.state.members.get(subagent.member_index).is_some_and(|member| member.agent.has_tools);
         match fact {
             Fact::ItemAdded { item: Item::Reply(reply), .. } => self.state.usage += reply.usage,
-            Fact::AttemptEnded { usage, .. } => self.state.usage += *usage,
+            Fact::AttemptEnded { usage, outcome, .. } if outcome.has_own_usage() => {
+                self.state.usage += *usage;
+            }
             Fact::Decided(Verdict::Finished { result, .. }) => {
                 subagent.end = Some(SubagentEnd::of(result, has_tools))
             }

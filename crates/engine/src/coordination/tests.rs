@@ -4,7 +4,12 @@
 
 pub(crate) mod harness;
 mod histories;
+mod patterns;
 mod plans;
+mod presenting;
+mod replies;
 mod restarts;
 mod rules;
+mod stragglers;
 mod subagents;
+mod turns;

@@ -24,6 +24,7 @@ impl Coordination {
         if let Some(countdown) = self.interaction.as_ref().and_then(|open| open.countdown) {
             wanted.timers.push((Timer::OverrideWindow, countdown));
         }
+        wanted.silence_timer = self.straggler_timer();
         for (index, member) in self.state.members.iter().enumerate() {
             let Some(attempt) = &member.attempt else { continue };
             let (agent, number) = (member.agent.id.clone(), attempt.number);
@@ -83,6 +84,7 @@ impl Coordination {
             NextStep::Tools(calls) => {
                 wanted.side_tasks.extend(calls.into_iter().map(|call| side_task(SideTaskKind::Tool(call))))
             }
+            NextStep::CloseContext => wanted.side_tasks.push(side_task(SideTaskKind::CloseContext)),
             NextStep::Snapshot(label) => wanted.side_tasks.push(side_task(SideTaskKind::Snapshot(label))),
             NextStep::Spawn { .. } | NextStep::Facts(_) => {}
         }

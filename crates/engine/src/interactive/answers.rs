@@ -39,7 +39,10 @@ impl InteractiveSession {
             (InteractionKind::RunApproval { proposal }, Decision::Approve { digest, edited, .. }) => {
                 self.check_approval(proposal, digest.as_deref(), edited.as_deref())?
             }
-            _ => return Err(format!("the interaction {interaction} accepts only approve or reject")),
+            (InteractionKind::Budget { .. }, _) => {
+                return Err(format!("the interaction {interaction} accepts only approve or reject"));
+            }
+            _ => return Err(format!("the interaction {interaction} accepts only approve, reject or change")),
         }
         let closed = Fact::InteractionClosed { id: open.id.clone(), decision: decision.clone() };
         Ok(vec![self.fact(closed)])

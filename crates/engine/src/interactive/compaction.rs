@@ -1,8 +1,8 @@
 //! Compaction of a long conversation: the model summarizes the older part, and important content is preserved
 //! verbatim.
 //!
-//! Preserved are the goal (the first message), pinned messages, and markers: decisions, file paths and references to
-//! runs. The newest exchanges stay unchanged (`cut.rs`). If the summary fails, the conversation continues without
+//! The goal (the first message), pinned messages, and markers (decisions, file paths and references to runs) are
+//! preserved. The newest exchanges stay unchanged (`cut.rs`). If the summary fails, the conversation continues without
 //! compaction.
 
 use super::state::{ChatStep, PastTurn};
@@ -13,8 +13,8 @@ use althing_protocol::{Message, ModelRequest, Reply, RunResult, Seq, Verdict};
 use althing_text::fnv1a;
 use std::collections::BTreeSet;
 
-/// In the text to be summarized: the maximum size of a tool result, of a direct run's answer and of the current
-/// message, in bytes. Other messages are shortened too, but never to less than this.
+/// The maximum size of a tool result, of a direct run's answer and of the current message in the text to be summarized,
+/// in bytes. Other messages are shortened too, but never to less than this.
 const MAX_RESULT_BYTES: usize = 2000;
 /// The maximum length of a line that is preserved as a decision, in bytes.
 const MAX_MARKER_BYTES: usize = 300;
@@ -173,7 +173,8 @@ impl InteractiveSession {
         }
         self.earlier =
             Some(CompactedHistory { summary: summary.clone(), preserved: texts, markers: markers.clone() });
-        // The backend's own conversation and the provider's last count still include the replaced turns.
+        // The backend's own conversation and the provider's last count still include the replaced turns, so neither is
+        // used any longer.
         self.native = None;
         self.provider_count = None;
         self.estimated_tokens = tokens::estimate_messages(&self.messages());

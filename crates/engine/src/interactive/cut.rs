@@ -68,9 +68,9 @@ impl InteractiveSession {
             .collect();
         let message = self.turn.as_ref().and_then(|turn| turn.message.as_ref());
         let message = message.map_or(0, |message| size(&[Message::User(message.text.clone())]));
-        let summary: Vec<Message> =
-            self.earlier.iter().map(|earlier| self.summary_message(earlier)).collect();
-        let fixed = self.base_prompt.tokens + size(&summary);
+        let mut unchanged = super::request::inherited_messages(&self.spec);
+        unchanged.extend(self.earlier.iter().map(|earlier| self.summary_message(earlier)));
+        let fixed = self.base_prompt.tokens + size(&unchanged);
         let most = threshold.saturating_sub(fixed).max(threshold / 2);
         let mut left: u64 = turns.iter().rev().take(preserved).sum::<u64>();
         left += message + groups.iter().map(|(_, tokens)| tokens).sum::<u64>();
@@ -95,8 +95,8 @@ impl InteractiveSession {
     }
 }
 
-/// The steps of a turn, each with a reply and everything up to the next reply. Empty while a tool call has no result,
-/// because then no step may be replaced.
+/// The entries of a turn's `steps` in groups: each group is a reply and everything up to the next reply. Empty while a
+/// tool call has no result, because then nothing may be replaced.
 fn step_groups(turn: &ChatTurn) -> Vec<&[ChatStep]> {
     if !turn.open_calls().is_empty() {
         return Vec::new();

@@ -2,9 +2,12 @@
 
 use super::InteractiveSession;
 use crate::decider::{
-    AnswerEffects, Consequence, Decider, EffectKey, EffectRequest, EnvOwner, Visibility, WantedEffects,
+    AnswerEffects, Consequence, Decider, EffectKey, EffectRequest, EnvOwner, SideTaskKind, Visibility,
+    WantedEffects,
 };
-use althing_protocol::{ContextAccess, Decision, Event, InteractionId, Op, TaskId};
+use althing_protocol::{
+    ContextAccess, Decision, Event, InteractionId, Item, Notice, NoticeLevel, Op, RUNS_CODE_LATER, TaskId,
+};
 
 impl Decider for InteractiveSession {
     fn apply(&mut self, event: &Event) {
@@ -43,6 +46,25 @@ impl Decider for InteractiveSession {
 
     fn task_of(&self, _: &EffectKey) -> TaskId {
         self.task.clone()
+    }
+
+    /// Points out that the chat agent wrote a file that runs code later. (A run's writes are listed in its result.)
+    fn side_task_warning(&self, effect: &EffectKey, item: &Item) -> Option<(TaskId, Notice)> {
+        let EffectKey::SideTask(side_task) = effect else { return None };
+        let (SideTaskKind::Tool(call), Item::ToolResult { content, is_error: false, .. }) =
+            (&side_task.kind, item)
+        else {
+            return None;
+        };
+        let is_change = ["write_file", "edit_file", "apply_patch"].contains(&call.name.as_str());
+        let lines: Vec<&str> =
+            content.lines().filter(|line| is_change && line.contains(RUNS_CODE_LATER)).collect();
+        let notice = Notice {
+            level: NoticeLevel::Warning,
+            text: format!("the chat agent wrote a file that runs code later: {}", lines.join(" ")),
+            hint: Some(format!("`althing undo {}.{}` restores what it changed", self.session, self.task)),
+        };
+        (!lines.is_empty()).then_some((self.task.clone(), notice))
     }
 
     fn answer_question(

@@ -1,4 +1,5 @@
-//! The conversation as history for a run that a message starts directly.
+//! What was said so far, as history for a run that a message starts directly, and for a run or conversation that
+//! continues a session.
 //!
 //! The history is the whole conversation, up to a limit; the part that a compaction replaced is one exchange with the
 //! summary. Beyond the limit, the oldest other exchanges are replaced by one exchange that sums them up without a
@@ -14,41 +15,24 @@ use std::fmt::Write;
 
 /// The limit on the history that a run gets, in tokens, if the session has no chat agent; otherwise the limit is the
 /// chat agent's compaction threshold. The contexts of current models are larger.
-const MAX_HISTORY: u64 = 100_000;
+pub(super) const MAX_HISTORY: u64 = 100_000;
 /// The limit on the history that a run gets, in tokens, if the chat agent's compaction threshold is lower than this.
 const MIN_HISTORY: u64 = 4_000;
 
 impl InteractiveSession {
     /// The conversation so far, as history for a run.
-    pub(super) fn history(&self) -> Vec<Exchange> {
+    pub fn history(&self) -> Vec<Exchange> {
         let threshold =
             self.spec.agent.as_ref().map_or(MAX_HISTORY, |agent| agent.compaction.threshold_tokens);
         let compacted = self.earlier.as_ref().map(|earlier| self.summed_up(earlier));
-        let room = threshold.max(MIN_HISTORY).saturating_sub(compacted.as_ref().map_or(0, token_count));
+        let inherited = self.spec.history.iter();
+        let fixed: u64 = inherited.clone().chain(&compacted).map(token_count).sum();
+        let room = threshold.max(MIN_HISTORY).saturating_sub(fixed);
         let exchanges: Vec<Exchange> = self.past.iter().map(exchange).collect();
-        let fits = exchanges.iter().map(token_count).sum::<u64>() <= room;
-        // If not all exchanges fit, an eighth of the room is reserved for one exchange that sums up those that do not.
-        let share = room / 8;
-        let mut left = if fits { room } else { room - share };
-        let mut newest: Vec<Exchange> = Vec::new();
-        for mut exchange in exchanges.into_iter().rev() {
-            if token_count(&exchange) > left {
-                if !newest.is_empty() {
-                    break;
-                }
-                // Only the newest exchange is shortened. At four bytes per token, its message and its answer get half
-                // of the room each.
-                let most = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(2);
-                exchange.user = excerpt(&exchange.user, most, &self.log_reference());
-                exchange.assistant = structural_summary(&exchange.assistant, most, &self.log_reference());
-            }
-            left = left.saturating_sub(token_count(&exchange));
-            newest.push(exchange);
-        }
+        let (newest, most) = newest_that_fit(exchanges, room, &self.log_reference());
         let omitted = self.past.get(..self.past.len() - newest.len()).unwrap_or_default();
-        let most = usize::try_from(share).unwrap_or(usize::MAX).saturating_mul(4);
         let omitted = (!omitted.is_empty()).then(|| self.extract(omitted, most));
-        compacted.into_iter().chain(omitted).chain(newest.into_iter().rev()).collect()
+        inherited.cloned().chain(compacted).chain(omitted).chain(newest).collect()
     }
 
     /// One exchange of about `most` bytes that replaces the omitted exchanges. It says how many they are, and contains
@@ -57,11 +41,7 @@ impl InteractiveSession {
     fn extract(&self, omitted: &[PastTurn], most: usize) -> Exchange {
         let whole = self.log_reference();
         let bytes: usize = omitted.iter().map(|past| past.message.text.len() + past.answer().len()).sum();
-        let what = match omitted.len() {
-            1 => "one older message and its answer".to_owned(),
-            messages => format!("{messages} older messages and their answers"),
-        };
-        let user = format!("[{what}, {bytes} bytes, are summed up here; {whole}]");
+        let user = omission(omitted.len(), bytes, &whole);
         let mut assistant = String::new();
         let goal = self.goal.iter().map(|goal| goal.seq);
         let preserved: Vec<_> = goal.chain(self.pins.iter().copied()).collect();
@@ -76,21 +56,8 @@ impl InteractiveSession {
         for marker in self.markers_of(omitted, &[], Vec::new(), most / 4) {
             let _ = writeln!(assistant, "- {marker}");
         }
-        let mut left = most / 2;
-        let mut lines: Vec<String> = Vec::new();
-        for past in omitted.iter().rev() {
-            let said = (first_sentence(&past.message.text), first_sentence(past.answer()));
-            let line = format!("The user: {}\nThe answer: {}", said.0, said.1);
-            let Some(rest) = left.checked_sub(line.len()) else { break };
-            left = rest;
-            lines.push(line);
-        }
-        if lines.len() < omitted.len() {
-            lines.push(format!("[{} of these messages are not listed]", omitted.len() - lines.len()));
-        }
-        lines.push("The first sentence of each message and answer:".to_owned());
-        lines.reverse();
-        assistant.push_str(&lines.join("\n"));
+        let texts: Vec<_> = omitted.iter().map(|past| (past.message.text.as_str(), past.answer())).collect();
+        assistant.push_str(&first_sentences(&texts, most / 2));
         Exchange { user, assistant }
     }
 
@@ -104,7 +71,7 @@ impl InteractiveSession {
             _ => "[the beginning of the conversation]".to_owned(),
         };
         let mut assistant = format!(
-            "[the older part of the conversation, summed up; {}]\n{}",
+            "[the older part of the conversation, summarized; {}]\n{}",
             self.log_reference(),
             earlier.summary
         );
@@ -128,4 +95,70 @@ fn exchange(past: &PastTurn) -> Exchange {
 /// The size of an exchange in tokens.
 fn token_count(exchange: &Exchange) -> u64 {
     tokens::estimate_message(&exchange.user) + tokens::estimate_message(&exchange.assistant)
+}
+
+/// The newest exchanges that fit into `room` tokens, oldest first; also how many bytes an exchange may have that sums up
+/// the others. If the newest exchange alone does not fit, it is shortened; `whole` says where its whole text is.
+fn newest_that_fit(exchanges: Vec<Exchange>, room: u64, whole: &str) -> (Vec<Exchange>, usize) {
+    let fits = exchanges.iter().map(token_count).sum::<u64>() <= room;
+    // If not all exchanges fit, an eighth of the room is reserved for one exchange that sums up those that do not.
+    let share = room / 8;
+    let mut left = if fits { room } else { room - share };
+    let mut newest: Vec<Exchange> = Vec::new();
+    for mut exchange in exchanges.into_iter().rev() {
+        if token_count(&exchange) > left {
+            if !newest.is_empty() {
+                break;
+            }
+            // Only the newest exchange is shortened. At four bytes per token, its message and its answer get half of the
+            // room each.
+            let most = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(2);
+            exchange.user = excerpt(&exchange.user, most, whole);
+            exchange.assistant = structural_summary(&exchange.assistant, most, whole);
+        }
+        left = left.saturating_sub(token_count(&exchange));
+        newest.push(exchange);
+    }
+    newest.reverse();
+    (newest, usize::try_from(share).unwrap_or(usize::MAX).saturating_mul(4))
+}
+
+/// The first sentence of each message and answer, in at most about `most` bytes. If not all fit, the oldest are dropped.
+fn first_sentences(texts: &[(&str, &str)], most: usize) -> String {
+    let mut left = most;
+    let mut lines: Vec<String> = Vec::new();
+    for (user, answer) in texts.iter().rev() {
+        let line = format!("The user: {}\nThe answer: {}", first_sentence(user), first_sentence(answer));
+        let Some(rest) = left.checked_sub(line.len()) else { break };
+        left = rest;
+        lines.push(line);
+    }
+    if lines.len() < texts.len() {
+        lines.push(format!("[{} of these messages are not listed]", texts.len() - lines.len()));
+    }
+    lines.push("The first sentence of each message and answer:".to_owned());
+    lines.reverse();
+    lines.join("\n")
+}
+
+/// Says how many messages are left out.
+fn omission(messages: usize, bytes: usize, whole: &str) -> String {
+    let what = match messages {
+        1 => "one older message and its answer".to_owned(),
+        messages => format!("{messages} older messages and their answers"),
+    };
+    format!("[{what} ({bytes} bytes) are summarized here; {whole}]")
+}
+
+/// The exchanges within `room` tokens: if not all fit, the oldest are replaced by one exchange that sums them up.
+pub(super) fn bounded(exchanges: Vec<Exchange>, room: u64, whole: &str) -> Vec<Exchange> {
+    let all = exchanges.clone();
+    let (newest, most) = newest_that_fit(exchanges, room, whole);
+    let omitted = all.get(..all.len() - newest.len()).unwrap_or_default();
+    let summary = (!omitted.is_empty()).then(|| {
+        let texts: Vec<_> = omitted.iter().map(|one| (one.user.as_str(), one.assistant.as_str())).collect();
+        let bytes = texts.iter().map(|(user, answer)| user.len() + answer.len()).sum();
+        Exchange { user: omission(omitted.len(), bytes, whole), assistant: first_sentences(&texts, most / 2) }
+    });
+    summary.into_iter().chain(newest).collect()
 }

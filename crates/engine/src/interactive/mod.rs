@@ -2,13 +2,14 @@
 //!
 //! Pure, like `coordination`: facts are folded into a state, from which the following facts (`rules.rs`), the wanted
 //! effects (`wanted_effects.rs`) and the model requests (`request.rs`) are derived. The states and their transitions
-//! are in `transitions.rs`; this file only folds facts into the state. The change to `CHATTING` takes the next message
-//! from the queue, and the change to `IDLE` closes the turn. The conversation can be resumed after any fact, because a
-//! crash may leave any prefix of a batch.
+//! are in `transitions.rs`; this file folds facts into the state. The change to `CHATTING` takes the next message
+//! from the queue, and the change to `IDLE` closes the turn. The conversation must be resumable after any fact,
+//! because a crash may leave any prefix of a batch.
 
 mod answers;
 mod budget;
 mod compaction;
+mod continued;
 mod cut;
 mod decide;
 mod history;
@@ -38,6 +39,8 @@ use state::{
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
+
+pub use continued::{NothingToContinue, inherited_history, session_history};
 
 /// The decider of one conversation.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,6 +96,7 @@ impl InteractiveSession {
             task,
             modes: spec.modes.clone(),
             base_prompt: Arc::new(BasePrompt::new(&spec)),
+            estimated_tokens: tokens::estimate_messages(&request::inherited_messages(&spec)),
             spec: Arc::new(spec),
             phase: ChatState::Idle,
             status: TaskStatus::Pending,
@@ -112,12 +116,11 @@ impl InteractiveSession {
             notice: None,
             native: None,
             provider_count: None,
-            estimated_tokens: 0,
             halted: false,
         }
     }
 
-    /// The state of the conversation.
+    /// What the conversation does or waits for now.
     pub fn state(&self) -> ChatState {
         self.phase
     }
@@ -137,7 +140,7 @@ impl InteractiveSession {
         &self.modes
     }
 
-    /// The queued messages: the facts that accepted them, and their texts.
+    /// The queued messages: for each, the number of the fact that accepted it, and its text.
     pub fn queued(&self) -> impl Iterator<Item = (Seq, &str)> {
         self.queue.iter().map(|message| (message.seq, message.text.as_str()))
     }
@@ -272,8 +275,10 @@ impl InteractiveSession {
             Fact::AttemptStarted { attempt, purpose, continues } => {
                 self.start(*attempt, *purpose, *continues)
             }
-            Fact::AttemptEnded { attempt, outcome, usage } => {
-                self.budget.add_call(usage);
+            Fact::AttemptEnded { attempt, outcome, usage, .. } => {
+                if outcome.has_own_usage() {
+                    self.budget.add_call(usage);
+                }
                 self.end(*attempt, outcome);
             }
             Fact::ItemAdded { attempt, item } => self.add(seq, *attempt, item),
@@ -282,7 +287,7 @@ impl InteractiveSession {
             Fact::Decided(verdict) => self.apply_summary(verdict),
             Fact::Notice(notice) => {
                 self.notice.take_if(|due| due == notice);
-                // While a plan is still to be shown, a notice of the conversation says that there is none.
+                // While a plan is still to be shown, a notice of the conversation means that there is no plan to show.
                 let launching = self.turn.as_mut().and_then(|turn| turn.launching.as_mut());
                 if let Some(launching) = launching.filter(|launching| launching.unseen_plan().is_some()) {
                     launching.plan_shown = true;
@@ -351,7 +356,7 @@ impl InteractiveSession {
         if purpose == Purpose::Compact && matches!(turn.compaction, CompactionStep::Finished { .. }) {
             turn.compaction = CompactionStep::NotChecked;
         }
-        turn.attempt = Some(ChatAttempt { number, purpose, interrupted: false, faults, settled: None });
+        turn.attempt = Some(ChatAttempt::new(number, purpose, faults));
     }
 
     fn end(&mut self, number: u32, outcome: &AttemptOutcome) {
@@ -390,15 +395,18 @@ impl InteractiveSession {
         }
         let Some(turn) = &mut self.turn else { return };
         let Some(attempt) = turn.attempt.as_mut().filter(|attempt| attempt.number == number) else { return };
+        if let Item::Reply(reply) = item {
+            attempt.usage += reply.usage;
+        }
         match item {
             Item::Reply(reply) if attempt.purpose == Purpose::Compact => {
-                turn.compaction = CompactionStep::Summarized(reply.clone())
+                turn.compaction = CompactionStep::Summarized(Box::new(reply.clone()))
             }
             Item::Reply(reply) => {
                 // The counts of a CLI agent cover its internal calls, so they do not measure this conversation.
                 let counts = reply.usage.input_tokens > 0 && reply.usage.calls <= 1 && reply.native.is_none();
                 self.provider_count =
-                    counts.then(|| (reply.usage.input_tokens + reply.usage.output_tokens, 0));
+                    counts.then(|| (reply.usage.input_tokens.saturating_add(reply.usage.output_tokens), 0));
                 if reply.native.is_some() {
                     self.native.clone_from(&reply.native);
                 }

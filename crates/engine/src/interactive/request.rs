@@ -7,7 +7,9 @@ use crate::launch::{self, LAUNCH_RUN};
 use crate::prompt::interactive::{ChatPromptInput, system_prompt};
 use crate::prompt::markers::{Markers, with_markers};
 use crate::summary::structural_summary;
-use althing_protocol::{CallContext, ChatSpec, Grant, Message, ModelRequest, Purpose, RunResult, ToolSpec};
+use althing_protocol::{
+    CallContext, ChatSpec, Exchange, Grant, LateNotices, Message, ModelRequest, Purpose, RunResult, ToolSpec,
+};
 use althing_text::{estimate_tokens, fnv1a};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,6 +37,15 @@ impl BasePrompt {
     }
 }
 
+/// What was said in the session that the conversation continues.
+pub(super) fn inherited_messages(spec: &ChatSpec) -> Vec<Message> {
+    let exchange = |exchange: &Exchange| {
+        let text = exchange.assistant.clone();
+        [Message::User(exchange.user.clone()), Message::Assistant { text, tool_calls: Vec::new() }]
+    };
+    spec.history.iter().flat_map(exchange).collect()
+}
+
 impl InteractiveSession {
     /// The model request that the running attempt needs.
     pub fn request(&self) -> Option<ModelRequest> {
@@ -48,6 +59,7 @@ impl InteractiveSession {
             native: self.native.clone().filter(|_| !compacts),
             workspace: None,
             grant: Grant::default(),
+            late_notices: LateNotices::default(),
         };
         Some(ModelRequest { call_context: Some(call_context), ..request })
     }
@@ -70,8 +82,8 @@ impl InteractiveSession {
     }
 
     pub(super) fn messages(&self) -> Vec<Message> {
-        let mut messages: Vec<Message> =
-            self.earlier.iter().map(|earlier| self.summary_message(earlier)).collect();
+        let mut messages = inherited_messages(&self.spec);
+        messages.extend(self.earlier.iter().map(|earlier| self.summary_message(earlier)));
         messages.extend(self.past.iter().flat_map(|past| self.past_messages(past)));
         if let Some(turn) = &self.turn {
             messages.extend(turn.message.iter().map(|message| {

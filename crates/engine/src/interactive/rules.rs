@@ -1,12 +1,12 @@
 //! The rules of a conversation: which facts follow from the state.
 //!
 //! 1. Messages are processed one at a time; others are queued. In plan mode, or without a chat agent, a message
-//!    directly starts a run, with the conversation so far as its history. The user approves a plan before it is
-//!    executed.
+//!    directly starts a run with the conversation as its history; if the run makes a plan, the plan is executed only
+//!    after the user has approved it.
 //! 2. The agent's turn continues until the agent replies without calling a tool. Its tool calls are executed; a
 //!    `launch_run` call is checked, shown for approval if that is required, and becomes a run below the conversation.
-//! 3. A run's result is the result of the call, even if the run failed. If the run made a plan that should be
-//!    executed, a second run executes it first.
+//! 3. The result of a `launch_run` call is the run's result, even if the run failed. With `execute_after_planning`, it
+//!    also contains the result of a second run, which executes the plan without another approval.
 //! 4. The user can stop a run or the whole turn; the agent is told about a stopped run. An approval starts exactly the
 //!    approved run, once.
 //! 5. Before a model call of a conversation that has grown too long, its older part is summarized, within a turn too.
@@ -20,15 +20,13 @@ use crate::decider::Consequence;
 use crate::launch::{self, Consent, LAUNCH_RUN, ResolvedRun};
 use crate::summary::excerpt;
 use althing_protocol::{
-    AttemptOutcome, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item, LaunchRun,
-    ModeChoice, Modes, Notice, NoticeLevel, Op, Origin, Phase, Purpose, RunResult, RunSpec, TaskId, TaskSpec,
-    TaskStatus, ToolCall, Usage,
+    AttemptOutcome, ChatLimits, ChatState, Decision, Fact, Interaction, InteractionId, InteractionKind, Item,
+    LaunchRun, ModeChoice, Modes, Notice, NoticeLevel, Op, Origin, Phase, Purpose, RunResult, RunSpec,
+    TaskId, TaskSpec, TaskStatus, ToolCall,
 };
 
 /// The number of empty replies after which the agent's turn ends.
 const MAX_TRIES: u32 = 3;
-/// The maximum number of model calls in a turn, which ends endless loops.
-const MAX_REPLIES: usize = 200;
 
 /// The maximum size of a plan in the context of the run that changes it, in bytes.
 const MAX_PLAN_BYTES: usize = 32 * 1024;
@@ -163,7 +161,7 @@ impl InteractiveSession {
     }
 
     fn attempt_ended(&self, attempt: &ChatAttempt, outcome: AttemptOutcome) -> Consequence {
-        self.fact(Fact::AttemptEnded { attempt: attempt.number, outcome, usage: Usage::default() })
+        self.fact(Fact::AttemptEnded { attempt: attempt.number, outcome, usage: attempt.usage, call: None })
     }
 
     fn item(&self, attempt: &ChatAttempt, item: Item) -> Consequence {
@@ -204,7 +202,7 @@ impl InteractiveSession {
         let outcome = if turn.cancelled {
             AttemptOutcome::Cancelled
         } else {
-            AttemptOutcome::GaveUp { reason: "the budget is spent".into() }
+            AttemptOutcome::GaveUp { reason: "exceeding the budget was not approved".into() }
         };
         vec![self.attempt_ended(attempt, outcome)]
     }
@@ -364,6 +362,11 @@ impl InteractiveSession {
         vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]
     }
 
+    /// How much the chat agent may do for one message.
+    fn limits(&self) -> ChatLimits {
+        self.spec.agent.as_ref().map(|agent| agent.limits).unwrap_or_default()
+    }
+
     /// Determines what an attempt needs next, or which facts follow from its last reply.
     pub(super) fn next(&self, turn: &ChatTurn, attempt: &ChatAttempt) -> NextTurnStep {
         if self.interaction.is_some() {
@@ -371,6 +374,16 @@ impl InteractiveSession {
         }
         let Some((reply, since)) = turn.last_reply() else { return self.call(turn, attempt) };
         let open = turn.open_calls();
+        let limits = self.limits();
+        let over = limits.tool_calls.filter(|most| turn.tool_calls() > *most as usize);
+        if let Some(most) = over.filter(|_| !open.is_empty()) {
+            let text = format!(
+                "Refused: the {most} tool calls for one message are used up (`orchestrator.limits.tool_calls_per_agent` \
+                 in the user's config). Answer the user now."
+            );
+            let refused = open.into_iter().map(|call| self.result(attempt, call, text.clone(), true));
+            return NextTurnStep::Facts(refused.collect());
+        }
         let others: Vec<&ToolCall> = open.iter().filter(|call| call.name != LAUNCH_RUN).copied().collect();
         if !others.is_empty() {
             return NextTurnStep::Tools(others.into_iter().cloned().collect());
@@ -390,9 +403,12 @@ impl InteractiveSession {
             };
             return NextTurnStep::Facts(vec![fact]);
         }
-        if turn.replies() >= MAX_REPLIES {
-            let reason = format!("the chat agent did not finish its turn within {MAX_REPLIES} model calls");
-            return NextTurnStep::Facts(vec![self.attempt_ended(attempt, AttemptOutcome::GaveUp { reason })]);
+        if turn.replies() >= limits.model_calls as usize {
+            let most = limits.model_calls;
+            let error = format!("The chat agent did not finish its turn within {most} model calls.");
+            let hint = "`orchestrator.limits.model_calls_per_message` in the config changes this limit.";
+            let failed = AttemptOutcome::Failed { error, hint: Some(hint.to_owned()), kind: None };
+            return NextTurnStep::Facts(vec![self.attempt_ended(attempt, failed)]);
         }
         self.call(turn, attempt)
     }

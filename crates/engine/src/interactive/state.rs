@@ -3,7 +3,7 @@
 use crate::launch::LAUNCH_RUN;
 use althing_protocol::{
     AttemptOutcome, ChatState, Decision, LaunchRun, ModeChoice, PathGrant, Proposal, Purpose, Reply,
-    RunResult, RunStatus, Seq, TaskId, ToolCall,
+    RunResult, RunStatus, Seq, TaskId, ToolCall, Usage,
 };
 
 /// A message of the user.
@@ -38,6 +38,13 @@ impl ChatStep {
 
     pub(crate) fn is_reply(&self) -> bool {
         matches!(self, Self::Reply { .. })
+    }
+
+    fn tool_calls(&self) -> usize {
+        match self {
+            Self::Reply { reply, .. } => reply.tool_calls.len(),
+            Self::Result { .. } | Self::Reminder { .. } => 0,
+        }
     }
 }
 
@@ -135,12 +142,20 @@ impl LaunchState {
 pub(crate) struct ChatAttempt {
     pub(crate) number: u32,
     pub(crate) purpose: Purpose,
+    /// What the attempt's replies used.
+    pub(crate) usage: Usage,
     /// Whether the attempt was running when the session was resumed; its `AttemptEnded` is not recorded yet.
     pub(crate) interrupted: bool,
     /// The number of empty replies.
     pub(crate) faults: u32,
     /// How the attempt ended; its `AttemptEnded` is not recorded yet.
     pub(crate) settled: Option<AttemptOutcome>,
+}
+
+impl ChatAttempt {
+    pub(crate) fn new(number: u32, purpose: Purpose, faults: u32) -> Self {
+        Self { number, purpose, usage: Usage::default(), interrupted: false, faults, settled: None }
+    }
 }
 
 /// The active turn: from a message to the agent's final reply, or to the end of the run that the message started
@@ -159,6 +174,8 @@ pub(crate) struct ChatTurn {
     pub(crate) suspended: Vec<ChatAttempt>,
     /// The number of replies of this turn that a summary replaced.
     pub(crate) replaced_replies: usize,
+    /// The number of tool calls in the replies that a summary replaced.
+    pub(crate) replaced_calls: usize,
     /// The conversation's state in this turn whenever no approval is awaited and no run is active.
     pub(crate) base_state: ChatState,
     pub(crate) launching: Option<LaunchState>,
@@ -178,7 +195,7 @@ pub(crate) enum CompactionStep {
     /// The user asked for a compaction.
     Requested,
     /// The model's reply with the summary.
-    Summarized(Reply),
+    Summarized(Box<Reply>),
     /// The compaction was done, or has failed. Another one follows if the conversation grows too long again.
     Finished {
         /// After a failure: the size of the conversation at which the compaction is tried again, in tokens.
@@ -196,6 +213,7 @@ impl ChatTurn {
             attempt: None,
             suspended: Vec::new(),
             replaced_replies: 0,
+            replaced_calls: 0,
             base_state: ChatState::Chatting,
             launching: None,
             cancelled: false,
@@ -233,11 +251,17 @@ impl ChatTurn {
         self.replaced_replies + self.steps.iter().filter(|step| step.is_reply()).count()
     }
 
+    /// The number of tool calls of this turn, including those in replies that a summary replaced.
+    pub(crate) fn tool_calls(&self) -> usize {
+        self.replaced_calls + self.steps.iter().map(ChatStep::tool_calls).sum::<usize>()
+    }
+
     /// Removes the steps up to a fact, which a summary replaces.
     pub(crate) fn replace_steps(&mut self, up_to: Seq) {
-        let replies = self.replies();
+        let (replies, calls) = (self.replies(), self.tool_calls());
         self.steps.retain(|step| step.seq() > up_to);
         self.replaced_replies = replies - self.steps.iter().filter(|step| step.is_reply()).count();
+        self.replaced_calls = calls - self.steps.iter().map(ChatStep::tool_calls).sum::<usize>();
     }
 
     /// Whether nothing new may begin in the turn: the user stopped it, or refused to raise the budget.

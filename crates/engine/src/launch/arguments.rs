@@ -37,13 +37,9 @@ pub fn read_launch(arguments: &Map<String, Value>) -> Result<LaunchRun, String> 
     if arguments.get("task").is_none_or(Value::is_null) {
         return Err("`task` is missing: say what the run should accomplish.".into());
     }
-    let (task, context): (String, Option<String>) =
-        (read(arguments, "task")?.unwrap_or_default(), read(arguments, "context")?);
-    check_length("task", &task)?;
-    check_length("context", context.as_deref().unwrap_or_default())?;
-    Ok(LaunchRun {
-        task,
-        context,
+    let launch = LaunchRun {
+        task: read(arguments, "task")?.unwrap_or_default(),
+        context: read(arguments, "context")?,
         agent_mode: read(arguments, "agent_mode")?,
         agents: read(arguments, "agents")?,
         refinement: read(arguments, "refinement")?,
@@ -52,7 +48,16 @@ pub fn read_launch(arguments: &Map<String, Value>) -> Result<LaunchRun, String> 
         context_paths: read(arguments, "context_paths")?.unwrap_or_default(),
         agent_system_prompts: read(arguments, "agent_system_prompts")?.unwrap_or_default(),
         coordination_overrides: read(arguments, "coordination_overrides")?.unwrap_or_default(),
-    })
+    };
+    check_texts(&launch)?;
+    Ok(launch)
+}
+
+/// Fails if the task or the context of a launch by a model or an MCP client is too long: long texts should be summed
+/// up, and files should be named by their paths.
+pub fn check_texts(launch: &LaunchRun) -> Result<(), String> {
+    check_length("task", &launch.task)?;
+    check_length("context", launch.context.as_deref().unwrap_or_default())
 }
 
 /// Parses the arguments from JSON text.

@@ -11,7 +11,7 @@ mod result_text;
 mod team;
 mod tool;
 
-pub use arguments::read_launch;
+pub use arguments::{check_texts, read_launch};
 pub use tool::{LAUNCH_RUN, launch_run_spec};
 
 pub(crate) use arguments::read_text;
@@ -28,8 +28,8 @@ use althing_text::{hex, nearest};
 use sha2::{Digest, Sha256};
 use std::fmt::Write;
 
-/// The maximum size in bytes of each text of a launch: task, context and each system prompt. Longer texts belong in
-/// files.
+/// The maximum size in bytes of each text in a launch by a model or an MCP client: the task, the context and each
+/// system prompt. Longer texts belong in files. (The task of a message that directly starts a run is not limited.)
 const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// Whether a person consents to a run's permissions before it begins.

@@ -22,6 +22,7 @@ pub(super) const KEYS: &[&str] = &[
     "max_orchestration_restarts",
     "enable_planning_mode",
     "first_answer_wait_seconds",
+    "straggler_wait_seconds",
     "orchestrator_timeout_seconds",
     "initial_round_timeout_seconds",
     "subsequent_round_timeout_seconds",
@@ -70,6 +71,9 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
         "max_orchestration_restarts" => rules.max_restarts = count(key, value, 0)?,
         "enable_planning_mode" => rules.plan_first = flag(key, value)?,
         "first_answer_wait_seconds" => rules.first_answer_wait = seconds(key, value)?,
+        "straggler_wait_seconds" => {
+            rules.straggler_wait = Some(seconds(key, value)?).filter(|wait| *wait > Millis(0));
+        }
         "orchestrator_timeout_seconds" => {
             rules.limits.orchestrator = limit_within(key, value, Some(limits.orchestrator))?
         }
@@ -93,8 +97,8 @@ fn change(rules: &mut RunRules, configured: &RunRules, key: &str, value: &Value)
     Ok(())
 }
 
-/// Removes the changes that contradict the modes. Called only if the user chose `refinement`, or if the modes make
-/// this a quick run of a single agent, to which no model calls may be added.
+/// Removes the changes that contradict the modes. Called only if the user turned refinement on or off, or if the
+/// modes make this a quick run of a single agent, to which no model calls may be added.
 pub(super) fn drop_overridden(modes: Modes, changes: &mut Map<String, Value>) -> Result<(), String> {
     let decided = serde_json::to_value(modes.overrides()).map_err(|error| error.to_string())?;
     let mut fixed: Vec<&str> =

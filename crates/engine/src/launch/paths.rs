@@ -50,7 +50,8 @@ pub(super) fn resolve(
     Ok((paths, unapproved))
 }
 
-/// The check of a path without a person's consent: fails for writing, and for a path that then may not be read.
+/// Checks a path that is to be added without a person's consent: fails if the path is to be written to, or may be read
+/// only with consent.
 fn check_readable(path: &str, wants_write: bool, team: &TeamSpec) -> Result<(), String> {
     let mut dirs = team.readable_dirs.iter();
     let Some(dir) = dirs.find(|dir| is_inside(path, dir)).filter(|_| !wants_write) else {

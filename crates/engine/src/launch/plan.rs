@@ -2,17 +2,19 @@
 
 use althing_plan::find_plan;
 use althing_protocol::PlanTask;
-use althing_text::truncate_chars;
 
-/// The maximum length of a task's description in the preview.
-const MAX_PREVIEW_CHARS: usize = 200;
-
-/// Short descriptions of the tasks of the plan in an answer; None if the answer contains no valid plan.
+/// The tasks of the plan in an answer, as text; None if the answer contains no valid plan. Nothing is left out: a person
+/// who approves the plan approves all of it.
 pub(crate) fn plan_preview(answer: &str) -> Option<Vec<String>> {
-    let brief = |task: &PlanTask| {
-        format!("{}: {}", task.id, truncate_chars(task.description.trim(), MAX_PREVIEW_CHARS))
+    let described = |task: &PlanTask| {
+        let after = match task.depends_on.as_slice() {
+            [] => String::new(),
+            earlier => format!(" · after {}", earlier.join(", ")),
+        };
+        let verify = task.verification.as_ref().map(|verify| format!(" · verify: {}", verify.trim()));
+        format!("{}: {}{after}{}", task.id, task.description.trim(), verify.unwrap_or_default())
     };
-    Some(tasks(answer)?.iter().map(brief).collect())
+    Some(tasks(answer)?.iter().map(described).collect())
 }
 
 /// The tasks of the plan in an answer; None if the answer contains no valid plan. A plan is stored with the same
@@ -27,12 +29,16 @@ mod tests {
 
     #[test]
     fn a_plan_is_shown_only_if_it_can_be_stored() {
-        let plan = r#"{"tasks": [{"id": "a", "description": "Dig", "verification": "a hole"}, {"id": "b", "description": "Fill"}]}"#;
-        let expected = Some(vec!["a: Dig".to_owned(), "b: Fill".to_owned()]);
+        let plan = r#"{"tasks": [{"id": "a", "description": "Dig", "verification": "a hole"}, {"id": "b", "description": "Fill", "depends_on": ["a"]}]}"#;
+        let expected = Some(vec!["a: Dig · verify: a hole".to_owned(), "b: Fill · after a".to_owned()]);
         assert_eq!(plan_preview(plan), expected);
         assert_eq!(plan_preview(&format!("First this.\n```json\n{plan}\n```\nThen that.")), expected);
         assert_eq!(plan_preview(&format!("So: {plan} and no more.")), expected);
         assert_eq!(tasks(plan).unwrap()[0].verification.as_deref(), Some("a hole"));
+        let long = format!("{}END", "dig ".repeat(500));
+        let preview =
+            plan_preview(&format!(r#"{{"tasks": [{{"id": "a", "description": "{long}"}}]}}"#)).unwrap();
+        assert_eq!(preview, [format!("a: {long}")], "nothing is cut");
         let without_id = r#"{"tasks": [{"description": "Dig"}]}"#;
         let waiting = r#"{"tasks": [{"id": "a", "description": "Dig", "depends_on": ["z"]}]}"#;
         for none in ["", "Just do it.", "{\"tasks\": []}", "{\"tasks\": \"many\"}", without_id, waiting] {

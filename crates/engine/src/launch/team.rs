@@ -15,9 +15,7 @@ pub(super) fn members(
         Some(ids) => Some(named(team, ids)?),
         None => None,
     };
-    let named_one = named.as_ref().is_some_and(|named| named.len() == 1);
-    let implied = if named_one || team.members.len() == 1 { AgentMode::Single } else { AgentMode::Multi };
-    match choice.agent_mode.or(launch.agent_mode).unwrap_or(implied) {
+    match choice.agent_mode.or(launch.agent_mode).unwrap_or(AgentMode::Multi) {
         AgentMode::Single => {
             let tab = match &choice.agent {
                 Some(id) => Some(find(team, id)?),

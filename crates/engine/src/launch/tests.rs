@@ -93,7 +93,7 @@ fn all_rows_of_the_mode_matrix_set_up_their_run() {
     assert_eq!(resolved(json!({"task": "x"})).unwrap().spec.rules, resolved_with_it.rules);
     let execution = execution_run(resolved_with_it.clone(), &planned);
     assert!(!execution.modes.planning && execution.context.unwrap().contains("the answer of r1"));
-    // A stored plan is executed task by task.
+    // If the plan was stored, the spec of the executing run contains the plan's tasks.
     let kept = RunResult {
         final_answer: Some(r#"{"tasks": [{"id": "dig", "description": "Dig"}]}"#.into()),
         plan: Some(PlanRef { id: "p1".into(), path: "/plans/p1".into() }),
@@ -240,6 +240,7 @@ fn overrides_change_the_rules_within_the_users_limits_and_mode_choices() {
     assert!(!launch.proposal.launch.coordination_overrides.contains_key("max_new_answers_per_agent"));
 }
 
+// spec: design/launch-run/context-paths
 #[test]
 fn context_paths_are_added_to_the_inherited_ones_and_need_consent() {
     let path = |path: &str, writable, protected: &[&str]| ContextPath {

@@ -24,7 +24,7 @@ pub fn launch_run_spec(team: &TeamSpec) -> ToolSpec {
             "properties": {
                 "task": {"type": "string", "description": "What to accomplish, complete in itself."},
                 "context": {"type": "string", "description": "Background, constraints, earlier decisions and results that matter. A summary, not everything."},
-                "agent_mode": {"type": "string", "enum": ["single", "multi"], "description": "One agent or several. Default: multi, or single if `agents` names one agent."},
+                "agent_mode": {"type": "string", "enum": ["single", "multi"], "description": "One agent or several. Default: multi."},
                 "agents": {"type": "array", "items": {"type": "string", "enum": ids}, "description": "Which agents take part. Default: all; with agent_mode single, the one that the user selected, or else the first."},
                 "refinement": {"type": "boolean", "description": "Whether agents judge and improve until they agree. Default: true for multi, false for single."},
                 "planning_mode": {"type": "boolean", "description": "Agents only plan and change nothing. Default: false."},

@@ -1,14 +1,18 @@
 //! The running effects: model calls, side tasks and programs. Starts them, identifies them and stops them.
 
+use super::call_record::{CallTimes, request_digest, sent_digest};
+use super::ending::{self, Alive, AliveObserver, Ending};
 use super::envs::AgentEnvHandle;
 use super::feed::Feed;
 use super::program_reports;
 use super::progress::ProgressStream;
+use super::silence::SpokenCalls;
 use super::{Backend, EventMasker, Input};
 use crate::decider::{EffectKey, SideTaskKind, Visibility};
 use althing_protocol::{
-    AgentEnv, BackendError, BackendErrorKind, ContextAccess, Delta, FileWrite, Item, ModelRequest, PlanDraft,
-    PlanRef, PlanRun, Plans, ProgramEnd, ProgramJob, Programs, Reply, TaskId, ToolOutcome, Usage,
+    AgentEnv, BackendError, BackendErrorKind, Briefing, CallRecord, Clock, ContextAccess, Delta, FileWrite,
+    Item, LateNotices, ModelRequest, PlanDraft, PlanRef, PlanRun, Plans, ProgramEnd, ProgramJob, Programs,
+    Reply, ReportSink, TaskId, ToolOutcome, Usage,
 };
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
@@ -29,9 +33,25 @@ pub(crate) struct EffectId {
 
 /// How an effect ended.
 pub(crate) enum EffectOutcome {
-    Replied(Result<Reply, BackendError>),
+    Replied(Box<CallOutcome>),
     ItemAdded(Item),
     Exited(ProgramEnd),
+}
+
+/// How a model call ended.
+pub(crate) struct CallOutcome {
+    pub(crate) result: Result<Reply, BackendError>,
+    /// What was sent, and how long the call took; None if nothing was sent.
+    pub(crate) record: Option<CallRecord>,
+    /// What the agent's environment added to the request.
+    pub(crate) briefing: Option<Briefing>,
+}
+
+impl CallOutcome {
+    /// The outcome of a call that failed before anything was sent.
+    fn unsent(error: BackendError) -> EffectOutcome {
+        EffectOutcome::Replied(Box::new(Self { result: Err(error), record: None, briefing: None }))
+    }
 }
 
 /// A model call with its inputs.
@@ -49,12 +69,25 @@ pub(super) struct Effects {
     feed: Feed,
     inbox: Sender<Input>,
     mask: Arc<dyn EventMasker>,
-    running: HashMap<TaskId, HashMap<EffectKey, AbortHandle>>,
+    clock: Arc<dyn Clock>,
+    /// The running calls that have sent something.
+    pub(super) spoken: SpokenCalls,
+    running: HashMap<TaskId, HashMap<EffectKey, (AbortHandle, AliveObserver)>>,
+    ending: Ending,
+    next_serial: u64,
 }
 
 impl Effects {
-    pub(super) fn new(runtime: Handle, feed: Feed, inbox: Sender<Input>, mask: Arc<dyn EventMasker>) -> Self {
-        Self { runtime, feed, inbox, mask, running: HashMap::new() }
+    pub(super) fn new(
+        runtime: Handle,
+        feed: Feed,
+        inbox: Sender<Input>,
+        mask: Arc<dyn EventMasker>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let (running, ending) = (HashMap::new(), Ending::default());
+        let spoken = SpokenCalls::default();
+        Self { runtime, feed, inbox, mask, clock, spoken, running, ending, next_serial: 0 }
     }
 
     pub(super) fn is_running(&self, id: &EffectId) -> bool {
@@ -82,10 +115,12 @@ impl Effects {
     /// Aborts the effects that their owner no longer wants.
     pub(super) fn abort_unwanted(&mut self, owner: &TaskId, wanted: &[EffectKey]) {
         let Some(keys) = self.running.get_mut(owner) else { return };
-        let wanted: HashSet<&EffectKey> = wanted.iter().collect();
-        keys.retain(|key, handle| {
+        let (wanted, ending): (HashSet<&EffectKey>, _) = (wanted.iter().collect(), &mut self.ending);
+        keys.retain(|key, (handle, observer)| {
             let keep = wanted.contains(key);
             if !keep {
+                let id = EffectId { owner: owner.clone(), key: key.clone() };
+                ending.add(id, observer.clone());
                 handle.abort();
             }
             keep
@@ -93,9 +128,34 @@ impl Effects {
     }
 
     pub(super) fn stop_all(&mut self) {
-        for handle in self.running.drain().flat_map(|(_, keys)| keys.into_values()) {
-            handle.abort();
+        for (owner, keys) in self.running.drain() {
+            for (key, (handle, observer)) in keys {
+                self.ending.add(EffectId { owner: owner.clone(), key }, observer);
+                handle.abort();
+            }
         }
+    }
+
+    /// Forgets an aborted effect that has ended.
+    pub(super) fn gone(&mut self, serial: u64) {
+        self.ending.remove(serial);
+    }
+
+    /// Whether an aborted effect has not ended yet.
+    pub(super) fn is_ending(&self) -> bool {
+        !self.ending.is_empty()
+    }
+
+    /// Whether no effect is running or ending.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ending.is_empty() && self.running.values().all(HashMap::is_empty)
+    }
+
+    /// A new effect's [`Alive`] value, to be held by everything that belongs to the effect, and its observer.
+    fn new_alive(&mut self) -> (Arc<Alive>, AliveObserver) {
+        self.next_serial += 1;
+        let (alive, observer) = ending::alive(self.next_serial, self.inbox.clone());
+        (Arc::new(alive), observer)
     }
 
     fn spawn(
@@ -104,38 +164,89 @@ impl Effects {
         if_aborted: EffectOutcome,
         effect: impl Future<Output = EffectOutcome> + Send + 'static,
     ) {
+        let (alive, observer) = self.new_alive();
+        self.spawn_alive(id, if_aborted, (alive, observer), effect);
+    }
+
+    fn spawn_alive(
+        &mut self,
+        id: EffectId,
+        if_aborted: EffectOutcome,
+        (alive, observer): (Arc<Alive>, AliveObserver),
+        effect: impl Future<Output = EffectOutcome> + Send + 'static,
+    ) {
         let guard = OutcomeGuard { inbox: self.inbox.clone(), id: id.clone(), outcome: Some(if_aborted) };
-        let handle = self.runtime.spawn(async move { guard.send(effect.await) });
-        self.running.entry(id.owner).or_default().insert(id.key, handle.abort_handle());
+        let before = self.ending.before(&id);
+        let handle = self.runtime.spawn(async move {
+            // This copy is dropped only after the effect.
+            let _alive = alive;
+            if !before.is_empty() {
+                ending::wait_for(before).await;
+            }
+            guard.send(effect.await);
+        });
+        self.running.entry(id.owner).or_default().insert(id.key, (handle.abort_handle(), observer));
     }
 
     /// Starts a model call.
     pub(super) fn call(&mut self, id: EffectId, call: Call) {
-        let (feed, mask) = (self.feed.clone(), self.mask.clone());
-        self.spawn(id, EffectOutcome::Replied(Err(internal_error())), async move {
-            let Call { work, mut request, backend, env } = call;
-            if let Some((env_handle, visibility)) = env
-                && let Err(error) = env_handle.add_context(&mut request, visibility).await
-            {
-                return EffectOutcome::Replied(Err(env_unavailable(&error)));
+        let (feed, mask, clock) = (self.feed.clone(), self.mask.clone(), self.clock.clone());
+        self.spoken.keep(|id| self.is_running(id));
+        let (spoken, call_id) = (self.spoken.clone(), id.clone());
+        let (alive, observer) = self.new_alive();
+        let late_notices = LateNotices::new({
+            let (id, inbox, alive) = (id.clone(), self.inbox.clone(), Arc::clone(&alive));
+            move |notice| {
+                let _held = &alive;
+                // Sending fails if the session has ended; then nobody reads the notice.
+                let _ = inbox.send(Input::Noticed { id: id.clone(), notice });
             }
-            let mut progress = ProgressStream::new(feed, work, mask);
-            let mut on_delta = |delta: Delta<'_>| progress.push(delta);
-            let result = match backend {
-                Some(backend) => backend.call(&request, &mut on_delta).await,
-                None => Err(no_backend()),
+        });
+        let if_aborted = CallOutcome::unsent(internal_error());
+        self.spawn_alive(id, if_aborted, (alive, observer), async move {
+            let Call { work, mut request, backend, env } = call;
+            if let Some(call_context) = &mut request.call_context {
+                call_context.late_notices = late_notices;
+            }
+            let (digest, briefing) = match env {
+                None => (request_digest(&request), None),
+                Some((env_handle, visibility)) => {
+                    let plain = request.clone();
+                    match env_handle.add_context(&mut request, visibility).await {
+                        Err(error) => return CallOutcome::unsent(env_unavailable(&error)),
+                        Ok(briefing) => (sent_digest(&plain, briefing.as_ref(), &*mask), briefing),
+                    }
+                }
             };
+            let Some(backend) = backend else { return CallOutcome::unsent(no_backend()) };
+            let mut progress = ProgressStream::new(feed, work, mask);
+            let mut times = CallTimes::begin(clock);
+            let mut on_delta = |delta: Delta<'_>| {
+                spoken.hear(&call_id, &delta);
+                times.hear(&delta);
+                progress.push(delta);
+            };
+            let result = backend.call(&request, &mut on_delta).await;
             progress.finish();
-            EffectOutcome::Replied(result)
+            let record = Some(times.end(digest));
+            EffectOutcome::Replied(Box::new(CallOutcome { result, record, briefing }))
         });
     }
 
     /// Starts a program.
     pub(super) fn program(&mut self, id: EffectId, job: ProgramJob, programs: Option<Arc<dyn Programs>>) {
         let (inbox, feed, mask) = (self.inbox.clone(), self.feed.clone(), self.mask.clone());
+        let (alive, observer) = self.new_alive();
         let sink = program_reports::report_sink(id.clone(), job.task.clone(), inbox, feed, mask);
+        // The program may report something as long as the sink exists, so the effect has not ended before that.
+        let held = Arc::clone(&alive);
+        let sink: ReportSink = Arc::new(move |report| {
+            let _held = &held;
+            sink(report);
+        });
         let failed = |error: &str| ProgramEnd { error: Some(error.into()), ..ProgramEnd::default() };
-        self.spawn(id, EffectOutcome::Exited(failed(INTERNAL_ERROR)), async move {
+        let if_aborted = EffectOutcome::Exited(failed(INTERNAL_ERROR));
+        self.spawn_alive(id, if_aborted, (alive, observer), async move {
             EffectOutcome::Exited(match programs {
                 Some(programs) => programs.run(&job, sink).await,
                 None => failed("this session cannot run programs"),
@@ -148,7 +259,7 @@ impl Effects {
         let failed = |error: &str| EffectOutcome::ItemAdded(effect.outcome_item(Err(error.into())));
         let aborted = failed(INTERNAL_ERROR);
         let Some(plans) = plans else {
-            let nowhere = failed("this session cannot store plans");
+            let nowhere = failed("this session can neither store nor read plans");
             return self.spawn(id, aborted, async move { nowhere });
         };
         self.spawn(id, failed(INTERNAL_ERROR), async move {
@@ -316,8 +427,8 @@ fn internal_error() -> BackendError {
 fn no_backend() -> BackendError {
     BackendError {
         kind: BackendErrorKind::NotFound,
-        message: "this agent has no backend in this configuration".into(),
-        hint: Some("resume with the configuration that the run was started with".into()),
+        message: "the config of this session has no backend for this agent".into(),
+        hint: Some("start a new run with a config that defines the agent".into()),
         usage: Usage::default(),
     }
 }

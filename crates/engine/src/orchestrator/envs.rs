@@ -3,7 +3,7 @@
 use super::SessionDeps;
 use crate::decider::{EnvOwner, Visibility};
 use crate::workspaces::workspace_of;
-use althing_protocol::{AgentEnv, AgentEnvs, Member, Message, ModelRequest, TaskId};
+use althing_protocol::{AgentEnv, AgentEnvs, Briefing, ModelRequest, TaskId};
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -62,51 +62,37 @@ impl AgentEnvHandle {
         self.cell.get_or_init(open).await.clone()
     }
 
-    fn belongs_to_cli_agent(&self) -> bool {
-        match &self.owner {
-            EnvOwner::Member { spec, member_index, .. } => {
-                spec.members.get(*member_index).is_some_and(Member::is_cli_agent)
-            }
-            EnvOwner::ChatAgent { spec, .. } => {
-                spec.agent.as_ref().is_some_and(|agent| agent.member.is_cli_agent())
-            }
-        }
-    }
-
     /// Adds the environment to a model request: its tools, briefing, grant and working directory. In the messages, the
-    /// paths of other members' workspaces are replaced with the paths at which this agent sees their snapshots.
+    /// paths of other members' workspaces are replaced with the paths at which this agent sees their snapshots. Returns
+    /// what was added to the text of the request.
     pub(super) async fn add_context(
         &self,
         request: &mut ModelRequest,
         visibility: Visibility,
-    ) -> Result<(), String> {
-        let Some(env) = self.env().await? else { return Ok(()) };
+    ) -> Result<Option<Briefing>, String> {
+        let Some(env) = self.env().await? else { return Ok(None) };
         env.show_snapshots(visibility.labels).await?;
-        request.system = format!("{}\n\n{}", request.system, env.briefing(visibility.access)).into();
-        // A CLI agent in a run has its own tools for files and commands, so the environment's tools are not offered to
-        // it. The environment of a chat agent that is a CLI agent contains no such tools.
-        if !self.belongs_to_cli_agent() || matches!(self.owner, EnvOwner::ChatAgent { .. }) {
-            request.tools.extend(env.tool_host().tools(visibility.access));
-        }
         if let Some(call_context) = &mut request.call_context {
             call_context.workspace = Some(env.path().to_owned());
-            // The run decides whether the agent plans; the environment decides what the agent may access.
+            // The grant comes from the environment. The agent only plans if the request or the environment says so.
             let planning = call_context.grant.planning;
             call_context.grant = env.grant(visibility.access);
             call_context.grant.planning |= planning;
         }
-        let EnvOwner::Member { spec, member_index, .. } = &self.owner else { return Ok(()) };
-        for other in (0..spec.members.len()).filter(|other| other != member_index) {
-            let path = workspace_of(spec, &self.dir, other);
-            let seen = env.view_of(other as u32 + 1);
-            for message in &mut request.messages {
-                if let Message::User(text) = message
-                    && text.contains(&path)
-                {
-                    *text = text.replace(&path, &seen);
-                }
-            }
-        }
-        Ok(())
+        let replaced_paths = match &self.owner {
+            EnvOwner::ChatAgent { .. } => Vec::new(),
+            EnvOwner::Member { spec, member_index, .. } => (0..spec.members.len())
+                .filter(|other| other != member_index)
+                .map(|other| (workspace_of(spec, &self.dir, other), env.view_of(other as u32 + 1)))
+                .collect(),
+        };
+        let briefing = Briefing {
+            system: env.briefing(visibility.access),
+            // The environment of a CLI agent contains no tools for files and commands, because the agent has its own.
+            tools: env.tool_host().tools(visibility.access),
+            replaced_paths,
+        };
+        briefing.add_to(request);
+        Ok(Some(briefing))
     }
 }

@@ -36,7 +36,7 @@ struct Shared {
 /// sequence of these operations.
 pub(crate) struct Ring {
     items: VecDeque<FeedItem>,
-    /// The position of the first item, counted over all items ever published.
+    /// The position of the first item, counted over all items ever published, beginning with 1.
     start: u64,
     /// The newest published fact.
     last: Seq,
@@ -78,7 +78,7 @@ fn output(item: &FeedItem) -> usize {
 
 impl Ring {
     pub(crate) fn new(capacity: usize, last: Seq) -> Self {
-        Self { items: VecDeque::new(), start: 0, last, capacity, output: 0, closed: false }
+        Self { items: VecDeque::new(), start: 1, last, capacity, output: 0, closed: false }
     }
 
     fn push(&mut self, item: FeedItem) {
@@ -99,10 +99,11 @@ impl Ring {
         }
     }
 
-    /// A cursor at the end of the buffer, for a reader that has received everything up to `from`. If facts after
-    /// `from` were published already, the first read returns `Behind`.
+    /// A cursor for a reader that has received everything up to `from`. If facts after `from` were published already, the
+    /// first read returns `Behind`: position 0 is before the first item of any buffer.
     pub(crate) fn subscribe(&self, from: Seq) -> Cursor {
-        Cursor { position: self.start + self.items.len() as u64, last: from }
+        let end = self.start + self.items.len() as u64;
+        Cursor { position: if from < self.last { 0 } else { end }, last: from }
     }
 
     pub(crate) fn next(&self, cursor: &mut Cursor) -> RingRead {
@@ -116,7 +117,8 @@ impl Ring {
                 continue;
             };
             let Some(item) = self.items.get(offset as usize) else {
-                // A reader at the end of the buffer that lacks published facts must read them from the log.
+                // The reader is at the end of the buffer. If it has missed published facts, it must read them from the
+                // log.
                 return match cursor.last < self.last {
                     true => self.behind(cursor),
                     false if self.closed => RingRead::Closed,

@@ -123,7 +123,7 @@ fn explore(from: u64) {
         durable: 0,
         published: 0,
         ring: Vec::new(),
-        start: 0,
+        start: 1,
         cursor: None,
         reading: None,
         delivered: Vec::new(),
@@ -194,6 +194,14 @@ fn ten_thousand_subscriptions_under_stress_miss_and_repeat_nothing() {
         }
     });
     writer.join().unwrap();
+}
+
+#[test]
+fn a_reader_that_missed_facts_gets_them_before_newer_progress() {
+    let mut ring = Ring::new(SMALL_RING, Seq(3));
+    let mut cursor = ring.subscribe(Seq(1));
+    ring.push(FeedItem::Progress(Arc::new(Progress::Gap { after: Seq(3) })));
+    assert_eq!(ring.next(&mut cursor), RingRead::Behind(Seq(3)));
 }
 
 #[tokio::test]

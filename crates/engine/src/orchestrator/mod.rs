@@ -5,22 +5,30 @@
 //! then starts or stops effects (`reconcile.rs`). Therefore a crash cannot undo a fact that was shown or that started
 //! an effect, and everything that arrives while the disk is busy goes into the next batch.
 
+mod call_record;
 mod effects;
+mod ending;
 mod envs;
 mod feed;
+mod outcomes;
 mod program_reports;
 mod progress;
 mod reconcile;
+mod requests;
+mod result_files;
 mod session;
+mod silence;
 mod timers;
 
 use althing_protocol::{
     AgentEnvs, AgentId, Backend, Clock, Engine, Event, EventStream, Interest, Journal, JournalError,
-    JournalReader, Plans, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened,
+    JournalReader, Notice, Plans, ProgramReport, Programs, RunResult, Screen, Seq, SessionId, SessionOpened,
     Submission, TaskId,
 };
 use effects::{EffectId, EffectOutcome};
 pub use feed::{Feed, Subscription};
+pub use requests::{CallEnd, Fidelity, ModelCall, model_calls};
+pub use result_files::{ResultFile, result_files};
 use session::Session;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -33,6 +41,8 @@ pub type Backends = HashMap<AgentId, Arc<dyn Backend>>;
 /// A callback for every fact, called once it is durable, before it is published and before any effect starts
 /// because of it.
 pub type Observer = Box<dyn FnMut(&Event) + Send>;
+/// Renders the reports of tasks that have ended, from what the log contains: for each task, the text of its report.
+pub type Reporter = Box<dyn FnMut(&[TaskId]) -> Vec<(TaskId, String)> + Send>;
 /// Masks secrets in everything that is written or shown.
 pub trait EventMasker: Send + Sync {
     /// Masks the secrets in an event.
@@ -65,6 +75,8 @@ pub struct SessionDeps {
     pub plans: Option<Arc<dyn Plans>>,
     /// Records what outlives the session, such as project files.
     pub observer: Option<Observer>,
+    /// Renders reports; None if no reports are written.
+    pub reporter: Option<Reporter>,
     /// The wall clock.
     pub clock: Arc<dyn Clock>,
     /// Masks secrets.
@@ -95,8 +107,23 @@ pub struct SubmitError;
 
 pub(crate) enum Input {
     Op(Submission),
-    ProgramReported { id: EffectId, report: ProgramReport },
-    EffectEnded { id: EffectId, outcome: EffectOutcome },
+    ProgramReported {
+        id: EffectId,
+        report: ProgramReport,
+    },
+    EffectEnded {
+        id: EffectId,
+        outcome: EffectOutcome,
+    },
+    /// A notice for the user about an effect, which counts even if the effect was aborted.
+    Noticed {
+        id: EffectId,
+        notice: Notice,
+    },
+    /// An aborted effect has ended, with everything that it started.
+    EffectGone {
+        serial: u64,
+    },
 }
 
 /// Runs a session on its own thread.

@@ -1,5 +1,5 @@
-//! Routes the reports of a workflow's programs: content, questions and that a program continued without an answer go
-//! to the session; output and screen changes go to the event feed.
+//! Routes the reports of a workflow's programs: content, questions, notices and reports that a program continued
+//! without an answer go to the session; output and screen changes go to the event feed.
 
 use super::feed::Feed;
 use super::progress::mask_chunk;
@@ -39,7 +39,10 @@ pub(super) fn report_sink(
             let task = task.clone();
             feed.publish_progress(|after| Progress::ScreenChanged { after, task });
         }
-        report @ (ProgramReport::Item(_) | ProgramReport::Waiting(_) | ProgramReport::MovedOn) => {
+        report @ (ProgramReport::Item(_)
+        | ProgramReport::Waiting(_)
+        | ProgramReport::MovedOn
+        | ProgramReport::Notice(_)) => {
             // Fails if the session has ended; then nobody waits for the report.
             let _ = inbox.send(Input::ProgramReported { id: id.clone(), report });
         }

@@ -23,7 +23,7 @@ impl ProgressStream {
 
     pub(super) fn push(&mut self, delta: Delta<'_>) {
         // Retries are rare and always published.
-        if !self.feed.is_watched() && !matches!(delta, Delta::Retry { .. }) {
+        if !self.feed.is_watched() && !matches!(delta, Delta::Retry { .. } | Delta::RateLimited { .. }) {
             return;
         }
         match delta {
@@ -41,6 +41,11 @@ impl ProgressStream {
                 self.reasoning.clear();
                 let text = format!("retry {attempt} in {:.1} s: {reason}", after.as_secs_f64());
                 self.publish(DeltaKind::Retry, self.mask.text(&text));
+            }
+            Delta::RateLimited { after, .. } => {
+                self.text.clear();
+                self.reasoning.clear();
+                self.publish(DeltaKind::Retry, format!("rate limited, {:.0} s", after.as_secs_f64().ceil()));
             }
         }
     }

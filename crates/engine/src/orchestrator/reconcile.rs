@@ -1,11 +1,16 @@
-//! Reconciles the running effects and timers with the wanted ones, writes result files, and ends a session.
+//! Reconciles the running effects and timers with the wanted ones, and ends a session.
 
 use super::effects::{Call, EffectId, PlanEffect};
 use super::session::Session;
 use super::{Input, SessionEnd};
 use crate::decider::{EffectKey, EffectRequest};
-use althing_protocol::{Fact, Millis, Notice, NoticeLevel, ProgramJob, TaskId, Timer};
+use althing_protocol::{Fact, Millis, ProgramJob, ProgramReport, TaskId, Timer};
 use std::sync::mpsc::Receiver;
+use std::time::Duration;
+
+/// How long a session waits, in all, for stopped effects to end. Only the time in which no message arrives counts.
+const ENDING_LIMIT: Duration = Duration::from_secs(8);
+const ENDING_POLL: Duration = Duration::from_millis(200);
 
 impl Session {
     /// Sends the answers for programs, then starts and stops effects and timers, so that exactly the wanted ones are
@@ -19,7 +24,8 @@ impl Session {
         let wanted: Vec<_> =
             self.deciders.iter().map(|(task, decider)| (task.clone(), decider.wanted())).collect();
         for (task, wanted) in wanted {
-            let (effects, timers) = wanted.into_effects();
+            let timers = self.timers_of(&task, &wanted);
+            let (effects, _) = wanted.into_effects();
             self.reconcile_task(&task, effects, timers);
         }
     }
@@ -67,47 +73,43 @@ impl Session {
         }
     }
 
-    /// Writes the result files of the tasks that have ended, once per task. A failure is recorded as a warning.
-    pub(super) fn write_result_files(&mut self) {
-        let mut errors = Vec::new();
-        for (task, decider) in &self.deciders {
-            if self.files_written.contains(task) {
-                continue;
-            }
-            let error = match decider.files() {
-                Ok(files) if files.is_empty() => continue,
-                Ok(files) => {
-                    let journal = &mut self.deps.journal;
-                    let failed =
-                        files.iter().find_map(|(name, text)| journal.write_file(task, name, text).err());
-                    failed.map(|error| (error.to_string(), error.hint))
-                }
-                Err(error) => Some((error.to_string(), None)),
-            };
-            self.files_written.insert(task.clone());
-            errors.extend(error);
-        }
-        for (error, hint) in errors {
-            let text = format!("the session's files could not be written: {error}");
-            let notice = Notice { level: NoticeLevel::Warning, text, hint };
-            self.record(None, None, Fact::Notice(notice));
-        }
-    }
-
-    /// Ends the session: stops its effects and closes the feed. If the session was asked to stop before its tasks had
-    /// ended, returns the partial results of its runs; otherwise commits the last facts before it closes the feed.
+    /// Ends the session: stops its effects, waits until they have ended, commits the last facts and closes the feed. If
+    /// the session was asked to stop before its tasks had ended, returns the partial results of its runs.
     pub(super) fn stop(mut self, inbox: &Receiver<Input>) -> SessionEnd {
         self.effects.stop_all();
+        self.wait_for_ending(inbox);
         if self.halting && !self.is_over() {
+            // Everything is already durable, except for notices about effects that were stopped.
+            drop(self.commit_or_wait_for_disk(inbox));
             self.feed.close();
             let top = self.deciders.iter().filter(|(task, _)| self.is_root_task(task));
             return SessionEnd::Halted(top.filter_map(|(_, decider)| decider.result_if_stopped()).collect());
+        }
+        if !self.closed {
+            self.record(None, None, Fact::SessionClosed {});
         }
         let written = self.commit_or_wait_for_disk(inbox);
         self.feed.close();
         match written {
             Ok(()) => SessionEnd::Finished,
             Err(error) => SessionEnd::Disk(error),
+        }
+    }
+
+    /// Waits until the stopped effects have ended, and records notices about them. A program that ignores the request
+    /// to end is killed after two seconds; if that fails as well, the session ends without waiting any longer.
+    fn wait_for_ending(&mut self, inbox: &Receiver<Input>) {
+        let mut silent = Duration::ZERO;
+        while self.effects.is_ending() && silent < ENDING_LIMIT {
+            match inbox.recv_timeout(ENDING_POLL) {
+                Ok(Input::EffectGone { serial }) => self.effects.gone(serial),
+                Ok(
+                    Input::Noticed { id, notice }
+                    | Input::ProgramReported { id, report: ProgramReport::Notice(notice) },
+                ) => self.record_notice(&id, notice),
+                Ok(Input::Op(_) | Input::ProgramReported { .. } | Input::EffectEnded { .. }) => {}
+                Err(_) => silent += ENDING_POLL,
+            }
         }
     }
 }

@@ -1,19 +1,16 @@
 //! The thread that owns a session's state: it turns inputs into facts, makes the facts durable, and then publishes
 //! them.
 
-use super::effects::{EffectId, EffectOutcome, Effects};
+use super::effects::{EffectId, Effects};
 use super::envs::AgentEnvCache;
 use super::feed::Feed;
+use super::result_files::new_decider;
 use super::timers::Timers;
 use super::{Input, SessionDeps, SessionEnd};
-use crate::coordination::Coordination;
 use crate::decider::{Consequence, Decider, EffectKey, ProgramAnswer};
-use crate::interactive::InteractiveSession;
-use crate::workflow::WorkflowExecutor;
 use althing_protocol::{
-    AttemptOutcome, BackendError, Decision, Event, Fact, InteractionId, Item, JournalError, Notice,
-    NoticeLevel, Op, OpId, Origin, ProgramEnd, ProgramReport, Progress, RunSpec, Seq, SessionOpened,
-    Submission, TaskId, TaskSpec,
+    Briefing, Decision, Event, Fact, InteractionId, Item, JournalError, Notice, NoticeLevel, Op, OpId,
+    Origin, ProgramReport, Progress, RunSpec, Seq, SessionOpened, Submission, TaskId, TaskSpec,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +21,7 @@ use std::time::Duration;
 /// forever.
 const BATCH: usize = 512;
 /// The longest time between two attempts to write to an unavailable journal; an input causes an attempt earlier.
-const DISK_RETRY: Duration = Duration::from_millis(250);
+pub(super) const DISK_RETRY: Duration = Duration::from_millis(250);
 
 /// The state of a session.
 pub(super) struct Session {
@@ -37,8 +34,13 @@ pub(super) struct Session {
     pub(super) deciders: BTreeMap<TaskId, Box<dyn Decider>>,
     /// The number of runs created so far, including subagent runs.
     runs: u32,
-    /// The tasks whose result files were written, or could not be written. Writing them is not repeated.
+    /// The tasks whose result files were written, or could not be written for a reason that does not pass. Writing them
+    /// is not repeated.
     pub(super) files_written: BTreeSet<TaskId>,
+    /// Whether the session waited in vain until result files could be written. It does not wait a second time.
+    pub(super) gave_up_files: bool,
+    /// The last recorded briefing of each task.
+    pub(super) briefings: BTreeMap<TaskId, Briefing>,
     /// The parents of the tasks that have one.
     parents: BTreeMap<TaskId, TaskId>,
     next_seq: Seq,
@@ -55,7 +57,7 @@ pub(super) struct Session {
     opening: Option<SessionOpened>,
     /// The op that the session was opened with.
     opened_for: Option<Op>,
-    closed: bool,
+    pub(super) closed: bool,
     pub(super) halting: bool,
 }
 
@@ -66,7 +68,8 @@ impl Session {
         feed: Feed,
         inbox: Sender<Input>,
     ) -> Self {
-        let effects = Effects::new(deps.runtime.clone(), feed.clone(), inbox, deps.mask.clone());
+        let (mask, clock) = (deps.mask.clone(), deps.clock.clone());
+        let effects = Effects::new(deps.runtime.clone(), feed.clone(), inbox, mask, clock);
         let mut session = Self {
             next_seq: Seq(1),
             deps,
@@ -77,6 +80,8 @@ impl Session {
             deciders: BTreeMap::new(),
             runs: 0,
             files_written: BTreeSet::new(),
+            gave_up_files: false,
+            briefings: BTreeMap::new(),
             parents: BTreeMap::new(),
             pending: Vec::new(),
             questions: BTreeMap::new(),
@@ -101,15 +106,17 @@ impl Session {
             self.begin(op);
         }
         // After a resume, this writes the files of all ended tasks again: the earlier process may have been killed
-        // before it wrote them.
-        self.write_result_files();
+        // before it wrote them. If writing fails for a reason that may pass, the first commit tries again.
+        drop(self.write_result_files());
         loop {
             if self.pending.is_empty() && !self.wait_for_input(inbox) {
                 self.halting = true;
                 self.record(None, None, Fact::accepted(Op::Shutdown, Origin::System));
                 self.settle();
             }
-            if self.is_over() && !self.closed {
+            // As long as effects have not ended, notices about them may still arrive. Then `stop` records the end of
+            // the session.
+            if self.is_over() && !self.closed && self.effects.is_idle() {
                 self.record(None, None, Fact::SessionClosed {});
             }
             if let Err(error) = self.commit_or_wait_for_disk(inbox) {
@@ -157,6 +164,9 @@ impl Session {
             self.handle_input(input);
         }
         for (task, timer) in self.timers.take_due(self.deps.clock.now()) {
+            if !self.counts(&task, &timer) {
+                continue;
+            }
             // The timer of a workflow's task is recorded on that task.
             let task = match &timer {
                 althing_protocol::Timer::Task { task, .. } => task.clone(),
@@ -178,40 +188,21 @@ impl Session {
             Input::EffectEnded { id, outcome } if self.effects.remove(&id) => {
                 self.record_outcome(&id, outcome)
             }
+            Input::ProgramReported { id, report: ProgramReport::Notice(notice) }
+            | Input::Noticed { id, notice } => self.record_notice(&id, notice),
             Input::ProgramReported { id, report } if self.effects.is_running(&id) => {
                 self.record_report(&id, report)
             }
+            Input::EffectGone { serial } => self.effects.gone(serial),
             Input::EffectEnded { .. } | Input::ProgramReported { .. } => {}
         }
     }
 
-    fn record_outcome(&mut self, id: &EffectId, outcome: EffectOutcome) {
-        let Some(decider) = self.deciders.get(&id.owner) else { return };
-        let task = decider.task_of(&id.key);
-        let attempt = match &id.key {
-            EffectKey::Call(call) => call.attempt,
-            EffectKey::SideTask(side_task) => side_task.attempt,
-            EffectKey::Program(program) => program.attempt,
-        };
-        let notice = match &outcome {
-            EffectOutcome::ItemAdded(item) => decider.side_task_warning(&id.key, item),
-            EffectOutcome::Replied(_) | EffectOutcome::Exited(_) => None,
-        };
-        let fact = match outcome {
-            EffectOutcome::Replied(Ok(reply)) => Fact::ItemAdded { attempt, item: Item::Reply(reply) },
-            EffectOutcome::Replied(Err(BackendError { kind, message: error, hint, usage })) => {
-                let outcome = AttemptOutcome::Failed { error, hint, kind: Some(kind) };
-                Fact::AttemptEnded { attempt, outcome, usage }
-            }
-            EffectOutcome::ItemAdded(item) => Fact::ItemAdded { attempt, item },
-            EffectOutcome::Exited(ProgramEnd { ok, exit_code, signal, output, error, hint, usage }) => {
-                let outcome = AttemptOutcome::Exited { ok, exit_code, signal, output, error, hint };
-                Fact::AttemptEnded { attempt, outcome, usage }
-            }
-        };
-        let cause = self.record(Some(task), None, fact);
-        if let Some((task, notice)) = notice {
-            self.record(Some(task), Some(cause), Fact::Notice(notice));
+    /// Records a notice about an effect. The notice is true even if the effect was aborted.
+    pub(super) fn record_notice(&mut self, id: &EffectId, notice: Notice) {
+        if let Some(decider) = self.deciders.get(&id.owner) {
+            let task = decider.task_of(&id.key);
+            self.record(Some(task), None, Fact::Notice(notice));
         }
     }
 
@@ -379,6 +370,11 @@ impl Session {
                 self.accepted_ids.insert(id.clone());
             }
             Fact::SessionClosed {} => self.closed = true,
+            Fact::ItemAdded { item: Item::Briefed(briefing), .. } => {
+                if let Some(task) = &event.task {
+                    self.briefings.insert(task.clone(), briefing.clone());
+                }
+            }
             Fact::InteractionOpened(interaction) => {
                 self.questions.insert(interaction.id.clone(), event.seq);
             }
@@ -393,18 +389,12 @@ impl Session {
     }
 
     fn create(&mut self, id: &TaskId, spec: &TaskSpec) {
-        let session = self.deps.session.clone();
-        let decider: Box<dyn Decider> = match spec {
-            TaskSpec::Run(spec) => {
-                self.runs += 1;
-                let log_dir = (self.deps.task_dir)(id);
-                Box::new(Coordination::new(session, id.clone(), (**spec).clone(), log_dir))
-            }
-            TaskSpec::Workflow(spec) => Box::new(WorkflowExecutor::new(id.clone(), (**spec).clone())),
-            TaskSpec::Chat(spec) => Box::new(InteractiveSession::new(session, id.clone(), (**spec).clone())),
-            TaskSpec::Program(_) | TaskSpec::Work { .. } => return,
-        };
-        self.deciders.insert(id.clone(), decider);
+        if matches!(spec, TaskSpec::Run(_)) {
+            self.runs += 1;
+        }
+        if let Some(decider) = new_decider(&self.deps.session, id, spec, &*self.deps.task_dir) {
+            self.deciders.insert(id.clone(), decider);
+        }
     }
 
     /// Records the facts that the deciders derive, until there are none.
@@ -419,6 +409,26 @@ impl Session {
             }
             let cause = self.pending.last().map(|event| event.seq);
             self.record_all(facts, cause);
+        }
+    }
+
+    /// Tells subscribers that the disk cannot be written, and waits until an input arrives, but at most [`DISK_RETRY`].
+    /// A shutdown is recorded at once; any other input is added to `late`.
+    pub(super) fn wait_for_disk(
+        &mut self,
+        error: JournalError,
+        inbox: &Receiver<Input>,
+        late: &mut Vec<Input>,
+    ) {
+        let (reason, hint) = (error.message, error.hint);
+        self.feed.publish_progress(|after| Progress::Stalled { after, reason, hint });
+        match inbox.recv_timeout(DISK_RETRY) {
+            Ok(Input::Op(Submission { op: Op::Shutdown, by, .. })) => {
+                self.halting = true;
+                self.record(None, None, Fact::accepted(Op::Shutdown, by));
+            }
+            Ok(input) => late.push(input),
+            Err(_) => {}
         }
     }
 
@@ -437,20 +447,11 @@ impl Session {
             if !error.is_retryable() || waited >= self.deps.journal_retry_timeout || self.halting {
                 return Err(error);
             }
-            let (reason, hint) = (error.message, error.hint);
-            self.feed.publish_progress(|after| Progress::Stalled { after, reason, hint });
-            match inbox.recv_timeout(DISK_RETRY) {
-                Ok(Input::Op(Submission { op: Op::Shutdown, by, .. })) => {
-                    self.halting = true;
-                    self.record(None, None, Fact::accepted(Op::Shutdown, by));
-                }
-                Ok(input) => late.push(input),
-                Err(_) => {}
-            }
+            self.wait_for_disk(error, inbox, &mut late);
         }
         let written = std::mem::take(&mut self.pending);
         // Write the files before publishing, because a subscriber that sees a result may read its files.
-        self.write_result_files();
+        self.write_result_files_or_wait(inbox, &mut late);
         if let Some(observer) = &mut self.deps.observer {
             for event in &written {
                 observer(event);

@@ -176,11 +176,12 @@ fn open_watched(
         programs: None,
         plans: Some(Arc::new(UnstoredPlans)),
         observer,
+        reporter: None,
         clock: Arc::new(SystemClock),
         mask: Arc::new(NoSecrets),
         task_dir: Box::new(ToString::to_string),
         runtime: tokio::runtime::Handle::current(),
-        journal_retry_timeout: Duration::from_secs(20),
+        journal_retry_timeout: Duration::from_secs(120),
     };
     Orchestrator::open(deps, None).unwrap()
 }
@@ -259,9 +260,12 @@ async fn a_result_is_published_only_after_its_files_are_written() {
     at_the_gate.await.unwrap();
     let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Facts);
     let mut told = Seq(0);
-    while let Ok(Some(Ok(item))) = tokio::time::timeout(Duration::from_millis(50), events.next()).await {
+    let mut patience = Duration::from_secs(120);
+    while let Ok(Some(Ok(item))) = tokio::time::timeout(patience, events.next()).await {
         if let FeedItem::Event(event) = item {
             told = event.seq;
+            // Only waiting can show that no further message arrives.
+            patience = Duration::from_millis(200);
         }
     }
     let written = memory.log.lock().unwrap().last().unwrap().seq;
@@ -300,7 +304,7 @@ async fn the_event_stream_ends_when_the_session_thread_panics() {
     let mut events = orchestrator.feed().subscribe(Seq(0), Interest::Facts);
     start(&orchestrator, &["a"], RunRules::default());
     let rest = async { while events.next().await.is_some() {} };
-    tokio::time::timeout(Duration::from_secs(20), rest).await.expect("the stream ends");
+    tokio::time::timeout(Duration::from_secs(120), rest).await.expect("the stream ends");
     assert!(orchestrator.join().is_err());
 }
 
@@ -387,16 +391,21 @@ async fn an_op_that_is_delivered_again_under_its_id_is_accepted_once_even_after_
     let op = Op::StartRun { spec: Box::new(spec(&["a"], RunRules::default())) };
     let submission = Submission { op, by: Origin::Client, id: Some("launch-1".into()) };
     let orchestrator = open(&memory, &[sensible], Vec::new());
+    // While the log is locked nothing is durable, so the session cannot end before the last delivery.
+    let locked = memory.log.lock().unwrap();
     for _ in 0..3 {
         orchestrator.submitter().submit(submission.clone()).unwrap();
     }
+    drop(locked);
     follow(&orchestrator).await;
     orchestrator.join().unwrap();
 
     let history = memory.log.lock().unwrap().clone();
     let orchestrator = open(&memory, &[sensible], history);
+    let locked = memory.log.lock().unwrap();
     orchestrator.submitter().submit(submission).unwrap();
     orchestrator.submitter().submit(Submission::new(Op::Shutdown, Origin::System)).unwrap();
+    drop(locked);
     orchestrator.join().unwrap();
     let log = memory.log.lock().unwrap();
     let runs = log.iter().filter(|event| {

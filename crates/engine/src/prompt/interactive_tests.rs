@@ -40,6 +40,7 @@ fn one_agent_only() {
     insta::assert_snapshot!(prompt(&agent(), &team(&["gem"]), None));
 }
 
+// spec: interactive/interactive-agent-system-prompt/reused-system-prompt-sections
 #[test]
 fn each_family_of_models_has_its_own_instructions() {
     let mut texts = Vec::new();

@@ -1,8 +1,8 @@
 //! The marker lines around material in a prompt: text that a person, another agent, a tool or a file supplied.
 //!
-//! Each marker line ends in a token that occurs nowhere in the request's texts, so material cannot contain its own
-//! closing line and speak as another agent, as the vote or as Althing. The token follows from the log: a replay builds
-//! the same prompt.
+//! Each marker line ends in a token that does not occur in the enclosed material, so material cannot contain its own
+//! closing line and speak as another agent, as the vote or as Althing. The token depends only on the texts and on a
+//! seed that follows from the log: a replay builds the same prompt.
 
 use althing_protocol::Message;
 use althing_text::unused_token;
@@ -19,7 +19,12 @@ pub(crate) struct Markers<'a> {
     token: &'a str,
 }
 
-impl Markers<'_> {
+impl<'a> Markers<'a> {
+    /// Markers with this token, which must occur in none of the texts to be enclosed; see [`unused_token`].
+    pub(crate) fn with_token(token: &'a str) -> Self {
+        Self { token }
+    }
+
     /// Writes `content` between marker lines that carry the name.
     pub(crate) fn enclose(self, text: &mut String, name: &str, content: &str) {
         let _ = writeln!(text, "{}\n{content}\n{}", self.opening(name), self.closing(name));
@@ -49,7 +54,8 @@ pub(crate) fn with_markers(seed: u64, build: impl Fn(Markers<'_>) -> Vec<Message
     build(Markers { token: &unused_token(seed, &texts) })
 }
 
-/// Encloses one text in marker lines of its own, where the text stands alone in a system prompt.
+/// Encloses one text of a system prompt in marker lines. Their token does not occur in this text, but may occur in
+/// other texts of the prompt.
 pub(crate) fn enclose_alone(text: &mut String, seed: u64, name: &str, content: &str) {
     let token = unused_token(seed, &std::iter::once(content));
     Markers { token: &token }.enclose(text, name, content);

@@ -13,10 +13,11 @@ pub use briefing::{ProjectBriefing, WorkspaceBriefing};
 pub use guidance::{AgentNotes, FileExcerpt, Guidance, Planning, SkillEntry};
 pub use interactive::launch_guidance;
 
-use crate::coordination::{Coordination, MemberAttempt, MemberState};
+use crate::coordination::{ContextState, Coordination, MemberAttempt, MemberState};
 use crate::tools;
 use althing_protocol::{
-    CallContext, FinalAnswerStrategy, Grant, Message, ModelRequest, Purpose, ToolSpec, VotingSensitivity,
+    CallContext, FinalAnswerStrategy, Grant, LateNotices, Message, ModelRequest, Purpose, ToolSpec,
+    VotingSensitivity,
 };
 use markers::with_markers;
 use sections::Section;
@@ -31,6 +32,8 @@ pub(crate) struct PromptInput<'a> {
     pub(crate) planning: bool,
     /// Whether the agent may start subagents.
     pub(crate) subagents: bool,
+    /// Whether the agent may change files in the writable context paths in this attempt.
+    pub(crate) writes: bool,
     pub(crate) turn: TurnKind,
     pub(crate) sensitivity: VotingSensitivity,
 }
@@ -65,6 +68,7 @@ impl Coordination {
                 native: member.native.clone(),
                 workspace: None,
                 grant: Grant { planning: self.only_plans(member, attempt), ..Grant::default() },
+                late_notices: LateNotices::default(),
             }),
         })
     }
@@ -86,6 +90,7 @@ impl Coordination {
             votes: !spec.rules.skip_voting,
             planning: spec.modes.planning,
             subagents: self.state.may_spawn(attempt.purpose).is_some(),
+            writes: member.context == ContextState::Open && !self.state.writable_paths().is_empty(),
             turn,
             sensitivity: member.agent.voting_sensitivity.unwrap_or(spec.rules.voting_sensitivity),
         };

@@ -2,7 +2,7 @@
 
 use crate::coordination::tests::harness::{World, answer, call, member, spec, text, vote};
 use althing_protocol::{
-    AgentMode, Exchange, FinalAnswerStrategy, Message, Modes, Reply, RunRules, SubagentsConfig,
+    AgentMode, Exchange, Fact, FinalAnswerStrategy, Item, Message, Modes, Reply, RunRules, SubagentsConfig,
     VotingSensitivity,
 };
 use std::fmt::Write;
@@ -84,11 +84,18 @@ fn a_quick_single_agent() {
 }
 
 #[test]
-fn a_judge_whose_vote_came_too_late() {
-    let mut world = judged(RunRules::default());
-    world.says(0, answer("Rayleigh scattering, with the fourth power."));
+fn a_judge_that_is_shown_a_newer_answer_before_its_next_call() {
+    let mut spec = spec(&["gem", "gpt"], RunRules::default());
+    spec.members[1].has_tools = true;
+    let mut world = World::new(spec);
+    world.says(0, answer("Rayleigh scattering."));
+    world.says(1, answer("Short waves scatter more."));
+    let item = Item::WorkspaceKept { error: None };
+    world.happens(world.run.work(1), Fact::ItemAdded { attempt: 1, item });
+    world.says(1, Reply { tool_calls: vec![call("read_file", "{}")], ..Reply::default() });
     world.says(0, answer("Rayleigh scattering, with the inverse fourth power."));
-    world.says(1, vote("agent1"));
+    let item = Item::ToolResult { call: "call-read_file".into(), content: "blue".into(), is_error: false };
+    world.happens(world.run.work(1), Fact::ItemAdded { attempt: 2, item });
     insta::assert_snapshot!(rendered(&world, 1));
 }
 

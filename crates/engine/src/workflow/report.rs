@@ -37,7 +37,8 @@ pub struct TaskReport {
     pub id: String,
     /// The status of the task.
     pub status: TaskStatus,
-    /// The exit code of the task's program; None if the task has no program, or the program has not exited.
+    /// The exit code of the task's program; None if the task has no program, if the program has not exited, or if a
+    /// signal ended the program.
     pub exit_code: Option<i32>,
     /// The run's final answer, or the program's final message or output; None until the task has ended.
     pub output: Option<String>,

@@ -3,8 +3,9 @@
 //! 1. Stages run in the order of the workflow file; there is no dependency graph, and so no cycle. (The tasks of a
 //!    plan have dependencies; `althing_plan` checks them for cycles.) The tasks of a stage are created together, with
 //!    their templates expanded from earlier stages.
-//! 2. An interrupted program starts again, asks a person first, or fails, as its `on_interrupt` says. When it starts,
-//!    it resumes its own conversation if it has one, except with `restart`. A finished task is never started again.
+//! 2. `on_interrupt` says what happens to an interrupted program: it is started again (`restart`, and the default), a
+//!    person is asked first (`ask`), or the task fails (`fail`). A program that is started again resumes its
+//!    conversation if it has one, except with `restart`. A finished task is never started again.
 //! 3. A stage ends when all of its tasks have ended. After a failed task without `continue_on_failure`, no further
 //!    stage begins.
 //! 4. A workflow is done if all tasks of all stages are done; otherwise it has failed, or it was cancelled.
@@ -99,18 +100,23 @@ impl WorkflowExecutor {
 
     fn create(&self, task: &StageTask) -> Consequence {
         let id = self.session.task.stage_task(&task.id);
-        let fill =
-            |text: &str| template::fill(text, self.session.goal(), &|name| self.session.output_of(name));
+        let output = |name: &str| self.session.output_of(name);
+        let values = template::Values { goal: self.session.goal(), output: &output };
         let spec = match &task.body {
             StageBody::Program(program) => {
                 let mut program = program.clone();
-                program.prompt = fill(&program.prompt);
+                // Only the adapter `command` has a command; it is not an agent, and its prompt is its input.
+                program.prompt = if program.command.is_empty() {
+                    values.fill_for_agent(&program.prompt)
+                } else {
+                    values.fill(&program.prompt)
+                };
                 TaskSpec::Program(program)
             }
             StageBody::Run(run) => {
                 let settle = |run: &mut RunSpec| {
-                    run.task = fill(&run.task);
-                    run.context = run.context.as_deref().map(fill);
+                    run.task = values.fill_for_agent(&run.task);
+                    run.context = run.context.as_deref().map(|text| values.fill_for_agent(text));
                     if let Some(limit) = task.timeout {
                         run.rules.limits.orchestrator = run.rules.limits.orchestrator.min(limit);
                     }
@@ -137,7 +143,10 @@ impl WorkflowExecutor {
             let ended = |outcome| {
                 let mut facts = state.close(id, Decision::MovedOn);
                 let usage = Usage::default();
-                facts.push((id.clone(), Fact::AttemptEnded { attempt: state.attempts, outcome, usage }));
+                facts.push((
+                    id.clone(),
+                    Fact::AttemptEnded { attempt: state.attempts, outcome, usage, call: None },
+                ));
                 facts
             };
             return match state {

@@ -4,13 +4,14 @@
 
 use crate::decider::{Consequence, ProgramKey};
 use althing_protocol::{
-    AttemptOutcome, Decision, Event, Fact, Interaction, InteractionKind, Item, Millis, Op, Phase,
-    ProgramSpec, RunEnd, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Timestamp, Verdict, WorkflowSpec,
+    AttemptOutcome, Decision, Event, Fact, Interaction, InteractionKind, Item, Millis, Notice, NoticeLevel,
+    Op, Phase, ProgramSpec, RunEnd, StageTask, TaskId, TaskSpec, TaskStatus, Timer, Timestamp, Verdict,
+    WorkflowSpec,
 };
 use std::collections::BTreeMap;
 
-/// The state of one workflow. It keeps the goal and everything else that the workflow needs from its start to its end;
-/// after a restart it is folded again from the log.
+/// The state of one workflow. It contains the goal and everything else that the workflow needs from its start to its
+/// end; when the session is resumed, the state is folded again from the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkflowSession {
     pub(crate) task: TaskId,
@@ -46,6 +47,8 @@ pub(super) struct StageTaskState {
     pub(super) restart_approved: bool,
     /// Whether the task's time limit passed.
     pub(super) expired: bool,
+    /// The last warning about the newest attempt, for example that its program cannot reach its model.
+    pub(super) warning: Option<String>,
     pub(super) cancelled: bool,
     /// The id of the program's own conversation, if the program keeps one.
     pub(super) conversation: Option<String>,
@@ -77,6 +80,7 @@ impl StageTaskState {
             suspended: false,
             restart_approved: false,
             expired: false,
+            warning: None,
             cancelled: false,
             conversation: None,
             end: None,
@@ -223,6 +227,10 @@ impl StageTaskState {
                 self.suspended = false;
                 self.restart_approved = false;
                 self.expired = false;
+                self.warning = None;
+            }
+            Fact::Notice(Notice { level: NoticeLevel::Warning, text, .. }) if self.running => {
+                self.warning = Some(text.clone());
             }
             Fact::AttemptEnded { attempt, outcome, .. } if *attempt == self.attempts => self.ended(outcome),
             Fact::ItemAdded { item: Item::Conversation { id }, .. } => self.conversation = Some(id.clone()),
@@ -269,12 +277,16 @@ impl StageTaskState {
                 self.suspended = true;
                 None
             }
-            AttemptOutcome::TimedOut => failed("its time limit passed"),
+            AttemptOutcome::TimedOut => {
+                let warning = self.warning.take().map(|text| format!("; the last warning: {text}"));
+                failed(&format!("its time limit passed{}", warning.unwrap_or_default()))
+            }
             AttemptOutcome::Cancelled => failed("it was cancelled"),
             AttemptOutcome::Failed { error, .. } => failed(error),
             AttemptOutcome::GaveUp { reason } => failed(reason),
             AttemptOutcome::Answered
             | AttemptOutcome::Voted
+            | AttemptOutcome::Abstained
             | AttemptOutcome::Evaluated { .. }
             | AttemptOutcome::Said
             | AttemptOutcome::Paused => Some(TaskEnd { ok: true, ..TaskEnd::default() }),

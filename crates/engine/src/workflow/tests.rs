@@ -131,7 +131,10 @@ impl World {
         let (exit_code, error) = (Some(i32::from(!ok)), (!ok).then(|| "exit status 1".to_owned()));
         let output = output.to_owned();
         let outcome = AttemptOutcome::Exited { ok, exit_code, signal: None, output, error, hint: None };
-        self.happens(Some(task), Fact::AttemptEnded { attempt, outcome, usage: Usage::default() });
+        self.happens(
+            Some(task),
+            Fact::AttemptEnded { attempt, outcome, usage: Usage::default(), call: None },
+        );
     }
 
     fn status(&self, name: &str) -> TaskStatus {
@@ -295,7 +298,11 @@ fn a_run_is_a_task_like_any_other_and_its_answer_goes_into_the_next_stage() {
     ]));
     world.exits("a", true, "1 and 2");
     let id = TaskId::workflow().stage_task("team");
-    assert_eq!(world.runs[&id].spec().task, "Sum 1 and 2");
+    let task = &world.runs[&id].spec().task;
+    assert!(
+        task.starts_with("Sum \n<output of a ") && task.contains(">\n1 and 2\n<end of output of a "),
+        "{task}"
+    );
     let reply = Item::Reply(answer("3"));
     world.happens(Some(id.work(1)), Fact::ItemAdded { attempt: 1, item: reply });
     if world.running().is_empty() {

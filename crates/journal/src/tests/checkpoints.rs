@@ -25,7 +25,7 @@ fn history() -> Vec<Arc<Event>> {
         (Some("r1"), status(TaskStatus::Running, None)),
         (None, created("r1.a1", Some("r1"), TaskSpec::Work { agent: "alice".into() })),
         (Some("r1.a1"), Fact::AttemptStarted { attempt: 2, purpose: Purpose::Answer, continues: None }),
-        (Some("r1.a1"), Fact::AttemptEnded { attempt: 2, outcome, usage: Usage::default() }),
+        (Some("r1.a1"), Fact::AttemptEnded { attempt: 2, outcome, usage: Usage::default(), call: None }),
         (Some("r1.a1"), status(TaskStatus::Failed, None)),
         (Some("r1"), Fact::InteractionOpened(Interaction { id: "i1".into(), kind, countdown: None })),
         (
@@ -38,6 +38,7 @@ fn history() -> Vec<Arc<Event>> {
     (1..).zip(facts).map(|(n, (task, fact))| event(n, task, fact)).collect()
 }
 
+// spec: core/centralized-workflow-management/state-tracking
 #[test]
 fn the_checkpoint_is_derived_from_facts_alone() {
     use SessionState::{AwaitingInteraction, Done, Idle, Running};
@@ -61,6 +62,7 @@ fn the_checkpoint_is_derived_from_facts_alone() {
     assert_eq!(tasks, expected);
 }
 
+// spec: core/centralized-workflow-management/state-tracking
 #[test]
 fn a_conversation_whose_run_waits_for_a_person_awaits_interaction() {
     let Fact::SessionOpened(mut head) = opened() else { panic!("not the first fact of a session") };

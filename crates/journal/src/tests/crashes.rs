@@ -112,7 +112,7 @@ fn a_crash_during_repair_is_repaired_as_well() {
         let disk = SimDisk::new(seed);
         let (_, bytes) = super::stored(&events, &batches(&events));
         assert_eq!(run_session(&disk, &events).acknowledged, 40);
-        // Tear the last line, then cut the power at each step of its repair.
+        // Tear the last line, then cut the power at one of the first nine steps of opening and repair.
         disk.put(&super::log_path(), &bytes[..bytes.len() - 9]).unwrap();
         disk.crash_at(disk.changes() + 1 + seed % 9);
         if let Ok(opened) = manager_if_up(&disk).and_then(|sessions| sessions.open(&id())) {

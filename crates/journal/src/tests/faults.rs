@@ -133,9 +133,8 @@ fn what_was_acknowledged_before_or_during_a_fault_survives_a_power_cut_in_it() {
 
 #[test]
 fn a_disk_error_names_the_file_and_has_a_hint_and_is_retryable() {
-    for (kind, hint) in
-        [(Full, "free some space; Althing then continues by itself"), (Io, "dmesg"), (ReadOnly, "writable")]
-    {
+    let full = "free some space; a session that is still running then continues by itself";
+    for (kind, hint) in [(Full, full), (Io, "dmesg"), (ReadOnly, "writable")] {
         let disk = SimDisk::new(0);
         let mut writer = start(&disk).unwrap();
         disk.fail_at(1, kind, UntilHealed);

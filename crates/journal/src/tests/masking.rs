@@ -1,14 +1,14 @@
-//! S6: known secrets never reach a file in any form, and masking never breaks an event.
+//! Row S6 of docs/reliability.md: known secrets never reach a file in any form, and masking never breaks an event.
 
 use super::{event, id, manager, opened, run_spec, session};
 use crate::mask::Search;
 use crate::{Masker, MaskingStream};
 use althing_disk::sim::SimDisk;
 use althing_protocol::{
-    AgentId, Ask, AskKind, AskOption, AttemptOutcome, BackendErrorKind, Decision, Event, Fact, Interaction,
-    InteractionKind, Item, Journal, LaunchRun, MaskStream, Member, Modes, Notice, NoticeLevel, Op, Origin,
-    PathGrant, Permission, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, Proposal, Reply, RunSpec,
-    SubagentOf, TaskSpec, ToolCall, Usage,
+    AgentId, Ask, AskKind, AskOption, AttemptOutcome, BackendErrorKind, Briefing, Decision, Event, Fact,
+    Interaction, InteractionKind, Item, Journal, LaunchRun, MaskStream, Member, Modes, Notice, NoticeLevel,
+    Op, Origin, PathGrant, Permission, PlanProgress, PlanRef, PlanRun, PlanStatus, PlanTask, Proposal, Reply,
+    RunSpec, SubagentOf, TaskSpec, ToolCall, ToolSpec, Usage,
 };
 use proptest::prelude::{Strategy, prop};
 use serde_json::{Value, json};
@@ -177,6 +177,14 @@ fn a_secret_that_equals_a_format_word_breaks_no_event() {
     assert_eq!(after, *carriers("my key is [secret]")[3]);
 }
 
+/// What an environment adds to requests.
+fn briefed(text: &str) -> Item {
+    let parameters = json!({"type": text, "agent": {"enum": [text]}});
+    let tool = ToolSpec { name: text.into(), description: text.into(), parameters };
+    let replaced_paths = vec![(text.into(), text.into())];
+    Item::Briefed(Briefing { system: text.into(), tools: vec![tool], replaced_paths })
+}
+
 /// Events with this text in the names and texts that models, programs and people choose.
 fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     let call = |id: &str| ToolCall { id: id.into(), name: text.into(), arguments: "{}".into() };
@@ -231,6 +239,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
     let progress = PlanProgress { task: text.into(), status: PlanStatus::Completed, note: Some(text.into()) };
     let items = [
         Item::Reply(reply),
+        briefed(text),
         Item::ToolResult { call: text.into(), content: text.into(), is_error: false },
         Item::Reminder { call: Some(text.into()), text: text.into() },
         Item::Conversation { id: text.into() },
@@ -252,7 +261,7 @@ fn named_by_others(text: &str) -> Vec<Arc<Event>> {
         asked(InteractionKind::Program(ask)),
         Fact::InteractionClosed { id: "i1".into(), decision },
         Fact::TaskCreated { id: "r2".into(), parent: Some("r1".into()), spec: TaskSpec::Run(Box::new(spec)) },
-        Fact::AttemptEnded { attempt: 1, outcome, usage: Usage::default() },
+        Fact::AttemptEnded { attempt: 1, outcome, usage: Usage::default(), call: None },
         Fact::accepted(Op::Cancel { task: "w1.build".into() }, Origin::User),
     ];
     facts.extend(items.map(|item| Fact::ItemAdded { attempt: 1, item }));
@@ -347,10 +356,10 @@ fn encoded_secrets_are_masked_at_any_offset() {
     for (text, masked) in [
         // In base64: the secret alone, after one other byte, and after two (with three spellings of a slash).
         ("c2stY2FuYXJ5LzAxP2Vudmlyb25tZW50.", "[secret]."),
-        ("eHNrLWNhbmFyeS8wMT9lbnZpcm9ubWVudA==", "eH[secret]A=="),
-        ("eHlzay1jYW5hcnkvMDE/ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
-        ("eHlzay1jYW5hcnkvMDE_ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
-        (r"eHlzay1jYW5hcnkvMDE\/ZW52aXJvbm1lbnQh", "eHl[secret]Qh"),
+        ("eHNrLWNhbmFyeS8wMT9lbnZpcm9ubWVudA==", "eH[secret]=="),
+        ("eHlzay1jYW5hcnkvMDE/ZW52aXJvbm1lbnQh", "eHl[secret]h"),
+        ("eHlzay1jYW5hcnkvMDE_ZW52aXJvbm1lbnQh", "eHl[secret]h"),
+        (r"eHlzay1jYW5hcnkvMDE\/ZW52aXJvbm1lbnQh", "eHl[secret]h"),
         ("<736b2d63616e6172792f30313f656e7669726f6e6d656e74>", "<[secret]>"),
         ("<736B2D63616E6172792F30313F656E7669726F6E6D656E74>", "<[secret]>"),
         ("?key=sk-canary%2F01%3Fenvironment&x=1", "?key=[secret]&x=1"),
@@ -358,6 +367,31 @@ fn encoded_secrets_are_masked_at_any_offset() {
     ] {
         assert_eq!(masker.mask_text(text), masked, "{text}");
     }
+    // In base32, after zero to four other bytes; only the characters that also depend on other bytes are left.
+    for text in [
+        "ONVS2Y3BNZQXE6JPGAYT6ZLOOZUXE33ONVSW45BBEE======",
+        "PBZWWLLDMFXGC4TZF4YDCP3FNZ3GS4TPNZWWK3TUEEQQ====",
+        "PB4XG2ZNMNQW4YLSPEXTAMJ7MVXHM2LSN5XG2ZLOOQQSC===",
+        "PB4XU43LFVRWC3TBOJ4S6MBRH5SW45TJOJXW43LFNZ2CCII=",
+        "O54HS6TTNMWWGYLOMFZHSLZQGE7WK3TWNFZG63TNMVXHIIJB",
+    ] {
+        for text in [text.to_owned(), text.to_lowercase()] {
+            let masked = masker.mask_text(&text).into_owned();
+            assert!(masked.contains("[secret]") && masked.len() <= "[secret]".len() + 12, "{text}: {masked}");
+        }
+    }
+    let every = |write: fn(char) -> String| secret.chars().map(write).collect::<String>();
+    for text in [
+        every(|c| format!("\\u{:04x}", u32::from(c))),
+        every(|c| format!("\\u{:04X}", u32::from(c))),
+        every(|c| format!("\\x{:02x}", u32::from(c))),
+        every(|c| format!("%{:02X}", u32::from(c))),
+        every(|c| format!("&#{};", u32::from(c))),
+        every(|c| format!("&#x{:X};", u32::from(c))),
+    ] {
+        assert_eq!(masker.mask_text(&format!("<{text}>")), "<[secret]>", "{text}");
+    }
+    assert_eq!(Masker::new(["a<b>&\"c'd"]).mask_text("x a&lt;b&gt;&amp;&quot;c&#39;d"), "x [secret]");
     assert_eq!(Masker::new(["a b+c/d e"]).mask_text("q=a+b%2Bc%2Fd+e"), "q=[secret]");
     assert_eq!(
         Masker::new(["abcdef"]).mask_text("YWJjZGVm 616263646566"),
@@ -387,7 +421,8 @@ proptest::proptest! {
 fn the_possible_start_of_a_secret_is_held_back() {
     let masker = Masker::new(["sk-canary-0123", "other-secret"]);
     assert_eq!(masker.unfinished("the key is sk-can"), "sk-can".len());
-    assert_eq!(masker.unfinished("the key is sk-canary-0123"), 0, "whole ones are masked, not held back");
+    let masked = masker.mask_text("the key is sk-canary-0123");
+    assert_eq!(masker.unfinished(&masked), 0, "whole ones are masked, not held back");
     assert_eq!(
         masker.unfinished("anothe"),
         "othe".len(),

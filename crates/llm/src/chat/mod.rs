@@ -10,7 +10,7 @@ pub(crate) use request::{KNOWN, OPENROUTER, SENT};
 
 use crate::BuildError;
 use crate::providers::{Api, Provider};
-use crate::wire::{Wire, WireInfo, address, headers, with_path};
+use crate::wire::{Wire, WireInfo, address, headers, with_model, with_path};
 use althing_protocol::{BackendConfig, ModelRequest};
 use read::ChatReader;
 use request::{Body, ChatParams, Dialect};
@@ -61,7 +61,8 @@ fn azure_url(config: &BackendConfig) -> Result<Url, BuildError> {
     if !path.contains("/deployments/") {
         let base = path.strip_suffix("/openai").unwrap_or(&path).to_owned();
         let deployment = crate::api_backend::model(config)?;
-        url.set_path(&format!("{base}/openai/deployments/{}", deployment.trim()));
+        url.set_path(&format!("{base}/openai/deployments"));
+        url = with_model(url, &[deployment.trim()])?;
     }
     if !url.query_pairs().any(|(key, _)| key == "api-version") {
         let version = config.params.get("api_version").and_then(serde_json::Value::as_str);

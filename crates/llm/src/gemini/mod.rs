@@ -14,7 +14,7 @@ use crate::BuildError;
 use crate::params::UnsupportedFields;
 use crate::provider_state::ProviderStates;
 use crate::providers::Provider;
-use crate::wire::{Wire, WireInfo, address, headers};
+use crate::wire::{Wire, WireInfo, address, headers, with_model};
 use althing_protocol::{BackendConfig, ModelRequest, Reply};
 use read::GeminiReader;
 use request::GeminiParams;
@@ -58,10 +58,15 @@ fn url(config: &BackendConfig) -> Result<Url, BuildError> {
     let mut url = address(config)?;
     let base = url.path().trim_end_matches('/').to_owned();
     let base = if base.is_empty() { "/v1beta" } else { base.strip_suffix("/models").unwrap_or(&base) };
+    url.set_path(base);
     let model = crate::api_backend::model(config)?;
-    let model = model.trim();
-    let model = if model.contains('/') { model.to_owned() } else { format!("models/{model}") };
-    url.set_path(&format!("{base}/{model}:streamGenerateContent"));
+    let mut segments: Vec<&str> = model.trim().split('/').collect();
+    if segments.len() == 1 {
+        segments.insert(0, "models");
+    }
+    let mut url = with_model(url, &segments)?;
+    let path = format!("{}:streamGenerateContent", url.path());
+    url.set_path(&path);
     url.query_pairs_mut().append_pair("alt", "sse");
     Ok(url)
 }

@@ -117,7 +117,7 @@ fn set_type(out: &mut Map<String, Value>, object: &Map<String, Value>) {
         [one] => {
             out.insert("type".to_owned(), json!(one));
         }
-        // Of several types, `array` and `object` are left out, because `array` would need `items`.
+        // Of several types, `array` and `object` are left out, because they would need `items` and `properties`.
         several => {
             let simple = several.iter().filter(|kind| !matches!(**kind, "array" | "object"));
             let choices: Vec<Value> = simple.map(|kind| json!({"type": kind})).collect();

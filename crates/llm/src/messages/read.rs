@@ -287,8 +287,8 @@ impl MessagesReader {
         self.partial_reply.finish(match reason {
             "max_tokens" | "model_context_window_exceeded" => FinishReason::Length,
             "refusal" => FinishReason::Withheld("refusal".to_owned()),
-            // The provider's own tools reached their limit: the text so far is the whole reply. A reply without text
-            // is a failure.
+            // The provider's own tools reached their limit: what has arrived is the whole reply. A reply with neither
+            // text nor tool calls is a failure.
             "pause_turn" => FinishReason::Garbled("pause_turn".to_owned()),
             _ => FinishReason::Good,
         });

@@ -50,7 +50,7 @@ pub(crate) struct MessagesParams {
 }
 
 impl MessagesParams {
-    /// Selects the parameters to send from a backend's config.
+    /// Builds the request parameters from a backend's config.
     pub(crate) fn new(config: &BackendConfig) -> Result<Self, BuildError> {
         let section = Section(&config.params);
         let claude = Claude::from_name(config.model.as_deref().unwrap_or_default());

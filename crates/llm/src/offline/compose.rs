@@ -18,7 +18,7 @@ pub(super) enum Temperament {
     Planner,
     /// The agent lists risks and checks.
     Skeptic,
-    /// The agent lists steps, and when the task is done.
+    /// The agent lists steps, and the conditions under which the task counts as done.
     Builder,
 }
 
@@ -218,7 +218,8 @@ pub(super) fn presentation(prompt_input: &OfflinePromptInput<'_>) -> Option<Stri
     Some(text)
 }
 
-/// The answer to vote for: the most revised, then the longest, then the first.
+/// The answer to vote for: the most revised one; of several, the one with the most lines; of several, that of the agent
+/// with the lowest number.
 pub(super) fn best<'a>(prompt_input: &OfflinePromptInput<'a>) -> Option<ShownAnswer<'a>> {
     let key =
         |shown: &ShownAnswer<'_>| (shown.version, shown.text.lines().count(), std::cmp::Reverse(shown.agent));

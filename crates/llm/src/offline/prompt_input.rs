@@ -68,8 +68,8 @@ impl<'a> OfflinePromptInput<'a> {
                 .any(|message| matches!(message, Message::User(text) if text.contains("<ORIGINAL MESSAGE ")))
     }
 
-    /// Takes the answers from a text; a newer answer replaces its agent's earlier one. The last answer of the first
-    /// text that shows answers is the own answer of the agent that gets the prompt.
+    /// Takes the answers from a text; a newer answer replaces its agent's earlier one. In the first text that shows
+    /// answers, the last answer is from the agent that gets the prompt.
     fn take_answers(&mut self, text: &'a str) {
         let found = answers(text);
         let first_list = self.answers.is_empty();

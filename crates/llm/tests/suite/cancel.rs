@@ -55,7 +55,7 @@ async fn a_call_dropped_while_it_waits_to_try_again_makes_no_further_request() {
     let (retrying, waiting) = tokio::sync::oneshot::channel();
     let mut retrying = Some(retrying);
     let mut sink = |delta: Delta<'_>| {
-        if let (Delta::Retry { .. }, Some(retrying)) = (delta, retrying.take()) {
+        if let (Delta::RateLimited { .. }, Some(retrying)) = (delta, retrying.take()) {
             retrying.send(()).unwrap();
         }
     };

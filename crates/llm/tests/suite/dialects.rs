@@ -5,7 +5,7 @@ use althing_llm::{BuildError, BuildWarning, PriceTable, backend, ollama_models, 
 use althing_protocol::{BackendErrorKind as Kind, Message, ModelRequest, ToolCall};
 use althing_testkit::{Action, FakeModel, Reply, Script, refused_base_url};
 use serde_json::{Value, json};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn conversation() -> ModelRequest {
     let mut request = request("Read both.");
@@ -280,6 +280,36 @@ async fn googles_requested_wait_is_honored_although_it_words_every_quota_as_exha
 }
 
 #[tokio::test]
+async fn no_name_of_a_model_leads_to_another_path() {
+    let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
+    let root = format!("http://{}/v1beta", server.address());
+    let section = |kind: &str, model: &str| {
+        let mut section = config_of(kind, &root, json!({}));
+        section.model = Some(model.into());
+        section
+    };
+    for (model, path) in [
+        ("gemini-x", "/v1beta/models/gemini-x:streamGenerateContent?alt=sse"),
+        ("tunedModels/mine", "/v1beta/tunedModels/mine:streamGenerateContent?alt=sse"),
+        ("a?key=b#c", "/v1beta/models/a%3Fkey=b%23c:streamGenerateContent?alt=sse"),
+        ("a%2e%2e%2fb", "/v1beta/models/a%252e%252e%252fb:streamGenerateContent?alt=sse"),
+    ] {
+        // Only the path matters: the fake server knows no such model.
+        let _ = call(&*build(&section("gemini", model)), &request("hi")).await.result;
+        assert_eq!(server.requests().pop().unwrap().path(), path);
+    }
+    let _ = call(&*build(&section("azure_openai", "a/../../b?c")), &request("hi")).await.result;
+    let path = "/v1beta/openai/deployments/a%2F..%2F..%2Fb%3Fc/chat/completions?api-version=2024-10-21";
+    assert_eq!(server.requests().pop().unwrap().path(), path);
+    for (kind, model) in
+        [("gemini", "../../files"), ("gemini", "a//b"), ("gemini", "a/.."), ("azure_openai", "..")]
+    {
+        let error = backend(&section(kind, model), &http(), &PriceTable::default()).map(|_| ()).unwrap_err();
+        assert!(matches!(error, BuildError::BadModel { .. }), "{kind} {model}: {error}");
+    }
+}
+
+#[tokio::test]
 async fn azure_has_the_deployment_in_its_path_and_its_own_header() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     let root = format!("http://{}", server.address());
@@ -344,23 +374,19 @@ async fn ollama_is_found_with_its_models_and_missed_at_once_where_it_is_not() {
     for base in [server.base_url(), format!("http://{}/", server.address())] {
         assert_eq!(ollama_models(&http(), &base).await.unwrap(), ["model-a", "model-b", "model-c"]);
     }
-    let started = Instant::now();
     let error = ollama_models(&http(), &refused_base_url()).await.unwrap_err();
     assert_eq!(error.kind, Kind::Connect);
-    assert!(started.elapsed() < Duration::from_millis(800), "{:?}", started.elapsed());
     assert_eq!(ollama_models(&http(), "localhost").await.unwrap_err().kind, Kind::NotFound);
 }
 
 #[tokio::test]
-async fn a_local_server_lists_its_models_or_is_absent_within_a_second() {
+async fn a_local_server_lists_its_models_or_is_absent() {
     let server = FakeModel::start(Script::always(Reply::text("ok"))).await;
     assert_eq!(served_models(&http(), &server.base_url()).await.unwrap(), ["model-a", "model-b", "model-c"]);
     // A server that accepts connections and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let started = Instant::now();
     let address = format!("http://{}/v1", silent.local_addr().unwrap());
     assert_eq!(served_models(&http(), &address).await.unwrap_err().kind, Kind::Timeout);
-    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
     // A server that answers with something other than a list of models.
     let page = "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello";
     let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

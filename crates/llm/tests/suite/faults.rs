@@ -8,7 +8,6 @@ use althing_testkit::{
     FakeModel, Fault, FaultCase, FaultExpectation, FaultMoment, Reply, Script, UTF8_SAMPLE,
 };
 use serde_json::json;
-use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -33,7 +32,7 @@ async fn run(kind: &str, case: FaultCase, always: bool, http: HttpClient) -> (Ca
         "request_timeout_seconds": if case.fault == Fault::EndlessStream { 2 } else { 20 },
         // The backoff is long enough that a port which refuses for 150 ms is open again within the allowed
         // retries.
-        "retry_base_ms": 300,
+        "retry_base_ms": 300, "max_retries": 4,
     });
     let backend =
         backend(&config_of(kind, &server.base_url(), limits), &http, &PriceTable::default()).unwrap();
@@ -117,8 +116,8 @@ fn kinds(fault: Fault) -> &'static [Kind] {
     }
 }
 
-/// Whether the call is retried, where the fault table leaves it to the client: an endless stream is not (it was read
-/// up to a limit, which is paid for), an empty reply is.
+/// Whether the call is retried. It differs from the fault table in two cases: an endless stream is not retried, because
+/// the tokens up to the limit would have to be paid for again; an empty reply is retried.
 fn is_retried(case: FaultCase) -> bool {
     match (case.fault, case.expectation()) {
         (Fault::EndlessStream, _) => false,
@@ -144,7 +143,6 @@ fn failed_typed(case: FaultCase, called: &Called, requests: usize) -> Result<(),
 
 async fn survives_once(kind: &'static str) {
     let found = complaints(kind, false, |case, called, requests| {
-        ensure(called.took < Duration::from_secs(10), "too slow")?;
         if matches!(case.fault, Fault::BadArguments(_)) {
             // The wire format only has to pass the arguments on unchanged.
             ensure(called.result.as_ref().is_ok_and(|reply| reply.tool_calls.len() == 1), "no call")?;
@@ -169,7 +167,6 @@ async fn survives_once(kind: &'static str) {
 
 async fn ends_typed(kind: &'static str) {
     let found = complaints(kind, true, |case, called, requests| {
-        ensure(called.took < Duration::from_secs(20), "too slow")?;
         if kinds(case.fault).is_empty() {
             return if matches!(case.fault, Fault::BadArguments(_)) {
                 Ok(())
@@ -236,6 +233,6 @@ async fn a_requested_wait_that_is_too_long_fails_at_once() {
         run(KINDS[0], FaultCase { fault, moment: FaultMoment::BeforeHeaders }, false, http()).await;
     let error = called.error();
     assert_eq!((error.kind, requests), (Kind::RateLimited, 1));
-    assert!(error.message.contains("asks to wait 3600 s, more than the 60 s"), "{error}");
-    assert!(called.took < Duration::from_secs(5));
+    assert!(error.message.contains("asks to wait 3600 s, more than the 300 s"), "{error}");
+    assert!(called.retries.is_empty(), "it did not wait: {called:?}");
 }

@@ -80,7 +80,8 @@ async fn proxy(target: SocketAddr) -> (String, Arc<Mutex<Vec<String>>>) {
     (address, asked)
 }
 
-/// A TLS server for `https://model.test` in front of another server, with the CA certificate that signed it.
+/// A TLS server for `https://model.test` in front of another server, and the CA certificate (PEM) that signed the
+/// server's certificate.
 async fn tls_in_front_of(target: SocketAddr) -> (SocketAddr, String) {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

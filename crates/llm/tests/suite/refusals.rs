@@ -24,7 +24,8 @@ async fn each_rejection_names_provider_reason_and_hint_and_is_not_retried() {
     let expected = (
         Kind::Auth,
         "groq gpt-5-mini: 401 Unauthorized: Incorrect API key provided: …. (invalid_api_key)".to_owned(),
-        "check that the key in GROQ_API_KEY is valid and has access to this model".to_owned(),
+        "check that the API key (the backend's `api_key`, or GROQ_API_KEY) is valid and has access to this model"
+            .to_owned(),
         1,
     );
     assert_eq!(said, expected);

@@ -34,6 +34,7 @@ async fn text_reasoning_usage_and_cost_are_counted() {
             reasoning_tokens: 300,
             cost_usd: (600.0 * 0.25 + 400.0 * 0.025 + 500.0 * 2.0) / 1e6,
             calls: 1,
+            unpriced_calls: 0,
         };
         assert_eq!(reply.usage, expected);
     }

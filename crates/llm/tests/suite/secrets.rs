@@ -1,4 +1,5 @@
-//! No key in anything that a person, a log or a file could show.
+//! No error message and no debug output contains an API key, a secret header or a password from an address, because
+//! people, logs and files show these texts.
 
 use super::support::{KINDS, build, call, config, config_of, http, request};
 use althing_protocol::Secret;
@@ -31,6 +32,23 @@ async fn a_provider_that_quotes_the_key_does_not_get_it_into_a_message() {
         let shown = format!("{called:?} {}", called.error());
         assert!(!shown.contains(KEY) && !shown.contains(HEADER), "{shown}");
         assert!(shown.contains('…'), "{shown}");
+    }
+}
+
+#[tokio::test]
+async fn a_content_type_that_quotes_the_key_does_not_get_it_into_a_message() {
+    let key = "sk-Very-Secret-Key";
+    // In the last one, the key begins within the longest text that is shown, and ends after it.
+    let quoted = [key.to_owned(), format!("page/{key}; charset=utf-8"), format!("{}{key}", "x".repeat(50))];
+    for (kind, quoted) in KINDS.iter().flat_map(|kind| quoted.iter().map(move |quoted| (kind, quoted))) {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-type: {quoted}\r\ncontent-length: 0\r\n\r\n");
+        let server = FakeModel::start(Script::always(Action::Raw(head.into()))).await;
+        let mut section = config_of(kind, &server.base_url(), json!({}));
+        section.api_key = Some(Secret::new(key));
+        let called = call(&*build(&section), &request("hi")).await;
+        let shown = format!("{called:?} {}", called.error());
+        assert!(shown.contains("instead of an event stream"), "{shown}");
+        assert!(!shown.to_ascii_lowercase().contains("sk-very-s"), "{quoted}: {shown}");
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A deadline longer than any operation here.
-pub(crate) const LONG: Duration = Duration::from_secs(30);
+pub(crate) const LONG: Duration = althing_testkit::wait::PATIENCE;
 
 /// The API key of all configs here. It may appear only in the header that carries the key.
 pub(crate) const KEY: &str = "sk-test";
@@ -109,6 +109,13 @@ pub(crate) async fn call(backend: &dyn Backend, request: &ModelRequest) -> Calle
             text.clear();
             reasoning.clear();
             tools.clear();
+            retries.push(Retry { attempt, after, reason: reason.to_owned() });
+        }
+        Delta::RateLimited { after, reason } => {
+            text.clear();
+            reasoning.clear();
+            tools.clear();
+            let attempt = retries.len() as u32 + 1;
             retries.push(Retry { attempt, after, reason: reason.to_owned() });
         }
     };

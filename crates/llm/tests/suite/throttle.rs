@@ -1,9 +1,9 @@
 //! Rate limits per key: agents that share a key share its limits, others do not, and waiting counts toward the call's
 //! time limit.
 
-use super::support::{KINDS, LONG, call, config_of, http, request};
+use super::support::{KINDS, call, config_of, http, request};
 use althing_llm::{HttpClient, PriceTable, backend};
-use althing_protocol::{Backend, BackendErrorKind as Kind, Secret};
+use althing_protocol::{Backend, BackendErrorKind as Kind, Delta, Secret};
 use althing_testkit::{Action, FakeModel, Reply, Script};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -56,28 +56,50 @@ async fn agents_with_keys_of_their_own_do_not_wait_for_each_other() {
 #[tokio::test]
 async fn a_permit_that_is_not_granted_in_time_is_a_timeout_without_a_call() {
     let (server, http) = (FakeModel::start(Script::always(Reply::text("ok"))).await, http());
-    let params = json!({"requests_per_minute": 1, "request_timeout_seconds": 0.3});
+    let params = json!({"requests_per_minute": 1, "request_timeout_seconds": 4});
     let agent = agent("gemini", &server, "one", &http, params);
     call(&*agent, &request("hi")).await.result.unwrap();
     let called = call(&*agent, &request("hi")).await;
     let error = called.error();
     assert_eq!((error.kind, error.usage.calls, server.request_count()), (Kind::Timeout, 0, 1));
-    assert!(error.message.contains("still waiting for the rate limit of the API key"), "{error}");
-    assert!(called.took < LONG / 10);
+    assert!(
+        error.message.contains("still waiting because of `max_concurrent_requests` or `requests_per_minute`"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
-async fn a_waiting_retry_lets_other_requests_run() {
+async fn a_rate_limit_is_waited_for_by_all_calls_with_the_key_and_by_no_other() {
     use althing_testkit::{Fault, FaultMoment, RetryAfter};
-    let fault = Fault::RateLimited(RetryAfter::Seconds(1));
+    let fault = Fault::RateLimited(RetryAfter::Seconds(2));
     let script = Script::always(Reply::text("ok")).fault_once(fault, FaultMoment::BeforeHeaders);
     let (server, http) = (FakeModel::start(script).await, http());
-    let limited = json!({"max_concurrent_requests": 1});
-    let first = agent("openai", &server, "one", &http, limited.clone());
-    let second = agent("openai", &server, "one", &http, limited);
-    let refused = tokio::spawn(async move { call(&*first, &request("hi")).await });
-    server.wait_for_requests(1, LONG).await;
-    let called = call(&*second, &request("hi")).await;
-    assert!(called.took < Duration::from_millis(900), "{:?}", called.took);
-    assert_eq!(refused.await.unwrap().reply().usage.calls, 2);
+    let first = agent("openai", &server, "one", &http, json!({}));
+    let (retrying, waiting) = tokio::sync::oneshot::channel();
+    let refused = tokio::spawn(async move {
+        let mut retrying = Some(retrying);
+        let mut sink = |delta: Delta<'_>| {
+            if let (Delta::RateLimited { .. }, Some(retrying)) = (delta, retrying.take()) {
+                retrying.send(()).unwrap();
+            }
+        };
+        first.call(&request("hi"), &mut sink).await
+    });
+    waiting.await.unwrap();
+    let others: Vec<_> = (0..3)
+        .map(|_| {
+            let same = agent("openai", &server, "one", &http, json!({}));
+            tokio::spawn(async move { call(&*same, &request("hi")).await })
+        })
+        .collect();
+    let other = agent("openai", &server, "two", &http, json!({}));
+    call(&*other, &request("hi")).await.result.unwrap();
+    assert_eq!(server.request_count(), 2, "the rejected call, and the one with another key");
+    for called in others {
+        let called = called.await.unwrap();
+        assert_eq!(called.reply().usage.calls, 1, "it waited before its only request: {called:?}");
+        assert!(called.retries[0].after.as_secs_f64() > 0.0, "and said so");
+    }
+    assert_eq!(refused.await.unwrap().unwrap().usage.calls, 2);
+    assert_eq!(server.request_count(), 6);
 }

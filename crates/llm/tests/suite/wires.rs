@@ -38,6 +38,7 @@ async fn text_reasoning_usage_and_cost_are_counted() {
             reasoning_tokens: if kind == "claude" { 0 } else { 300 },
             cost_usd: reply.usage.cost_usd,
             calls: 1,
+            unpriced_calls: 0,
         };
         assert_eq!(reply.usage, expected, "{kind}");
     }

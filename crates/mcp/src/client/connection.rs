@@ -119,7 +119,7 @@ impl Connection {
         self.exit_reason.take()
     }
 
-    /// The time since the connection was ready.
+    /// The time since the connection became ready.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }
@@ -169,7 +169,8 @@ impl Connection {
         !self.end_reported.swap(true, Ordering::Relaxed)
     }
 
-    /// Closes the connection within two grace periods, and waits until the server's process, if any, has ended.
+    /// Closes the connection, which takes at most two grace periods, and then waits until the server's process, if any,
+    /// has ended.
     pub(crate) async fn close(&self, grace: Duration) {
         self.refresher.abort();
         if let Some(mut service) = self.service.lock().await.take() {

@@ -122,7 +122,7 @@ mod tests {
         let mut turns = 0;
         tokio::select! {
             biased;
-            line = lines.next() => panic!("a flood without an end has no line: {line:?}"),
+            line = lines.next() => panic!("input that never ends a line gave a line: {line:?}"),
             () = async {
                 while turns < 100 {
                     turns += 1;

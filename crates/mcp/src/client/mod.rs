@@ -31,5 +31,5 @@ pub use host::{McpToolHost, ServerState};
 pub use notice::{NoticeKind, ServerNotice, StartError};
 pub use options::ClientOptions;
 pub use spawn::{ServerProcess, SpawnRequest, SpawnedProcess, Spawner};
-pub use spec::{ServerSpec, ServerTransport};
+pub use spec::{ServerSpec, ServerTransport, named_tools};
 pub use tool_set::ToolInfo;

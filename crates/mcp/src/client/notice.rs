@@ -97,7 +97,11 @@ impl ServerNotice {
                 Some("use the server's own tool names, without any prefix".to_owned())
             }
             NoticeKind::Died { .. } | NoticeKind::GivenUp { .. } => {
-                Some("run the server's command by hand to see why it ended".to_owned())
+                Some(
+                    "run the server's command by hand to see why it ended; for a server with `url`, check that it \
+                     still answers there"
+                        .to_owned(),
+                )
             }
             NoticeKind::ToolLeftOut { .. }
             | NoticeKind::Restarted { .. }
@@ -149,7 +153,8 @@ impl StartError {
             }
             Self::Spawn { .. } => "check the server's `command` and `cwd`",
             Self::Timeout { .. } => {
-                "a first `npx` or `uvx` run fetches packages: run the server's command once by hand, then try again"
+                "a first `npx` or `uvx` run fetches packages: run the server's command once by hand, then try again; \
+                 for a server with `url`, check that it answers there"
             }
             Self::Ended { .. } => {
                 "run the server's command by hand to see what is missing; Althing passes only basic variables such as \

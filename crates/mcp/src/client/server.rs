@@ -85,7 +85,10 @@ impl McpServerClient {
             // The server's message is not shortened, because it often explains in detail what is wrong with
             // the arguments.
             ServiceError::McpError(error) => {
-                format!("MCP server {name} refused the call: {} (error {})", error.message, error.code.0)
+                format!(
+                    "MCP server {name} answered the call with an error: {} (error {})",
+                    error.message, error.code.0
+                )
             }
             ServiceError::Timeout { timeout } => format!(
                 "MCP server {name} did not answer within {} s, and the call was cancelled. Whether it took effect \

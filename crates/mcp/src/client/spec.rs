@@ -1,6 +1,6 @@
 //! The description of a server. Plain data: nothing here starts or reads anything.
 
-use super::limits;
+use super::{limits, names};
 use althing_protocol::Secret;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -81,4 +81,24 @@ impl ServerSpec {
                 .and_then(|rest| rest.strip_prefix("__"))
                 == Some(tool)
     }
+}
+
+/// The names under which the tools that the servers' `allowed_tools` name would be offered. No server is started, so
+/// the tools of a server without `allowed_tools` are not known.
+pub fn named_tools(servers: &[ServerSpec]) -> Vec<String> {
+    let own_name = |server: &ServerSpec, entry: &str| {
+        let prefix = format!("mcp__{}__", server.name);
+        entry.strip_prefix(&prefix).unwrap_or(entry).to_owned()
+    };
+    let mut tools: Vec<(&str, String)> = Vec::new();
+    for server in servers {
+        for entry in server.allowed_tools.iter().flatten() {
+            let tool = (server.name.as_str(), own_name(server, entry));
+            if server.wants(&tool.1) && !tools.contains(&tool) {
+                tools.push(tool);
+            }
+        }
+    }
+    let tools: Vec<(&str, &str)> = tools.iter().map(|(server, tool)| (*server, tool.as_str())).collect();
+    names::offered(&tools).into_iter().flatten().collect()
 }

@@ -132,9 +132,8 @@ impl Drop for StdioTransport {
     }
 }
 
-/// Writes messages until the channel closes, writing fails, or shutdown starts. Returning closes the child's stdin. A
-/// failed write starts the shutdown, because a server that does not read its input is useless; so does the closed
-/// channel.
+/// Writes messages until the channel closes, writing fails, or shutdown starts. Returning closes the child's stdin. If
+/// the channel closes or writing fails, this function starts the shutdown: a server that gets no messages is useless.
 async fn write(
     mut stdin: Box<dyn AsyncWrite + Send + Unpin>,
     mut inbox: mpsc::Receiver<Vec<u8>>,

@@ -59,8 +59,8 @@ impl ServerToolSet {
 /// Limit on skipped tools that are reported individually.
 const MAX_REPORTED: usize = 32;
 
-/// Selects the tools to offer while the pages of a list arrive, and records why others are skipped. Its memory is
-/// bounded, however long the list is.
+/// Selects the tools to offer while the pages of a list arrive, and records why others are skipped. It keeps at most
+/// [`limits::TOOLS`] tools and [`MAX_REPORTED`] reasons, and the names of all wanted tools, to find duplicates.
 pub(crate) struct ToolFilter<'a> {
     spec: &'a ServerSpec,
     chosen: Vec<ServerTool>,
@@ -93,7 +93,7 @@ impl<'a> ToolFilter<'a> {
             self.full = true;
             self.notices.push(NoticeKind::TooManyTools { kept: limits::TOOLS });
         } else if !self.seen.insert(name.clone()) {
-            self.skip(quote(&name), "it is listed more than once".to_owned());
+            self.skip(quote(&name), "an earlier tool in the server's list has the same name".to_owned());
         } else {
             match check(tool) {
                 Ok(tool) => self.chosen.push(tool),

@@ -1,7 +1,7 @@
 //! Endpoints: offer one agent's tools over streamable HTTP to the CLI agent that works as that agent.
 //!
 //! Every endpoint has its own path and token; all share one listener. A token is valid only for its endpoint and only
-//! while the endpoint is open, so that one agent cannot act as another or after its call has ended.
+//! while the endpoint is open, so that an agent can neither act as another agent nor after its endpoint was closed.
 
 mod tools;
 

@@ -4,6 +4,7 @@
 //! Every other call counts as approved: the client has its own approval of tool calls.
 
 use althing_protocol::LaunchRun;
+use althing_text::sanitize;
 use rmcp::RoleServer;
 use rmcp::model::{
     CallToolRequestParams, ElicitRequest, ElicitRequestParams, ElicitResult, ElicitationAction,
@@ -36,11 +37,12 @@ const MOST_OPEN: usize = 256;
 const KEY: &str = "approve";
 
 impl Approvals {
-    /// Asks about a run in the way that the client supports. `reason`: why this run needs approval, if the config does
-    /// not require it for all runs.
+    /// Asks about a run in the way that the client supports. `question`: the text that shows the run. `reason`: why
+    /// this run needs approval, if the config does not require it for all runs.
     pub(super) async fn ask(
         &self,
         launch: &LaunchRun,
+        question: &str,
         reason: Option<&str>,
         request: &CallToolRequestParams,
         context: &RequestContext<RoleServer>,
@@ -64,13 +66,9 @@ impl Approvals {
             .protocol_version()
             .is_some_and(|version| version.as_str() >= ProtocolVersion::V_2026_07_28.as_str());
         if newest {
-            return self.round_trip(launch, reason, request);
+            return self.round_trip(launch, elicitation(question, reason), request);
         }
-        let question = match question(launch, reason) {
-            Ok(question) => question,
-            Err(reason) => return Approval::Denied(reason),
-        };
-        match context.peer.create_elicitation(question).await {
+        match context.peer.create_elicitation(elicitation(question, reason)).await {
             Ok(answer) => approval_of(&answer),
             Err(error) => Approval::Denied(format!("the approval could not be asked for: {error}")),
         }
@@ -79,7 +77,7 @@ impl Approvals {
     fn round_trip(
         &self,
         launch: &LaunchRun,
-        reason: Option<&str>,
+        question: ElicitRequestParams,
         request: &CallToolRequestParams,
     ) -> Approval {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -96,10 +94,6 @@ impl Approvals {
                 |answer| approval_of(&answer),
             );
         }
-        let question = match question(launch, reason) {
-            Ok(question) => question,
-            Err(reason) => return Approval::Denied(reason),
-        };
         let state = match crate::web::Token::generate() {
             Ok(state) => state.reveal().to_owned(),
             Err(reason) => return Approval::Denied(reason),
@@ -125,15 +119,25 @@ fn approval_of(answer: &ElicitResult) -> Approval {
     }
 }
 
-/// Shows the run exactly as it would be started. Accepting is the answer; there is nothing to fill in. A run that
-/// cannot be shown is denied without a question.
-fn question(launch: &LaunchRun, reason: Option<&str>) -> Result<ElicitRequestParams, String> {
-    let reason = reason.map(|reason| format!("\n{reason}")).unwrap_or_default();
-    let all = serde_json::to_string_pretty(launch)
-        .map_err(|error| format!("the run cannot be shown for approval: {error}"))?;
-    Ok(ElicitRequestParams::FormElicitationParams {
+/// Shows the run exactly as it would be started. Accepting is the answer; there is nothing to fill in.
+fn elicitation(question: &str, reason: Option<&str>) -> ElicitRequestParams {
+    let reason = reason.map(|reason| format!("\n{}", sanitize::line(reason))).unwrap_or_default();
+    ElicitRequestParams::FormElicitationParams {
         meta: None,
-        message: format!("Start this run of agents?\n{all}{reason}"),
+        message: format!("{question}{reason}"),
         requested_schema: ElicitationSchema::new(BTreeMap::new()),
-    })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_changes_neither_the_order_nor_the_lines_of_a_question() {
+        let asked = elicitation("Launch this run?", Some("needs /a/\u{202e}cod\nMay write nothing"));
+        let ElicitRequestParams::FormElicitationParams { message, .. } = asked else { panic!("a form") };
+        assert!(!message.contains('\u{202e}'), "{message:?}");
+        assert_eq!(message.lines().count(), 2, "{message:?}");
+    }
 }

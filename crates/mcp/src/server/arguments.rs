@@ -32,7 +32,9 @@ pub(super) fn suggestion(name: &str, known: &[&str]) -> String {
 fn check(schema: &Value, value: &Value, path: &str, problems: &mut Vec<String>) {
     if let Some(wanted) = schema.get("type").filter(|wanted| !has_type(wanted, value)) {
         let wanted = wanted.as_str().map_or_else(|| wanted.to_string(), with_article);
-        problems.push(format!("parameter `{path}` must be {wanted}, not {}", with_article(kind(value))));
+        let fraction = wanted == "an integer" && value.is_number();
+        let given = if fraction { value.to_string() } else { with_article(kind(value)) };
+        problems.push(format!("parameter `{path}` must be {wanted}, not {given}"));
         return;
     }
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array)
@@ -166,7 +168,7 @@ mod tests {
                 json!({"task": "t", "prompts": {"a": []}}),
                 "parameter `prompts.a` must be a string, not an array",
             ),
-            (json!({"task": "t", "rounds": 1.5}), "parameter `rounds` must be an integer, not a number"),
+            (json!({"task": "t", "rounds": 1.5}), "parameter `rounds` must be an integer, not 1.5"),
             (
                 json!({"task": "t", "zebra": 1}),
                 "there is no parameter `zebra`: use one of: task, agent_mode, agents, paths, prompts, rounds",

@@ -42,7 +42,7 @@ struct AnswerArguments {
     decision: Decision,
 }
 
-/// A failure of the tool itself, for the client's model.
+/// The result of a call that failed. The client's model reads the reason.
 pub(super) fn failed(reason: impl Into<String>) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(reason.into())])
 }
@@ -84,7 +84,7 @@ impl AlthingServer {
         request: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let launch: LaunchRun = match arguments::parse(schema, request.arguments.clone()) {
+        let mut launch: LaunchRun = match arguments::parse(schema, request.arguments.clone()) {
             Ok(launch) => launch,
             Err(problem) => return Ok(failed(problem).into()),
         };
@@ -92,7 +92,13 @@ impl AlthingServer {
             if self.options.require_approval { None } else { self.runs.needs_approval(&launch).await };
         let asks = self.options.require_approval || reason.is_some();
         if asks {
-            let asking = self.approvals.ask(&launch, reason.as_deref(), &request, &context);
+            // The approval holds for the paths that the question shows, even if a link is changed meanwhile.
+            launch = self.runs.resolve_links(launch).await;
+            let question = match self.runs.approval_question(&launch) {
+                Ok(question) => question,
+                Err(problem) => return Ok(failed(problem).into()),
+            };
+            let asking = self.approvals.ask(&launch, &question, reason.as_deref(), &request, &context);
             match crate::keepalive::while_waiting(&context, self.options.keepalive, asking).await {
                 Approval::Given => {}
                 Approval::Denied(reason) => return Ok(failed(format!("not started: {reason}")).into()),
@@ -106,18 +112,23 @@ impl AlthingServer {
         let Some(mut feed) = self.runs.follow(&run).await else {
             return Ok(running(&run).into());
         };
-        if context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks()) {
-            return Ok(tasks::start(&self.tasks, self.runs.clone(), run, feed).into());
-        }
-        tokio::select! {
+        let mut reporter = ProgressReporter::new(&context);
+        let waiting = follow(&mut *feed, self.options.wait, self.options.keepalive, &mut reporter);
+        let outcome = tokio::select! {
             biased;
             () = context.ct.cancelled() => {
                 // Cancelling the call cancels the run.
                 let _ = self.runs.cancel(&run).await;
-                Err(cancelled())
+                return Err(cancelled());
             }
-            result = self.wait(&run, &mut *feed, self.options.wait, &context) => Ok(result.into()),
+            outcome = waiting => outcome,
+        };
+        let knows_tasks =
+            context.client_capabilities().is_some_and(|capabilities| capabilities.supports_tasks());
+        if knows_tasks && matches!(outcome, WaitOutcome::StillRunning) {
+            return Ok(tasks::start(&self.tasks, self.runs.clone(), run, feed).into());
         }
+        Ok(self.waited(&run, outcome).into())
     }
 
     /// Waits for a run and returns its result, its question, or that it is still running.
@@ -129,7 +140,12 @@ impl AlthingServer {
         context: &RequestContext<RoleServer>,
     ) -> CallToolResult {
         let mut reporter = ProgressReporter::new(context);
-        match follow(feed, at_most, self.options.keepalive, &mut reporter).await {
+        let outcome = follow(feed, at_most, self.options.keepalive, &mut reporter).await;
+        self.waited(run, outcome)
+    }
+
+    fn waited(&self, run: &str, outcome: WaitOutcome) -> CallToolResult {
+        match outcome {
             WaitOutcome::Ended(outcome) => ended(&*self.runs, &outcome),
             WaitOutcome::StillRunning => running(run),
             WaitOutcome::Question(interaction) => {

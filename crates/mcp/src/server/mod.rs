@@ -139,7 +139,8 @@ impl McpServer {
     ) -> Result<McpListener, String> {
         let token = match token {
             Some(token) if token.reveal().len() < 16 => {
-                return Err("the token is too short: at least 16 characters are needed".to_owned());
+                return Err("the token (ALTHING_MCP_TOKEN) is too short: at least 16 characters are needed"
+                    .to_owned());
             }
             Some(token) => token,
             None => Token::generate()?,

@@ -45,7 +45,7 @@ pub(super) fn templates() -> Vec<ResourceTemplate> {
         template(
             "{run_id}/workspace/{+path}",
             "workspace",
-            "A file or directory in the workspace of a run's presenter.",
+            "A file or directory in the workspace of the agent whose answer is the final answer.",
         ),
     ]
 }
@@ -65,7 +65,8 @@ impl AlthingServer {
                 let result = Resource::new(uri, format!("{id} result")).with_description(about("The result"));
                 all.push(result.with_mime_type("application/json"));
             }
-            for (place, what) in [("log", "The log"), ("workspace", "The workspace")] {
+            let workspace = Some(("workspace", "The workspace")).filter(|_| view.has_workspace);
+            for (place, what) in [("log", "The log")].into_iter().chain(workspace) {
                 let uri = format!("{RUNS}/{id}/{place}");
                 all.push(Resource::new(uri, format!("{id} {place}")).with_description(about(what)));
             }

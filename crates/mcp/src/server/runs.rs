@@ -10,12 +10,21 @@ pub trait RunService: Send + Sync {
     /// The definition of `launch_run`, the same as the chat agent's.
     fn launch_tool(&self) -> ToolSpec;
 
+    /// The launch with the symbolic links in its paths resolved: what a person is asked about, and what is then started.
+    fn resolve_links(&self, launch: LaunchRun) -> BoxFuture<'_, LaunchRun> {
+        Box::pin(async { launch })
+    }
+
     /// Why a run may be started only if a person approves it, because it needs more access than runs have without
     /// approval; None if the run needs no approval, or if an approval would not help.
     fn needs_approval<'a>(&'a self, launch: &'a LaunchRun) -> BoxFuture<'a, Option<String>> {
         let _ = launch;
         Box::pin(async { None })
     }
+
+    /// The question whether a run may be started, with everything that the person who approves it must know, as in
+    /// every other front end. An error names what to change.
+    fn approval_question(&self, launch: &LaunchRun) -> Result<String, String>;
 
     /// Starts a run and returns its id as soon as it has one. `approved`: whether a person approved exactly this run.
     /// An error names what to change.
@@ -35,7 +44,7 @@ pub trait RunService: Send + Sync {
     fn result<'a>(&'a self, run: &'a str) -> BoxFuture<'a, Option<RunOutcome>>;
 
     /// An outcome as the result of a tool call, which a model reads: a long answer is replaced by a summary with the
-    /// path of the whole.
+    /// path of the whole text.
     fn for_tool_result(&self, outcome: &RunOutcome) -> RunOutcome {
         outcome.clone()
     }
@@ -106,6 +115,8 @@ pub struct RunSummary {
     pub progress: Option<String>,
     /// Open questions.
     pub interactions: Vec<Interaction>,
+    /// Whether the run has ended and has a workspace, which can be read.
+    pub has_workspace: bool,
 }
 
 /// A directory of a run that clients may read.
@@ -113,7 +124,7 @@ pub struct RunSummary {
 pub enum RunDir {
     /// The run's log and results.
     Log,
-    /// The presenter's workspace.
+    /// The workspace of the agent whose answer is the final answer.
     Workspace,
 }
 

@@ -1,13 +1,17 @@
-//! One connection: one request, checked, read within its limits, answered.
+//! Serves one connection: checks each request, reads it within the limits, and answers it.
 //!
-//! A connection serves a single request. On the loopback interface a new connection is cheap, and a client cannot send
-//! its next request into a connection that is being closed.
+//! A connection is closed after a successful response. On the loopback interface a new connection is cheap, and a
+//! client cannot send its next request into a connection that is being closed. After an error response to an admitted
+//! request, the connection waits for another request, because older versions of Bun, which runs opencode, reuse a
+//! connection after an error although the response says that it is closed. opencode first asks for a stream, which is
+//! refused, and then asks for the tools on the same connection; if that connection were closed, opencode would start
+//! without tools.
 
 use super::limits::LINGER;
 use super::{HttpResponse, Router, WebLimits, early, gate};
 use bytes::Bytes;
 use futures_util::future::poll_fn;
-use http::header::{ACCEPT, HeaderValue, WWW_AUTHENTICATE};
+use http::header::{ACCEPT, CONNECTION, HeaderValue, WWW_AUTHENTICATE};
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
@@ -17,10 +21,10 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// What every connection of a listener shares.
@@ -33,17 +37,26 @@ pub(super) struct ConnectionContext {
 /// The state of a connection until its request is admitted.
 #[derive(Clone, Default)]
 pub(super) struct PendingConnection {
-    /// The request head has arrived; from now on the body limit applies.
-    head_received: CancellationToken,
+    head: Arc<watch::Sender<RequestHead>>,
     /// The request was admitted, or the connection has ended.
     pub(super) admitted: CancellationToken,
     /// Cancelled to close the connection because there are too many unauthenticated ones.
     pub(super) evicted: CancellationToken,
 }
 
+/// The request head that a connection waits for.
+#[derive(Clone, Copy, Default)]
+struct RequestHead {
+    /// When the head must have arrived; `None` while a request is read and answered.
+    due: Option<Instant>,
+    /// Whether an earlier request was answered on this connection. Then the client need not send another one.
+    follows_another: bool,
+}
+
 /// Serves a connection to its end.
 pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pending: PendingConnection) {
-    let limit = context.limits.head;
+    let due = Some(Instant::now() + context.limits.head);
+    pending.head.send_replace(RequestHead { due, follows_another: false });
     let service = service_fn({
         let pending = pending.clone();
         move |request| {
@@ -52,7 +65,6 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
         }
     });
     let mut connection = http1::Builder::new()
-        .keep_alive(false)
         // The head limit is enforced below, because hyper would close the connection without a response.
         .header_read_timeout(None)
         .timer(TokioTimer::new())
@@ -60,10 +72,10 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
     let in_time = tokio::select! {
         biased;
         _ = poll_fn(|cx| connection.poll_without_shutdown(cx)) => true,
-        () = too_late(&pending, limit) => false,
+        () = too_late(&pending) => false,
     };
     let mut stream = connection.into_parts().io.into_inner();
-    if !in_time {
+    if !in_time && !pending.head.borrow().follows_another {
         let late = b"HTTP/1.1 408 Request Timeout\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
         let _ = stream.write_all(late).await;
     }
@@ -77,17 +89,32 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
     .await;
 }
 
-/// Resolves when the connection has to be closed: the request head took too long, or the connection was evicted.
-async fn too_late(pending: &PendingConnection, limit: Duration) {
+/// Resolves when the connection has to be closed: a request head took too long, or the connection was evicted.
+async fn too_late(pending: &PendingConnection) {
+    let evicted = async {
+        pending.evicted.cancelled().await;
+        if pending.admitted.is_cancelled() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let no_head = async {
+        let mut head = pending.head.subscribe();
+        loop {
+            let due = head.borrow_and_update().due;
+            // The sender lives as long as `pending`, so `changed` never fails.
+            let is_late = match due {
+                Some(due) => timeout_at(due, head.changed()).await.is_err(),
+                None => head.changed().await.is_err(),
+            };
+            if is_late {
+                return;
+            }
+        }
+    };
     tokio::select! {
         biased;
-        () = pending.admitted.cancelled() => std::future::pending().await,
-        () = pending.evicted.cancelled() => {}
-        () = async {
-            if timeout(limit, pending.head_received.cancelled()).await.is_ok() {
-                std::future::pending::<()>().await;
-            }
-        } => {}
+        () = evicted => {}
+        () = no_head => {}
     }
 }
 
@@ -96,7 +123,7 @@ async fn respond(
     context: &ConnectionContext,
     pending: &PendingConnection,
 ) -> HttpResponse {
-    pending.head_received.cancel();
+    pending.head.send_modify(|head| head.due = None);
     let (parts, body) = request.into_parts();
     let token = match gate::check(&parts, context.address) {
         Ok(token) => token,
@@ -122,7 +149,19 @@ async fn respond(
             .and_then(|accept| accept.to_str().ok())
             .is_some_and(|accept| accept.contains("text/event-stream"));
     let answer = service.answer(Request::from_parts(parts, Full::new(body)));
-    if reads_events { early::answer(answer, &context.limits).await } else { answer.await }
+    let answer = if reads_events { early::answer(answer, &context.limits).await } else { answer.await };
+    if answer.status().is_success() {
+        return closing(answer);
+    }
+    let due = Some(Instant::now() + context.limits.head);
+    pending.head.send_replace(RequestHead { due, follows_another: true });
+    answer
+}
+
+/// A response after which the connection is closed.
+fn closing(mut response: HttpResponse) -> HttpResponse {
+    response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    response
 }
 
 fn refusal(status: StatusCode) -> HttpResponse {
@@ -138,5 +177,5 @@ fn refusal(status: StatusCode) -> HttpResponse {
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
-    response
+    closing(response)
 }

@@ -1,8 +1,8 @@
 //! One small HTTP/1.1 server for everything that Althing offers over HTTP.
 //!
-//! It listens on the loopback interface only and requires the right token, Host and Origin. It knows nothing about
-//! tools: a `Router` maps paths to services. It exists because `rmcp` checks neither tokens nor, by default, origins,
-//! and does not limit slow or numerous connections.
+//! It listens on the loopback interface only. It requires the right token and Host and, if a request has an Origin, the
+//! right Origin. It knows nothing about tools: a `Router` maps paths to services. It exists because `rmcp` checks
+//! neither tokens nor, by default, origins, and does not limit slow or numerous connections.
 
 mod connection;
 mod early;
@@ -16,7 +16,7 @@ pub(crate) use listen::Listener;
 
 use althing_protocol::BoxFuture;
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use rmcp::ServerHandler;
@@ -30,7 +30,8 @@ pub(crate) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// Maps requests to services.
 pub(crate) trait Router: Send + Sync + 'static {
-    /// The service for this path and token; None, without a reason, if there is none.
+    /// The service for this path and token; None both for an unknown path and for a wrong token, so that a client
+    /// cannot find out which paths exist.
     fn find(&self, path: &str, token: &Token) -> Option<Arc<dyn Service>>;
 }
 
@@ -42,6 +43,14 @@ pub(crate) trait Service: Send + Sync {
 impl<S: ServerHandler, M: SessionManager> Service for StreamableHttpService<S, M> {
     fn answer(&self, request: Request<Full<Bytes>>) -> BoxFuture<'static, HttpResponse> {
         let service = self.clone();
-        Box::pin(async move { service.handle(request).await.map(BodyExt::boxed_unsync) })
+        let ends_session = request.method() == Method::DELETE;
+        Box::pin(async move {
+            let mut response = service.handle(request).await.map(BodyExt::boxed_unsync);
+            // When a client ends its session, it warns about any status other than this one.
+            if ends_session && response.status() == StatusCode::ACCEPTED {
+                *response.status_mut() = StatusCode::NO_CONTENT;
+            }
+            response
+        })
     }
 }

@@ -91,6 +91,7 @@ impl Run {
             status,
             progress,
             interactions: asks.filter(|_| status.is_none()).into_iter().collect(),
+            has_workspace: status == Some(RunStatus::Completed),
         }
     }
 
@@ -179,6 +180,13 @@ impl RunService for Scripted {
                 },
             }),
         }
+    }
+
+    fn approval_question(&self, launch: &LaunchRun) -> Result<String, String> {
+        if let Some(reason) = launch.task.strip_prefix("refuse ") {
+            return Err(reason.to_owned());
+        }
+        Ok(format!("Launch this run? {}", launch.task))
     }
 
     fn launch(&self, launch: LaunchRun, _approved: bool) -> BoxFuture<'_, Result<String, String>> {

@@ -46,6 +46,7 @@ async fn printed(program: &str, arguments: &[&str]) -> Value {
     let output = Command::new(program).args(arguments).stdin(Stdio::null()).output().await.unwrap();
     let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{program} {arguments:?}: {out}\n{errors}");
+    assert!(!errors.contains("Session termination failed"), "{program} {arguments:?}: {errors}");
     serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}\n{errors}"))
 }
 
@@ -83,13 +84,23 @@ async fn the_official_python_client_launches_runs_over_http() {
     python(&["http", &server.url, &server.token]).await;
 }
 
-/// Drives the inspector's command line over the given transport.
-async fn inspector(reach: &[&str]) {
-    let Some(script) = installed("npm/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js") else {
-        return;
-    };
+/// The scripts of the MCP inspector's command line: a version that does not know MCP tasks, and the newest version.
+const INSPECTORS: [&str; 2] = [
+    "npm/node_modules/@modelcontextprotocol/inspector/cli/build/cli.js",
+    "newest/node_modules/@modelcontextprotocol/inspector/clients/launcher/build/index.js",
+];
+
+/// Drives both inspectors over the transport that the arguments `reach` select.
+async fn inspectors(reach: &[&str]) {
+    for script in INSPECTORS {
+        let Some(script) = installed(script) else { return };
+        inspector(&script, reach).await;
+    }
+}
+
+async fn inspector(script: &str, reach: &[&str]) {
     let ask = async |arguments: &[&str]| {
-        let all = [&[script.as_str(), "--cli"], reach, arguments].concat();
+        let all = [&[script, "--cli"], reach, arguments].concat();
         printed("node", &all).await
     };
     let listed = ask(&["--method", "tools/list"]).await;
@@ -103,13 +114,13 @@ async fn inspector(reach: &[&str]) {
 }
 
 #[tokio::test]
-async fn the_inspector_lists_and_calls_the_tools_over_stdio() {
-    inspector(&[&served()]).await;
+async fn the_inspectors_list_and_call_the_tools_over_stdio() {
+    inspectors(&[&served()]).await;
 }
 
 #[tokio::test]
-async fn the_inspector_lists_and_calls_the_tools_over_http() {
+async fn the_inspectors_list_and_call_the_tools_over_http() {
     let server = Http::start().await;
     let header = format!("Authorization: Bearer {}", server.token);
-    inspector(&[&server.url, "--transport", "http", "--header", &header]).await;
+    inspectors(&[&server.url, "--transport", "http", "--header", &header]).await;
 }

@@ -11,6 +11,8 @@ use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 /// Answers calls: `echo` at once, `wait` when released, `fail` with an error.
@@ -205,6 +207,48 @@ async fn a_call_ends_with_its_connection_and_with_its_endpoint() {
     drop(endpoint);
     until("its end", || tools.dropped() == 3).await;
     assert!(!read(stream).await.text.contains("\"result\""));
+}
+
+/// A request for a stream, which is not offered, as the SDK of opencode sends it before it lists the tools.
+fn stream_request(endpoint: &dyn Endpoint) -> Vec<u8> {
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let mut request = Raw::post(endpoint.url(), endpoint.token().reveal(), &list)
+        .with("Connection", None)
+        .with("Content-Type", None)
+        .with("Accept", Some("text/event-stream"));
+    request.body.clear();
+    let head = String::from_utf8(request.head()).unwrap();
+    head.replacen("POST", "GET", 1).replace("Content-Length: 0\r\n", "").into_bytes()
+}
+
+// Older versions of Bun reuse a connection after an error, whatever the response says.
+#[tokio::test]
+async fn a_client_that_reuses_a_connection_after_an_error_is_answered() {
+    let endpoints = AgentEndpoints::default();
+    let (endpoint, _) = open(&endpoints).await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let list = Raw::post(endpoint.url(), endpoint.token().reveal(), &list).with("Connection", None);
+    let mut stream = TcpStream::connect(list.address).await.unwrap();
+    for _ in 0..2 {
+        stream.write_all(&stream_request(&*endpoint)).await.unwrap();
+        read_until(&mut stream, "405 Method Not Allowed").await;
+    }
+    stream.write_all(&[list.head(), list.body.clone()].concat()).await.unwrap();
+    let answer = read(stream).await;
+    assert!(answer.text.contains("200 OK") && answer.text.contains("connection: close"), "{answer:?}");
+    assert!(answer.text.contains("\"name\":\"echo\"") && endpoint.is_connected(), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_connection_that_stays_silent_after_an_error_is_closed() {
+    let endpoints = AgentEndpoints::new(tight());
+    let (endpoint, _) = open(&endpoints).await;
+    let address = Raw::post(endpoint.url(), "", &json!({})).address;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(&stream_request(&*endpoint)).await.unwrap();
+    let answer = read(stream).await;
+    assert_eq!(answer.status, 405, "{answer:?}");
+    assert!(!answer.text.contains("408"), "nothing is answered that was not asked: {answer:?}");
 }
 
 // Attack S11 of docs/reliability.md, on the listener that all endpoints share.

@@ -50,6 +50,7 @@ async fn a_short_run_gives_its_result_from_launch_run_itself_in_either_era() {
     }
 }
 
+// spec: design/launch-run/shared-run-machinery
 #[tokio::test]
 async fn a_long_run_is_handed_back_as_running_and_its_result_is_fetched_later() {
     let (mut pipe, runs, _) = Pipe::earlier(brief(), json!({})).await;
@@ -213,6 +214,18 @@ async fn where_approval_is_required_the_client_asks_its_user_and_only_yes_starts
 }
 
 #[tokio::test]
+async fn nobody_is_asked_about_a_run_that_cannot_start() {
+    let can_ask = json!({"elicitation": {"form": {}}});
+    let (earlier, runs, _) = Pipe::earlier(approving(), can_ask.clone()).await;
+    let (newest, more_runs) = Pipe::newest(approving(), can_ask).await;
+    for (mut pipe, runs) in [(earlier, runs), (newest, more_runs)] {
+        let said = pipe.failure("launch_run", json!({"task": "refuse there is no agent x"})).await;
+        assert_eq!(said, "there is no agent x");
+        assert_eq!(runs.launched(), []);
+    }
+}
+
+#[tokio::test]
 async fn in_the_newest_revision_the_client_asks_and_calls_again_and_an_approval_is_good_once() {
     let (mut pipe, runs) = Pipe::newest(approving(), json!({"elicitation": {"form": {}}})).await;
     let ask = json!({"name": "launch_run", "arguments": {"task": "say hi"}});
@@ -237,11 +250,20 @@ async fn in_the_newest_revision_the_client_asks_and_calls_again_and_an_approval_
 }
 
 #[tokio::test]
-async fn a_client_that_knows_tasks_gets_a_task_to_poll_and_to_cancel() {
+async fn a_client_that_knows_tasks_gets_the_result_of_a_run_that_ends_in_time() {
     let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
     let (mut pipe, _) = Pipe::newest(patient(), capabilities).await;
+    let launch = json!({"name": "launch_run", "arguments": {"task": "take 80 done"}});
+    let result = pipe.request("tools/call", launch).await["result"].clone();
+    assert_eq!(result["structuredContent"]["final_answer"], "done", "{result}");
+}
+
+#[tokio::test]
+async fn a_client_that_knows_tasks_gets_a_task_to_poll_and_to_cancel() {
+    let capabilities = json!({"extensions": {"io.modelcontextprotocol/tasks": {}}});
+    let (mut pipe, _) = Pipe::newest(brief(), capabilities).await;
     let launch = |task: &str| json!({"name": "launch_run", "arguments": {"task": task}});
-    let task = pipe.request("tools/call", launch("take 80 done")).await["result"].clone();
+    let task = pipe.request("tools/call", launch("take 2000 done")).await["result"].clone();
     assert_eq!((&task["resultType"], &task["status"]), (&json!("task"), &json!("working")), "{task}");
     assert_eq!(task["_meta"]["althing/runId"], "s1.r1");
     let done = ended(&mut pipe, &task).await;
@@ -279,10 +301,13 @@ async fn results_logs_and_workspaces_are_resources() {
         "althing://runs",
         "althing://runs/s1.r1/result",
         "althing://runs/s1.r1/log",
-        "althing://runs/s1.r2/workspace",
+        "althing://runs/s1.r1/workspace",
+        "althing://runs/s1.r2/log",
     ];
     assert!(wanted.iter().all(|uri| uris.contains(uri)), "{uris:?}");
-    assert!(!uris.contains(&"althing://runs/s1.r2/result"), "it has not ended");
+    for missing in ["result", "workspace"] {
+        assert!(!uris.contains(&format!("althing://runs/s1.r2/{missing}").as_str()), "it has not ended");
+    }
     let templates = pipe.request("resources/templates/list", json!({})).await;
     assert_eq!(templates["result"]["resourceTemplates"].as_array().unwrap().len(), 3);
     let mut read = async |uri: &str| pipe.request("resources/read", json!({"uri": uri})).await;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// Deadline for conditions, long enough for a busy machine.
-pub const DEADLINE: Duration = Duration::from_secs(30);
+pub const DEADLINE: Duration = Duration::from_secs(120);
 
 /// The size of a repeated test: for every change, or for nightly runs.
 pub fn scale(usual: usize, nightly: usize) -> usize {

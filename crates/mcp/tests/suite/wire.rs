@@ -26,6 +26,8 @@ impl Raw {
             ("Authorization".to_owned(), format!("Bearer {token}")),
             ("Content-Type".to_owned(), "application/json".to_owned()),
             ("Accept".to_owned(), "application/json, text/event-stream".to_owned()),
+            // The tests read a response until the connection is closed.
+            ("Connection".to_owned(), "close".to_owned()),
         ];
         if let Some(version) = message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].as_str()
         {

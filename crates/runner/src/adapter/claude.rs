@@ -1,15 +1,15 @@
 //! The adapter for Claude Code. Verified with version 2.1.325.
 
-use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
+use super::claude_events::ClaudeEvents;
+use super::events::JsonLines;
 use super::{
-    AgentAdapter, AskPattern, Conversations, Exit, LaunchConfig, LaunchRequest, Onboarding, OnboardingCheck,
-    OutputEvent, OutputParser, OwnPath, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER,
-    TOKEN_VARIABLE, TerminalTraits, ToolEndpoint,
+    AgentAdapter, AskPattern, Conversations, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
+    Mentions, Onboarding, OnboardingCheck, OutputParser, OwnDir, OwnFiles, OwnPath, Pattern, PermissionLevel,
+    SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, login,
 };
 use crate::structured::{ClaudeControl, StructuredProtocol};
-use althing_protocol::{AskKind, Item, PermissionMode, Usage};
-use serde_json::{Value, json};
-use std::collections::HashMap;
+use althing_protocol::{AskKind, PermissionMode};
+use serde_json::json;
 use std::time::Duration;
 
 /// The adapter for the program `claude`.
@@ -25,6 +25,50 @@ const READ_ONLY_TOOLS: &[&str] = &["Read", "Grep", "Glob"];
 const EDIT_TOOLS: &[&str] = &["Read", "Grep", "Glob", "Edit", "Write", "NotebookEdit"];
 
 const API_KEY: &str = "ANTHROPIC_API_KEY";
+/// The environment variable that names the directory of Claude Code's own files.
+const CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
+
+/// Claude Code's own files. With `CLAUDE_CONFIG_DIR` set, the file next to the directory is inside it.
+const OWN_DIRS: &[OwnDir] = &[OwnDir {
+    name: "claude",
+    in_home: ".claude",
+    variable: CONFIG_DIR,
+    below: "",
+    files: &[
+        OwnFiles {
+            names: &[
+                "settings.json",
+                "settings.local.json",
+                "CLAUDE.md",
+                "agents",
+                "commands",
+                "hooks",
+                "keybindings.json",
+                "output-styles",
+                "plugins",
+                "rules",
+                "skills",
+            ],
+            treatment: Treatment::Copied,
+            why: "settings, hooks, plugins and instructions: they run code or are obeyed",
+        },
+        OwnFiles {
+            names: &[".claude.json"],
+            treatment: Treatment::CopiedFromHome { without: &["mcpServers", "projects"] },
+            why: "completed dialogs and the account; the MCP servers in it run code",
+        },
+        OwnFiles {
+            names: &[".credentials.json"],
+            treatment: Treatment::Credentials,
+            why: "tokens expire and are replaced",
+        },
+        OwnFiles {
+            names: &["projects"],
+            treatment: Treatment::KeptForAll,
+            why: "conversations, which are resumed, and notes about projects",
+        },
+    ],
+}];
 
 impl ClaudeCode {
     fn common_args(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
@@ -40,13 +84,16 @@ impl ClaudeCode {
             config.env.push(("IS_SANDBOX".to_owned(), "1".to_owned()));
         }
         let options = &task.spec.options;
-        // Flag and text form one argument, because the text may begin with a dash.
+        // The texts are passed in files, because every user of the machine can read the arguments of a process.
         let prompts = [
-            ("--system-prompt", &options.system_prompt),
-            ("--append-system-prompt", &options.append_system_prompt),
+            ("--system-prompt-file", "claude-system-prompt.md", &options.system_prompt),
+            ("--append-system-prompt-file", "claude-appended-prompt.md", &options.append_system_prompt),
         ];
-        for (flag, text) in prompts {
-            config.args.extend(text.as_ref().map(|text| format!("{flag}={text}")));
+        for (flag, name, text) in prompts {
+            let Some(text) = text else { continue };
+            let path = task.dir.join(name);
+            config.args.extend([flag.to_owned(), path.to_string_lossy().into_owned()]);
+            config.files.push(GeneratedFile { path, text: text.clone() });
         }
         config.args.extend(options.reasoning_effort.as_ref().map(|effort| format!("--effort={effort}")));
         let ours = format!("mcp__{SERVER}");
@@ -225,7 +272,7 @@ impl AgentAdapter for ClaudeCode {
 
     fn onboarding_check(&self) -> Option<OnboardingCheck> {
         Some(OnboardingCheck {
-            settings: OwnPath::new(".claude.json").overridden_by("CLAUDE_CONFIG_DIR", ".claude.json"),
+            settings: OwnPath::new(".claude.json").overridden_by(CONFIG_DIR, ".claude.json"),
             completed_pointers: &["/hasCompletedOnboarding"],
             key_variables: &["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN", API_KEY],
         })
@@ -239,18 +286,20 @@ impl AgentAdapter for ClaudeCode {
         Conversations::IdChosen
     }
 
+    fn login_signs(&self) -> Option<LoginSigns> {
+        login::claude()
+    }
+
+    fn mentions(&self) -> Mentions {
+        Mentions::AfterSpace
+    }
+
     fn is_lost_conversation(&self, error: &str) -> bool {
         error.contains("No conversation found")
     }
 
-    fn own_paths(&self) -> Vec<OwnPath> {
-        // Claude Code also has a file next to this directory, which it replaces by renaming a new file; where the
-        // renaming fails, Claude Code hangs forever. With `CLAUDE_CONFIG_DIR` set, Claude Code has that file inside
-        // the directory.
-        vec![OwnPath {
-            set_in_sandbox: true,
-            ..OwnPath::new(".claude").overridden_by("CLAUDE_CONFIG_DIR", "")
-        }]
+    fn own_dirs(&self) -> &'static [OwnDir] {
+        OWN_DIRS
     }
 
     fn own_variables(&self) -> Vec<String> {
@@ -263,12 +312,21 @@ impl AgentAdapter for ClaudeCode {
             ready_limit: Some(Duration::from_secs(60)),
             busy: vec![Pattern::screen(r"esc to interrupt"), Pattern::title(r"^[◐◓◑◒] ")],
             asks: vec![
+                // The first pattern finds a dialog with its command, path or diff. The pattern below finds a dialog
+                // whose beginning has scrolled off the screen.
+                AskPattern::new(
+                    AskKind::Permission,
+                    Pattern::screen(
+                        r"(?ms)^─{10,}\n(?P<text>(?:(?: [^\n]*|╌+)?\n)+? ?Do you want to [^\n]*\?)$.*^ [ ❯] \d\. .*^ Esc to cancel · Tab to amend[^\n]*\z",
+                    ),
+                    &[("allow", "Yes", "1"), ("reject", "No", "\x1b")],
+                ),
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
                         r"(?ms)^ ?(?P<text>Do you want to [^\n]*\?)$.*^ [ ❯] \d\. .*^ Esc to cancel · Tab to amend[^\n]*\z",
                     ),
-                    &[("yes", "Yes", "1"), ("no", "No", "\x1b")],
+                    &[("allow", "Yes", "1"), ("reject", "No", "\x1b")],
                 ),
                 AskPattern::new(
                     AskKind::Question,
@@ -296,138 +354,4 @@ impl AgentAdapter for ClaudeCode {
             ..TerminalTraits::default()
         }
     }
-}
-
-#[derive(Debug, Default)]
-struct ClaudeEvents {
-    session: Option<String>,
-    /// The tool calls in progress by id, each with the tool's name and input.
-    calls: HashMap<String, (String, Value)>,
-    /// The id of the last message that was counted as a model call.
-    message: String,
-    turns: u64,
-    result: Option<Value>,
-}
-
-impl EventHandler for ClaudeEvents {
-    fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
-        if self.session.is_none() && text(event, "/subtype") == "init" {
-            let id = text(event, "/session_id").to_owned();
-            emit(OutputEvent::Item(Item::Conversation { id: id.clone() }));
-            self.session = Some(id);
-        }
-        match text(event, "/type") {
-            "assistant" => self.assistant(event, emit),
-            "user" => self.results(event, emit),
-            "stream_event" if text(event, "/event/delta/type") == "text_delta" => {
-                emit(OutputEvent::TextDelta(text(event, "/event/delta/text").to_owned()));
-            }
-            "result" => self.result = Some(event.clone()),
-            _ => {}
-        }
-    }
-
-    fn end(
-        &mut self,
-        exit: Exit,
-        diagnostics: &Diagnostics,
-        _tell: &mut dyn FnMut(OutputEvent),
-    ) -> ProgramOutcome {
-        let Some(result) = self.result.take() else {
-            let error = diagnostics.explain(&format!("claude gave no result; {exit}"));
-            return ProgramOutcome {
-                error: Some(error),
-                hint: hint(diagnostics),
-                ..ProgramOutcome::default()
-            };
-        };
-        let message = text(&result, "/result");
-        let failed = result.pointer("/is_error").and_then(Value::as_bool).unwrap_or(true);
-        let ok = !failed && exit.is_success();
-        let error = (!ok).then(|| match (message, text(&result, "/errors/0")) {
-            ("", "") => diagnostics.explain(&exit.to_string()),
-            ("", first) => first.to_owned(),
-            (message, _) if failed => message.to_owned(),
-            _ => diagnostics.explain(&exit.to_string()),
-        });
-        let signed_out = text(&result, "/api_error_type") == "authentication_error";
-        let denied = result.pointer("/permission_denials").and_then(Value::as_array).map_or(0, Vec::len);
-        let hint = if signed_out {
-            Some("run `claude` once to sign in, or set ANTHROPIC_API_KEY".to_owned())
-        } else if denied > 0 {
-            Some(format!(
-                "claude was not allowed to use a tool ({})",
-                althing_text::count(denied as u64, "time")
-            ))
-        } else {
-            hint(diagnostics).filter(|_| !ok)
-        };
-        ProgramOutcome { ok, message: Some(message.to_owned()), error, hint, usage: self.usage(&result) }
-    }
-}
-
-impl ClaudeEvents {
-    fn assistant(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
-        let id = text(event, "/message/id");
-        if text(event, "/message/model") == "<synthetic>" {
-            return;
-        }
-        if id != self.message {
-            id.clone_into(&mut self.message);
-            self.turns += 1;
-        }
-        for block in blocks(event) {
-            match text(block, "/type") {
-                "text" => message_item(text(block, "/text")).into_iter().for_each(&mut *emit),
-                "tool_use" => {
-                    let input = block.pointer("/input").cloned().unwrap_or_default();
-                    self.calls
-                        .insert(text(block, "/id").to_owned(), (text(block, "/name").to_owned(), input));
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn results(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
-        for block in blocks(event).filter(|block| text(block, "/type") == "tool_result") {
-            let Some((tool, input)) = self.calls.remove(text(block, "/tool_use_id")) else { continue };
-            let is_error = block.pointer("/is_error").and_then(Value::as_bool).unwrap_or_default();
-            let content = match block.pointer("/content") {
-                Some(Value::String(content)) => content.clone(),
-                Some(Value::Array(parts)) => {
-                    parts.iter().map(|part| text(part, "/text")).collect::<Vec<_>>().join("\n")
-                }
-                _ => String::new(),
-            };
-            emit(tool_item(&tool, &input, Some(&content), is_error));
-        }
-    }
-
-    /// Claude Code reports the tokens of this run alone, but the cost of the whole conversation.
-    fn usage(&self, result: &Value) -> ReportedUsage {
-        let cached = count(result, "/usage/cache_read_input_tokens");
-        let this_run = Usage {
-            input_tokens: count(result, "/usage/input_tokens")
-                + count(result, "/usage/cache_creation_input_tokens")
-                + cached,
-            output_tokens: count(result, "/usage/output_tokens"),
-            cached_input_tokens: cached,
-            reasoning_tokens: count(result, "/usage/output_tokens_details/thinking_tokens"),
-            cost_usd: 0.0,
-            calls: self.turns,
-        };
-        let cost_usd = result.pointer("/total_cost_usd").and_then(Value::as_f64).unwrap_or_default();
-        ReportedUsage { this_run, conversation_total: Usage { cost_usd, ..Usage::default() } }
-    }
-}
-
-fn blocks(event: &Value) -> impl Iterator<Item = &Value> {
-    event.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
-}
-
-fn hint(diagnostics: &Diagnostics) -> Option<String> {
-    diagnostics
-        .mentions(&["/login", "Invalid API key", "authentication"])
-        .then(|| "run `claude` once to sign in, or set ANTHROPIC_API_KEY".to_owned())
 }

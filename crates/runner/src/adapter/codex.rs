@@ -2,9 +2,9 @@
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, OutputEvent,
-    OutputParser, OwnPath, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE,
-    TerminalTraits, ToolEndpoint,
+    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
+    OutputEvent, OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage,
+    SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, Trouble, login,
 };
 use crate::structured::{AppServer, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
@@ -16,6 +16,45 @@ pub struct Codex;
 
 /// The name of both the executable and the adapter.
 const NAME: &str = "codex";
+
+/// Codex's own files. The user's own conversations stay hidden: a conversation can contain the permission to run
+/// everything without asking, with which `codex resume` would continue it.
+const OWN_DIRS: &[OwnDir] = &[OwnDir {
+    name: "codex",
+    in_home: ".codex",
+    variable: "CODEX_HOME",
+    below: "",
+    files: &[
+        OwnFiles {
+            names: &[
+                "config.toml",
+                "*.config.toml",
+                "hooks.json",
+                ".env",
+                "AGENTS.md",
+                "AGENTS.override.md",
+                "agents",
+                "hooks",
+                "plugins",
+                "prompts",
+                "rules",
+                "skills",
+            ],
+            treatment: Treatment::Copied,
+            why: "settings (`notify`, MCP servers, trusted projects), hooks and instructions: they run code or are obeyed",
+        },
+        OwnFiles {
+            names: &["auth.json", ".credentials.json"],
+            treatment: Treatment::Credentials,
+            why: "tokens expire and are replaced",
+        },
+        OwnFiles {
+            names: &["sessions", "archived_sessions"],
+            treatment: Treatment::Kept,
+            why: "conversations, which are resumed; they contain permissions",
+        },
+    ],
+}];
 
 impl Codex {
     fn tools(tools: &ToolEndpoint, config: &mut LaunchConfig) {
@@ -61,6 +100,19 @@ impl Codex {
     }
 }
 
+/// The setting that says, for one start, whether Codex trusts a project. It is an inline table, because a path is not
+/// accepted as part of a dotted key.
+fn project_trust(dir: &str, level: &str) -> String {
+    let real = std::path::Path::new(dir).canonicalize().ok();
+    let real = real.as_deref().and_then(std::path::Path::to_str).filter(|real| *real != dir);
+    let rows: Vec<String> = [dir]
+        .into_iter()
+        .chain(real)
+        .map(|dir| format!("{}={{trust_level=\"{level}\"}}", quoted(dir)))
+        .collect();
+    format!("projects={{{}}}", rows.join(","))
+}
+
 /// A TOML basic string; JSON strings have the same syntax.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
@@ -78,9 +130,7 @@ impl AgentAdapter for Codex {
     fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         // Codex must not start a daemon, which would outlive Codex and us.
         let mut args = vec!["--no-daemon".to_owned()];
-        // This is an inline table, because a path is not accepted as part of a dotted key.
-        let trust = format!("projects={{{}={{trust_level=\"trusted\"}}}}", quoted(&task.spec.cwd));
-        args.extend(["-c".to_owned(), trust]);
+        args.extend(["-c".to_owned(), project_trust(&task.spec.cwd, "trusted")]);
         if let Some(model) = &task.spec.model {
             args.extend(["-m".to_owned(), model.clone()]);
         }
@@ -122,6 +172,8 @@ impl AgentAdapter for Codex {
             Self::tools(tools, &mut config);
         }
         Self::model_settings(task, &mut config);
+        // Without this setting Codex would add the project to the user's settings as trusted.
+        config.args.extend(["-c".to_owned(), project_trust(&task.spec.cwd, "untrusted")]);
         config.args.extend(["-C".to_owned(), task.spec.cwd.clone()]);
         if let Some(id) = task.resume {
             config.args.extend(["resume".to_owned(), id.to_owned()]);
@@ -152,12 +204,16 @@ impl AgentAdapter for Codex {
         Conversations::IdReported
     }
 
+    fn login_signs(&self) -> Option<LoginSigns> {
+        Some(login::codex())
+    }
+
     fn is_lost_conversation(&self, error: &str) -> bool {
         error.contains("no rollout found")
     }
 
-    fn own_paths(&self) -> Vec<OwnPath> {
-        vec![OwnPath::new(".codex").overridden_by("CODEX_HOME", "")]
+    fn own_dirs(&self) -> &'static [OwnDir] {
+        OWN_DIRS
     }
 
     fn own_variables(&self) -> Vec<String> {
@@ -171,9 +227,9 @@ impl AgentAdapter for Codex {
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)^  (?P<text>Would you like to [^\n]*\?)$.*^› \d\. .*^  Press enter to confirm or esc to cancel\z",
+                        r"(?ms)^  (?P<text>Would you like to [^\n]*\?$.*?)(?:^› 1\. |^  1\. .*?^› \d\. ).*^  Press enter to confirm or esc to cancel\z",
                     ),
-                    &[("yes", "Yes, proceed", "y"), ("no", "No", "\x1b")],
+                    &[("allow", "Yes, proceed", "y"), ("reject", "No", "\x1b")],
                 ),
                 AskPattern::new(
                     AskKind::Auth,
@@ -221,9 +277,12 @@ impl EventHandler for CodexEvents {
             "item.completed" => self.item(event.pointer("/item").unwrap_or(&Value::Null), emit),
             "turn.completed" => self.completed = Some(event.clone()),
             "turn.failed" => self.failed = Some(text(event, "/error/message").to_owned()),
-            // Events such as "Reconnecting…" do not end the run; the text is used only if the run fails without
-            // a `turn.failed` event.
-            "error" => self.last_error = Some(text(event, "/message").to_owned()),
+            // Events such as "Reconnecting…" do not end the run.
+            "error" => {
+                let said = without_counter(text(event, "/message"));
+                self.last_error = Some(said.to_owned());
+                emit(Trouble::passing(said));
+            }
             _ => {}
         }
     }
@@ -245,6 +304,13 @@ impl EventHandler for CodexEvents {
         let hint = signed_out.then(|| "run `codex login`, or set OPENAI_API_KEY".to_owned());
         ProgramOutcome { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
     }
+}
+
+/// The reason in Codex's message that it reconnects: "Reconnecting... 1/5 (reason)". Any other message is returned
+/// unchanged.
+pub(crate) fn without_counter(message: &str) -> &str {
+    let reason = message.strip_prefix("Reconnecting...").and_then(|rest| rest.split_once('('));
+    reason.and_then(|(_, reason)| reason.strip_suffix(')')).unwrap_or(message)
 }
 
 impl CodexEvents {
@@ -286,6 +352,10 @@ impl CodexEvents {
             reasoning_tokens: count(event, "/usage/reasoning_output_tokens"),
             ..Usage::default()
         };
-        ReportedUsage { this_run: Usage { calls: self.turns, ..Usage::default() }, conversation_total }
+        ReportedUsage {
+            this_run: Usage { calls: self.turns, ..Usage::default() },
+            conversation_total,
+            ..ReportedUsage::default()
+        }
     }
 }

@@ -46,17 +46,17 @@ impl AgentAdapter for CommandAdapter {
                     Pattern::screen(
                         r"(?mi)^(?P<text>[^\n]*\S ?[\[(]yes ?/ ?no(?: ?/ ?[^)\n]+)?[\])] ?[?:>]?)\z",
                     ),
-                    &[("yes", "Yes", "yes\r"), ("no", "No", "no\r")],
+                    &[("no", "No", "no\r"), ("yes", "Yes", "yes\r")],
                 ),
                 AskPattern::new(
                     AskKind::Question,
                     Pattern::screen(
                         r"(?mi)^(?P<text>[^\n]*\S ?[\[(]y ?/ ?n(?: ?/ ?[^)\n]+)?[\])] ?[?:>]?)\z",
                     ),
-                    &[("yes", "Yes", "y\r"), ("no", "No", "n\r")],
+                    &[("no", "No", "n\r"), ("yes", "Yes", "y\r")],
                 ),
                 AskPattern::new(
-                    AskKind::Auth,
+                    AskKind::Password,
                     Pattern::screen(r"(?mi)^(?P<text>[^\n]*\b(?:password|passphrase|passcode)\b[^\n]*:)\z"),
                     &[],
                 ),

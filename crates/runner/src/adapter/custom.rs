@@ -8,9 +8,9 @@ use super::{
 
 /// A program as a user describes it.
 ///
-/// In arguments `{session}`, `{model}` and `{cwd}` are replaced by the task's values; an argument whose value
-/// is missing is left out. There is no placeholder for the prompt on purpose: the prompt goes to stdin or is
-/// typed.
+/// In arguments `{session}`, `{model}` and `{cwd}` are replaced by the task's values; an argument that contains
+/// `{model}` is left out if the task names no model. There is no placeholder for the prompt on purpose: the prompt goes
+/// to stdin or is typed.
 #[derive(Clone, Debug, Default)]
 pub struct UserDefinedAdapter {
     /// The name by which configs and workflows refer to the adapter.

@@ -18,6 +18,11 @@ const MAX_DETAIL: usize = 200;
 pub(super) trait EventHandler: Send {
     fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent));
 
+    /// Interprets a line of stderr. Returns whether the line should be kept among the diagnostics.
+    fn error_line(&mut self, _line: &str, _emit: &mut dyn FnMut(OutputEvent)) -> bool {
+        true
+    }
+
     /// Determines the outcome of the run; `diagnostics` holds the last part of what the agent printed besides
     /// its events.
     fn end(
@@ -56,7 +61,11 @@ impl<E: EventHandler> JsonLines<E> {
 impl<E: EventHandler> OutputParser for JsonLines<E> {
     fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, emit: &mut dyn FnMut(OutputEvent)) {
         if stream == Stream::Err {
-            self.diagnostics.push(clean);
+            for line in clean.lines() {
+                if self.events.error_line(line, emit) {
+                    self.diagnostics.push(line);
+                }
+            }
             return;
         }
         let mut lines = std::mem::take(&mut self.lines);

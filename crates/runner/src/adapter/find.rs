@@ -16,8 +16,8 @@ pub struct AgentInstallation {
     pub program: String,
     /// The path of the executable; `None` if the program is not installed.
     pub path: Option<PathBuf>,
-    /// The first non-blank line that `--version` prints; `None` if the program is not installed, could not be
-    /// run, printed nothing or did not answer in time.
+    /// The version in the npm package of the program, or else the first non-blank line that `--version` prints; `None`
+    /// if the program is not installed, could not be run, printed nothing or did not answer in time.
     pub version: Option<String>,
 }
 
@@ -35,13 +35,32 @@ pub async fn find_agents(
         let path = find_program(&program, search);
         Some(async move {
             let version = match &path {
-                Some(path) => version(launcher, path, limit).await,
+                Some(path) => match npm_version(path, &program) {
+                    Some(found) => Some(found),
+                    None => version(launcher, path, limit).await,
+                },
                 None => None,
             };
             AgentInstallation { name: adapter.name().to_owned(), program, path, version }
         })
     });
     futures_util::future::join_all(looks).await
+}
+
+/// The version in the npm package that contains this program. It is read from a file because some CLI agents take many
+/// seconds to print their version.
+fn npm_version(path: &Path, program: &str) -> Option<String> {
+    let real = path.canonicalize().ok()?;
+    let is_package = |dir: &&Path| {
+        let mut above = dir.ancestors().skip(1).take(2);
+        above.any(|above| above.ends_with("node_modules")) && dir.join("package.json").exists()
+    };
+    let package = real.ancestors().skip(1).take(5).find(is_package)?;
+    let text = std::fs::read_to_string(package.join("package.json")).ok()?;
+    let package: serde_json::Value = serde_json::from_str(&text).ok()?;
+    package.pointer("/bin")?.get(program)?;
+    let version = crate::clean(package.get("version")?.as_str()?);
+    Some(version).filter(|version| !version.is_empty())
 }
 
 /// The path of a program: given as a path, or found in one of the directories of `search`. `None` if there is

@@ -2,9 +2,10 @@
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, Onboarding,
-    OnboardingCheck, OutputEvent, OutputParser, OwnPath, Pattern, PermissionLevel, ProgramOutcome,
-    ReportedUsage, SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint,
+    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
+    Mentions, ModelUsage, Onboarding, OnboardingCheck, OutputEvent, OutputParser, OwnDir, OwnFiles, OwnPath,
+    Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE, TerminalTraits,
+    ToolEndpoint, Treatment, Trouble, login,
 };
 use crate::structured::{Acp, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
@@ -32,6 +33,46 @@ const EDIT_TOOLS: &[&str] = &["write_file", "replace"];
 const SETTINGS: &str = ".gemini/settings.json";
 /// The variable with a directory that Gemini CLI uses instead of the home directory.
 const HOME_VARIABLE: &str = "GEMINI_CLI_HOME";
+
+/// Gemini CLI's own files.
+const OWN_DIRS: &[OwnDir] = &[OwnDir {
+    name: "gemini",
+    in_home: ".gemini",
+    variable: HOME_VARIABLE,
+    below: ".gemini",
+    files: &[
+        OwnFiles {
+            names: &[
+                "settings.json",
+                ".env",
+                "GEMINI.md",
+                "agents",
+                "commands",
+                "extensions",
+                "gemini-credentials.json",
+                "google_accounts.json",
+                "hooks",
+                "installation_id",
+                "keybindings.json",
+                "policies",
+                "skills",
+                "trustedFolders.json",
+            ],
+            treatment: Treatment::Copied,
+            why: "settings, MCP servers, extensions, policies and instructions: they run code, permit or are obeyed",
+        },
+        OwnFiles {
+            names: &["oauth_creds.json", "*-oauth-tokens.json"],
+            treatment: Treatment::Credentials,
+            why: "tokens expire and are replaced",
+        },
+        OwnFiles {
+            names: &["tmp", "history", "projects.json"],
+            treatment: Treatment::Kept,
+            why: "conversations, which are resumed; `tmp/bin` contains programs",
+        },
+    ],
+}];
 
 impl GeminiCli {
     fn common_args(task: &LaunchRequest<'_>, config: &mut LaunchConfig) {
@@ -231,12 +272,26 @@ impl AgentAdapter for GeminiCli {
         Conversations::IdChosen
     }
 
+    fn landlock_problem(&self) -> Option<&'static str> {
+        // Gemini CLI sets the modification time of its lock file and retries until it succeeds. Althing's
+        // Landlock sandbox denies that call (`utimensat`), because Landlock cannot restrict the call to certain files.
+        Some("Gemini CLI cannot lock its list of projects in Landlock, the only sandbox that works here")
+    }
+
+    fn login_signs(&self) -> Option<LoginSigns> {
+        Some(login::gemini())
+    }
+
+    fn mentions(&self) -> Mentions {
+        Mentions::Anywhere
+    }
+
     fn is_lost_conversation(&self, error: &str) -> bool {
         error.contains("Invalid session identifier")
     }
 
-    fn own_paths(&self) -> Vec<OwnPath> {
-        vec![OwnPath::new(".gemini").overridden_by(HOME_VARIABLE, ".gemini")]
+    fn own_dirs(&self) -> &'static [OwnDir] {
+        OWN_DIRS
     }
 
     fn own_variables(&self) -> Vec<String> {
@@ -259,9 +314,9 @@ impl AgentAdapter for GeminiCli {
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)^│ (?P<text>(?:Allow execution of|Apply this change|Do you want to|Allow )[^│\n]*\?) +│$.*^│ [● ] \d\. [^\n]*│\n(?:│[^\n]*│\n)*╰─+╯\z",
+                        r"(?ms)(?:^╭─+╮\n|\A\n*)(?P<text>(?:│[^\n]*│\n)*?│ (?:Allow execution of|Apply this change|Do you want to|Allow )[^│\n]*\?) +│$.*^│ [● ] \d\. [^\n]*│\n(?:│[^\n]*│\n)*╰─+╯\z",
                     ),
-                    &[("once", "Allow once", "1"), ("no", "No", "\x1b")],
+                    &[("allow", "Allow once", "1"), ("reject", "No", "\x1b")],
                 ),
                 AskPattern::new(
                     AskKind::Permission,
@@ -293,6 +348,8 @@ struct GeminiEvents {
     /// The tool calls in progress by id, each with the tool's name and input.
     calls: HashMap<String, (String, Value)>,
     turns: u64,
+    /// Why the last request to the model failed.
+    trouble: Option<String>,
     result: Option<Value>,
 }
 
@@ -327,6 +384,14 @@ impl EventHandler for GeminiEvents {
         }
     }
 
+    fn error_line(&mut self, line: &str, emit: &mut dyn FnMut(OutputEvent)) -> bool {
+        if let Some(said) = failed_attempt(line) {
+            self.trouble = Some(said.to_owned());
+            emit(Trouble::passing(said));
+        }
+        true
+    }
+
     fn end(
         &mut self,
         exit: Exit,
@@ -336,7 +401,11 @@ impl EventHandler for GeminiEvents {
         self.end_message(emit);
         let message = std::mem::take(&mut self.message);
         let Some(result) = self.result.take() else {
-            let error = diagnostics.explain(&format!("gemini gave no result; {exit}"));
+            let failure = format!("gemini gave no result; {exit}");
+            let error = match self.trouble.take() {
+                Some(said) => format!("{failure}: {said}"),
+                None => diagnostics.explain(&failure),
+            };
             let hint = match exit.code {
                 Some(41) => Some("run `gemini` once to sign in, or set GEMINI_API_KEY".to_owned()),
                 Some(42) => {
@@ -358,21 +427,32 @@ impl EventHandler for GeminiEvents {
         });
         let signed_out = error.as_deref().is_some_and(|error| error.contains("UNAUTHENTICATED"));
         let hint = signed_out.then(|| "run `gemini` once to sign in, or set GEMINI_API_KEY".to_owned());
-        let this_run = Usage {
-            input_tokens: count(&result, "/stats/input_tokens"),
-            output_tokens: count(&result, "/stats/output_tokens"),
-            cached_input_tokens: count(&result, "/stats/cached"),
-            calls: self.turns,
+        let tokens = |stats: &Value| Usage {
+            input_tokens: count(stats, "/input_tokens"),
+            output_tokens: count(stats, "/output_tokens"),
+            cached_input_tokens: count(stats, "/cached"),
             ..Usage::default()
         };
+        let stats = result.get("stats").unwrap_or(&Value::Null);
+        let this_run = Usage { calls: self.turns, ..tokens(stats) };
+        let models = stats.get("models").and_then(Value::as_object).into_iter().flatten();
+        let by_model = models.map(|(model, stats)| ModelUsage { model: model.clone(), usage: tokens(stats) });
         ProgramOutcome {
             ok,
             message: Some(message),
             error,
             hint,
-            usage: ReportedUsage { this_run, conversation_total: Usage::default() },
+            usage: ReportedUsage { this_run, by_model: by_model.collect(), ..ReportedUsage::default() },
         }
     }
+}
+
+/// The reason in a line of stderr with which Gemini CLI reports that a request to its model failed and is repeated:
+/// "Attempt 2 failed with status 500. Retrying with backoff... reason". Returns the part after the counter; `None` for
+/// any other line.
+pub(crate) fn failed_attempt(line: &str) -> Option<&str> {
+    let (number, rest) = line.trim().strip_prefix("Attempt ")?.split_once(' ')?;
+    (number.parse::<u32>().is_ok() && rest.starts_with("failed")).then_some(rest)
 }
 
 impl GeminiEvents {

@@ -2,17 +2,20 @@
 //! waiting.
 //!
 //! An adapter only describes: it starts no process and changes no file. It returns argument vectors, never a
-//! shell command line. A headless prompt goes to stdin and never into the arguments, so no prompt can be read
-//! as a flag.
+//! shell command line. A headless prompt goes to stdin and never into the arguments, so it cannot be read as a
+//! flag.
 
 mod claude;
-mod codex;
+mod claude_events;
+pub(crate) mod codex;
 mod command;
 mod custom;
 mod events;
 mod find;
-mod gemini;
-mod opencode;
+pub(crate) mod gemini;
+mod login;
+pub(crate) mod opencode;
+mod own_dir;
 mod registry;
 mod terminal;
 
@@ -23,8 +26,10 @@ pub use custom::UserDefinedAdapter;
 pub(crate) use events::Diagnostics;
 pub use find::{AgentInstallation, find_agents, find_program};
 pub use gemini::GeminiCli;
+pub use login::LoginSigns;
 pub use opencode::Opencode;
-pub use registry::Adapters;
+pub use own_dir::{OwnDir, OwnFiles, Treatment};
+pub use registry::{Adapters, agent_dirs};
 pub use terminal::{AskPattern, Pattern, PatternTarget, TerminalTraits};
 
 use crate::structured::StructuredProtocol;
@@ -61,8 +66,8 @@ pub struct LaunchRequest<'a> {
 /// Whether to skip a CLI agent's first-start dialogs about themes, trusted folders and accounts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Onboarding {
-    /// The dialogs are not skipped: they were completed, the user must answer them, or their state is not
-    /// known.
+    /// The dialogs are not skipped: they were completed, the user must answer them, their state is not known, or the
+    /// program runs without a person who could answer them.
     #[default]
     LeaveToAgent,
     /// The dialogs were not completed and can be skipped, because this variable holds a key.
@@ -85,9 +90,9 @@ pub struct OnboardingCheck {
 /// What a program may do without asking a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionLevel {
-    /// The program may do everything that the sandbox allows: it gets the flag that skips its permission checks
-    /// (but Claude Code with `allowed_tools` gets only those tools). A CLI agent has this level only inside our
-    /// sandbox, or without one if the user accepted that (`--unconfined`).
+    /// The program may do everything that the sandbox and the config's tool lists allow. A CLI agent gets the flag that
+    /// skips its permission checks (instead of the flag, Claude Code with `allowed_tools` gets a list of these tools).
+    /// A CLI agent has this level only inside our sandbox, or without one if the user accepted that (`--unconfined`).
     Full,
     /// The program may write in the working directory, and may run nothing that could write elsewhere. Its own
     /// rules enforce this (for Codex inside our sandbox: our sandbox).
@@ -118,8 +123,10 @@ impl ToolEndpoint {
     }
 }
 
-/// The name of our MCP server in the programs' settings.
-pub const SERVER: &str = "althing";
+/// The name of Althing's MCP server in the settings of CLI agents. It must be a name that no user gives to a server: if
+/// two servers have the same name, a CLI agent merges them or keeps only one. Users name the server `althing mcp`
+/// `althing`.
+pub const SERVER: &str = "althingtools";
 /// The variable that holds the bearer token.
 pub const TOKEN_VARIABLE: &str = "ALTHING_TOKEN";
 
@@ -153,9 +160,6 @@ pub struct OwnPath {
     pub in_home: String,
     /// A variable that overrides the location, and the path below the variable's value.
     pub override_variable: Option<(String, String)>,
-    /// Whether the variable must be set inside a sandbox, because without it the program also writes next to
-    /// the path.
-    pub set_in_sandbox: bool,
 }
 
 impl OwnPath {
@@ -168,7 +172,7 @@ impl OwnPath {
 
     /// A path below the home directory, without a variable that overrides it.
     pub fn new(in_home: &str) -> Self {
-        Self { in_home: in_home.to_owned(), override_variable: None, set_in_sandbox: false }
+        Self { in_home: in_home.to_owned(), override_variable: None }
     }
 
     /// The same path, overridden by `below` in the directory that this variable names.
@@ -232,6 +236,27 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Whether the program may start without our tools if it cannot connect to them at once, and does not report that.
+    /// A program that ended its turn without having listed the tools is then asked again, once.
+    fn may_miss_tools(&self) -> bool {
+        false
+    }
+
+    /// Why the program does not run in the Landlock sandbox; `None` if it does.
+    fn landlock_problem(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What shows that the user has signed in; `None` if the program needs no account, or if Althing cannot tell.
+    fn login_signs(&self) -> Option<LoginSigns> {
+        None
+    }
+
+    /// Where in a prompt the program treats `@path` as a file and sends the file's content to its model.
+    fn mentions(&self) -> Mentions {
+        Mentions::None
+    }
+
     /// Whether the program decides by itself what to do, so that permissions apply to it. False for the
     /// user's own commands.
     fn is_agent(&self) -> bool {
@@ -243,7 +268,12 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
         false
     }
 
-    /// The program's own settings and conversations, which are writable inside a sandbox.
+    /// Where the program stores its settings, credentials and conversations. In a sandbox it gets private copies.
+    fn own_dirs(&self) -> &'static [OwnDir] {
+        &[]
+    }
+
+    /// Paths of a user-defined program that the user lets it write to inside a sandbox.
     fn own_paths(&self) -> Vec<OwnPath> {
         Vec::new()
     }
@@ -257,6 +287,17 @@ pub trait AgentAdapter: Send + Sync + fmt::Debug {
     fn terminal(&self) -> TerminalTraits {
         TerminalTraits::default()
     }
+}
+
+/// Where in a prompt a program treats `@path` as a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mentions {
+    /// Nowhere.
+    None,
+    /// At the beginning, and after white space.
+    AfterSpace,
+    /// Everywhere, except after a backslash.
+    Anywhere,
 }
 
 /// One of a program's two output streams.
@@ -275,10 +316,33 @@ pub enum OutputEvent {
     Item(Item),
     /// A piece of a message that is still being streamed.
     TextDelta(String),
+    /// The program cannot reach its model, and tries again.
+    Trouble(Trouble),
 }
 
-/// Interprets the output of one run. Receives every piece of output, both raw and as clean text, split at
-/// arbitrary positions.
+/// Why a program cannot reach its model, in the program's own words. If the same problem occurs again, the text is the
+/// same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    /// What the program said, without counters.
+    pub text: String,
+    /// Whether retrying cannot help, so that the program is ended.
+    pub is_final: bool,
+}
+
+impl Trouble {
+    /// The maximum length of a program's text that is passed on, in bytes.
+    const MAX_BYTES: usize = 500;
+
+    /// A problem that may go away by itself.
+    pub(crate) fn passing(text: &str) -> OutputEvent {
+        let text = althing_text::truncate_bytes(crate::clean(text).trim(), Self::MAX_BYTES);
+        OutputEvent::Trouble(Self { text, is_final: false })
+    }
+}
+
+/// Interprets the output of one execution of a program. Receives every piece of output, both raw and as clean text,
+/// split at arbitrary positions.
 pub trait OutputParser: Send {
     /// Interprets a piece of output and emits what it means.
     fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, emit: &mut dyn FnMut(OutputEvent));
@@ -313,14 +377,15 @@ impl fmt::Display for Exit {
     }
 }
 
-/// The outcome of a run.
+/// The outcome of one execution of a program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramOutcome {
     /// Whether the task was completed.
     pub ok: bool,
     /// The final message; `None` if the whole output is the message.
     pub message: Option<String>,
-    /// Why the run failed. If this is `None` for a failed run, the exit status and stderr are reported instead.
+    /// Why the program failed. If this is `None` although the program failed, the exit status and the last error line
+    /// of stderr are reported instead.
     pub error: Option<String>,
     /// What the user can do about the problem.
     pub hint: Option<String>,
@@ -330,13 +395,24 @@ pub struct ProgramOutcome {
 }
 
 /// The usage that a program reports.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ReportedUsage {
-    /// The usage of this run alone.
+    /// The usage of this execution alone.
     pub this_run: Usage,
+    /// The tokens of this execution by model, if the program reports its models.
+    pub by_model: Vec<ModelUsage>,
     /// The usage that the program reports only as a total of the whole conversation; not included in
     /// `this_run`.
     pub conversation_total: Usage,
+}
+
+/// The tokens of one model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ModelUsage {
+    /// The name of the model.
+    pub model: String,
+    /// Its tokens.
+    pub usage: Usage,
 }
 
 #[cfg(test)]

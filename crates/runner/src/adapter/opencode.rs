@@ -2,9 +2,9 @@
 
 use super::events::{Diagnostics, EventHandler, JsonLines, count, message_item, text, tool_item};
 use super::{
-    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, OutputEvent,
-    OutputParser, OwnPath, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage, SERVER, TOKEN_VARIABLE,
-    TerminalTraits, ToolEndpoint,
+    AgentAdapter, AskPattern, Conversations, Exit, GeneratedFile, LaunchConfig, LaunchRequest, LoginSigns,
+    OutputEvent, OutputParser, OwnDir, OwnFiles, Pattern, PermissionLevel, ProgramOutcome, ReportedUsage,
+    SERVER, TOKEN_VARIABLE, TerminalTraits, ToolEndpoint, Treatment, Trouble, login,
 };
 use crate::structured::{Acp, StructuredProtocol};
 use althing_protocol::{AskKind, Item, PermissionMode, Usage};
@@ -34,6 +34,84 @@ fn permission(tool: &str) -> &str {
 /// The variable that holds the settings of one run, as JSON.
 const SETTINGS_VARIABLE: &str = "OPENCODE_CONFIG_CONTENT";
 
+/// opencode's own files. Its database contains conversations, but also permissions that the user gave for ever.
+const OWN_DIRS: &[OwnDir] = &[
+    OwnDir {
+        name: "config",
+        in_home: ".config/opencode",
+        variable: "XDG_CONFIG_HOME",
+        below: "opencode",
+        files: &[OwnFiles {
+            names: &[
+                "opencode.json",
+                "opencode.jsonc",
+                "config.json",
+                "tui.json",
+                "AGENTS.md",
+                "agent",
+                "agents",
+                "bun.lock",
+                "command",
+                "commands",
+                "mode",
+                "modes",
+                "node_modules",
+                "package.json",
+                "plugin",
+                "plugins",
+                "skill",
+                "skills",
+                "themes",
+                "tool",
+                "tools",
+            ],
+            treatment: Treatment::Copied,
+            why: "settings, plugins, tools and instructions: they run code or are obeyed",
+        }],
+    },
+    OwnDir {
+        name: "data",
+        in_home: ".local/share/opencode",
+        variable: "XDG_DATA_HOME",
+        below: "opencode",
+        files: &[
+            OwnFiles { names: &["bin"], treatment: Treatment::Copied, why: "programs" },
+            OwnFiles {
+                names: &["auth.json", "mcp-auth.json"],
+                treatment: Treatment::Credentials,
+                why: "tokens expire and are replaced",
+            },
+            OwnFiles {
+                names: &["opencode.db*", "snapshot", "storage"],
+                treatment: Treatment::Kept,
+                why: "conversations, which are resumed; the database contains permissions",
+            },
+        ],
+    },
+    OwnDir {
+        name: "state",
+        in_home: ".local/state/opencode",
+        variable: "XDG_STATE_HOME",
+        below: "opencode",
+        files: &[OwnFiles {
+            names: &["kv.json", "model.json"],
+            treatment: Treatment::Copied,
+            why: "the last choices in its screens",
+        }],
+    },
+    OwnDir {
+        name: "cache",
+        in_home: ".cache/opencode",
+        variable: "XDG_CACHE_HOME",
+        below: "opencode",
+        files: &[OwnFiles {
+            names: &["bin", "bun.lock", "models.json", "node_modules", "package.json", "version"],
+            treatment: Treatment::Copied,
+            why: "packages of providers, which are loaded",
+        }],
+    },
+];
+
 impl Opencode {
     /// Permission rules of a headless run; empty if opencode may do everything. Each permission is named,
     /// because a project's own settings override the rule `*`.
@@ -59,7 +137,8 @@ impl Opencode {
     }
 
     /// Permission rules of a run in which a person answers: the permissions in [`GUARDED_PERMISSIONS`] ask, or are
-    /// denied if `permission_mode` is `plan`. With `acceptEdits`, edits are allowed without asking.
+    /// denied if `permission_mode` is `plan`. With `acceptEdits`, edits are allowed without asking. Access outside the
+    /// working directory always asks.
     fn interactive_rules(task: &LaunchRequest<'_>) -> Map<String, Value> {
         let plans = task.spec.options.permission_mode == Some(PermissionMode::Plan);
         let rule = if plans { "deny" } else { "ask" };
@@ -167,6 +246,10 @@ impl AgentAdapter for Opencode {
         Some(NAME)
     }
 
+    fn may_miss_tools(&self) -> bool {
+        true
+    }
+
     fn launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
         let mut args = Vec::new();
         if let Some(model) = &task.spec.model {
@@ -181,7 +264,9 @@ impl AgentAdapter for Opencode {
     }
 
     fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
-        let args = ["run", "--format", "json"].map(str::to_owned).to_vec();
+        // With its logs turned off, opencode reports nothing while it repeats a failed request to its model.
+        let args = ["run", "--format", "json", "--print-logs", "--log-level", "ERROR"];
+        let args = args.map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         if task.permissions == PermissionLevel::Full {
             config.args.push("--auto".to_owned());
@@ -219,7 +304,7 @@ impl AgentAdapter for Opencode {
         if let Some(model) = &task.spec.model {
             settings.insert("model".to_owned(), model.as_str().into());
         }
-        let args = vec!["acp".to_owned()];
+        let args = ["acp", "--print-logs", "--log-level", "ERROR"].map(str::to_owned).to_vec();
         let mut config = LaunchConfig { program: NAME.to_owned(), args, ..LaunchConfig::default() };
         Self::interactive_settings(task, settings, &mut config);
         Some((config, Box::new(Acp::new(NAME, &task.spec.prompt, &task.spec.cwd, task.resume))))
@@ -233,17 +318,16 @@ impl AgentAdapter for Opencode {
         Conversations::IdReported
     }
 
+    fn login_signs(&self) -> Option<LoginSigns> {
+        Some(login::opencode())
+    }
+
     fn is_lost_conversation(&self, error: &str) -> bool {
         error.contains("Session not found")
     }
 
-    fn own_paths(&self) -> Vec<OwnPath> {
-        vec![
-            OwnPath::new(".config/opencode").overridden_by("XDG_CONFIG_HOME", "opencode"),
-            OwnPath::new(".local/share/opencode").overridden_by("XDG_DATA_HOME", "opencode"),
-            OwnPath::new(".local/state/opencode").overridden_by("XDG_STATE_HOME", "opencode"),
-            OwnPath::new(".cache/opencode").overridden_by("XDG_CACHE_HOME", "opencode"),
-        ]
+    fn own_dirs(&self) -> &'static [OwnDir] {
+        OWN_DIRS
     }
 
     fn own_variables(&self) -> Vec<String> {
@@ -273,9 +357,9 @@ impl AgentAdapter for Opencode {
                 AskPattern::new(
                     AskKind::Permission,
                     Pattern::screen(
-                        r"(?ms)^ +┃  △ (?P<text>Permission required)[^\n]*$.*^ +┃ +Allow once +Allow always +Reject [^\n]*(?:\n +┃[^\n]*){0,3}\z",
+                        r"(?ms)^ +┃  △ (?P<text>Permission required[^\n]*$.*?)^ +┃ +Allow once +Allow always +Reject [^\n]*(?:\n +┃[^\n]*){0,3}\z",
                     ),
-                    &[("once", "Allow once", "\r")],
+                    &[("allow", "Allow once", "\r"), ("reject", "Reject", "\x1b")],
                 ),
                 AskPattern::new(
                     AskKind::Question,
@@ -299,6 +383,8 @@ struct OpencodeEvents {
     /// The finish reason of the last step.
     reason: String,
     error: Option<String>,
+    /// Why the last request to the model failed.
+    trouble: Option<String>,
     status: u64,
     usage: Usage,
 }
@@ -338,6 +424,14 @@ impl EventHandler for OpencodeEvents {
         }
     }
 
+    fn error_line(&mut self, line: &str, emit: &mut dyn FnMut(OutputEvent)) -> bool {
+        if let Some(said) = stream_error(line) {
+            self.trouble = Some(said.to_owned());
+            emit(Trouble::passing(said));
+        }
+        !is_log_line(line)
+    }
+
     /// opencode has no final event: the run was completed if the last step finished with `stop`, no `error` event
     /// came and the exit code is 0.
     fn end(
@@ -354,13 +448,32 @@ impl EventHandler for OpencodeEvents {
         } else {
             None
         };
-        let error = (!ok).then(|| match self.error.take() {
-            Some(error) => error,
-            None => diagnostics.explain(&format!("opencode did not finish its turn; {exit}")),
+        let error = (!ok).then(|| {
+            let failure = format!("opencode did not finish its turn; {exit}");
+            match (self.error.take(), self.trouble.take()) {
+                (Some(error), _) => error,
+                (None, Some(said)) => format!("{failure}: {said}"),
+                (None, None) => diagnostics.explain(&failure),
+            }
         });
-        let usage = ReportedUsage { this_run: self.usage, conversation_total: Usage::default() };
+        let usage = ReportedUsage { this_run: self.usage, ..ReportedUsage::default() };
         ProgramOutcome { ok, message: Some(std::mem::take(&mut self.message)), error, hint, usage }
     }
+}
+
+/// Whether a line of stderr is one of opencode's log lines.
+pub(crate) fn is_log_line(line: &str) -> bool {
+    line.starts_with("timestamp=")
+}
+
+/// The error in a log line with which opencode reports a failed request to its model. `None` for any other line, and
+/// for a failed request for the title of the conversation.
+pub(crate) fn stream_error(line: &str) -> Option<&str> {
+    if !is_log_line(line) || !line.contains("message=\"stream error\"") || line.contains(" small=true ") {
+        return None;
+    }
+    let (_, error) = line.split_once(" error.error=")?;
+    Some(error.trim().trim_matches('"'))
 }
 
 impl OpencodeEvents {
@@ -376,6 +489,7 @@ impl OpencodeEvents {
             reasoning_tokens: reasoning,
             cost_usd: event.pointer("/part/cost").and_then(Value::as_f64).unwrap_or_default(),
             calls: 1,
+            unpriced_calls: 0,
         };
     }
 }

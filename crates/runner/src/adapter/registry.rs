@@ -3,11 +3,20 @@
 use super::{AgentAdapter, ClaudeCode, Codex, CommandAdapter, GeminiCli, Opencode, UserDefinedAdapter};
 use althing_protocol::{AGENT_KINDS, AgentKind};
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The adapters of the CLI agents in `AGENT_KINDS`.
 pub(super) fn built_in() -> Vec<Arc<dyn AgentAdapter>> {
     vec![Arc::new(ClaudeCode), Arc::new(Codex), Arc::new(GeminiCli), Arc::new(Opencode)]
+}
+
+/// The directories in which the built-in CLI agents store their settings, credentials and conversations; `env` looks up
+/// variables.
+pub fn agent_dirs(home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> Vec<PathBuf> {
+    let adapters = built_in();
+    let dirs = adapters.iter().flat_map(|adapter| adapter.own_dirs());
+    dirs.map(|dir| dir.path(home, env)).collect()
 }
 
 /// The built-in adapters and those that the user defined.
@@ -42,6 +51,11 @@ impl Adapters {
     /// The CLI agent for a config's `backend.type`, if it names one.
     pub fn kind(&self, backend_type: &str) -> Option<&'static AgentKind> {
         self.kinds.iter().find(|row| row.kind == backend_type)
+    }
+
+    /// The CLI agent whose adapter has this name.
+    pub fn kind_of_adapter(&self, name: &str) -> Option<&'static AgentKind> {
+        self.kinds.iter().find(|row| row.adapter == name)
     }
 
     /// The adapter with this name.

@@ -1,5 +1,5 @@
-//! How a program behaves in a terminal, as data: patterns go stale with every release of a program, so users
-//! can replace them without changing code.
+//! How a program behaves in a terminal, as data: any new release of a program can make its patterns obsolete, so
+//! users can replace them without changing code.
 
 use althing_protocol::{AskKind, AskOption};
 use serde::Deserialize;

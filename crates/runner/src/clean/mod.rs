@@ -11,7 +11,7 @@ use scan::{COPY, Step, copy_colored, plain_length, skip_string};
 
 /// A line of more than this many bytes is returned before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
-/// A string sequence that does not end within this many bytes is treated as text from there on.
+/// A string sequence (OSC, DCS and the like) that does not end within this many bytes is treated as text from there on.
 const LONGEST_STRING: usize = 1024 * 1024;
 /// The most spaces that a cursor movement to the right produces.
 const MOST_SPACES: u32 = 500;
@@ -118,7 +118,7 @@ impl Cleaner {
         let Some((byte, rest)) = bytes.split_first() else { return bytes };
         match byte {
             b'\x1b' => match rest.split_first() {
-                // The most common case: a complete control sequence.
+                // The most common case: a control sequence.
                 Some((b'[', rest)) => return self.control(rest, 0, true),
                 _ => self.state = EscapeState::Escape,
             },
@@ -139,7 +139,8 @@ impl Cleaner {
         rest
     }
 
-    /// Prints the first `length` bytes, whose only control characters are newlines and tabs; returns the others.
+    /// Prints the first `length` bytes, whose only ASCII control characters are newlines and tabs, but stops after the
+    /// first 8-bit control character. Returns the bytes that follow.
     fn print<'b>(&mut self, bytes: &'b [u8], length: usize) -> &'b [u8] {
         if length == 0 {
             return bytes;
@@ -265,7 +266,7 @@ impl Cleaner {
     /// Applies a control sequence to the text.
     fn act(&mut self, what: u8, number: u32) {
         match what {
-            // Programs that draw often write spaces as cursor movements.
+            // Programs that draw on the screen often move the cursor to the right instead of writing spaces.
             b'C' => {
                 self.begin_printing();
                 let spaces = number.clamp(1, MOST_SPACES);

@@ -18,11 +18,12 @@ const CONTROL_SEQUENCE: u64 = 0x5b1b;
 /// `\r\n` as the low bytes of a little-endian word.
 const LINE_END: u64 = 0x0a0d;
 
-/// How many bytes from the start are text, newlines and tabs. Counts only up to about [`NEAR`] bytes, so more such
-/// bytes may follow. Stops at the byte 0xc2, which may begin a two-byte control character (U+0080 to U+009F).
+/// How many bytes from the start are text, newlines and tabs. In ASCII text, counts only up to about [`NEAR`] bytes,
+/// so more such bytes may follow. Stops at the byte 0xc2, which may begin a two-byte control character (U+0080 to
+/// U+009F).
 pub(super) fn plain_length(bytes: &[u8]) -> usize {
-    // There are rarely more than a few words between two color sequences, so large blocks pay off only after a
-    // short run.
+    // In colored output there are rarely more than a few words of text between two color sequences, so large blocks
+    // are checked only if these first bytes contain nothing special.
     let (start, rest) = bytes.split_at(bytes.len().min(2 * BLOCK));
     let length = memchr::memchr(b'\x1b', start).unwrap_or(start.len());
     let run = start.get(..length).unwrap_or_default();

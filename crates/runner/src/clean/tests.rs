@@ -1,4 +1,4 @@
-//! The clean text must be what a terminal would show.
+//! Tests that terminal output becomes readable plain text, no matter how it is split into reads.
 
 use super::{Cleaner, clean};
 use proptest::prelude::*;

@@ -3,14 +3,21 @@
 //! A command always runs in a container whose mounts match the command's access. Mounts cannot be changed after
 //! creation, so the container is recreated.
 
+use super::check::check;
 use super::create::{ContainerSpec, NetworkMode};
 use super::exec::{self, Exec};
+use super::limits::{self, Counters};
 use super::owner::Owner;
 use super::{DockerError, remove};
+use crate::guard_protocol::WrittenPaths;
 use crate::guarded::CommandEnd;
+use crate::mount_check::expected_mounts;
 use crate::mount_table::MountTable;
 use crate::output::OutputCollector;
+use crate::placeholders::PlaceholderUse;
+use crate::policy::PolicyError;
 use crate::protected_paths::find_protected;
+use crate::socket_files::{MAX_ENTRIES_OF_A_CONTAINER, find_all_live_sockets};
 use althing_protocol::{BoxFuture, ContextAccess};
 use bollard::Docker;
 use bollard::errors::Error;
@@ -18,7 +25,7 @@ use bollard::query_parameters::CreateContainerOptions;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::RwLock;
 
@@ -28,7 +35,9 @@ pub struct Container {
     pub(super) docker: Docker,
     /// The daemon's socket, used to remove the container when no async runtime is left.
     socket: PathBuf,
-    spec: ContainerSpec,
+    pub(super) spec: ContainerSpec,
+    /// The counters of the container with this id when they were last read.
+    counters: Mutex<(String, Counters)>,
     /// The container's state: locked for reading while a command runs, for writing while the container is replaced,
     /// closed or freed of leftover processes.
     pub(super) state: RwLock<ContainerState>,
@@ -39,8 +48,10 @@ pub(super) struct ContainerState {
     /// The container's id; `None` once the container was closed.
     pub(super) id: Option<String>,
     access: ContextAccess,
-    /// Directories that Docker created on our disk as mount points for missing protected paths.
-    placeholders: Vec<PathBuf>,
+    /// The mounts that commands can write to.
+    written: WrittenPaths,
+    /// The mount points for missing protected paths.
+    placeholders: PlaceholderUse,
 }
 
 impl Container {
@@ -52,12 +63,19 @@ impl Container {
     ) -> Result<Self, DockerError> {
         spec.sandbox_paths = spec.sandbox_paths.checked()?;
         let state = create(&docker, &spec, access).await?;
-        Ok(Self { docker, socket, spec, state: RwLock::new(state) })
+        Ok(Self { docker, socket, spec, counters: Mutex::default(), state: RwLock::new(state) })
     }
 
     /// The container's id; `None` once the container was closed.
     pub async fn id(&self) -> Option<String> {
         self.state.read().await.id.clone()
+    }
+
+    /// Stores the counters of a container and returns the ones that were stored before.
+    pub(super) fn counted(&self, id: &str, now: Counters) -> Counters {
+        let mut stored = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = std::mem::replace(&mut *stored, (id.to_owned(), now));
+        if before.0 == id { before.1 } else { Counters::default() }
     }
 
     /// Whether commands in the container have a network.
@@ -74,14 +92,22 @@ impl Container {
         })
     }
 
+    /// Replaces the container with a new one that has the same access to context paths. Called if the processes in the
+    /// container could not be ended.
+    pub(super) async fn replace(&self, state: &mut ContainerState) -> Result<(), DockerError> {
+        let access = state.access;
+        self.recreate_locked(state, access).await
+    }
+
     async fn recreate_locked(
         &self,
         state: &mut ContainerState,
         access: ContextAccess,
     ) -> Result<(), DockerError> {
         let id = state.id.as_ref().ok_or(DockerError::Closed)?;
+        self.spec.sandbox_paths.refuse_replaced().map_err(PolicyError::from)?;
         remove(&self.docker, id).await?;
-        state.remove_placeholders();
+        state.placeholders = PlaceholderUse::default();
         *state = create(&self.docker, &self.spec, access).await?;
         Ok(())
     }
@@ -94,7 +120,7 @@ impl Container {
             if let Some(id) = &state.id {
                 remove(&self.docker, id).await?;
                 state.id = None;
-                state.remove_placeholders();
+                state.placeholders = PlaceholderUse::default();
             }
             Ok(())
         })
@@ -117,7 +143,7 @@ impl Container {
                 self.recreate_if_stale(access, &id).await?;
                 continue;
             }
-            match exec::run(self, &id, &command, output).await {
+            match exec::run(self, &id, &state.written, &command, output).await {
                 // The container was stopped or removed from outside. Nothing of the command ran, so it can be
                 // started again.
                 Err(DockerError::Daemon(Error::DockerResponseServerError {
@@ -131,9 +157,19 @@ impl Container {
                     }
                 }
                 result => {
+                    // A short command may fill the disk before its size is looked at.
+                    let full = limits::disk_limit(self, &id).await;
                     drop(state);
-                    exec::kill_leftovers(self).await;
-                    return result;
+                    if full.is_some() {
+                        // What was written outside the mounts is deleted with the container.
+                        let mut state = self.state.write().await;
+                        if state.id.as_ref() == Some(&id) {
+                            self.recreate_locked(&mut state, access).await?;
+                        }
+                    } else {
+                        exec::kill_leftovers(self).await;
+                    }
+                    return result.map(|end| CommandEnd { limit: end.limit.or(full), ..end });
                 }
             }
         }
@@ -150,15 +186,6 @@ impl Container {
     }
 }
 
-impl ContainerState {
-    /// Removes the placeholders. `rmdir` removes only empty directories, so no user data can be lost.
-    fn remove_placeholders(&mut self) {
-        for path in self.placeholders.drain(..) {
-            let _ = rustix::fs::rmdir(&path);
-        }
-    }
-}
-
 impl Drop for Container {
     /// Removes the container as a last resort if it was not closed. Errors are ignored here; [`Container::close`]
     /// reports its errors.
@@ -166,22 +193,33 @@ impl Drop for Container {
         let state = self.state.get_mut();
         let Some(id) = state.id.take() else { return };
         let placeholders = std::mem::take(&mut state.placeholders);
-        let access = state.access;
         let docker = self.docker.clone();
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 let _ = remove(&docker, &id).await;
-                ContainerState { id: None, access, placeholders }.remove_placeholders();
+                drop(placeholders);
             });
         } else {
             // If this fails, [`DockerClient::sweep`] removes the container at the next start of Althing.
             let _ = remove_without_runtime(&self.socket, &id);
-            ContainerState { id: None, access, placeholders }.remove_placeholders();
+            drop(placeholders);
         }
     }
 }
 
+/// Creates and starts a container. Tries once more if a path was replaced meanwhile.
 async fn create(
+    docker: &Docker,
+    spec: &ContainerSpec,
+    access: ContextAccess,
+) -> Result<ContainerState, DockerError> {
+    match try_create(docker, spec, access).await {
+        Err(DockerError::Changed(_)) => try_create(docker, spec, access).await,
+        created => created,
+    }
+}
+
+async fn try_create(
     docker: &Docker,
     spec: &ContainerSpec,
     access: ContextAccess,
@@ -189,22 +227,38 @@ async fn create(
     let protected =
         if access == ContextAccess::Writable { find_protected(&spec.sandbox_paths)? } else { Vec::new() };
     let mounts = MountTable::new(&spec.sandbox_paths, access, &protected);
-    let body = spec.body(&mounts, &Owner::this_process()?);
-    let created =
-        docker.create_container(None::<CreateContainerOptions>, body).await.map_err(|error| match error {
-            Error::DockerResponseServerError { status_code: 404, .. } => {
-                DockerError::NoImage { image: spec.image.clone() }
-            }
-            other => other.into(),
-        })?;
-    let mut state =
-        ContainerState { id: Some(created.id.clone()), access, placeholders: mounts.missing().to_vec() };
-    if let Err(error) = docker.start_container(&created.id, None).await {
+    let searched = mounts.clone();
+    let sockets = tokio::task::spawn_blocking(move || find_all_live_sockets(&searched)).await;
+    let sockets = sockets.ok().flatten().ok_or_else(|| PolicyError::TooLarge {
+        path: spec.sandbox_paths.workspace.clone(),
+        limit: MAX_ENTRIES_OF_A_CONTAINER,
+    })?;
+    let mounts = mounts.with_text_paths();
+    let expected =
+        expected_mounts(mounts.rules(), mounts.missing(), &sockets).map_err(DockerError::Changed)?;
+    let placeholders = PlaceholderUse::new(mounts.missing());
+    let token = format!("{:032x}", fastrand::u128(..));
+    let no_image = |error| match error {
+        Error::DockerResponseServerError { status_code: 404, .. } => {
+            DockerError::NoImage { image: spec.image.clone() }
+        }
+        other => DockerError::from(other),
+    };
+    let image = docker.inspect_image(&spec.image).await.map_err(no_image)?;
+    let volumes = image.config.and_then(|config| config.volumes).unwrap_or_default();
+    let body = spec.body(&mounts, &sockets, &volumes, &Owner::this_process()?, &token);
+    let created = docker.create_container(None::<CreateContainerOptions>, body).await.map_err(no_image)?;
+    let started = docker.start_container(&created.id, None).await.map_err(DockerError::from);
+    let started = match started {
+        Ok(()) => check(docker, &created.id, token, expected).await,
+        failed => failed,
+    };
+    if let Err(error) = started {
         let _ = remove(docker, &created.id).await;
-        state.remove_placeholders();
-        return Err(error.into());
+        return Err(error);
     }
-    Ok(state)
+    let written = WrittenPaths::of_mounts(&mounts, &spec.sandbox_paths.workspace, None);
+    Ok(ContainerState { id: Some(created.id), access, written, placeholders })
 }
 
 fn remove_without_runtime(socket: &Path, id: &str) -> std::io::Result<()> {

@@ -4,14 +4,13 @@
 //! cannot access more of this machine's files than a command in another sandbox.
 
 use super::owner::{self, Owner};
+use crate::limits::MachineLimits;
 use crate::mount_table::{MountMode, MountTable};
 use crate::policy::SandboxPaths;
-use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
+use althing_protocol::ProcessLimits;
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, ResourcesUlimits};
 use std::collections::HashMap;
-use std::path::Path;
-
-/// The limit on processes in a container: enough for any build, and low enough to stop a fork bomb.
-const MAX_PROCESSES: i64 = 4096;
+use std::path::{Path, PathBuf};
 
 /// The container's main command. It keeps the container running and reaps orphans, with nothing but a shell and
 /// `sleep`.
@@ -41,8 +40,10 @@ pub struct ContainerSpec {
     pub image: String,
     /// The network that commands in the container have.
     pub network: NetworkMode,
-    /// The memory limit in bytes, including swap.
+    /// The memory limit in bytes, including swap; `None` for that of `limits`.
     pub memory: Option<u64>,
+    /// The limits of the container.
+    pub limits: ProcessLimits,
     /// The CPU limit, in cores; may be fractional.
     pub cpus: Option<f64>,
     /// The paths that are mounted.
@@ -56,8 +57,17 @@ pub struct ContainerSpec {
 }
 
 impl ContainerSpec {
-    /// The body of the request that creates the container.
-    pub(super) fn body(&self, mounts: &MountTable, owner: &Owner) -> ContainerCreateBody {
+    /// The body of the request that creates the container, with these mounts and without the socket files `sockets`.
+    /// `volumes` are the paths at which the image declares a volume. The paths of the mounts must be UTF-8. The
+    /// container's first process has `token` as an argument.
+    pub(super) fn body(
+        &self,
+        mounts: &MountTable,
+        sockets: &[PathBuf],
+        volumes: &[String],
+        owner: &Owner,
+        token: &str,
+    ) -> ContainerCreateBody {
         let labels = [
             ("althing.session", self.session.clone()),
             ("althing.run", self.run.clone()),
@@ -67,28 +77,52 @@ impl ContainerSpec {
         ContainerCreateBody {
             image: Some(self.image.clone()),
             entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), KEEP_ALIVE.to_owned()]),
-            cmd: Some(Vec::new()),
+            cmd: Some(vec![token.to_owned()]),
             // The uid and gid of this process, so that files in mounts belong to the user.
             user: Some(user()),
             working_dir: Some(text(&self.sandbox_paths.workspace)),
             labels: Some(labels.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()),
-            host_config: Some(self.host_config(mounts)),
+            host_config: Some(self.host_config(mounts, sockets, volumes)),
             ..ContainerCreateBody::default()
         }
     }
 
-    fn host_config(&self, mounts: &MountTable) -> HostConfig {
-        let memory = self.memory.map(|bytes| i64::try_from(bytes).unwrap_or(i64::MAX));
-        let empty: HashMap<String, String> = mounts
+    fn host_config(&self, mounts: &MountTable, sockets: &[PathBuf], volumes: &[String]) -> HostConfig {
+        let limits = MachineLimits::from(self.limits);
+        let memory = Some(i64::try_from(self.memory.unwrap_or(limits.memory)).unwrap_or(i64::MAX));
+        let open_files = Some(i64::from(limits.open_files));
+        let (missing_files, missing_dirs): (Vec<_>, Vec<_>) =
+            mounts.missing().iter().partition(|missing| missing.is_file);
+        // Docker would store a volume on disk without any limit, so each volume is replaced by a file system in memory
+        // of limited size.
+        let in_memory = format!("rw,exec,nosuid,nodev,size={},mode=1777", limits.disk);
+        let is_mounted = |path: &str| mounts.rules().iter().any(|rule| rule.path == Path::new(path));
+        let volumes = volumes.iter().filter(|path| !is_mounted(path));
+        let volumes = volumes.map(|path| (path.clone(), in_memory.clone()));
+        let empty = mounts
             .hidden()
-            .chain(mounts.missing())
-            .map(|path| (text(path), "ro,size=4k,mode=0555".to_owned()))
-            .collect();
+            .chain(missing_dirs.into_iter().map(|missing| &missing.path))
+            .map(|path| (text(path), "ro,size=4k,mode=0555".to_owned()));
+        let tmpfs: HashMap<String, String> = volumes.chain(empty).collect();
         let mounts = mounts.rules().iter().filter(|rule| rule.mode != MountMode::Hidden).map(|rule| Mount {
             target: Some(text(&rule.path)),
             source: Some(text(&rule.path)),
             typ: Some(MountType::BIND),
             read_only: Some(rule.mode == MountMode::ReadOnly),
+            ..Mount::default()
+        });
+        let covered = sockets.iter().map(|path| Mount {
+            target: Some(text(path)),
+            source: Some("/dev/null".to_owned()),
+            typ: Some(MountType::BIND),
+            read_only: Some(true),
+            ..Mount::default()
+        });
+        let missing_files = missing_files.into_iter().map(|missing| Mount {
+            target: Some(text(&missing.path)),
+            source: Some(text(&missing.path)),
+            typ: Some(MountType::BIND),
+            read_only: Some(true),
             ..Mount::default()
         });
         HostConfig {
@@ -99,11 +133,16 @@ impl ContainerSpec {
             memory,
             memory_swap: memory,
             nano_cpus: self.cpus.map(|cpus| (cpus * 1e9) as i64),
-            pids_limit: Some(MAX_PROCESSES),
+            pids_limit: Some(limits.processes.into()),
+            ulimits: Some(vec![ResourcesUlimits {
+                name: Some("nofile".to_owned()),
+                soft: open_files,
+                hard: open_files,
+            }]),
             cap_drop: Some(vec!["ALL".to_owned()]),
             security_opt: Some(vec!["no-new-privileges".to_owned()]),
-            mounts: Some(mounts.collect()),
-            tmpfs: Some(empty),
+            mounts: Some(mounts.chain(covered).chain(missing_files).collect()),
+            tmpfs: Some(tmpfs),
             ..HostConfig::default()
         }
     }
@@ -114,8 +153,8 @@ pub(super) fn user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }
 
-/// The path as text. The conversion is lossless for granted paths: `SandboxPaths::checked` refuses those that are
-/// not UTF-8.
+/// The path as text. The conversion is lossless: `SandboxPaths::checked` and `MountTable::with_text_paths` leave no other
+/// paths.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

@@ -29,6 +29,15 @@ pub enum DockerError {
     /// The identity of this process, with which containers are labeled, could not be determined.
     #[error("could not determine the identity of this process: {0}")]
     Owner(std::io::Error),
+    /// A path was replaced while the container was created.
+    #[error("{0}")]
+    Changed(std::io::Error),
+    /// Althing cannot check whether the daemon mounted the right files.
+    #[error("it cannot be checked whether Docker mounted the right files in the container: {why}")]
+    Unchecked {
+        /// Why the check is not possible.
+        why: String,
+    },
     /// The container was closed before the call.
     #[error("the container was removed")]
     Closed,
@@ -45,12 +54,17 @@ impl DockerError {
             Self::Daemon(_) => "see the Docker daemon's log".to_owned(),
             Self::Policy(error) => error.hint().to_owned(),
             Self::Owner(_) => "check that /proc is mounted".to_owned(),
+            Self::Changed(_) => "find out which program replaces the path, and try again".to_owned(),
+            Self::Unchecked { .. } => {
+                "use a daemon that runs directly on this machine as root, or run commands without Docker"
+                    .to_owned()
+            }
             Self::Closed => "start a new run".to_owned(),
         }
     }
 
     /// Whether trying again may help.
     pub fn retryable(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Daemon(_))
+        matches!(self, Self::Unreachable { .. } | Self::Daemon(_) | Self::Changed(_))
     }
 }

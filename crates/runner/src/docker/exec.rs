@@ -1,4 +1,4 @@
-//! A command inside a container: started, read, ended.
+//! Starts a command inside a container, reads its output and ends it.
 //!
 //! The API can start an `exec` but not end it, and the `exec`'s stream stays open as long as any process in the
 //! container holds it. So each command gets a marker variable in its environment, by which a second `exec`
@@ -8,16 +8,20 @@
 use super::DockerError;
 use super::container::Container;
 use super::create::user;
+use super::limits;
+use crate::guard_protocol::WrittenPaths;
 use crate::guarded::{CommandEnd, CommandTimes};
+use crate::limits::ReachedLimit;
 use crate::output::OutputCollector;
 use bollard::Docker;
 use bollard::exec::{StartExecOptions, StartExecResults};
 use bollard::models::ExecConfig;
 use futures_util::StreamExt;
 use std::path::Path;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, interval, sleep_until, timeout};
+use tokio::time::{Instant, interval, sleep, sleep_until, timeout};
 
 /// How often the state of a command is polled.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
@@ -31,19 +35,33 @@ const MARK: &str = "ALTHING_CALL";
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
 /// Sends a signal to every process in the container with the marker, using only a shell and grep; if the image does
-/// not contain grep, to every process in the container.
+/// not contain grep, to every process in the container. Before they are killed, the processes are stopped, so that none
+/// starts another one or reports the end of its child meanwhile.
 const SIGNAL_MARKED: &str = r#"
 command -v grep >/dev/null 2>&1 || { kill -"$1" -1; exit; }
-for round in 1 2 3 4 5; do
+send() {
   found=
   for dir in /proc/[0-9]*; do
     pid=${dir#/proc/}
     [ "$pid" = 1 ] || [ "$pid" = $$ ] && continue
-    grep -q "$0" "$dir/environ" 2>/dev/null && kill -"$1" "$pid" 2>/dev/null && found=1
+    grep -q "$mark" "$dir/environ" 2>/dev/null && kill -"$1" "$pid" 2>/dev/null && found=1
   done
-  [ "$found" = 1 ] && [ "$1" = KILL ] || break
-done
+}
+mark=$0
+if [ "$1" = KILL ]; then
+  send STOP
+  for round in 1 2 3 4 5; do
+    send KILL
+    [ "$found" = 1 ] || break
+  done
+else
+  send "$1"
+fi
 "#;
+
+/// Kills every process in the container except the first one, which keeps the container alive, and says so.
+const KILL_ALL: &str = "kill -KILL -1; echo killed";
+const KILLED: &str = "killed";
 
 /// A command for a container.
 pub(crate) struct Exec<'a> {
@@ -79,6 +97,7 @@ impl Drop for EndOnDrop {
 pub(super) async fn run(
     container: &Arc<Container>,
     id: &str,
+    written: &WrittenPaths,
     command: &Exec<'_>,
     output: &mut OutputCollector,
 ) -> Result<CommandEnd, DockerError> {
@@ -86,9 +105,13 @@ pub(super) async fn run(
     let exec = create(&container.docker, id, command, &mark).await?;
     let mut end_on_drop =
         EndOnDrop { container: Some(Arc::clone(container)), id: id.to_owned(), mark: mark.clone() };
-    let end = stream_output(&container.docker, id, &exec, &mark, command.time, output).await;
-    if end.is_ok() {
+    let reached = limits::reached(container, id, written.clone());
+    let mut end = stream_output(container, id, &exec, &mark, command.time, reached, output).await;
+    if let Ok(end) = &mut end {
         end_on_drop.container = None;
+        if end.limit.is_none() && end.code != Some(0) {
+            end.limit = limits::reached_by_failure(container, id).await;
+        }
     }
     end
 }
@@ -109,13 +132,15 @@ async fn create(docker: &Docker, id: &str, command: &Exec<'_>, mark: &str) -> Re
 }
 
 async fn stream_output(
-    docker: &Docker,
+    container: &Container,
     id: &str,
     exec: &str,
     mark: &str,
     time: CommandTimes,
+    reached: impl Future<Output = ReachedLimit>,
     output: &mut OutputCollector,
 ) -> Result<CommandEnd, DockerError> {
+    let docker = &container.docker;
     let StartExecResults::Attached { output: mut stream, .. } = docker.start_exec(exec, None).await? else {
         return Err(DockerError::Closed);
     };
@@ -125,16 +150,18 @@ async fn stream_output(
     let mut timed_out = false;
     let mut killed = false;
     let mut code: Option<Option<i64>> = None;
+    let mut limit: Option<ReachedLimit> = None;
+    let mut reached = pin!(reached);
     loop {
         if let Some(code) = code
             && !open
         {
-            return Ok(CommandEnd { code, signal: None, timed_out });
+            return Ok(CommandEnd { code, signal: None, timed_out, limit });
         }
         tokio::select! {
             biased;
             () = sleep_until(deadline) => match (code, timed_out, killed) {
-                (Some(code), _, _) => return Ok(CommandEnd { code, signal: None, timed_out }),
+                (Some(code), _, _) => return Ok(CommandEnd { code, signal: None, timed_out, limit }),
                 (None, false, _) => {
                     timed_out = true;
                     deadline = Instant::now() + time.grace;
@@ -145,8 +172,16 @@ async fn stream_output(
                     deadline = Instant::now() + KILL_TIMEOUT;
                     signal(docker, id, mark, "KILL").await;
                 }
-                (None, true, true) => return Ok(CommandEnd { code: None, signal: None, timed_out }),
+                (None, true, true) => return Ok(CommandEnd { code: None, signal: None, timed_out, limit }),
             },
+            reached = &mut reached, if limit.is_none() && code.is_none() => {
+                limit = Some(reached);
+                if matches!(reached, ReachedLimit::Processes(_)) {
+                    // No process can be started to end the command, so the container is replaced.
+                    return Ok(CommandEnd { code: None, signal: None, timed_out, limit });
+                }
+                deadline = Instant::now();
+            }
             _ = poll.tick(), if code.is_none() => code = ended(docker, exec).await?,
             chunk = stream.next(), if open => if let Some(chunk) = chunk {
                 output.push(&chunk?.into_bytes());
@@ -169,39 +204,64 @@ async fn ended(docker: &Docker, exec: &str) -> Result<Option<Option<i64>>, Docke
 
 /// Sends a signal to every process with the marker.
 async fn signal(docker: &Docker, id: &str, mark: &str, signal: &str) {
-    exec_internal(docker, id, &["/bin/sh", "-c", SIGNAL_MARKED, mark, signal]).await;
+    let _ = exec_internal(docker, id, &["/bin/sh", "-c", SIGNAL_MARKED, mark, signal]).await;
 }
 
 /// If no command is running, kills the processes that earlier commands left behind, even those without the
 /// marker.
+///
+/// The processes are not looked for first: one that forks and ends without a pause is in no list of processes. One
+/// system call kills them all, and a process that is killed cannot fork any more.
 pub(super) async fn kill_leftovers(container: &Container) {
     // The write lock keeps new commands from starting and being mistaken for leftovers.
-    let Ok(state) = container.state.try_write() else { return };
-    let Some(id) = &state.id else { return };
-    // Two processes are expected: the keep-alive shell and its `sleep`.
-    let quiet = container.docker.top_processes(id, None).await;
-    if quiet.is_ok_and(|top| top.processes.is_some_and(|list| list.len() <= 2)) {
-        return;
+    let Ok(mut state) = container.state.try_write() else { return };
+    let Some(id) = state.id.clone() else { return };
+    let killed = exec_internal(&container.docker, &id, &["/bin/sh", "-c", KILL_ALL]).await;
+    if killed.contains(KILLED) {
+        // A process that was just killed may still be listed.
+        for _ in 0..5 {
+            if is_quiet(&container.docker, &id).await {
+                return;
+            }
+            sleep(POLL_INTERVAL).await;
+        }
     }
-    exec_internal(&container.docker, id, &["/bin/sh", "-c", "kill -KILL -1"]).await;
+    // The leftovers may use up the process limit, so that no `kill` can be started. Replacing the container ends them.
+    // If that fails, the next command fails with the reason.
+    let _ = container.replace(&mut state).await;
 }
 
-/// Runs an internal command in the container. Best effort: the container may be gone.
-async fn exec_internal(docker: &Docker, id: &str, argv: &[&str]) {
+/// Whether at most the two expected processes are running: the keep-alive shell and its `sleep`.
+async fn is_quiet(docker: &Docker, id: &str) -> bool {
+    let top = docker.top_processes(id, None).await;
+    top.is_ok_and(|top| top.processes.is_some_and(|list| list.len() <= 2))
+}
+
+/// Once this many bytes of an internal command's output are kept, the rest is dropped.
+const MAX_INTERNAL_OUTPUT: usize = 16 * 1024;
+
+/// Runs an internal command in the container and returns its output. Best effort: the container may be gone.
+pub(super) async fn exec_internal(docker: &Docker, id: &str, argv: &[&str]) -> String {
     let config = ExecConfig {
         attach_stdout: Some(true),
         cmd: Some(argv.iter().map(|part| (*part).to_owned()).collect()),
         user: Some(user()),
         ..ExecConfig::default()
     };
+    let mut text = String::new();
     let work = async {
         let exec = docker.create_exec(id, config).await?.id;
         let options = StartExecOptions { detach: false, ..StartExecOptions::default() };
         if let StartExecResults::Attached { mut output, .. } = docker.start_exec(&exec, Some(options)).await?
         {
-            while output.next().await.is_some() {}
+            while let Some(Ok(chunk)) = output.next().await {
+                if text.len() < MAX_INTERNAL_OUTPUT {
+                    text.push_str(&String::from_utf8_lossy(&chunk.into_bytes()));
+                }
+            }
         }
         Ok::<(), bollard::errors::Error>(())
     };
     let _ = timeout(KILL_TIMEOUT, work).await;
+    text
 }

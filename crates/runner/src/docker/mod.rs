@@ -1,12 +1,15 @@
-//! Docker containers for agents' commands: one per agent, labeled, always removed.
+//! Docker containers for agents' commands: one per agent, marked with our label, and removed after use.
 //!
 //! Uses a running daemon over its socket. Never starts a daemon, pulls an image, or touches a container without
-//! our label. Containers of a process that died are removed by [`DockerClient::sweep`] at the next start.
+//! our label. Containers of a process that died are removed by [`DockerClient::sweep`] the next time that Althing
+//! connects to the daemon.
 
+mod check;
 mod container;
 mod create;
 mod error;
 mod exec;
+mod limits;
 mod owner;
 
 pub use container::Container;

@@ -1,4 +1,5 @@
-//! The owner of a container: the process that created it, distinguishable from any other that had the same pid.
+//! The owner of a container: the process that created it, distinguishable from other processes that had or will have
+//! the same pid.
 //!
 //! An owner is considered gone only if that is certain. An owner on another host cannot be checked. An owner in
 //! another pid namespace is certainly gone only if the machine was rebooted since. Containers of owners that may

@@ -3,15 +3,15 @@
 //!
 //! Enforced completely or not at all: a kernel that supports only part of the rules is reported as too old.
 
+use super::mounts::open_exactly;
 use crate::guard_protocol::{LandlockAccess, LandlockRule};
 use crate::mount_table::ETC;
 use landlock::{
     ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
     RulesetAttr, RulesetCreatedAttr, RulesetError, RulesetStatus, Scope,
 };
-use rustix::fs::{CWD, FileType, Mode as FileMode, OFlags, ResolveFlags, fstat, openat2};
+use rustix::fs::{FileType, fstat};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// The ABI whose file access rights are used; they include truncation, moving and device control (Linux 6.10).
@@ -45,7 +45,10 @@ fn restrict_self(landlock_rules: &[LandlockRule], network: bool) -> Result<Rules
         }
     }
     for rule in landlock_rules {
-        if let Ok((path_fd, is_dir)) = open_exactly(&rule.path) {
+        if let Ok(path_fd) = open_exactly(&rule.path)
+            && let Ok(stat) = fstat(&path_fd)
+        {
+            let is_dir = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
             rules = rules.add_rule(PathBeneath::new(path_fd, allowed(rule.allow, is_dir)))?;
         }
     }
@@ -54,20 +57,6 @@ fn restrict_self(landlock_rules: &[LandlockRule], network: bool) -> Result<Rules
 
 fn hard() -> Ruleset {
     Ruleset::default().set_compatibility(CompatLevel::HardRequirement)
-}
-
-/// Opens exactly this path and never a symlink's target: an agent could have created the link a moment ago.
-fn open_exactly(path: &Path) -> rustix::io::Result<(OwnedFd, bool)> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let path_fd = openat2(
-        CWD,
-        path,
-        flags,
-        FileMode::empty(),
-        ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS,
-    )?;
-    let is_dir = FileType::from_raw_mode(fstat(&path_fd)?.st_mode) == FileType::Directory;
-    Ok((path_fd, is_dir))
 }
 
 fn allowed(allow: LandlockAccess, is_dir: bool) -> BitFlags<AccessFs> {

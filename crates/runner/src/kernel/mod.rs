@@ -1,18 +1,120 @@
-//! Kernel features: sandboxing a process, adopting orphans, waiting for the end of a process.
+//! Kernel features: sandboxing a process, adopting orphans, signals to a tree of processes, what a tree uses.
 //!
 //! Linux supports all of them. Other systems have no sandbox, so confined commands are refused there, and a process
 //! whose parent has ended is not found again, so it may outlive its guard.
 
 #[cfg(target_os = "linux")]
+mod container_mounts;
+#[cfg(target_os = "linux")]
+mod descendants;
+#[cfg(target_os = "linux")]
+mod hidden;
+#[cfg(target_os = "linux")]
 mod landlock_ruleset;
 #[cfg(target_os = "linux")]
 mod linux;
+#[cfg(target_os = "linux")]
+mod mounts;
 #[cfg(not(target_os = "linux"))]
 mod other;
 #[cfg(target_os = "linux")]
 mod seccomp;
+#[cfg(target_os = "linux")]
+mod terminal_reads;
+#[cfg(target_os = "linux")]
+mod usage;
 
 #[cfg(target_os = "linux")]
+pub(crate) use container_mounts::ContainerRoot;
+#[cfg(target_os = "linux")]
+pub(crate) use descendants::*;
+#[cfg(target_os = "linux")]
+pub(crate) use hidden::*;
+#[cfg(target_os = "linux")]
 pub(crate) use linux::*;
+#[cfg(target_os = "linux")]
+pub(crate) use mounts::{check_mount, file_id, with_accessible_parent};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::*;
+#[cfg(target_os = "linux")]
+pub(crate) use terminal_reads::{terminal_id, terminal_read};
+#[cfg(target_os = "linux")]
+pub(crate) use usage::*;
+
+/// What a tree of processes uses.
+#[derive(Debug, Default)]
+pub(crate) struct TreeUsage {
+    /// The processes, without the caller.
+    pub(crate) pids: Vec<i32>,
+    /// The number of processes and threads, including processes that ended and were not reaped.
+    pub(crate) tasks: usize,
+    /// The memory that is not backed by a file on disk, and page tables, in bytes. Pages that several processes share
+    /// count for each.
+    pub(crate) memory: u64,
+    /// The number of open files of the process that has the most.
+    pub(crate) most_files: u64,
+}
+
+/// The memory of some processes, in bytes, with each shared page counted once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct ResidentMemory {
+    /// Anonymous memory and page tables.
+    pub(crate) private: u64,
+    /// Shared memory: files in tmpfs, memfds and shared anonymous memory. Cached files from disk do not count.
+    pub(crate) in_files: u64,
+}
+
+impl ResidentMemory {
+    pub(crate) fn total(self) -> u64 {
+        self.private.saturating_add(self.in_files)
+    }
+}
+
+/// The machine's memory, in bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) total: u64,
+    /// What can still be used without swapping out, and the free swap space.
+    pub(crate) available: u64,
+    /// Anonymous memory.
+    pub(crate) private: u64,
+    /// Shared memory, as in [`ResidentMemory::in_files`].
+    pub(crate) in_files: u64,
+}
+
+/// The files that processes hold open and that have no name, and what may hide such files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct UnnamedFiles {
+    /// The size of those in memory.
+    pub(crate) memory: u64,
+    /// The size of those on disk.
+    pub(crate) disk: u64,
+    /// Whether there were too many open files to look at all of them.
+    pub(crate) incomplete: bool,
+    /// The number of open sockets.
+    pub(crate) sockets: u64,
+}
+
+/// Whether a program sleeps until there is input from its terminal.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems do not tell who reads"))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TerminalRead {
+    By(TerminalReader),
+    /// No program does.
+    None,
+    /// Unknown: the system does not show what the programs do, or does not show it to this user.
+    Unseen,
+}
+
+/// The thread that sleeps until there is input from its terminal.
+#[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "other systems do not tell who reads"))]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TerminalReader {
+    /// The name of its program, at most 15 bytes.
+    pub(crate) program: String,
+    pub(crate) thread: i32,
+    /// How often the thread has gone to sleep so far. If this has not changed, the thread has slept all the time.
+    pub(crate) sleeps: u64,
+    /// Whether the thread waits for nothing but the terminal: it is in a `read`, not in a `poll`.
+    pub(crate) blocks: bool,
+}

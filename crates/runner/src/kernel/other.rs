@@ -1,10 +1,13 @@
 //! Systems other than Linux: no sandbox is available, so commands that need one are refused.
 
+use super::{Memory, ResidentMemory, TerminalRead, TreeUsage, UnnamedFiles};
 use crate::guard_protocol::Restrictions;
-use rustix::process::{Pid, getpid};
+use crate::mount_check::{ExpectedMount, FileId};
+use rustix::process::{Pid, Signal, getpid, kill_process};
+use std::collections::{HashMap, HashSet};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 pub(crate) fn own_executable() -> PathBuf {
@@ -15,11 +18,6 @@ pub(crate) fn own_executable() -> PathBuf {
 #[expect(clippy::unnecessary_wraps, reason = "it can fail on Linux")]
 pub(crate) fn adopt_orphans() -> io::Result<()> {
     Ok(())
-}
-
-/// This system has no pidfd, so the caller has to poll.
-pub(crate) fn pidfd(_: Pid) -> Option<OwnedFd> {
-    None
 }
 
 /// This system cannot set the size of a pipe; the size is only an optimization.
@@ -35,6 +33,31 @@ pub(crate) fn confine(_: &Restrictions) -> io::Result<()> {
     Err(io::Error::other("commands can be confined only on Linux"))
 }
 
+pub(crate) fn file_id(_: &Path) -> io::Result<FileId> {
+    Err(io::Error::other("there is no bubblewrap on this system"))
+}
+
+pub(crate) fn with_accessible_parent(_: &std::fs::File, act: impl FnOnce()) {
+    act();
+}
+
+pub(crate) fn check_mount(_: &ExpectedMount) -> io::Result<()> {
+    Err(io::Error::other("there is no bubblewrap on this system"))
+}
+
+/// The file system of a container, which cannot be looked at on this system.
+pub(crate) struct ContainerRoot(std::convert::Infallible);
+
+impl ContainerRoot {
+    pub(crate) fn open(_: i64, _: &str) -> io::Result<Self> {
+        Err(io::Error::other("containers run in a virtual machine on this system"))
+    }
+
+    pub(crate) fn check(&self, _: &[ExpectedMount]) -> io::Result<()> {
+        match self.0 {}
+    }
+}
+
 pub(crate) fn landlock_abi() -> Option<u8> {
     None
 }
@@ -42,7 +65,7 @@ pub(crate) fn landlock_abi() -> Option<u8> {
 /// The pid of each process with that of its parent.
 ///
 /// Runs inside the guard, which waits for `ps` to end, so `ps` needs no guard.
-pub(crate) fn parents() -> Vec<(i32, i32)> {
+fn parents() -> Vec<(i32, i32)> {
     let listed = Command::new("/bin/ps").args(["-A", "-o", "pid=,ppid="]).env_clear().output();
     let text = listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let both = text.lines().filter_map(|line| {
@@ -56,4 +79,107 @@ pub(crate) fn children() -> Vec<Pid> {
     let me = getpid().as_raw_nonzero().get();
     let ours = parents().into_iter().filter(|(_, parent)| *parent == me);
     ours.filter_map(|(pid, _)| Pid::from_raw(pid)).collect()
+}
+
+/// This system cannot restrict the signals of a process.
+pub(crate) fn scope_signals() -> bool {
+    false
+}
+
+/// Does nothing; never called, because [`scope_signals`] is false.
+pub(crate) fn signal_whole_scope(_: Signal) {}
+
+/// Sends a signal to every process below this one except `exempt`.
+pub(crate) fn signal_tree(signal: Signal, exempt: Option<Pid>) {
+    for pid in below(getpid()).into_iter().filter(|pid| Some(*pid) != exempt) {
+        // The process may have ended already.
+        let _ = kill_process(pid, signal);
+    }
+}
+
+/// Stops every process before killing any, so that a process that forks quickly cannot outrun the kills.
+pub(crate) fn kill_tree() {
+    let me = getpid();
+    let mut frozen = HashSet::new();
+    for _ in 0..100 {
+        let fresh: Vec<Pid> = below(me).into_iter().filter(|pid| frozen.insert(*pid)).collect();
+        if fresh.is_empty() {
+            break;
+        }
+        for pid in fresh {
+            let _ = kill_process(pid, Signal::STOP);
+        }
+    }
+    for pid in frozen {
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// All descendants of `root`. Orphans are not found, so all of them have to be found before the first one is killed.
+fn below(root: Pid) -> Vec<Pid> {
+    let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
+    for (pid, parent) in parents() {
+        children.entry(parent).or_default().push(pid);
+    }
+    let mut found = Vec::new();
+    let mut next = vec![root.as_raw_nonzero().get()];
+    while let Some(parent) = next.pop() {
+        for child in children.remove(&parent).into_iter().flatten() {
+            next.push(child);
+            found.extend(Pid::from_raw(child));
+        }
+    }
+    found
+}
+
+pub(crate) fn raise_priority() {}
+
+pub(crate) fn tasks_of_machine() -> Option<u64> {
+    None
+}
+
+/// Nothing is measured on this system, so that only the limit on open files applies.
+pub(crate) fn tree_usage(_: usize) -> TreeUsage {
+    TreeUsage::default()
+}
+
+pub(crate) fn resident_memory(_: &[i32]) -> ResidentMemory {
+    ResidentMemory::default()
+}
+
+pub(crate) fn memory() -> Option<Memory> {
+    None
+}
+
+pub(crate) fn unnamed_files(_: &[i32]) -> UnnamedFiles {
+    UnnamedFiles::default()
+}
+
+pub(crate) fn sandbox_files_in_memory(_: &[i32]) -> u64 {
+    0
+}
+
+pub(crate) fn has_files_in_transit(_: &[i32]) -> bool {
+    false
+}
+
+pub(crate) fn maps_unnamed_files(_: &[i32]) -> bool {
+    false
+}
+
+pub(crate) fn written_bytes(_: &[i32]) -> u64 {
+    0
+}
+
+pub(crate) fn socket_capacity() -> u64 {
+    0
+}
+
+pub(crate) fn terminal_id(_: &Path) -> Option<(u64, u64)> {
+    None
+}
+
+/// This system does not say what a program waits for.
+pub(crate) fn terminal_read(_: Pid, _: (u64, u64)) -> TerminalRead {
+    TerminalRead::Unseen
 }

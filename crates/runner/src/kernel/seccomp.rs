@@ -1,24 +1,27 @@
 //! A seccomp filter for system calls that neither bubblewrap nor Landlock restricts.
 //!
 //! The filter is needed because Landlock up to ABI 8 cannot prevent connections to socket files (an SSH agent,
-//! Docker) or UDP packets, no version of Landlock prevents changing the mode, owner, attributes or times of arbitrary
-//! files, and neither sandbox protects the user's kernel keyring. The filter also denies `io_uring`, with which a
-//! command could otherwise bypass the filter. The filter is never the only protection.
+//! Docker) or UDP packets, no version of Landlock prevents changing the limits and priorities of other processes, using
+//! their message queues, or changing the mode, owner, attributes or times of arbitrary files, and neither sandbox
+//! protects the user's kernel keyring or closes sockets that belong to no network namespace. The filter also denies
+//! `io_uring`, with which a command could otherwise bypass the filter. The filter is never the only protection.
 
 use libc::c_long;
 use seccompiler::{
-    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
-    TargetArch,
+    BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
 };
 use std::collections::BTreeMap;
 use std::io;
 
-/// System calls that are denied in every sandbox: keyrings, kernel programs, and ways around the other
-/// restrictions.
-const NEVER: [c_long; 12] = [
+/// System calls that are denied in every sandbox: keyrings, the kernel's log, kernel programs, and ways around the
+/// other restrictions.
+const NEVER: [c_long; 16] = [
+    libc::SYS_memfd_secret,
     libc::SYS_add_key,
     libc::SYS_keyctl,
     libc::SYS_request_key,
+    libc::SYS_syslog,
     libc::SYS_bpf,
     libc::SYS_perf_event_open,
     libc::SYS_userfaultfd,
@@ -27,38 +30,53 @@ const NEVER: [c_long; 12] = [
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     libc::SYS_kexec_load,
+    libc::SYS_kexec_file_load,
     libc::SYS_quotactl,
+    libc::SYS_quotactl_fd,
 ];
 
-/// System calls that are denied in a sandbox without an IPC namespace (Landlock): they would give access to shared
-/// memory, semaphores and message queues of the user's other processes.
-const SHARED: [c_long; 5] =
-    [libc::SYS_shmget, libc::SYS_shmat, libc::SYS_semget, libc::SYS_msgget, libc::SYS_mq_open];
+/// System calls that are denied in a sandbox without an IPC namespace (Landlock): with them a command could use or
+/// remove shared memory, semaphores and message queues of the user's other processes. An identifier of System V can be
+/// guessed, so the calls that take one are denied as well as the calls that look one up.
+const SHARED: [c_long; 17] = [
+    libc::SYS_shmget,
+    libc::SYS_shmat,
+    libc::SYS_shmctl,
+    libc::SYS_semget,
+    libc::SYS_semop,
+    libc::SYS_semtimedop,
+    libc::SYS_semctl,
+    libc::SYS_msgget,
+    libc::SYS_msgsnd,
+    libc::SYS_msgrcv,
+    libc::SYS_msgctl,
+    libc::SYS_mq_open,
+    libc::SYS_mq_unlink,
+    libc::SYS_mq_timedsend,
+    libc::SYS_mq_timedreceive,
+    libc::SYS_mq_notify,
+    libc::SYS_mq_getsetattr,
+];
 
-/// System calls that are denied in a sandbox that does not hide files (Landlock): they change the mode, owner and
-/// attributes of any path. A filter cannot see the path, so they are denied in the workspace, too.
-const METADATA: [c_long; 14] = [
+/// System calls that are denied in a sandbox that does not hide files (Landlock). They change the mode, owner and
+/// attributes of any path, or report what happens in any directory. A filter cannot see the path, so they are denied
+/// in the workspace, too.
+const ANY_PATH: [c_long; 9] = [
     libc::SYS_fchmod,
     libc::SYS_fchmodat,
     libc::SYS_fchmodat2,
     libc::SYS_fchown,
     libc::SYS_fchownat,
-    libc::SYS_setxattr,
-    libc::SYS_lsetxattr,
-    libc::SYS_fsetxattr,
-    libc::SYS_removexattr,
-    libc::SYS_lremovexattr,
-    libc::SYS_fremovexattr,
-    // System calls that the library does not name yet: setxattrat, removexattrat, file_setattr. The numbers
-    // are the same on every architecture.
-    463,
-    466,
+    // file_setattr, which the library does not name yet. The number is the same on every architecture.
     469,
+    libc::SYS_inotify_add_watch,
+    libc::SYS_fanotify_init,
+    libc::SYS_fanotify_mark,
 ];
 
-/// Old variants of the calls in `METADATA` and of `utimensat`, which newer architectures do not have.
+/// Old variants of the calls in `ANY_PATH` and of `utimensat`, which newer architectures do not have.
 #[cfg(target_arch = "x86_64")]
-const OLD_METADATA: [c_long; 6] = [
+const OLD_ANY_PATH: [c_long; 6] = [
     libc::SYS_chmod,
     libc::SYS_chown,
     libc::SYS_lchown,
@@ -67,30 +85,125 @@ const OLD_METADATA: [c_long; 6] = [
     libc::SYS_futimesat,
 ];
 #[cfg(not(target_arch = "x86_64"))]
-const OLD_METADATA: [c_long; 0] = [];
+const OLD_ANY_PATH: [c_long; 0] = [];
 
-/// Which sockets can be created.
+/// System calls that change extended attributes; denied in every sandbox. ACLs and capabilities of files are such
+/// attributes. What a command changes there would not be listed, and could not be undone. The last two are setxattrat
+/// and removexattrat.
+const CHANGE_ATTRIBUTES: [c_long; 8] = [
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    463,
+    466,
+];
+
+/// System calls that set the mode of a file, with the position of the mode among the arguments. A mode with the
+/// set-user-id bit is denied in every sandbox: anyone who runs such a file gets the rights of Althing's user.
+const SET_MODE: [(c_long, u8); 4] =
+    [(libc::SYS_fchmod, 1), (libc::SYS_fchmodat, 2), (libc::SYS_fchmodat2, 2), (libc::SYS_mknodat, 2)];
+#[cfg(target_arch = "x86_64")]
+const OLD_SET_MODE: [(c_long, u8); 3] = [(libc::SYS_chmod, 1), (libc::SYS_creat, 1), (libc::SYS_mknod, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const OLD_SET_MODE: [(c_long, u8); 0] = [];
+
+/// System calls that open a file and set its mode if they create it, with the position of the flags; the mode follows.
+#[cfg(target_arch = "x86_64")]
+const OPEN: [(c_long, u8); 2] = [(libc::SYS_openat, 2), (libc::SYS_open, 1)];
+#[cfg(not(target_arch = "x86_64"))]
+const OPEN: [(c_long, u8); 1] = [(libc::SYS_openat, 2)];
+
+/// System calls that read extended attributes of any path; denied where `ANY_PATH` is. The last two are getxattrat and
+/// listxattrat.
+const READ_ATTRIBUTES: [c_long; 6] =
+    [libc::SYS_getxattr, libc::SYS_lgetxattr, libc::SYS_listxattr, libc::SYS_llistxattr, 464, 465];
+
+/// System calls whose first argument is the id of a process; 0 means the caller. In a sandbox without a pid namespace
+/// (Landlock) only 0 is allowed.
+const OF_A_PROCESS: [c_long; 5] = [
+    libc::SYS_prlimit64,
+    libc::SYS_sched_setaffinity,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setscheduler,
+];
+
+/// The largest segment of System V shared memory, in bytes, in a sandbox that has its own IPC namespace (bubblewrap). A
+/// segment belongs to no process, so its size is in no count of memory; the kernel allows 4,096 segments. Databases use
+/// one of a few bytes, as a lock.
+const MAX_SEGMENT: u64 = 64 << 10;
+/// The same for the number of semaphores in a set; the kernel allows 32,000 sets.
+const MAX_SEMAPHORES: u64 = 64;
+
+/// The flags that create namespaces, for `unshare` and `clone`.
+const NAMESPACES: [i32; 7] = [
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWCGROUP,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+];
+/// The flag that creates a time namespace; for `unshare` only, because in `clone` this bit is part of a signal number.
+const NEW_TIME: i32 = 0x80;
+
+/// Terminal operations that are denied in every sandbox: with them a program could type into its terminal.
+const TYPING: [u32; 2] = [0x5412, 0x541c];
+
+/// File operations (`ioctl`) that are denied in the same sandboxes as `ANY_PATH`: a program could use them to change a
+/// file that it may only read. Each entry is a group of operations (bits 8 to 15 of the operation's number) and the
+/// harmless operations of that group, which stay allowed.
+///
+/// - `f`: attributes, encryption, fs-verity and ext4's own operations. Harmless: reading attributes (two sizes) and the
+///   map of extents.
+/// - `v`: generation numbers. Harmless: reading them (two sizes).
+/// - `X`: project ids and XFS's own operations. Harmless: reading project ids.
+/// - 0x94: Btrfs, with snapshots and subvolumes. Harmless: cloning and deduplicating files.
+const FILE_OPERATIONS: [(u64, &[u64]); 4] = [
+    (0x6600, &[0x8008_6601, 0x8004_6601, 0xc020_660b]),
+    (0x7600, &[0x8008_7601, 0x8004_7601]),
+    (0x5800, &[0x801c_581f]),
+    (0x9400, &[0x4004_9409, 0x4020_940d, 0xc018_9436]),
+];
+
+/// System calls that have a number of their own in the x32 variant of x86-64.
+#[cfg(target_arch = "x86_64")]
+const X32_NUMBERS: [(c_long, i64); 3] =
+    [(libc::SYS_ioctl, 514), (libc::SYS_mq_notify, 527), (libc::SYS_kexec_load, 528)];
+
+/// Which sockets can be created. No sandbox allows other families: most of them belong to no network namespace, and
+/// commands do not need them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sockets {
-    Any,
-    NoUnix,
+    /// Unix sockets, internet sockets and netlink.
+    Local,
+    /// Internet sockets and netlink. Pairs of Unix sockets are allowed if they cannot be connected to a name.
     InternetOnly,
+    /// None, except for pairs as above.
     None,
 }
+
+/// System calls with the conditions under which they are denied; no condition means always.
+type Denied = Vec<(c_long, Vec<SeccompRule>)>;
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Filter {
     sockets: Sockets,
-    /// Whether the command has its own namespaces, which separate shared memory and hide files.
+    /// Whether the command has its own namespaces, which separate processes and shared memory and hide files.
     own_namespaces: bool,
 }
 
 impl Filter {
-    /// The filter for bubblewrap, which hides socket files and, without network, abstract sockets as well. With
-    /// network, `scoped` says whether Landlock blocks abstract sockets; if not, no unix socket is allowed at
-    /// all.
-    pub(super) fn beside_bubblewrap(network: bool, scoped: bool) -> Self {
-        let sockets = if network && !scoped { Sockets::NoUnix } else { Sockets::Any };
+    /// The filter for bubblewrap, which hides socket files and, without network, abstract sockets as well.
+    /// `unix_sockets` says whether all socket files are hidden, and `scoped` whether Landlock blocks abstract sockets;
+    /// if one of them is missing, no Unix socket is allowed at all.
+    pub(super) fn beside_bubblewrap(network: bool, unix_sockets: bool, scoped: bool) -> Self {
+        let sockets =
+            if unix_sockets && (scoped || !network) { Sockets::Local } else { Sockets::InternetOnly };
         Self { sockets, own_namespaces: true }
     }
 
@@ -99,56 +212,188 @@ impl Filter {
         Self { sockets: if network { Sockets::InternetOnly } else { Sockets::None }, own_namespaces: false }
     }
 
-    fn rules(&self) -> Result<BTreeMap<i64, Vec<SeccompRule>>, seccompiler::BackendError> {
-        let mut refused: Vec<(c_long, Vec<SeccompRule>)> = NEVER.map(|number| (number, Vec::new())).to_vec();
-        refused.extend(self.socket()?.map(|rules| (libc::SYS_socket, rules)));
+    /// What is denied with the error "operation not permitted".
+    fn forbidden(&self) -> Result<Denied, BackendError> {
+        let mut denied: Denied = NEVER.map(always).to_vec();
+        denied.extend(set_user_id()?);
+        denied.push((libc::SYS_socket, self.socket()?));
+        denied.push((libc::SYS_socketpair, self.socket_pair()?));
+        let mut operations = Vec::new();
+        for operation in TYPING {
+            operations.push(SeccompRule::new(vec![int(1, SeccompCmpOp::Eq, operation.into())?])?);
+        }
         if !self.own_namespaces {
-            let others = SHARED.iter().chain(&METADATA).chain(&OLD_METADATA);
-            refused.extend(others.map(|number| (*number, Vec::new())));
+            denied.extend(SHARED.iter().chain(&ANY_PATH).chain(&OLD_ANY_PATH).copied().map(always));
+            denied.extend(of_other_processes()?);
+            denied.extend(new_namespaces()?);
             // Setting an open file to the current time, as `touch` does, stays possible.
             let given =
                 |argument| SeccompCondition::new(argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Ne, 0);
             let path_or_time = vec![SeccompRule::new(vec![given(1)?])?, SeccompRule::new(vec![given(2)?])?];
-            refused.push((libc::SYS_utimensat, path_or_time));
+            denied.push((libc::SYS_utimensat, path_or_time));
+            for (group, harmless) in FILE_OPERATIONS {
+                let mut conditions = vec![int(1, SeccompCmpOp::MaskedEq(0xff00), group)?];
+                for operation in harmless {
+                    conditions.push(int(1, SeccompCmpOp::Ne, *operation)?);
+                }
+                operations.push(SeccompRule::new(conditions)?);
+            }
         }
-        let mut rules = BTreeMap::new();
-        for (number, when) in refused {
-            // Also denies the x32 variant of the call, which has another number.
-            #[cfg(target_arch = "x86_64")]
-            rules.insert(number | 0x4000_0000, when.clone());
-            rules.insert(number, when);
+        if self.own_namespaces {
+            let size = SeccompCmpArgLen::Qword;
+            let large = SeccompCondition::new(1, size, SeccompCmpOp::Gt, MAX_SEGMENT)?;
+            denied.push((libc::SYS_shmget, vec![SeccompRule::new(vec![large])?]));
+            let many = int(1, SeccompCmpOp::Gt, MAX_SEMAPHORES)?;
+            denied.push((libc::SYS_semget, vec![SeccompRule::new(vec![many])?]));
+            // Messages in queues are memory of the kernel, which no limit counts.
+            denied.push(always(libc::SYS_msgget));
+        }
+        denied.push((libc::SYS_ioctl, operations));
+        // A lease on a file that can only be read would block every other program that opens the file.
+        let mut leases = Vec::new();
+        for command in [libc::F_SETLEASE, libc::F_NOTIFY] {
+            leases.push(SeccompRule::new(vec![int(
+                1,
+                SeccompCmpOp::Eq,
+                u64::from(command.unsigned_abs()),
+            )?])?);
+        }
+        denied.push((libc::SYS_fcntl, leases));
+        Ok(denied)
+    }
+
+    /// What is denied with the error "not supported", so that programs do without it: a file system may lack extended
+    /// attributes.
+    fn unsupported(&self) -> Denied {
+        let reads: &[c_long] = if self.own_namespaces { &[] } else { &READ_ATTRIBUTES };
+        CHANGE_ATTRIBUTES.iter().chain(reads).copied().map(always).collect()
+    }
+
+    /// What is denied with the error "no such system call", so that programs use an older one. The arguments of `openat2`
+    /// and `clone3` are in memory, where a filter cannot see them.
+    fn missing(&self) -> Denied {
+        let own: &[c_long] = if self.own_namespaces { &[] } else { &[libc::SYS_clone3] };
+        [libc::SYS_openat2].iter().chain(own).copied().map(always).collect()
+    }
+
+    /// When to deny creating a socket.
+    fn socket(&self) -> Result<Vec<SeccompRule>, BackendError> {
+        let families: &[i32] = match self.sockets {
+            Sockets::Local => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+            Sockets::InternetOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+            Sockets::None => return Ok(Vec::new()),
+        };
+        let other = |family: &i32| int(0, SeccompCmpOp::Ne, family.unsigned_abs().into());
+        Ok(vec![SeccompRule::new(families.iter().map(other).collect::<Result<_, _>>()?)?])
+    }
+
+    /// When to deny creating a pair of connected sockets. A datagram socket of a pair can still send to any name.
+    fn socket_pair(&self) -> Result<Vec<SeccompRule>, BackendError> {
+        let not_unix = int(0, SeccompCmpOp::Ne, libc::AF_UNIX.unsigned_abs().into())?;
+        let mut rules = vec![SeccompRule::new(vec![not_unix])?];
+        if self.sockets != Sockets::Local {
+            // A raw Unix socket is a datagram socket. The higher bits of the type are flags.
+            for kind in [libc::SOCK_DGRAM, libc::SOCK_RAW] {
+                let datagram = int(1, SeccompCmpOp::MaskedEq(0xf), kind.unsigned_abs().into())?;
+                rules.push(SeccompRule::new(vec![datagram])?);
+            }
         }
         Ok(rules)
     }
+}
 
-    /// When to deny creating a socket: `None` means never, and an empty list means always.
-    fn socket(&self) -> Result<Option<Vec<SeccompRule>>, seccompiler::BackendError> {
-        let family = |operator, value: i32| {
-            SeccompCondition::new(0, SeccompCmpArgLen::Dword, operator, value.unsigned_abs().into())
-        };
-        Ok(match self.sockets {
-            Sockets::Any => None,
-            Sockets::NoUnix => Some(vec![SeccompRule::new(vec![family(SeccompCmpOp::Eq, libc::AF_UNIX)?])?]),
-            Sockets::InternetOnly => Some(vec![SeccompRule::new(vec![
-                family(SeccompCmpOp::Ne, libc::AF_INET)?,
-                family(SeccompCmpOp::Ne, libc::AF_INET6)?,
-                family(SeccompCmpOp::Ne, libc::AF_NETLINK)?,
-            ])?]),
-            Sockets::None => Some(Vec::new()),
-        })
+fn always(number: c_long) -> (c_long, Vec<SeccompRule>) {
+    (number, Vec::new())
+}
+
+/// A condition on an argument that the kernel reads as a 32-bit number.
+fn int(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompCondition, BackendError> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+}
+
+/// Denies making a file whose program runs with the rights of the file's owner.
+fn set_user_id() -> Result<Denied, BackendError> {
+    let has = |argument: u8, bits: u64| int(argument, SeccompCmpOp::MaskedEq(bits), bits);
+    let mut denied = Denied::new();
+    for (number, mode) in SET_MODE.into_iter().chain(OLD_SET_MODE) {
+        denied.push((number, vec![SeccompRule::new(vec![has(mode, libc::S_ISUID.into())?])?]));
     }
+    // Without one of these flags the mode has no meaning, and may be anything. The second one is that of `O_TMPFILE`.
+    let creates =
+        [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY].map(|flag| u64::from(flag.cast_unsigned()));
+    for (number, flags) in OPEN {
+        let mut rules = Vec::new();
+        for flag in creates {
+            rules.push(SeccompRule::new(vec![has(flags, flag)?, has(flags + 1, libc::S_ISUID.into())?])?);
+        }
+        denied.push((number, rules));
+    }
+    Ok(denied)
+}
+
+/// Denies changing the limits and priorities of processes other than the caller.
+fn of_other_processes() -> Result<Denied, BackendError> {
+    let other = |argument, allowed| SeccompRule::new(vec![int(argument, SeccompCmpOp::Ne, allowed)?]);
+    let mut denied = Denied::new();
+    for number in OF_A_PROCESS {
+        denied.push((number, vec![other(0, 0)?]));
+    }
+    // The first argument says whether the second is the id of a process, a group or a user. The kernel's constants for
+    // a process are 0 and 1.
+    denied.push((libc::SYS_setpriority, vec![other(0, 0)?, other(1, 0)?]));
+    denied.push((libc::SYS_ioprio_set, vec![other(0, 1)?, other(1, 0)?]));
+    Ok(denied)
+}
+
+/// Denies creating and entering namespaces: in its own user namespace a command would have capabilities.
+fn new_namespaces() -> Result<Denied, BackendError> {
+    let has = |flag: i32| {
+        let flag = u64::from(flag.cast_unsigned());
+        SeccompRule::new(vec![int(0, SeccompCmpOp::MaskedEq(flag), flag)?])
+    };
+    let with: Vec<SeccompRule> = NAMESPACES.into_iter().map(has).collect::<Result<_, _>>()?;
+    let mut unshare = with.clone();
+    unshare.push(has(NEW_TIME)?);
+    Ok(vec![(libc::SYS_clone, with), (libc::SYS_unshare, unshare), always(libc::SYS_setns)])
 }
 
 /// Applies the filter to this process and everything it will start.
 pub(super) fn apply(filter: &Filter) -> io::Result<()> {
-    let program = compile(filter)
-        .map_err(|error| io::Error::other(format!("could not build the seccomp filter: {error}")))?;
-    seccompiler::apply_filter(&program)
-        .map_err(|error| io::Error::other(format!("could not apply the seccomp filter: {error}")))
+    for program in programs(filter)
+        .map_err(|error| io::Error::other(format!("could not build the seccomp filter: {error}")))?
+    {
+        seccompiler::apply_filter(&program)
+            .map_err(|error| io::Error::other(format!("could not apply the seccomp filter: {error}")))?;
+    }
+    Ok(())
 }
 
-fn compile(filter: &Filter) -> Result<BpfProgram, seccompiler::BackendError> {
+/// The filter as programs for the kernel: one for each error, because a program has one error.
+fn programs(filter: &Filter) -> Result<Vec<BpfProgram>, BackendError> {
+    let all = [
+        (filter.forbidden()?, libc::EPERM),
+        (filter.unsupported(), libc::EOPNOTSUPP),
+        (filter.missing(), libc::ENOSYS),
+    ];
     let arch = TargetArch::try_from(std::env::consts::ARCH)?;
-    let denied = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-    SeccompFilter::new(filter.rules()?, SeccompAction::Allow, denied, arch)?.try_into()
+    let used = all.into_iter().filter(|(denied, _)| !denied.is_empty());
+    used.map(|(denied, error)| {
+        let error = SeccompAction::Errno(error.unsigned_abs());
+        SeccompFilter::new(by_number(denied), SeccompAction::Allow, error, arch)?.try_into()
+    })
+    .collect()
+}
+
+fn by_number(denied: Denied) -> BTreeMap<i64, Vec<SeccompRule>> {
+    let mut rules = BTreeMap::new();
+    for (number, when) in denied {
+        // Also denies the x32 variant of the call, which has another number.
+        #[cfg(target_arch = "x86_64")]
+        {
+            let own = X32_NUMBERS.iter().find(|(known, _)| *known == number);
+            rules.insert(own.map_or(number, |(_, own)| *own) | 0x4000_0000, when.clone());
+        }
+        rules.insert(number, when);
+    }
+    rules
 }

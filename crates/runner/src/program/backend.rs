@@ -5,20 +5,24 @@
 //! otherwise under its own permission rules. Calls to our tools are not executed while the program runs: they
 //! are recorded, the program is told to end its turn, and the calls are returned as part of the reply, as
 //! with any model. The final message of a CLI agent that never connected to our tools is read as its answer or
-//! vote. The CLI agent keeps its own conversation, so later calls send only what is new.
+//! vote; if it is neither, a CLI agent that may miss our tools is asked again. The CLI agent keeps its own conversation, so later calls send only what is new.
 
 use super::cli_prompt;
-use super::excerpt::OutputExcerpt;
 use super::headless::Headless;
+use super::model_prices::ModelPrices;
 use super::pipes::{FinishedRun, ProgramEvent};
 use super::prepare::{ProgramStarter, StartRequest};
 use super::raw_output::RawOutputFile;
+use super::reply_collector::ReplyCollector;
 use super::usage_tracker::UsageTracker;
-use crate::adapter::{OutputEvent, PermissionLevel, ToolEndpoint};
-use crate::command::Placeholders;
+use crate::adapter::{PermissionLevel, ToolEndpoint};
+use crate::agent_processes::{UntilEnded, processes_ended};
+use crate::code_watch::{CodeWatch, WatchedProgram};
+use crate::command::unique;
+use crate::placeholders::Placeholders;
 use althing_protocol::{
     AgentKind, AgentOptions, Backend, BackendError, BackendErrorKind, BackendInfo, BoxFuture, CallContext,
-    Delta, DeltaSink, Endpoint, EndpointHandler, Endpoints, ExecutionMode, Item, ModelRequest, ProgramSpec,
+    DeltaSink, Endpoint, EndpointHandler, Endpoints, ExecutionMode, Message, ModelRequest, ProgramSpec,
     Reply, ToolCall, ToolOutcome, Usage,
 };
 use std::collections::BTreeMap;
@@ -29,6 +33,10 @@ use tokio::sync::Notify;
 
 /// How long a program may continue after it called one of our tools and was told to end its turn.
 const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
+/// How long to wait for a program that was asked to end.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
+/// The number of calls of one reply that are recorded. A reply ends with one call, so no honest program comes near.
+const MAX_RECORDED: usize = 1000;
 /// The result that the program gets for a call to one of our tools.
 const CALL_RECORDED: &str =
     "Recorded. End your turn now without any further tool call; the result is in the next message.";
@@ -59,6 +67,8 @@ pub struct CliAgentConfig {
     pub options: AgentOptions,
     /// How long the program may be silent; `None` uses the default.
     pub idle: Option<Duration>,
+    /// Prices, for a CLI agent that reports tokens but no cost.
+    pub prices: ModelPrices,
 }
 
 impl CliBackend {
@@ -84,18 +94,92 @@ impl CliBackend {
             let opened = self.endpoints.open(request.tools.clone(), calls).await;
             Some(opened.map_err(|why| error(BackendErrorKind::Connect, &why, None))?)
         };
-        let native = request.call_context.as_ref().and_then(|call_context| call_context.native.as_deref());
-        let call = BackendCall { request, endpoint: endpoint.as_deref(), recorded: &recorded };
-        match self.run_once(&call, native, on_delta).await? {
+        let call_context = request.call_context.as_ref();
+        let native = call_context.and_then(|call_context| call_context.native.as_deref());
+        let owner = self.owner(call_context);
+        let call = BackendCall { request, endpoint: endpoint.as_deref(), recorded: &recorded, owner: &owner };
+        // Only the chat agent starts outside its workspace. What a member of a run writes is tracked by the run.
+        let watch = match call_context.filter(|call_context| call_context.grant.start.is_some()) {
+            Some(call_context) => Some(CodeWatch::start(&call_context.grant).await),
+            None => None,
+        };
+        let late = call_context.map(|call_context| call_context.late_notices.clone()).unwrap_or_default();
+        let watched = WatchedProgram::new(watch, &owner, {
+            let late = late.clone();
+            move |written| {
+                if let Some(written) = written {
+                    late.add(written.notice());
+                }
+            }
+        });
+        let reply = self.reply_of_program(&call, native, on_delta).await;
+        let notice = watched.finish().await.map(|written| written.notice());
+        match reply {
+            Ok(mut reply) => {
+                reply.notices.extend(notice);
+                Ok(reply)
+            }
+            Err(error) => {
+                if let Some(notice) = notice {
+                    late.add(notice);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    async fn reply_of_program(
+        &self,
+        call: &BackendCall<'_>,
+        native: Option<&str>,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<Reply, BackendError> {
+        let reply = match self.run_once(call, native, on_delta).await? {
             Some(reply) => Ok(reply),
             // The program no longer has the conversation, so the whole history is sent.
-            None => self.run_once(&call, None, on_delta).await?.ok_or_else(|| {
+            None => self.run_once(call, None, on_delta).await?.ok_or_else(|| {
                 error(
                     BackendErrorKind::Protocol,
                     "the program could not resume its conversation, nor start a new one",
                     None,
                 )
             }),
+        };
+        self.ask_again_with_tools(call, reply?, on_delta).await
+    }
+
+    /// The owner of the processes of a call. In a run, this is the workspace: the run waits for the workspace's
+    /// processes before it lists what they wrote. Otherwise, each call has an owner of its own.
+    fn owner(&self, call_context: Option<&CallContext>) -> PathBuf {
+        let grant = call_context.map(|call_context| &call_context.grant);
+        let workspace = grant.filter(|grant| grant.start.is_none()).and_then(|grant| grant.workspace.clone());
+        workspace.unwrap_or_else(|| self.dir(call_context).join(unique()))
+    }
+
+    /// Asks a CLI agent that may miss our tools again, once, if it ended its turn without having listed them. It
+    /// continues in its own conversation, so that it does not repeat work that it did without the tools.
+    async fn ask_again_with_tools(
+        &self,
+        call: &BackendCall<'_>,
+        first: Reply,
+        on_delta: DeltaSink<'_>,
+    ) -> Result<Reply, BackendError> {
+        let missed_tools = call.endpoint.is_some_and(|endpoint| !endpoint.is_connected())
+            && self.starter.adapters.get(self.kind.adapter).is_some_and(|adapter| adapter.may_miss_tools());
+        let Some(native) = first.native.as_deref().filter(|_| missed_tools && first.tool_calls.is_empty())
+        else {
+            return Ok(first);
+        };
+        let mut request = call.request.clone();
+        request.messages.push(Message::Assistant { text: first.text.clone(), tool_calls: Vec::new() });
+        request.messages.push(Message::User(cli_prompt::TOOLS_WERE_MISSING.to_owned()));
+        let again = BackendCall { request: &request, ..*call };
+        match self.run_once(&again, Some(native), on_delta).await? {
+            Some(mut reply) => {
+                reply.usage += first.usage;
+                Ok(reply)
+            }
+            None => Ok(first),
         }
     }
 
@@ -115,32 +199,29 @@ impl CliBackend {
             request.call_context.as_ref().map(|call_context| call_context.grant.clone()).unwrap_or_default();
         // Without a workspace the program works in an empty directory.
         grant.workspace.get_or_insert_with(|| cwd.clone());
-        let tool_endpoint = call.endpoint.map(|endpoint| ToolEndpoint {
-            url: endpoint.url().to_owned(),
-            token: endpoint.token().clone(),
-            names: request.tools.iter().map(|tool| tool.name.clone()).collect(),
-            kind: self.kind,
-        });
+        let tool_endpoint = call.tool_endpoint(self.kind);
         let start_request = StartRequest {
             spec: &spec,
             resume: native,
             dir: &dir,
+            // The directories of two sessions can have the same name, but not their workspaces.
+            conversation_of: [
+                dir.parent().unwrap_or(&dir),
+                grant.workspace.as_deref().unwrap_or(Path::new("")),
+            ],
             tools: tool_endpoint.as_ref(),
             grant: &grant,
             unsandboxed_level: PermissionLevel::Workspace,
         };
-        let prepared = self
+        let mut prepared = self
             .starter
             .prepare(&start_request)
             .map_err(|(why, hint)| error(BackendErrorKind::NotFound, &why, hint))?;
+        let late = request.call_context.as_ref().map(|call_context| call_context.late_notices.clone());
+        let used = UntilEnded::new(call.owner, (prepared.take_used(), late));
+        let launcher = self.starter.launcher.clone().owned_by(call.owner);
         let mut raw = RawOutputFile::new(dir.join(super::RAW_OUTPUT), self.starter.output_masking.as_ref());
-        let mut collector = ReplyCollector {
-            on_delta,
-            native: native.map(str::to_owned),
-            text: String::new(),
-            has_streamed: false,
-            streamed_text: OutputExcerpt::default(),
-        };
+        let mut collector = ReplyCollector::new(request, native, self.kind.kind, on_delta);
         let run = Headless {
             guarded_command: &prepared.confined.guarded_command,
             prompt: &prepared.prompt,
@@ -151,14 +232,19 @@ impl CliBackend {
         let mut on_event = |event: ProgramEvent<'_>| collector.on_event(event);
         let lease = self.placeholders.lease(&prepared.confined.placeholders);
         let finished = tokio::select! {
-            finished = run.run(&self.starter.launcher, &mut on_event) => Some(finished),
+            finished = run.run(&launcher, &mut on_event) => Some(finished),
             () = call.recorded.overdue() => None,
         };
-        // A program that has not ended may still need its placeholders, so they are removed later.
+        if finished.is_none() {
+            // The program was asked to end, but may write until it is killed.
+            let _ = tokio::time::timeout(END_TIMEOUT, processes_ended(call.owner)).await;
+        }
+        drop(used);
+        // Placeholders protect paths from the program. If it has not ended, they must stay, and are removed later.
         if finished.is_some() {
             lease.release();
         }
-        let ReplyCollector { native: conversation, mut text, streamed_text, .. } = collector;
+        let ReplyCollector { native: conversation, mut text, streamed_text, trouble, .. } = collector;
         if text.is_empty() {
             text = streamed_text.finish(&format!("the complete raw output is in {}", raw.path().display()));
         }
@@ -171,11 +257,14 @@ impl CliBackend {
             {
                 Ok(None)
             }
-            Some(Ok(done)) => self.finish_reply(call, done, calls, conversation, text).map(Some),
+            Some(Ok(done)) => {
+                let reply = self.finish_reply(call, done, calls, conversation, text);
+                reply.map(Some).map_err(|error| after_trouble(error, trouble))
+            }
             Some(Err(why)) => Err(error(BackendErrorKind::Server, &why.to_string(), None)),
             // The program made its tool calls but did not exit; its usage is unknown.
             None => {
-                let usage = Usage { calls: 1, ..Usage::default() };
+                let usage = Usage { calls: 1, unpriced_calls: 1, ..Usage::default() };
                 Ok(Some(Reply { text, tool_calls: calls, native: conversation, usage, ..Reply::default() }))
             }
         }
@@ -189,7 +278,12 @@ impl CliBackend {
         native: Option<String>,
         said: String,
     ) -> Result<Reply, BackendError> {
-        let mut usage = self.usage_tracker.settle(native.as_deref(), done.outcome.usage);
+        // Each attempt has a directory of its own; the conversation can continue in a later attempt.
+        let dir = self.dir(call.request.call_context.as_ref());
+        let shared = dir.parent().unwrap_or(&dir);
+        let usage = self.usage_tracker.settle(native.as_deref(), &done.outcome.usage, shared);
+        let names: Vec<&str> = self.config.model.iter().map(String::as_str).chain([self.kind.kind]).collect();
+        let mut usage = self.config.prices.priced(usage, &done.outcome.usage.by_model, &names);
         // Not every program reports its number of model calls.
         usage.calls = usage.calls.max(1);
         let failed = !done.outcome.ok || done.idle;
@@ -268,10 +362,25 @@ impl Backend for CliBackend {
     }
 }
 
+#[derive(Clone, Copy)]
 struct BackendCall<'a> {
     request: &'a ModelRequest,
     endpoint: Option<&'a dyn Endpoint>,
     recorded: &'a RecordedCalls,
+    /// See [`CliBackend::owner`].
+    owner: &'a Path,
+}
+
+impl BackendCall<'_> {
+    /// The endpoint of Althing's tools, in the form for this CLI agent.
+    fn tool_endpoint(&self, kind: &'static AgentKind) -> Option<ToolEndpoint> {
+        self.endpoint.map(|endpoint| ToolEndpoint {
+            url: endpoint.url().to_owned(),
+            token: endpoint.token().clone(),
+            names: self.request.tools.iter().map(|tool| tool.name.clone()).collect(),
+            kind,
+        })
+    }
 }
 
 /// Calls to our tools, recorded while the program runs.
@@ -296,6 +405,10 @@ impl RecordedCalls {
 impl EndpointHandler for RecordedCalls {
     fn call(&self, mut call: ToolCall) -> BoxFuture<'_, ToolOutcome> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        if calls.len() >= MAX_RECORDED {
+            let content = format!("Refused: {MAX_RECORDED} calls are recorded already. End your turn.");
+            return Box::pin(async { ToolOutcome { content, is_error: true } });
+        }
         // The id is unique within the reply, independent of the MCP request id.
         call.id = format!("call-{}", calls.len() + 1);
         calls.push(call);
@@ -305,40 +418,12 @@ impl EndpointHandler for RecordedCalls {
     }
 }
 
-/// Streams the program's messages and collects the reply.
-struct ReplyCollector<'a> {
-    on_delta: DeltaSink<'a>,
-    native: Option<String>,
-    text: String,
-    /// Whether the program streams text, so that complete messages repeat what was already sent.
-    has_streamed: bool,
-    /// The streamed text, used if the program sends no complete message.
-    streamed_text: OutputExcerpt,
-}
-
-impl ReplyCollector<'_> {
-    fn on_event(&mut self, event: ProgramEvent<'_>) {
-        match event {
-            ProgramEvent::Parsed(OutputEvent::TextDelta(piece)) => {
-                self.has_streamed = true;
-                (self.on_delta)(Delta::Text(&piece));
-                self.streamed_text.push(&piece);
-            }
-            ProgramEvent::Parsed(OutputEvent::Item(Item::Said { text })) => {
-                if !self.has_streamed {
-                    (self.on_delta)(Delta::Text(&text));
-                    (self.on_delta)(Delta::Text("\n"));
-                }
-                self.text = text;
-            }
-            ProgramEvent::Parsed(OutputEvent::Item(Item::Conversation { id })) => self.native = Some(id),
-            ProgramEvent::Parsed(OutputEvent::Item(_))
-            | ProgramEvent::Output(..)
-            | ProgramEvent::PromptSent(_)
-            | ProgramEvent::Waiting(_)
-            | ProgramEvent::MovedOn => {}
-        }
+/// Adds to the error why the program could not reach its model, unless the error already contains that reason.
+fn after_trouble(mut error: BackendError, trouble: Option<String>) -> BackendError {
+    if let Some(trouble) = trouble.filter(|text| !error.message.contains(text.as_str())) {
+        error.message = format!("{}; the last problem that it reported: {trouble}", error.message);
     }
+    error
 }
 
 fn failure(done: &FinishedRun, usage: Usage) -> BackendError {

@@ -10,8 +10,12 @@ use std::fmt::Write;
 const NEW_ANSWER: &str = "new_answer";
 const VOTE: &str = "vote";
 
-/// The prompt of one call: the complete request or, if the agent replied earlier in this request and resumes that
-/// conversation, only the messages since its last reply.
+/// What a CLI agent is told that ended its turn without ever listing our tools.
+pub(super) const TOOLS_WERE_MISSING: &str = "The tools could not be reached during your last turn. They can be reached \
+     now. If you needed one of them, continue your work with it. Otherwise repeat your last message.";
+
+/// The prompt of one call: the complete request or, if the request contains an earlier reply of the agent and the agent
+/// resumes that conversation, only the messages since the agent's last reply.
 ///
 /// A request that contains no reply of the agent is the first of an attempt, for example to vote or to present. Its
 /// system prompt has the instructions for that attempt, so the complete request is sent even if the agent resumes the
@@ -62,7 +66,7 @@ fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
     note
 }
 
-/// The texts of a message.
+/// The texts of a message, which must not contain the code of the marker lines.
 fn texts(message: &Message) -> Vec<&str> {
     match message {
         Message::User(text) | Message::Tool { content: text, .. } => vec![text],
@@ -72,8 +76,8 @@ fn texts(message: &Message) -> Vec<&str> {
     }
 }
 
-/// Appends a message. Here the messages become one text, so the result of a tool call stands between marker lines with
-/// a code that occurs in no message: a result cannot end itself and speak as the user.
+/// Appends a message. All messages become one text, so the result of a tool call is put between marker lines with a
+/// code that occurs in no message: a result cannot contain its own end marker and continue as if it were the user.
 fn append_message(text: &mut String, message: &Message, before: &[Message], code: &str) {
     match message {
         Message::User(content) => text.push_str(content),
@@ -119,7 +123,6 @@ pub(super) fn call_from_text(text: &str, tools: &[ToolSpec]) -> Option<ToolCall>
     }
     let vote = || Some(call(VOTE, last_object_with(text, "agent_id")?));
     if offered(NEW_ANSWER) {
-        // A message that consists only of a vote is not an answer.
         let only_a_vote = offered(VOTE) && text.trim().starts_with('{') && text.trim().ends_with('}');
         return only_a_vote
             .then(vote)
@@ -185,10 +188,10 @@ mod tests {
     fn the_tools_are_named_as_the_program_sees_them() {
         let request = ModelRequest { tools: vec![tool("vote")], ..ModelRequest::default() };
         let names = [
-            ("claude_code", "mcp__althing__vote"),
-            ("codex", "`althing`: vote."),
-            ("gemini_cli", "mcp_althing_vote"),
-            ("opencode", "`althing`: althing_vote."),
+            ("claude_code", "mcp__althingtools__vote"),
+            ("codex", "`althingtools`: vote."),
+            ("gemini_cli", "mcp_althingtools_vote"),
+            ("opencode", "`althingtools`: althingtools_vote."),
         ];
         for (kind, name) in names {
             let prompt = render(&request, false, AgentKind::of(kind).unwrap());

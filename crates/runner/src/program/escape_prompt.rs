@@ -1,12 +1,14 @@
-//! Rewrites prompts so that no CLI agent can take them for one of its own commands.
+//! Rewrites prompts so that no CLI agent can take a prompt for one of its own commands, or a part of a prompt for a
+//! file that it should read.
 //!
 //! CLI agents interpret the beginning of a prompt: `!` runs a shell command, `/` is a slash command, `@`,
 //! `#`, `&` and `?` have special meanings, and a prompt that is only `exit` ends the program. This applies to
-//! typed prompts, and for some agents also to prompts on stdin and over structured protocols. A prompt may
-//! contain text of other agents, so it must always be prose. This is not done for the user's own commands,
-//! whose stdin is data.
+//! typed prompts, and for some agents also to prompts on stdin and over structured protocols. A prompt may contain text
+//! of other agents, so it must always be read as prose. Some CLI agents send the content of a file to their model for
+//! each `@path` in a prompt, without a tool call that a permission rule could refuse. The stdin of the user's own
+//! commands is data and is not rewritten.
 
-use std::borrow::Cow;
+use crate::adapter::Mentions;
 
 /// The line that is put before a prompt that would otherwise be read as a command.
 const FIRST_LINE: &str = "Task:\n";
@@ -14,18 +16,38 @@ const FIRST_LINE: &str = "Task:\n";
 /// Punctuation that has no special meaning to any CLI agent at the beginning of a prompt.
 const HARMLESS: &str = "([{\"'`«“‘„<*-";
 
-/// Plain words that are commands of a CLI agent if the whole prompt is such a word: they end the agent, clear its
-/// conversation or show its help.
+/// Words that some CLI agent takes as a command if the whole prompt is only this word. These commands end the agent,
+/// clear its conversation or show its help.
 const COMMAND_WORDS: [&str; 7] = ["exit", "quit", "bye", "clear", "help", "logout", "q"];
 
 /// The prompt, changed only if a CLI agent could misread it.
-pub(super) fn escape_prompt(prompt: &str) -> Cow<'_, str> {
-    let mut text = Cow::Borrowed(prompt);
-    if is_command(prompt) {
-        text = Cow::Owned(format!("{FIRST_LINE}{prompt}"));
-    }
+pub(super) fn escape_prompt(prompt: &str, mentions: Mentions) -> String {
+    let mut text = if is_command(prompt) { format!("{FIRST_LINE}{prompt}") } else { prompt.to_owned() };
     if captures_return(prompt) {
-        text = Cow::Owned(format!("{} ", text.trim_end()));
+        text = format!("{} ", text.trim_end());
+    }
+    escape_mentions(&text, mentions)
+}
+
+/// Puts a backslash before each `@` that the CLI agent would read as the beginning of a path.
+fn escape_mentions(prompt: &str, mentions: Mentions) -> String {
+    let mut text = String::with_capacity(prompt.len());
+    let mut before = None;
+    for letter in prompt.chars() {
+        let is_mention = match mentions {
+            Mentions::None => false,
+            // Programs disagree about which characters are white space. So every character counts that is neither
+            // alphanumeric nor ASCII punctuation.
+            Mentions::AfterSpace => {
+                before.is_none_or(|before: char| !before.is_alphanumeric() && !before.is_ascii_punctuation())
+            }
+            Mentions::Anywhere => before != Some('\\'),
+        };
+        if letter == '@' && is_mention {
+            text.push('\\');
+        }
+        text.push(letter);
+        before = Some(letter);
     }
     text
 }
@@ -50,7 +72,11 @@ fn is_command(prompt: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::escape_prompt;
+    use super::{Mentions, escape_prompt};
+
+    fn escaped(prompt: &str) -> String {
+        escape_prompt(prompt, Mentions::None)
+    }
 
     #[test]
     fn a_prompt_that_begins_like_a_command_gets_a_first_line_of_prose() {
@@ -77,7 +103,7 @@ mod tests {
         for command in commands {
             for blanks in ["", " ", "\t", "\n\n", "\r\n", "\u{a0}", "\u{7}", "\u{1b}"] {
                 let prompt = format!("{blanks}{command}");
-                assert_eq!(escape_prompt(&prompt), format!("Task:\n{prompt}"), "{prompt:?}");
+                assert_eq!(escaped(&prompt), format!("Task:\n{prompt}"), "{prompt:?}");
             }
         }
     }
@@ -99,16 +125,28 @@ mod tests {
             "exit the loop early",
             "Read @a and run /b now",
         ] {
-            assert_eq!(escape_prompt(prompt), prompt);
+            assert_eq!(escaped(prompt), prompt);
         }
     }
 
     #[test]
     fn the_last_word_does_not_capture_the_return_after_it() {
         for prompt in ["Keep this \\", "Look at @src", "Use $skill.", "Then run /clear"] {
-            assert_eq!(escape_prompt(prompt), format!("{prompt} "));
-            assert_eq!(escape_prompt(&format!("!{prompt}\n")), format!("Task:\n!{prompt} "));
+            assert_eq!(escaped(prompt), format!("{prompt} "));
+            assert_eq!(escaped(&format!("!{prompt}\n")), format!("Task:\n!{prompt} "));
         }
-        assert_eq!(escape_prompt("Compare a/b"), "Compare a/b");
+        assert_eq!(escaped("Compare a/b"), "Compare a/b");
+    }
+
+    #[test]
+    fn no_word_is_a_mention_of_a_file() {
+        let prompt = "@a, see @b\n@c\u{3000}@d \u{feff}@e (@f) mail g@h \\@i \u{7}@j @\"k\"";
+        let claude =
+            "Task:\n\\@a, see \\@b\n\\@c\u{3000}\\@d \u{feff}\\@e (@f) mail g@h \\@i \u{7}\\@j \\@\"k\" ";
+        assert_eq!(escape_prompt(prompt, Mentions::AfterSpace), claude);
+        let gemini =
+            "Task:\n\\@a, see \\@b\n\\@c\u{3000}\\@d \u{feff}\\@e (\\@f) mail g\\@h \\@i \u{7}\\@j \\@\"k\" ";
+        assert_eq!(escape_prompt(prompt, Mentions::Anywhere), gemini);
+        assert_eq!(escaped("see @b now"), "see @b now");
     }
 }

@@ -1,6 +1,7 @@
 //! A bounded excerpt of a program's output: its beginning and its end.
 
-/// The maximum length of an excerpt, in bytes. Longer output is available in the raw output file.
+/// The maximum length of an excerpt, in bytes, without the note about what was left out. Longer output is available in
+/// the raw output file.
 pub(crate) const MAX_BYTES: usize = 64 * 1024;
 const HALF: usize = MAX_BYTES / 2;
 

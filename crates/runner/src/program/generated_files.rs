@@ -4,7 +4,7 @@ use crate::adapter::GeneratedFile;
 use serde_json::Value;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The maximum size of an existing file at the path of a generated one; a larger file is an error.
@@ -14,7 +14,11 @@ const MOST_BYTES: u64 = 4 << 20;
 /// to the user, is renamed and kept next to the new file. If we are killed before the existing file is
 /// restored, the next start that generates the same file restores it.
 #[derive(Debug, Default)]
-pub(crate) struct GeneratedFiles(Vec<(PathBuf, Before)>);
+pub(crate) struct GeneratedFiles(Vec<(PathBuf, Before, DirId)>);
+
+/// The device and inode of the directory that contains a file. The program can replace that directory, and then
+/// nothing is removed or restored there.
+type DirId = (u64, u64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Before {
@@ -34,9 +38,9 @@ impl GeneratedFiles {
     }
 
     fn add(&mut self, file: &GeneratedFile) -> io::Result<()> {
-        if let Some(parent) = file.path.parent() {
-            std::fs::create_dir_all(parent)?;
-        }
+        let parent = file.path.parent().unwrap_or(Path::new("/"));
+        std::fs::create_dir_all(parent)?;
+        let dir = real_dir(parent)?;
         let aside = aside(&file.path);
         if aside.symlink_metadata().is_ok() {
             // This file was left behind by a process that was killed.
@@ -59,15 +63,19 @@ impl GeneratedFiles {
             Err(_) => (file.text.clone(), Before::Nothing),
         };
         // The file is recorded before it is written, so that a partly written file is removed, too.
-        self.0.push((file.path.clone(), before));
+        self.0.push((file.path.clone(), before, dir));
         write(&file.path, text.as_bytes())
     }
 }
 
 impl Drop for GeneratedFiles {
     fn drop(&mut self) {
-        for (path, before) in self.0.drain(..).rev() {
+        for (path, before, dir) in self.0.drain(..).rev() {
             let aside = aside(&path);
+            if !path.parent().is_some_and(|parent| real_dir(parent).is_ok_and(|now| now == dir)) {
+                tracing::warn!(path = %path.display(), "the program replaced the directory; nothing is restored in it");
+                continue;
+            }
             let put_back = match before {
                 Before::Aside => std::fs::rename(&aside, &path),
                 Before::Nothing => std::fs::remove_file(&path),
@@ -80,6 +88,15 @@ impl Drop for GeneratedFiles {
             let _ = path.parent().map(std::fs::remove_dir);
         }
     }
+}
+
+/// The device and inode of a directory; an error if the path is a symlink, which the program could have made.
+fn real_dir(path: &Path) -> io::Result<DirId> {
+    let data = path.symlink_metadata()?;
+    if !data.is_dir() {
+        return Err(io::Error::other(format!("{} is not a directory", path.display())));
+    }
+    Ok((data.dev(), data.ino()))
 }
 
 /// The name under which an existing file is kept.
@@ -135,6 +152,23 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&old).unwrap(), r#"{"theme":"dark","servers":{"x":1}}"#);
         assert_eq!(std::fs::read_dir(dir.path().join("a")).unwrap().count(), 1);
         assert!(!dir.path().join("b").exists());
+    }
+
+    #[test]
+    fn a_directory_that_the_program_replaced_with_a_symlink_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let (settings, editor) = (dir.path().join("workspace/.gemini"), dir.path().join("editor"));
+        std::fs::create_dir_all(&editor).unwrap();
+        std::fs::write(editor.join("settings.json"), "the user's").unwrap();
+        let files = [GeneratedFile { path: settings.join("settings.json"), text: "{}".to_owned() }];
+        let made = GeneratedFiles::make(&files).unwrap();
+        std::fs::rename(&settings, dir.path().join("workspace/moved")).unwrap();
+        std::os::unix::fs::symlink(&editor, &settings).unwrap();
+        drop(made);
+        assert_eq!(std::fs::read_to_string(editor.join("settings.json")).unwrap(), "the user's");
+        let refused = GeneratedFiles::make(&files).unwrap_err();
+        assert!(refused.contains("is not a directory"), "{refused}");
+        assert_eq!(std::fs::read_dir(&editor).unwrap().count(), 1);
     }
 
     #[test]

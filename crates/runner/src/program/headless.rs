@@ -2,7 +2,7 @@
 
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
-use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};
+use crate::adapter::{Exit, OutputEvent, OutputParser, ProgramOutcome, Stream};
 use crate::guard_protocol::GuardedCommand;
 use crate::guarded::GuardLauncher;
 use std::convert::Infallible;
@@ -42,8 +42,13 @@ impl PipeExchange for OnePrompt<'_> {
         outbox.close();
     }
 
-    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, _: &mut Outbox, sink: EventSink<'_>) {
-        self.parser.output(stream, raw, clean, &mut |event| sink(ProgramEvent::Parsed(event)));
+    fn output(&mut self, stream: Stream, raw: &[u8], clean: &str, outbox: &mut Outbox, sink: EventSink<'_>) {
+        self.parser.output(stream, raw, clean, &mut |event| {
+            if matches!(&event, OutputEvent::Trouble(trouble) if trouble.is_final) {
+                outbox.give_up();
+            }
+            sink(ProgramEvent::Parsed(event));
+        });
         sink(ProgramEvent::Output(stream, raw, clean));
     }
 

@@ -5,31 +5,43 @@
 
 mod backend;
 mod cli_prompt;
+mod credentials;
 mod escape_prompt;
 mod excerpt;
 mod generated_files;
 mod headless;
+mod model_prices;
 mod pipes;
+mod planted_code;
 mod prepare;
+mod private_settings;
 mod program_sandbox;
 mod raw_output;
+mod reply_collector;
 mod structured_session;
 mod usage_tracker;
 
 pub use backend::{CliAgentConfig, CliBackend};
+pub use model_prices::ModelPrices;
 pub use prepare::{ProgramLimits, ProgramStarter};
 pub(crate) use raw_output::RawOutputFile;
 
 use crate::adapter::{AgentAdapter, OutputEvent, PermissionLevel, Stream};
-use crate::command::Placeholders;
+use crate::agent_processes::UntilEnded;
+use crate::code_watch::{CodeWatch, WatchedProgram, WrittenCode};
+use crate::git_code::git_code;
+use crate::linked_code::linked_code;
+use crate::placeholders::Placeholders;
 use crate::terminal::{AgentRunner, PatternTable, TypedPrompt};
+use althing_disk::refuse_replaced;
 use althing_protocol::{
-    BoxFuture, ExecutionMode, Grant, Item, ProgramEnd, ProgramJob, ProgramReport, Programs, ReportSink,
-    Screen, TaskId,
+    BoxFuture, ExecutionMode, Grant, Item, Notice, NoticeLevel, ProgramEnd, ProgramJob, ProgramReport,
+    Programs, ReportSink, Screen, TaskId,
 };
 use excerpt::OutputExcerpt;
 use headless::Headless;
 use pipes::{FinishedRun, ProgramEvent};
+use planted_code::PlantedCode;
 use prepare::{PreparedProgram, StartRequest};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -47,9 +59,16 @@ pub struct ProgramRunner {
     patterns: PatternTable,
     sessions: OpenSessions,
     usage_tracker: UsageTracker,
+    prices: ModelPrices,
     placeholders: Placeholders,
     /// Paths that no program in a sandbox may write to.
     protected: Vec<PathBuf>,
+    /// The directories in which the user and the other tasks work.
+    work_dirs: Vec<PathBuf>,
+    /// The directories with the settings of CLI agents. A program in a sandbox cannot write to them, unless it works in
+    /// one of them.
+    agent_dirs: Vec<PathBuf>,
+    planted: Arc<PlantedCode>,
 }
 
 impl std::fmt::Debug for ProgramRunner {
@@ -63,8 +82,20 @@ impl ProgramRunner {
     pub fn new(starter: Arc<ProgramStarter>, patterns: PatternTable) -> Self {
         let terminals = AgentRunner::new(starter.launcher.clone(), starter.output_masking.clone());
         let (usage_tracker, placeholders) = (UsageTracker::default(), Placeholders::default());
-        let (sessions, protected) = (OpenSessions::default(), Vec::new());
-        Self { starter, terminals, patterns, sessions, usage_tracker, placeholders, protected }
+        let (sessions, prices, protected) = (OpenSessions::default(), ModelPrices::default(), Vec::new());
+        Self {
+            starter,
+            terminals,
+            patterns,
+            sessions,
+            usage_tracker,
+            prices,
+            placeholders,
+            protected,
+            work_dirs: Vec::new(),
+            agent_dirs: Vec::new(),
+            planted: Arc::default(),
+        }
     }
 
     /// Forbids programs in a sandbox to write to these canonical paths.
@@ -73,12 +104,45 @@ impl ProgramRunner {
         Self { protected, ..self }
     }
 
-    /// The grant of a task's program: it may write to its working directory, but only read the protected paths in it.
-    fn grant(&self, job: &ProgramJob) -> Grant {
-        let project = PathBuf::from(&job.spec.cwd);
-        // A missing directory is reported when the program is started.
-        let real = project.canonicalize().unwrap_or_else(|_| project.clone());
-        Grant::project(project).with_protected(&self.protected, &real)
+    /// Sets the prices for CLI agents that report tokens but no cost.
+    #[must_use]
+    pub fn with_prices(self, prices: ModelPrices) -> Self {
+        Self { prices, ..self }
+    }
+
+    /// Sets the directories in which the user and the other tasks work. What git runs for them is protected, too.
+    #[must_use]
+    pub fn with_work_dirs(self, work_dirs: Vec<PathBuf>) -> Self {
+        Self { work_dirs, ..self }
+    }
+
+    /// Keeps programs in a sandbox from writing to these canonical paths, unless they work in one of them.
+    #[must_use]
+    pub fn with_agent_dirs(self, agent_dirs: Vec<PathBuf>) -> Self {
+        Self { agent_dirs, ..self }
+    }
+
+    /// The grant of a task's program: it may write to its working directory, but only read the protected paths in it and,
+    /// in a sandbox, what git runs there.
+    async fn grant(&self, job: &ProgramJob) -> Grant {
+        // The path was resolved when the workflow began. A missing directory is reported when the program is started.
+        let real = PathBuf::from(&job.spec.cwd);
+        let grant = Grant::project(real.clone()).with_protected(&self.protected, &real);
+        let agent_dirs = self.agent_dirs.iter().filter(|dir| !real.starts_with(dir));
+        let grant = grant.with_protected(&agent_dirs.cloned().collect::<Vec<_>>(), &real);
+        let grant = Grant { other_dirs: self.work_dirs.clone(), ..grant };
+        if !self.starter.is_confined(&job.spec) {
+            return grant;
+        }
+        let (searched, elsewhere) = ([real.clone()], self.work_dirs.clone());
+        let search = move || {
+            let linked: Vec<PathBuf> = linked_code(&searched).into_iter().map(|code| code.path).collect();
+            (git_code(&searched, &[], &elsewhere), linked)
+        };
+        let (code, linked) = tokio::task::spawn_blocking(search).await.unwrap_or_default();
+        let grant = grant.with_protected(&linked, &real);
+        let grant = grant.with_protected(&code.paths, &real).with_protected(&code.unknown, &real);
+        Grant { protected_files: code.config_files, ..grant }
     }
 
     /// The last lines that a program in a terminal printed, oldest first, including those that scrolled off its
@@ -88,12 +152,12 @@ impl ProgramRunner {
     }
 
     /// Starts the task's program (a CLI agent or a command) in a terminal and waits for its end.
-    async fn in_terminal(&self, job: &ProgramJob, reports: ReportSink) -> ProgramEnd {
-        let grant = self.grant(job);
-        let start = match self.starter.prepare(&StartRequest::of(job, &grant, job.resume.as_deref())) {
+    async fn in_terminal(&self, job: &ProgramJob, grant: &Grant, reports: ReportSink) -> ProgramEnd {
+        let mut start = match self.starter.prepare(&StartRequest::of(job, grant, job.resume.as_deref())) {
             Ok(start) => start,
             Err((error, hint)) => return failed(error, hint),
         };
+        let used = UntilEnded::new(Path::new(&job.dir), (start.take_used(), Arc::clone(&reports)));
         let traits = self.patterns.traits(&*start.adapter);
         if let Some(id) = &start.chosen_id {
             reports(ProgramReport::Item(Item::Conversation { id: id.clone() }));
@@ -101,15 +165,16 @@ impl ProgramRunner {
         let lease = self.placeholders.lease(&start.confined.placeholders);
         let prompt = TypedPrompt { text: &start.prompt, for_agent: start.adapter.is_agent() };
         let end = self.terminals.run(job, prompt, start.confined.guarded_command, &traits, reports).await;
+        drop(used);
         lease.release();
         end
     }
 
-    async fn headless(&self, job: &ProgramJob, reports: &ReportSink) -> ProgramEnd {
-        let end = self.run_headless(job, job.resume.as_deref(), reports).await;
+    async fn headless(&self, job: &ProgramJob, grant: &Grant, reports: &ReportSink) -> ProgramEnd {
+        let end = self.run_headless(job, grant, job.resume.as_deref(), reports).await;
         match end {
             // Nothing was done yet, so the task starts over in a new conversation.
-            HeadlessAttempt::ConversationLost => match self.run_headless(job, None, reports).await {
+            HeadlessAttempt::ConversationLost => match self.run_headless(job, grant, None, reports).await {
                 HeadlessAttempt::Ended(end) => end,
                 HeadlessAttempt::ConversationLost => failed(
                     "the program could not resume its conversation, nor start a new one".to_owned(),
@@ -124,18 +189,19 @@ impl ProgramRunner {
     async fn run_headless(
         &self,
         job: &ProgramJob,
+        grant: &Grant,
         resume: Option<&str>,
         reports: &ReportSink,
     ) -> HeadlessAttempt {
-        let grant = self.grant(job);
-        let request = StartRequest::of(job, &grant, resume);
+        let request = StartRequest::of(job, grant, resume);
         let mut start = match self.starter.prepare(&request) {
             Ok(start) => start,
             Err((error, hint)) => return HeadlessAttempt::Ended(failed(error, hint)),
         };
+        let used = UntilEnded::new(Path::new(&job.dir), (start.take_used(), Arc::clone(reports)));
         let mut raw =
             RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.starter.output_masking.as_ref());
-        let prompt = start.prompt.clone();
+        let (prompt, name) = (start.prompt.clone(), start.adapter.name().to_owned());
         let mut reporter = TaskReporter {
             prompt: &prompt,
             resume,
@@ -143,11 +209,14 @@ impl ProgramRunner {
             excerpt: OutputExcerpt::default(),
             conversation: None,
             acted: false,
+            name: &name,
+            trouble: None,
         };
         let lease = self.placeholders.lease(&start.confined.placeholders);
         let idle =
             job.spec.idle_timeout.map_or(self.starter.limits.idle, |limit| Duration::from_millis(limit.0));
-        let (guarded_command, launcher) = (&start.confined.guarded_command, &self.starter.launcher);
+        let launcher = &self.starter.launcher.clone().owned_by(Path::new(&job.dir));
+        let guarded_command = &start.confined.guarded_command;
         let mut on_event = |event: ProgramEvent<'_>| reporter.on_event(event);
         let done = if let Some(structured_protocol) = start.structured_protocol.take() {
             let handle = self.sessions.open(&job.task, structured_protocol);
@@ -158,6 +227,7 @@ impl ProgramRunner {
                 .run(launcher, &mut on_event)
                 .await
         };
+        drop(used);
         lease.release();
         match done {
             Ok(done) if resume.is_some() && !reporter.acted && lost_conversation(&*start.adapter, &done) => {
@@ -189,17 +259,23 @@ impl ProgramRunner {
             None => reporter.excerpt.finish(&whole),
         };
         let conversation = reporter.conversation.as_deref().or(reporter.resume);
-        let usage = self.usage_tracker.settle(conversation, outcome.usage);
+        let usage = self.usage_tracker.settle(conversation, &outcome.usage, raw.parent().unwrap_or(raw));
+        let names: Vec<&str> = start.price_names.iter().map(String::as_str).collect();
+        // A plain command costs nothing; it has neither a model nor a kind.
+        let usage =
+            if names.is_empty() { usage } else { self.prices.priced(usage, &outcome.usage.by_model, &names) };
         let ok = outcome.ok && !was_idle;
         let error = if was_idle {
-            Some(format!("it printed nothing for {} s and was ended", idle.as_secs_f32()))
+            let said = reporter.trouble.map(|text| format!("; the last problem that it reported: {text}"));
+            let silent = format!("it printed nothing for {} s and was ended", idle.as_secs_f32());
+            Some(silent + &said.unwrap_or_default())
         } else {
             outcome.error
         };
         let bound = (start.permissions == PermissionLevel::ReadOnly && !ok).then(|| {
             format!(
-                "{} could only read, because no sandbox works here (`--unconfined` lets it run with all your \
-                 rights), or the task sets `sandbox: false`, or the task's `permission_mode` is `plan` or `default`",
+                "{} could only read files. Possible reasons: no sandbox works here (`--unconfined` lets it run with \
+                 all your rights), the task sets `sandbox: false`, or its `permission_mode` is `plan` or `default`",
                 start.adapter.name()
             )
         });
@@ -231,6 +307,13 @@ fn failed(error: String, hint: Option<String>) -> ProgramEnd {
     ProgramEnd { error: Some(error), hint, ..ProgramEnd::default() }
 }
 
+/// The end of a task whose directory was replaced after the workflow began, when its path had no symbolic links.
+fn replaced_directory(dir: &Path) -> Option<ProgramEnd> {
+    let replaced = refuse_replaced(dir).err()?;
+    let hint = "start the workflow again if the task is to work there".to_owned();
+    Some(failed(replaced.to_string(), Some(hint)))
+}
+
 /// Converts a program's events into reports.
 struct TaskReporter<'a> {
     /// The prompt as it is sent.
@@ -241,9 +324,24 @@ struct TaskReporter<'a> {
     conversation: Option<String>,
     /// Whether the program said or did something.
     acted: bool,
+    /// The program's name.
+    name: &'a str,
+    /// Why the program could not reach its model, if that is the last thing it reported.
+    trouble: Option<String>,
 }
 
 impl TaskReporter<'_> {
+    /// Reports at once why the program cannot go on, unless the same text was reported last.
+    fn report_trouble(&mut self, text: String) {
+        if self.trouble.as_ref() == Some(&text) {
+            return;
+        }
+        let notice =
+            Notice { level: NoticeLevel::Warning, text: format!("{}: {text}", self.name), hint: None };
+        (self.reports)(ProgramReport::Notice(notice));
+        self.trouble = Some(text);
+    }
+
     fn on_event(&mut self, event: ProgramEvent<'_>) {
         match event {
             ProgramEvent::Output(stream, raw, clean) => {
@@ -253,6 +351,7 @@ impl TaskReporter<'_> {
                 (self.reports)(ProgramReport::Output { raw: raw.to_vec(), clean: clean.to_owned() });
             }
             ProgramEvent::Parsed(OutputEvent::TextDelta(_)) => {}
+            ProgramEvent::Parsed(OutputEvent::Trouble(trouble)) => self.report_trouble(trouble.text),
             ProgramEvent::Parsed(OutputEvent::Item(item)) => {
                 if let Item::Conversation { id } = &item {
                     self.conversation = Some(id.clone());
@@ -261,6 +360,7 @@ impl TaskReporter<'_> {
                     }
                 } else {
                     self.acted = true;
+                    self.trouble = None;
                 }
                 (self.reports)(ProgramReport::Item(item));
             }
@@ -275,11 +375,44 @@ impl TaskReporter<'_> {
 }
 
 impl Programs for ProgramRunner {
+    /// See [`Programs::run`]. If the future is dropped, the sink is kept until every process of the program is gone.
+    /// Then the sink gets the same notice about written files as after a normal end.
     fn run<'a>(&'a self, job: &'a ProgramJob, reports: ReportSink) -> BoxFuture<'a, ProgramEnd> {
-        match job.spec.mode {
-            ExecutionMode::Headless => Box::pin(async move { self.headless(job, &reports).await }),
-            ExecutionMode::Interactive => Box::pin(self.in_terminal(job, reports)),
-        }
+        Box::pin(async move {
+            let is_agent =
+                self.starter.adapters.get(&job.spec.adapter).is_some_and(|adapter| adapter.is_agent());
+            if let Some(end) = replaced_directory(Path::new(&job.spec.cwd)) {
+                return end;
+            }
+            let is_confined = self.starter.is_confined(&job.spec);
+            if !is_confined && let Some((error, hint)) = self.planted.problem(Path::new(&job.spec.cwd)).await
+            {
+                return failed(error, Some(hint));
+            }
+            let grant = self.grant(job).await;
+            // The user's own commands are not watched, because they do what the user wrote, unless they run in a
+            // sandbox.
+            let watch = if is_agent || is_confined { Some(CodeWatch::start(&grant).await) } else { None };
+            let number = watch.as_ref().filter(|_| is_confined).map(|watch| self.planted.started(watch));
+            let on_written = {
+                let (reports, planted) = (Arc::clone(&reports), Arc::clone(&self.planted));
+                move |written: Option<WrittenCode>| {
+                    if let Some(number) = number {
+                        planted.ended(number, written.as_ref());
+                    }
+                    if let Some(written) = written {
+                        reports(ProgramReport::Notice(written.notice()));
+                    }
+                }
+            };
+            let watched = WatchedProgram::new(watch, Path::new(&job.dir), on_written.clone());
+            let end = match job.spec.mode {
+                ExecutionMode::Headless => self.headless(job, &grant, &reports).await,
+                ExecutionMode::Interactive => self.in_terminal(job, &grant, Arc::clone(&reports)).await,
+            };
+            on_written(watched.finish().await);
+            end
+        })
     }
 
     fn input(&self, task: &TaskId, bytes: &[u8]) -> bool {

@@ -1,8 +1,8 @@
 //! Drives one program over pipes, within limits.
 //!
 //! A [`PipeExchange`] defines what is sent to the program and what its output means: one prompt
-//! ([`super::headless`]) or a structured session ([`super::structured_session`]). There is no terminal, and
-//! none of the program's output reaches our own. Except for a person's answer, nothing here waits without a limit:
+//! ([`super::headless`]) or a structured session ([`super::structured_session`]). The program has no terminal, and
+//! none of its output reaches our own terminal. Except for a person's answer, nothing here waits without a limit:
 //! not for a silent program, not for one that does not read its input, not for a process that holds the pipes open
 //! after the program's end.
 
@@ -87,6 +87,8 @@ pub(super) struct Outbox {
     closing: bool,
     /// The time by which the program must have exited; set by [`Self::close_and_expect_exit`].
     exit_deadline: Option<Instant>,
+    /// Whether the program was ended because it cannot complete its turn.
+    gave_up: bool,
 }
 
 impl Outbox {
@@ -108,6 +110,12 @@ impl Outbox {
         self.exit_deadline.get_or_insert_with(|| Instant::now() + within);
     }
 
+    /// Asks the program to end at once, because it cannot complete its turn.
+    pub(super) fn give_up(&mut self) {
+        self.gave_up = true;
+        self.close_and_expect_exit(Duration::ZERO);
+    }
+
     /// Waits until [`Self::write`] has something to do.
     async fn ready(&self) -> io::Result<()> {
         match &self.to {
@@ -117,8 +125,8 @@ impl Outbox {
         }
     }
 
-    /// Writes as much as the pipe accepts. Returns `Some` once everything was written, or an error if the program
-    /// closed its input or writing failed.
+    /// Writes as much as the pipe accepts. Returns `None` while something is left to write, `Some(Ok)` once everything
+    /// was written, and `Some(Err)` if the program closed its input or writing failed.
     fn write(&mut self) -> Option<Result<(), String>> {
         let (next, _) = self.unsent.as_slices();
         match self.to.as_ref()?.try_write(next) {
@@ -166,7 +174,13 @@ impl<X: PipeExchange> Pipes<'_, X> {
             GracefulStop { guarded: Some(guarded), grace, pipes: clone_handles(&[&out, &err]) };
         let mut driver = PipeDriver {
             exchange: self.exchange,
-            outbox: Outbox { to: Some(input), unsent: VecDeque::new(), closing: false, exit_deadline: None },
+            outbox: Outbox {
+                to: Some(input),
+                unsent: VecDeque::new(),
+                closing: false,
+                exit_deadline: None,
+                gave_up: false,
+            },
             out: Cleaner::default(),
             err: Cleaner::default(),
             diagnostics: Diagnostics::default(),
@@ -197,10 +211,15 @@ impl<X: PipeExchange> Pipes<'_, X> {
         // A program that reported the end of its turn is judged by that report, not by how it was ended
         // afterwards.
         let exit = match exit_deadline {
-            Some(_) => Exit { code: Some(0), signal: None },
-            None => Exit { code: ended.code, signal: ended.signal },
+            Some(_) if !outbox.gave_up => Exit { code: Some(0), signal: None },
+            _ => Exit { code: ended.code, signal: ended.signal },
         };
         let mut outcome = exchange.end(exit, sink);
+        let limit = ended.limit.filter(|limit| limit.is_fatal());
+        if let Some(limit) = &limit {
+            outcome.ok = false;
+            outcome.error = Some(format!("it was ended: {limit}"));
+        }
         let is_explained = outcome.error.as_ref().is_some_and(|error| !error.trim().is_empty());
         if !outcome.ok && !is_explained {
             outcome.error = Some(diagnostics.explain(&exit.to_string()));
@@ -208,7 +227,7 @@ impl<X: PipeExchange> Pipes<'_, X> {
         let idle = ended
             .asked_at
             .is_some_and(|asked_at| exit_deadline.is_none_or(|exit_deadline| asked_at < exit_deadline));
-        Ok(FinishedRun { exit, outcome, idle })
+        Ok(FinishedRun { exit, outcome, idle: idle && limit.is_none() })
     }
 }
 

@@ -2,8 +2,10 @@
 
 use super::escape_prompt::escape_prompt;
 use super::generated_files::GeneratedFiles;
+use super::private_settings::{PrivateSettingsGuard, SettingsPlaces};
 use super::program_sandbox::{
-    ConfinedCommand, ProgramPaths, ProgramSandbox, build_guarded_command, choose_program_sandbox, onboarding,
+    ConfinedCommand, ProgramPaths, ProgramSandbox, build_guarded_command, choose_program_sandbox,
+    landlock_error, onboarding,
 };
 use crate::adapter::{
     Adapters, AgentAdapter, Conversations, LaunchConfig, LaunchRequest, Onboarding, PermissionLevel,
@@ -13,9 +15,11 @@ use crate::guard_protocol::Input;
 use crate::guarded::GuardLauncher;
 use crate::sandbox::Sandbox;
 use crate::structured::StructuredProtocol;
+use althing_disk::{create_real_dir, with_real_base};
 use althing_protocol::{
     ExecutionMode, Grant, OutputMasking, PermissionMode, ProgramJob, ProgramSpec, RootKind,
 };
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,12 +31,16 @@ pub struct ProgramStarter {
     pub adapters: Adapters,
     /// Starts the guard of each program.
     pub launcher: GuardLauncher,
-    /// The sandbox of programs that need one: CLI agents whose actions no person approves, and programs whose task
-    /// sets `sandbox: true`. With `Unconfined`, such a CLI agent runs with the user's rights; with `Refused` or
-    /// `Docker`, its own rules let it at most edit its workspace (as a backend) or read (as the program of a task).
+    /// The sandbox of programs that need one: CLI agents whose actions no person approves (unless the task sets
+    /// `sandbox: false`), and programs whose task sets `sandbox: true`. If this is neither bubblewrap nor Landlock, a
+    /// task that sets `sandbox: true` fails. Any other such CLI agent then runs with the user's rights (`Unconfined`),
+    /// or its own rules let it at most edit its workspace (as a backend) or read (as the program of a task).
     pub sandbox: Sandbox,
     /// Our state directory, hidden from programs in a sandbox.
     pub state_dir: Option<PathBuf>,
+    /// The directory for the private copies of CLI agents' settings that programs in a sandbox use; it must not be inside
+    /// a path that an agent can access. `None` makes the copies in the directory of each agent or task.
+    pub settings_dir: Option<PathBuf>,
     /// Time limits for programs.
     pub limits: ProgramLimits,
     /// Masks secrets in stored output; `None` stores it unchanged.
@@ -60,6 +68,9 @@ pub(crate) struct StartRequest<'a> {
     pub(crate) spec: &'a ProgramSpec,
     pub(crate) resume: Option<&'a str>,
     pub(crate) dir: &'a Path,
+    /// What identifies the conversation of an agent or task over all its starts: the private copy of settings is made in
+    /// a directory of its own for each of these paths.
+    pub(crate) conversation_of: [&'a Path; 2],
     pub(crate) tools: Option<&'a ToolEndpoint>,
     pub(crate) grant: &'a Grant,
     /// The permissions of a CLI agent that runs without a sandbox and without a person who approves its actions, if
@@ -74,6 +85,7 @@ impl<'a> StartRequest<'a> {
             spec: &job.spec,
             resume,
             dir: Path::new(&job.dir),
+            conversation_of: [Path::new(&job.dir), Path::new("")],
             tools: None,
             grant,
             unsandboxed_level: PermissionLevel::ReadOnly,
@@ -94,14 +106,81 @@ pub(crate) struct PreparedProgram {
     pub(crate) structured_protocol: Option<Box<dyn StructuredProtocol>>,
     /// The id of the new conversation, if we chose it; `None` also if a conversation is resumed.
     pub(crate) chosen_id: Option<String>,
+    /// The names under which the price of the program's tokens may be known: its model, if the task names one, and the
+    /// kind of CLI agent.
+    pub(crate) price_names: Vec<String>,
     /// The generated files, which exist as long as this value.
-    _files: GeneratedFiles,
+    files: GeneratedFiles,
 }
 
-/// The error message and a hint.
-type PrepareError = (String, Option<String>);
+/// The error message, written for the user, and a hint.
+pub(super) type PrepareError = (String, Option<String>);
+
+impl PreparedProgram {
+    /// Takes what must exist until every process of the program is gone: the generated files, which may replace files
+    /// of the user, and the private copy of the program's settings.
+    pub(super) fn take_used(&mut self) -> (GeneratedFiles, PrivateSettingsGuard) {
+        (std::mem::take(&mut self.files), std::mem::take(&mut self.confined.settings))
+    }
+}
 
 impl ProgramStarter {
+    /// The sandbox and the permissions of a program. The error says why the program may not run.
+    fn choose_sandbox(
+        &self,
+        adapter: &dyn AgentAdapter,
+        spec: &ProgramSpec,
+    ) -> Result<ProgramSandbox<'_>, String> {
+        let asks = spec.mode == ExecutionMode::Interactive || spec.approvals;
+        if asks && spec.sandbox != Some(true) {
+            // A person approves the program's actions, so the program runs without a sandbox.
+            return Ok(ProgramSandbox { sandbox: None, permissions: PermissionLevel::Ask });
+        }
+        choose_program_sandbox(adapter, spec, &self.sandbox)
+    }
+
+    /// Why the program of a task cannot run in the available sandbox; `None` if it can, or if it runs without a
+    /// sandbox.
+    pub fn problem_with_task(&self, spec: &ProgramSpec) -> Option<String> {
+        let problem = self.problem_with(&spec.adapter)?;
+        let adapter = self.adapters.get(&spec.adapter)?;
+        self.choose_sandbox(&**adapter, spec).is_err().then_some(problem)
+    }
+
+    /// What the CLI agent of a task cannot do because it runs in Landlock; `None` if it does not run in Landlock.
+    pub fn limitation_of_task(&self, spec: &ProgramSpec) -> Option<&'static str> {
+        let adapter = self.adapters.get(&spec.adapter).filter(|adapter| adapter.is_agent())?;
+        let chosen = self.choose_sandbox(&**adapter, spec).ok()?;
+        // Landlock cannot forbid anything below a directory in which it allows creating files. `.git` is protected even
+        // if it does not exist, so nothing can be created next to it.
+        matches!(chosen.sandbox, Some(Sandbox::Landlock)).then_some(
+            "Landlock, the only sandbox that works here, lets it change files and work in directories that exist, but not \
+             create, rename or delete anything directly in its working directory: install `bubblewrap`",
+        )
+    }
+
+    /// Why a CLI agent cannot run here without a person who approves its actions; `None` if it can.
+    pub fn problem_with(&self, adapter: &str) -> Option<String> {
+        let adapter = self.adapters.get(adapter)?;
+        matches!(self.sandbox, Sandbox::Landlock).then(|| landlock_error(&**adapter)).flatten()
+    }
+
+    /// Whether a program will run in a sandbox.
+    pub(crate) fn is_confined(&self, spec: &ProgramSpec) -> bool {
+        let adapter = self.adapters.get(&spec.adapter);
+        let chosen = adapter.and_then(|adapter| self.choose_sandbox(&**adapter, spec).ok());
+        chosen.is_some_and(|chosen| chosen.sandbox.is_some())
+    }
+
+    /// The directory of the private copy of a CLI agent's settings, and the directory for what all copies share.
+    fn settings_places(&self, request: &StartRequest<'_>) -> (PathBuf, PathBuf) {
+        let mut hasher = DefaultHasher::new();
+        request.conversation_of.hash(&mut hasher);
+        let [first, _] = request.conversation_of;
+        let dir = self.settings_dir.clone().unwrap_or_else(|| first.join("settings"));
+        (dir.join(format!("{:016x}", hasher.finish())), dir.join("shared"))
+    }
+
     pub(crate) fn prepare(&self, request: &StartRequest<'_>) -> Result<PreparedProgram, PrepareError> {
         let spec = request.spec;
         let adapter = self.adapters.get(&spec.adapter).ok_or_else(|| {
@@ -110,17 +189,16 @@ impl ProgramStarter {
             (error, Some(format!("known adapters: {}", known.join(", "))))
         })?;
         // Every prompt passes through here, whether it is typed, piped or sent over a protocol.
-        let prompt =
-            if adapter.is_agent() { escape_prompt(&spec.prompt).into_owned() } else { spec.prompt.clone() };
+        let prompt = if adapter.is_agent() {
+            escape_prompt(&spec.prompt, adapter.mentions())
+        } else {
+            spec.prompt.clone()
+        };
         let spec = &ProgramSpec { prompt: prompt.clone(), ..spec.clone() };
         let interactive = spec.mode == ExecutionMode::Interactive;
         let asks = interactive || spec.approvals;
-        let ProgramSandbox { sandbox, permissions } = if asks && spec.sandbox != Some(true) {
-            // A person approves the program's actions, so the program runs without a sandbox.
-            ProgramSandbox { sandbox: None, permissions: PermissionLevel::Ask }
-        } else {
-            choose_program_sandbox(&**adapter, spec, &self.sandbox).map_err(|error| (error, None))?
-        };
+        let ProgramSandbox { sandbox, permissions } =
+            self.choose_sandbox(&**adapter, spec).map_err(|error| (error, None))?;
         // A permission mode can only remove permissions. If no person is asked, the mode `default` allows only
         // reading, because everything else would need a question.
         let mode = spec.options.permission_mode.filter(|_| !asks);
@@ -132,8 +210,10 @@ impl ProgramStarter {
             PermissionLevel::Full if mode == Some(PermissionMode::AcceptEdits) => PermissionLevel::Workspace,
             permissions => permissions,
         };
-        std::fs::create_dir_all(request.dir)
-            .map_err(|error| (format!("could not create {}: {error}", request.dir.display()), None))?;
+        // Below the state directory, nothing may be a link: a foreign project may contain a state directory.
+        let dir = &with_real_base(request.dir, self.state_dir.as_deref());
+        create_real_dir(dir, 0o700)
+            .map_err(|error| (format!("could not create {}: {error}", dir.display()), None))?;
         let new_conversation_id = uuid();
         let readable = readable_paths(request.grant, Path::new(&spec.cwd));
         let task = LaunchRequest {
@@ -143,27 +223,29 @@ impl ProgramStarter {
             permissions,
             sandboxed: sandbox.is_some(),
             readable: &readable,
-            dir: request.dir,
+            dir,
             tools: request.tools,
             as_root: rustix::process::geteuid().is_root(),
             onboarding: if asks { onboarding(&**adapter, &spec.env) } else { Onboarding::LeaveToAgent },
         };
         let (config, structured_protocol) = launch_config(&**adapter, &task)?;
-        // A program that may only read is confined like one that plans.
+        // In the sandbox, a program that may only read gets the same restrictions as the program of a planning agent.
         let grant = Grant { planning: read_only, ..request.grant.clone() };
+        let (settings, shared) = self.settings_places(request);
         let paths = ProgramPaths {
             cwd: Path::new(&spec.cwd),
             grant: &grant,
-            dir: request.dir,
+            dir,
             state: self.state_dir.as_deref(),
+            settings: SettingsPlaces { dir: &settings, shared: &shared },
         };
         let input = if interactive { Input::Terminal } else { Input::Passed };
         let grace = u64::try_from(self.limits.grace.as_millis()).unwrap_or(u64::MAX);
-        let confined = build_guarded_command(&**adapter, &config, &spec.env, sandbox, paths, input, grace)
-            .map_err(|error| (error, Some("install it, or correct the task".to_owned())))?;
+        let confined = build_guarded_command(&**adapter, &config, &spec.env, sandbox, paths, input, grace)?;
         let files = GeneratedFiles::make(&config.files).map_err(|error| (error, None))?;
         let chooses = request.resume.is_none() && adapter.conversations() == Conversations::IdChosen;
         let chosen_id = chooses.then_some(new_conversation_id);
+        let kind = self.adapters.kind_of_adapter(&spec.adapter).map(|row| row.kind.to_owned());
         Ok(PreparedProgram {
             adapter: Arc::clone(adapter),
             confined,
@@ -171,7 +253,8 @@ impl ProgramStarter {
             prompt,
             structured_protocol,
             chosen_id,
-            _files: files,
+            price_names: spec.model.clone().into_iter().chain(kind).collect(),
+            files,
         })
     }
 }
@@ -202,7 +285,7 @@ fn launch_config(
     Ok((config, None))
 }
 
-/// The context paths and snapshots of a grant, without the working directory itself.
+/// The context paths and views of a grant, without the working directory itself.
 fn readable_paths(grant: &Grant, cwd: &Path) -> Vec<PathBuf> {
     let roots = [RootKind::Context, RootKind::View].into_iter().flat_map(|kind| grant.roots(kind));
     roots.filter(|root| root.path != cwd).map(|root| root.path.clone()).collect()

@@ -4,23 +4,27 @@
 //! Without a working sandbox, a program whose task sets `sandbox: true` is refused, and a CLI agent runs with
 //! restricted permissions unless the user accepted running unconfined. The user's own commands need no sandbox.
 
-use crate::adapter::{AgentAdapter, LaunchConfig, Onboarding, PermissionLevel, find_program};
-use crate::guard_protocol::{GuardedCommand, Input, Restrictions};
+use super::prepare::PrepareError;
+use super::private_settings::{PrivateSettings, PrivateSettingsGuard, SettingsPlaces};
+use crate::adapter::{AgentAdapter, LaunchConfig, Onboarding, OwnPath, PermissionLevel, find_program};
+use crate::guard_protocol::{GuardedCommand, Input, Restrictions, WrittenPaths};
 use crate::landlock_rules::landlock_rules;
+use crate::mount_check::expected_mounts;
 use crate::mount_table::{MountMode, MountTable};
+use crate::placeholders::MissingPath;
 use crate::policy::SandboxPaths;
 use crate::protected_paths::find_protected;
 use crate::sandbox::Sandbox;
-use althing_protocol::{ContextAccess, Grant, ProgramSpec, is_passed_to_programs, variable_matches};
+use crate::socket_files::find_live_sockets;
+use althing_disk::create_real_dir;
+use althing_protocol::{
+    ContextAccess, Grant, ProgramSpec, is_passed_to_programs, is_secret_name, variable_matches,
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::os::unix::fs::DirBuilderExt;
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-
-/// Parts of variable names that suggest a secret; such variables are not passed on to the user's own commands,
-/// unless they are on the allow-list for all programs.
-const SECRET_NAME_PARTS: [&str; 7] =
-    ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL", "ALTHING_"];
 
 /// Toolchains in the home directory; they contain no secrets.
 const TOOLCHAIN_DIRS: [&str; 8] =
@@ -46,6 +50,11 @@ pub(super) fn choose_program_sandbox<'a>(
         _ => "no sandbox for programs works on this machine",
     };
     let (sandbox, permissions) = match (adapter.is_agent(), spec.sandbox) {
+        (true, None | Some(true))
+            if matches!(sandbox, Sandbox::Landlock) && adapter.landlock_problem().is_some() =>
+        {
+            return Err(landlock_error(adapter).unwrap_or_default());
+        }
         (false, Some(true)) | (true, None | Some(true)) if can_confine => {
             (Some(sandbox), PermissionLevel::Full)
         }
@@ -58,6 +67,12 @@ pub(super) fn choose_program_sandbox<'a>(
     Ok(ProgramSandbox { sandbox, permissions })
 }
 
+/// Why a program does not run in Landlock, and what the user can do; `None` if it runs there.
+pub(crate) fn landlock_error(adapter: &dyn AgentAdapter) -> Option<String> {
+    let problem = adapter.landlock_problem()?;
+    Some(format!("{problem}: install `bubblewrap`"))
+}
+
 /// The paths that determine a program's mounts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProgramPaths<'a> {
@@ -68,17 +83,21 @@ pub(super) struct ProgramPaths<'a> {
     pub(super) dir: &'a Path,
     /// Our state directory, which is hidden.
     pub(super) state: Option<&'a Path>,
+    /// Where the private copy of a CLI agent's settings is made.
+    pub(super) settings: SettingsPlaces<'a>,
 }
 
-/// A command for the guard, and the placeholders to remove once the command has ended.
+/// A command for the guard, and the placeholders that must exist while the command runs.
 #[derive(Debug)]
 pub(crate) struct ConfinedCommand {
     pub(crate) guarded_command: GuardedCommand,
-    /// Empty directories that the sandbox creates where a protected path is missing.
-    pub(crate) placeholders: Vec<PathBuf>,
+    /// The protected paths that are missing.
+    pub(crate) placeholders: Vec<MissingPath>,
+    /// The private copy of the program's settings, which exists as long as this value.
+    pub(super) settings: PrivateSettingsGuard,
 }
 
-/// Resolves the program, its environment and its sandbox. The error is written for the user.
+/// Resolves the program, its environment and its sandbox.
 pub(super) fn build_guarded_command(
     adapter: &dyn AgentAdapter,
     config: &LaunchConfig,
@@ -87,40 +106,59 @@ pub(super) fn build_guarded_command(
     paths: ProgramPaths<'_>,
     input: Input,
     grace_ms: u64,
-) -> Result<ConfinedCommand, String> {
+) -> Result<ConfinedCommand, PrepareError> {
     let mut env = environment(adapter, &config.env, spec_env);
     let search = value(&env, "PATH").unwrap_or("/usr/local/bin:/usr/bin:/bin").to_owned();
     let found = find_program(&resolve_program(&config.program, paths.cwd), &search).ok_or_else(|| {
         let searched = if config.program.contains('/') { "" } else { " in PATH" };
-        format!("the program `{}` was not found{searched}", config.program)
+        let error = format!("the program `{}` was not found{searched}", config.program);
+        (error, Some("install the program, or correct its name".to_owned()))
     })?;
     if !paths.cwd.is_dir() {
-        return Err(format!("the directory {} does not exist", paths.cwd.display()));
+        let error = format!("the directory {} does not exist", paths.cwd.display());
+        return Err((error, Some("create it, or name another as the working directory (`cwd`)".to_owned())));
     }
     let mut guarded_command = GuardedCommand {
         program: found.clone(),
-        args: config.args.clone(),
+        args: config.args.iter().map(Into::into).collect(),
         env: Vec::new(),
         cwd: paths.cwd.to_owned(),
         input,
         restrictions: None,
+        expected_mounts: Vec::new(),
         exempt_from_term: false,
         grace_ms,
+        limited: None,
     };
-    let mut placeholders = Vec::new();
+    let (mut placeholders, mut writable) = (Vec::new(), Vec::new());
+    let mut settings = PrivateSettings::default();
     if let Some(sandbox) = sandbox {
-        let mounts = mounts(adapter, &mut env, &found, &search, paths)?;
-        placeholders = mounts.missing().to_vec();
+        settings =
+            private_settings(adapter, &mut env, paths.settings, config).map_err(|error| (error, None))?;
+        let mounts =
+            mounts(adapter, &env, &settings, &found, &search, paths).map_err(|error| (error, None))?;
+        let rules = mounts.rules().iter().filter(|rule| rule.mode == MountMode::Writable);
+        writable.extend(rules.map(|rule| rule.path.clone()));
         let scratch = paths.dir.join(SCRATCH);
         let tmp = if matches!(sandbox, Sandbox::Landlock) { &*scratch } else { Path::new("/tmp") };
         set(&mut env, "TMPDIR", &tmp.to_string_lossy());
         let cwd = real(paths.cwd);
         if let Sandbox::Bubblewrap(bubblewrap) = sandbox {
+            placeholders = mounts.missing().to_vec();
             let program = real(&found);
             let program = program.to_string_lossy();
             let argv: Vec<&str> =
                 [&*program].into_iter().chain(config.args.iter().map(String::as_str)).collect();
-            guarded_command.args = bubblewrap.args(&mounts, &cwd, true, &argv);
+            let sockets = {
+                let home = value(&env, "HOME").map(PathBuf::from).unwrap_or_default();
+                let installed = program_dirs(&found, &search, &home);
+                find_live_sockets(&mounts, &installed.iter().map(|dir| real(dir)).collect::<Vec<_>>())
+            };
+            let unix_sockets = sockets.is_some();
+            let sockets = sockets.unwrap_or_default();
+            guarded_command.expected_mounts = expected_mounts(mounts.rules(), mounts.missing(), &sockets)
+                .map_err(|error| (error.to_string(), None))?;
+            guarded_command.args = bubblewrap.args(&mounts, &sockets, &cwd, true, &argv);
             if input == Input::Terminal
                 && let Some(at) = guarded_command.args.iter().position(|arg| arg == "--new-session")
             {
@@ -130,15 +168,35 @@ pub(super) fn build_guarded_command(
             }
             guarded_command.program.clone_from(&bubblewrap.program);
             guarded_command.cwd = PathBuf::from("/");
-            guarded_command.restrictions = Some(Restrictions::BeforeBubblewrap { network: true });
+            guarded_command.restrictions =
+                Some(Restrictions::BeforeBubblewrap { network: true, unix_sockets });
             guarded_command.exempt_from_term = true;
         } else {
-            let landlock_rules = landlock_rules(&mounts, &scratch).map_err(|error| error.to_string())?;
+            let landlock_rules =
+                landlock_rules(&mounts, &scratch).map_err(|error| (error.to_string(), None))?;
             guarded_command.restrictions = Some(Restrictions::Landlock { landlock_rules, network: true });
         }
     }
     guarded_command.env = crate::guard_protocol::environment(env);
-    Ok(ConfinedCommand { guarded_command, placeholders })
+    if adapter.is_agent() || sandbox.is_some() {
+        guarded_command.limited = Some(written_paths(paths, writable));
+    }
+    Ok(ConfinedCommand { guarded_command, placeholders, settings: settings.guard })
+}
+
+/// Where a program writes that is an agent's or runs in a sandbox: the agent's workspace and the task's own directory,
+/// which count as a whole, and other paths, such as the user's project.
+fn written_paths(paths: ProgramPaths<'_>, writable: Vec<PathBuf>) -> WrittenPaths {
+    let workspace = paths.grant.workspace.iter().map(|path| real(path));
+    let own: Vec<PathBuf> = workspace.chain([real(paths.dir)]).collect();
+    let context = paths.grant.context_paths().into_iter().filter(|path| path.writable);
+    let context = context.map(|path| real(Path::new(&path.path)));
+    let mut shared: Vec<PathBuf> = writable.into_iter().chain(context).collect();
+    shared.retain(|path| !own.iter().any(|own| path.starts_with(own)));
+    shared.sort();
+    // A path inside another one is measured with it.
+    shared.dedup_by(|inner, outer| inner.starts_with(outer));
+    WrittenPaths { own, shared, full: false }
 }
 
 /// The subdirectory of the task's directory that a program in a sandbox can always write to. Under Landlock it is
@@ -147,16 +205,19 @@ const SCRATCH: &str = "scratch";
 
 fn mounts(
     adapter: &dyn AgentAdapter,
-    env: &mut Vec<(String, String)>,
+    env: &[(String, String)],
+    settings: &PrivateSettings,
     program: &Path,
     search: &str,
     paths: ProgramPaths<'_>,
 ) -> Result<MountTable, String> {
     let scratch = paths.dir.join(SCRATCH);
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&scratch);
-    made.map_err(|error| format!("could not create {}: {error}", scratch.display()))?;
+    create_real_dir(&scratch, 0o700)
+        .map_err(|error| format!("could not create {}: {error}", scratch.display()))?;
     let home = value(env, "HOME").map(PathBuf::from).unwrap_or_default();
-    let mut readable = program_dirs(program, search, &home);
+    let mut readable: Vec<PathBuf> =
+        program_dirs(program, search, &home).iter().map(|dir| real(dir)).collect();
+    readable.extend(settings.readable.iter().cloned());
     let own = own_paths(adapter, env, &home);
     let mut sandbox_paths = SandboxPaths::from(paths.grant);
     sandbox_paths.readable.append(&mut readable);
@@ -169,6 +230,7 @@ fn mounts(
         given.push(workspace);
     }
     writable.extend(own);
+    writable.extend(settings.writable.iter().cloned());
     sandbox_paths.state_dir = paths.state.map(Path::to_owned);
     paths.dir.clone_into(&mut sandbox_paths.output_dir);
     let sandbox_paths = sandbox_paths.checked().map_err(|error| format!("{error}; {}", error.hint()))?;
@@ -205,24 +267,35 @@ fn program_dirs(program: &Path, search: &str, home: &Path) -> Vec<PathBuf> {
     dirs
 }
 
-/// The program's own paths: creates missing ones, and sets their variables where necessary.
-fn own_paths(adapter: &dyn AgentAdapter, env: &mut Vec<(String, String)>, home: &Path) -> Vec<PathBuf> {
-    let mut dirs = Vec::new();
-    for own in adapter.own_paths() {
-        let path = own.path(home, &|name| value(env, name).map(PathBuf::from));
-        if !path.is_absolute() {
-            continue;
-        }
-        // An error is ignored here: the program then fails with an error message that is more useful than ours.
-        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path);
-        if let Some((name, _)) =
-            own.override_variable.filter(|(name, _)| own.set_in_sandbox && value(env, name).is_none())
-        {
-            set(env, &name, &path.to_string_lossy());
-        }
-        dirs.push(path);
+/// Makes the private copy of a CLI agent's settings, and points the agent's variables to it.
+fn private_settings(
+    adapter: &dyn AgentAdapter,
+    env: &mut Vec<(String, String)>,
+    places: SettingsPlaces<'_>,
+    config: &LaunchConfig,
+) -> Result<PrivateSettings, String> {
+    let home = value(env, "HOME").map(PathBuf::from).unwrap_or_default();
+    let lookup = |name: &str| value(env, name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let made = PrivateSettings::make(adapter, &lookup, &home, places, &config.files);
+    let made = made.map_err(|error| {
+        format!("could not copy the settings of {} to {}: {error}", adapter.name(), places.dir.display())
+    })?;
+    for (name, path) in &made.variables {
+        set(env, name, path);
     }
-    dirs
+    Ok(made)
+}
+
+/// The paths that the user lets a user-defined program write to: creates missing ones.
+fn own_paths(adapter: &dyn AgentAdapter, env: &[(String, String)], home: &Path) -> Vec<PathBuf> {
+    let located = |own: &OwnPath| own.path(home, &|name| value(env, name).map(PathBuf::from));
+    let mut paths: Vec<PathBuf> = adapter.own_paths().iter().map(located).collect();
+    paths.retain(|path| path.is_absolute());
+    for path in &paths {
+        // An error is ignored here: the program then fails with an error message that is more useful than ours.
+        let _ = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path);
+    }
+    paths
 }
 
 /// Whether to skip the first-start dialogs. Settings that exist but cannot be read or parsed count as completed
@@ -233,7 +306,7 @@ pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String,
     let Some(home) = value(&env, "HOME").map(Path::new) else { return Onboarding::LeaveToAgent };
     let settings = onboarding_check.settings.path(home, &|name| value(&env, name).map(PathBuf::from));
     let filled = |value: &Value| !matches!(value, Value::Null | Value::Bool(false));
-    let is_onboarded = match std::fs::read(&settings) {
+    let is_onboarded = match read_settings(&settings) {
         Ok(bytes) => serde_json::from_slice::<Value>(&bytes).map_or(true, |known| {
             onboarding_check
                 .completed_pointers
@@ -249,8 +322,26 @@ pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String,
     }
 }
 
-/// A program's environment: from ours, an allow-list for agents, and everything except secrets for the user's own
-/// commands; in addition the variables of the task and of the adapter.
+/// The maximum size of a CLI agent's settings, in bytes.
+const MAX_SETTINGS: u64 = 16 << 20;
+
+/// Reads a CLI agent's settings. The agent can leave anything there: a pipe must not block, and a device or a huge file
+/// must not fill the memory.
+fn read_settings(path: &Path) -> std::io::Result<Vec<u8>> {
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(std::io::ErrorKind::InvalidInput.into());
+    }
+    let mut bytes = Vec::new();
+    if file.take(MAX_SETTINGS + 1).read_to_end(&mut bytes)? as u64 > MAX_SETTINGS {
+        return Err(std::io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(bytes)
+}
+
+/// A program's environment. Agents get only the allowed variables of our environment; the user's own commands also get
+/// all others except secrets and `ALTHING_*`. The variables of the task and of the adapter are added.
 fn environment(
     adapter: &dyn AgentAdapter,
     config: &[(String, String)],
@@ -260,7 +351,7 @@ fn environment(
     let passed = |name: &str| {
         let by_name =
             is_passed_to_programs(name) || own.iter().any(|pattern| variable_matches(pattern, name));
-        let secret = SECRET_NAME_PARTS.iter().any(|word| name.to_ascii_uppercase().contains(word));
+        let secret = is_secret_name(name) || name.to_ascii_uppercase().starts_with("ALTHING_");
         by_name || (!adapter.is_agent() && !secret)
     };
     let ours = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value)));
@@ -362,5 +453,12 @@ mod tests {
             Onboarding::LeaveToAgent,
             "unreadable settings count as completed"
         );
+        // A sandboxed agent may have left a pipe or a device there.
+        std::fs::remove_file(&settings).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&settings).status().unwrap().success());
+        assert_eq!(onboarding(&ClaudeCode, &keyed), Onboarding::LeaveToAgent, "a pipe");
+        std::fs::remove_file(&settings).unwrap();
+        symlink("/dev/zero", &settings).unwrap();
+        assert_eq!(onboarding(&ClaudeCode, &keyed), Onboarding::LeaveToAgent, "a device");
     }
 }

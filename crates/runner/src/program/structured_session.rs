@@ -6,7 +6,7 @@
 
 use super::pipes::{EventSink, FinishedRun, Outbox, PipeExchange, Pipes, ProgramEvent};
 use super::raw_output::RawOutputFile;
-use crate::adapter::{Exit, ProgramOutcome, Stream};
+use crate::adapter::{Exit, OutputEvent, ProgramOutcome, Stream};
 use crate::guard_protocol::GuardedCommand;
 use crate::guarded::GuardLauncher;
 use crate::lines::{LineSplitter, OutputLine};
@@ -118,7 +118,7 @@ enum PromptProgress {
     Sent,
 }
 
-/// The exchange of a structured session.
+/// Talks to a program over its structured protocol; see [`PipeExchange`].
 struct StructuredSession {
     handle: SessionHandle,
     lines: LineSplitter,
@@ -143,6 +143,9 @@ impl PipeExchange for StructuredSession {
             let from =
                 self.diagnostics.ceil_char_boundary(self.diagnostics.len().saturating_sub(MAX_DIAGNOSTICS));
             self.diagnostics.drain(..from);
+            let troubles =
+                clean.lines().filter_map(|line| self.handle.open.structured_protocol().trouble(line));
+            troubles.for_each(|trouble| sink(ProgramEvent::Parsed(trouble)));
             return;
         }
         let mut lines = std::mem::take(&mut self.lines);
@@ -199,6 +202,9 @@ impl StructuredSession {
         let mut step = ProtocolStep::default();
         self.handle.open.structured_protocol().receive(message, &mut step);
         for event in step.events {
+            if matches!(&event, OutputEvent::Trouble(trouble) if trouble.is_final) {
+                outbox.give_up();
+            }
             sink(ProgramEvent::Parsed(event));
         }
         send_messages(outbox, &step.messages);

@@ -1,8 +1,12 @@
 //! Computes the usage of each run, even for programs that report the total of their conversation.
+//!
+//! The totals are also stored in files, because a later process may resume the conversation: without the stored total,
+//! that process would count the whole conversation again.
 
 use crate::adapter::ReportedUsage;
 use althing_protocol::Usage;
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 /// The last reported total of each conversation, by id.
@@ -10,17 +14,45 @@ use std::sync::{Mutex, PoisonError};
 pub(crate) struct UsageTracker(Mutex<HashMap<String, Usage>>);
 
 impl UsageTracker {
-    /// The usage of this run: `this_run`, and the growth of the conversation's total since this tracker last saw it.
-    /// For a conversation that this tracker does not know yet, the whole total counts.
-    pub(crate) fn settle(&self, conversation: Option<&str>, spent: ReportedUsage) -> Usage {
+    /// The usage of this run: `this_run`, and the growth of the conversation's total since it was last reported to this
+    /// tracker or, before that, stored in `dir` by an earlier process. For a new conversation, the whole total counts.
+    pub(crate) fn settle(&self, conversation: Option<&str>, spent: &ReportedUsage, dir: &Path) -> Usage {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = conversation.and_then(|id| known.get(id)).copied().unwrap_or_default();
+        let before = conversation.and_then(|id| known.get(id).copied().or_else(|| stored_total(dir, id)));
         let mut usage = spent.this_run;
-        usage += less(spent.conversation_total, before);
-        if let Some(id) = conversation {
+        usage += less(spent.conversation_total, before.unwrap_or_default());
+        // A run that failed may report no total; then the last known total stays.
+        if let Some(id) = conversation
+            && spent.conversation_total != Usage::default()
+        {
             known.insert(id.to_owned(), spent.conversation_total);
+            store_total(dir, id, spent.conversation_total);
         }
         usage
+    }
+}
+
+/// The file with the last reported totals of the newest conversations, oldest first.
+const STORED_TOTALS: &str = "usage.json";
+const MOST_STORED: usize = 200;
+
+fn stored_totals(dir: &Path) -> Vec<(String, Usage)> {
+    let text = std::fs::read(dir.join(STORED_TOTALS)).unwrap_or_default();
+    serde_json::from_slice(&text).unwrap_or_default()
+}
+
+fn stored_total(dir: &Path, conversation: &str) -> Option<Usage> {
+    stored_totals(dir).into_iter().find(|(id, _)| id == conversation).map(|(_, total)| total)
+}
+
+/// Stores a total. If that fails, only a later process counts too much, so the failure is ignored.
+fn store_total(dir: &Path, conversation: &str, total: Usage) {
+    let mut totals = stored_totals(dir);
+    totals.retain(|(id, _)| id != conversation);
+    totals.push((conversation.to_owned(), total));
+    let newest = totals.split_off(totals.len().saturating_sub(MOST_STORED));
+    if let Ok(text) = serde_json::to_vec(&newest) {
+        let _ = std::fs::write(dir.join(STORED_TOTALS), text);
     }
 }
 
@@ -32,5 +64,23 @@ fn less(total: Usage, before: Usage) -> Usage {
         reasoning_tokens: total.reasoning_tokens.saturating_sub(before.reasoning_tokens),
         cost_usd: (total.cost_usd - before.cost_usd).max(0.0),
         calls: total.calls.saturating_sub(before.calls),
+        unpriced_calls: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_without_a_reported_total_does_not_make_the_next_one_count_the_conversation_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let tracker = UsageTracker::default();
+        let total = |calls| ReportedUsage {
+            conversation_total: Usage { calls, ..Usage::default() },
+            ..ReportedUsage::default()
+        };
+        let counted = [3, 0, 5].map(|calls| tracker.settle(Some("c"), &total(calls), dir.path()).calls);
+        assert_eq!(counted, [3, 0, 2]);
     }
 }

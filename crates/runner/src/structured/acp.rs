@@ -1,11 +1,16 @@
 //! The Agent Client Protocol, version 1: `gemini --acp`, `opencode acp`. Verified with gemini 0.61.0 and
 //! opencode 1.18.33.
 //!
-//! We offer the agent neither files nor terminals; it uses its own.
+//! The protocol lets an agent access files and terminals through us. We do not offer this, so the agent uses its own
+//! tools.
 
-use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, option, text};
-use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage};
-use althing_protocol::{Ask, AskKind, Item, Usage};
+use super::permission_options::{Offered, OptionKind, permission_options};
+use super::request_text::acp_call;
+use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, text};
+use crate::adapter::gemini::failed_attempt;
+use crate::adapter::opencode::{is_log_line, stream_error};
+use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
+use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -25,8 +30,8 @@ pub struct Acp {
     session: String,
     /// Whether the prompt was sent. Updates before that replay the history and are ignored.
     prompted: bool,
-    /// Open questions: the request id, and the ids of the options.
-    open: BTreeMap<String, (Value, Vec<String>)>,
+    /// The open questions by id: the id of the request, and the outcome to send for each option.
+    open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
     /// The tool calls in progress by id, each with its kind and title.
     tools: BTreeMap<String, (String, String)>,
     /// The message that is being received or, if `whole` is true, the last complete message.
@@ -113,15 +118,10 @@ impl Acp {
             return;
         }
         self.end_message(step);
-        let options: Vec<_> = list(params, "/options")
-            .map(|choice| option(text(choice, "/optionId"), text(choice, "/name")))
-            .collect();
+        let (options, answers) = options(params).into_iter().unzip();
         let native = format!("request-{id}");
-        let ids = options.iter().map(|option| option.id.clone()).collect();
-        self.open.insert(native.clone(), (id.clone(), ids));
-        let title = text(params, "/toolCall/title");
-        let title = if title.is_empty() { "The agent wants to use a tool." } else { title };
-        let (about, text) = (AskKind::Permission, title.to_owned());
+        self.open.insert(native.clone(), (id.clone(), answers));
+        let (about, text) = (AskKind::Permission, acp_call(&params["toolCall"]));
         step.questions.push(Ask { about, text, options, native: Some(native) });
     }
 
@@ -176,6 +176,29 @@ impl Acp {
     }
 }
 
+/// The options of a request for permission, each with its id and the outcome that selects it.
+fn options(params: &Value) -> Vec<(AskOption, (String, Value))> {
+    let offered = list(params, "/options").map(|choice| Offered {
+        kind: match text(choice, "/kind") {
+            "allow_once" => OptionKind::Allow,
+            "allow_always" => OptionKind::AllowAlways,
+            "reject_once" => OptionKind::Reject,
+            _ => OptionKind::Other,
+        },
+        native_id: text(choice, "/optionId").to_owned(),
+        label: text(choice, "/name").to_owned(),
+        answer: json!({ "outcome": "selected", "optionId": text(choice, "/optionId") }),
+    });
+    let rejection = Offered {
+        kind: OptionKind::Reject,
+        native_id: "reject".to_owned(),
+        label: "Reject".to_owned(),
+        answer: json!({ "outcome": "cancelled" }),
+    };
+    let options = permission_options(offered.collect(), rejection);
+    options.into_iter().map(|(option, answer)| (option.clone(), (option.id, answer))).collect()
+}
+
 fn request(id: u64, method: &str, params: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params })
 }
@@ -203,23 +226,27 @@ impl StructuredProtocol for Acp {
         }
     }
 
+    fn trouble(&self, line: &str) -> Option<OutputEvent> {
+        failed_attempt(line).or_else(|| stream_error(line)).map(Trouble::passing)
+    }
+
     fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>> {
-        if !self.open.get(native)?.1.iter().any(|known| known == option) {
-            return None;
-        }
+        let outcome = self.open.get(native)?.1.get(option)?.clone();
         let (id, _) = self.open.remove(native)?;
-        let outcome = json!({ "outcome": "selected", "optionId": option });
         Some(vec![json!({ "jsonrpc": "2.0", "id": id, "result": { "outcome": outcome } })])
     }
 
     fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome {
-        let usage = ReportedUsage { this_run: self.usage, conversation_total: Usage::default() };
+        let usage = ReportedUsage { this_run: self.usage, ..ReportedUsage::default() };
         let message = Some(std::mem::take(&mut self.message));
         let failure = format!("{} did not finish its turn; {exit}", self.program);
         let error = match self.completed.take() {
             Some(Ok(())) => None,
             Some(Err(error)) => Some(error),
-            None => Some(explain_failure(&failure, diagnostics)),
+            None => {
+                let lines: Vec<&str> = diagnostics.lines().filter(|line| !is_log_line(line)).collect();
+                Some(explain_failure(&failure, &lines.join("\n")))
+            }
         };
         let signed_out = error.as_deref().is_some_and(|error| error.contains("uthentic"));
         let hint = signed_out.then(|| format!("run `{}` once to sign in, or set its API key", self.program));

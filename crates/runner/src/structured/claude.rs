@@ -4,6 +4,7 @@
 //! The events are those of headless output and are read by the parser of headless output; this module handles
 //! the questions.
 
+use super::request_text::whole_input;
 use super::{ProtocolStep, StructuredProtocol, list, option, text};
 use crate::adapter::{Exit, OutputParser, ProgramOutcome, Stream};
 use althing_protocol::{Ask, AskKind};
@@ -49,21 +50,14 @@ impl ClaudeControl {
         } else {
             Ask {
                 about: AskKind::Permission,
-                text: format!("{tool}: {}", summary(&input)),
-                options: vec![option("allow", "Allow"), option("deny", "Deny")],
+                text: format!("{tool}: {}", whole_input(&input)),
+                options: vec![option("allow", "Allow"), option("reject", "Deny")],
                 native: Some(id.clone()),
             }
         };
         self.open.insert(id, (tool, input));
         Some(ask)
     }
-}
-
-/// A summary of a tool's input: its command, path, URL or the like, or else the whole input as JSON.
-fn summary(input: &Value) -> String {
-    let summary_keys = ["/command", "/file_path", "/path", "/url", "/pattern", "/description"];
-    let found = summary_keys.into_iter().map(|pointer| text(input, pointer)).find(|words| !words.is_empty());
-    found.map_or_else(|| input.to_string(), str::to_owned)
 }
 
 impl StructuredProtocol for ClaudeControl {
@@ -107,7 +101,7 @@ impl StructuredProtocol for ClaudeControl {
     }
 
     fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>> {
-        if self.open.get(native)?.0 != ASK_TOOL && !matches!(option, "allow" | "deny") {
+        if self.open.get(native)?.0 != ASK_TOOL && !matches!(option, "allow" | "reject") {
             return None;
         }
         let (tool, input) = self.open.remove(native)?;

@@ -1,8 +1,11 @@
 //! Codex's app server: `codex app-server`, JSON-RPC without the version field. Verified with version 0.166.0.
 
-use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, option, text};
-use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage};
-use althing_protocol::{Ask, AskKind, AskOption, Item, Usage};
+use super::permission_options::{Offered, OptionKind, permission_options};
+use super::request_text::{codex_changes, codex_request};
+use super::{ProtocolStep, StructuredProtocol, count, explain_failure, list, text};
+use crate::adapter::codex::without_counter;
+use crate::adapter::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
+use althing_protocol::{Ask, AskKind, Item, Usage};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -21,6 +24,8 @@ pub struct AppServer {
     thread: String,
     /// Open questions: the request id, and Codex's decision for each option.
     open: BTreeMap<String, (Value, BTreeMap<String, Value>)>,
+    /// The announced changes of files, by item id.
+    changes: BTreeMap<String, String>,
     message: String,
     usage: Usage,
     /// How the turn ended.
@@ -37,6 +42,7 @@ impl AppServer {
             resume: resume.map(str::to_owned),
             thread: String::new(),
             open: BTreeMap::new(),
+            changes: BTreeMap::new(),
             message: String::new(),
             usage: Usage::default(),
             completed: None,
@@ -82,26 +88,25 @@ impl AppServer {
         let (id, params) = (&message["id"], &message["params"]);
         let what = match text(message, "/method") {
             "item/commandExecution/requestApproval" => text(params, "/command").to_owned(),
-            "item/fileChange/requestApproval" => {
-                let reason = text(params, "/reason");
-                if reason.is_empty() { "changes to files".to_owned() } else { reason.to_owned() }
-            }
+            "item/fileChange/requestApproval" => match self.changes.get(text(params, "/itemId")) {
+                Some(changes) => changes.clone(),
+                None => "changes to files".to_owned(),
+            },
             _ => {
                 let error = json!({ "code": -32601, "message": "not supported" });
                 step.messages.push(json!({ "id": id, "error": error }));
                 return;
             }
         };
-        let reason = text(params, "/reason");
-        let mut decisions: Vec<(AskOption, Value)> =
-            list(params, "/availableDecisions").map(decision).collect();
-        if decisions.is_empty() {
-            decisions = ["accept", "decline"].map(|word| decision(&json!(word))).to_vec();
+        let mut offered: Vec<Offered<Value>> = list(params, "/availableDecisions").map(decision).collect();
+        if offered.is_empty() {
+            offered.push(decision(&json!("accept")));
         }
+        let decisions = permission_options(offered, decision(&json!("decline")));
         let native = format!("request-{id}");
         step.questions.push(Ask {
             about: AskKind::Permission,
-            text: if reason.is_empty() { what } else { format!("{reason} {what}") },
+            text: codex_request(params, &what),
             options: decisions.iter().map(|(option, _)| option.clone()).collect(),
             native: Some(native.clone()),
         });
@@ -112,7 +117,14 @@ impl AppServer {
     fn notification(&mut self, message: &Value, step: &mut ProtocolStep) {
         let params = &message["params"];
         match text(message, "/method") {
-            "item/completed" => self.item(&params["item"], step),
+            "item/started" if text(params, "/item/type") == "fileChange" => {
+                let changes = codex_changes(&params["item"]);
+                self.changes.insert(text(params, "/item/id").to_owned(), changes);
+            }
+            "item/completed" => {
+                self.changes.remove(text(params, "/item/id"));
+                self.item(&params["item"], step);
+            }
             "thread/tokenUsage/updated" => {
                 let total = params.pointer("/tokenUsage/total").unwrap_or(&Value::Null);
                 self.usage = Usage {
@@ -122,6 +134,7 @@ impl AppServer {
                     reasoning_tokens: count(total, "/reasoningOutputTokens"),
                     cost_usd: 0.0,
                     calls: self.usage.calls + 1,
+                    unpriced_calls: 0,
                 };
             }
             "serverRequest/resolved" => {
@@ -129,6 +142,11 @@ impl AppServer {
                 if self.open.remove(&native).is_some() {
                     step.closed_questions.push(native);
                 }
+            }
+            "error" if params["willRetry"] == true => {
+                let details = text(params, "/error/additionalDetails");
+                let message = without_counter(text(params, "/error/message"));
+                step.events.push(Trouble::passing(if details.is_empty() { message } else { details }));
             }
             "turn/completed" => {
                 let error = text(params, "/turn/error/message");
@@ -172,20 +190,30 @@ impl AppServer {
 }
 
 /// One of Codex's decisions as an option with our label.
-fn decision(decision: &Value) -> (AskOption, Value) {
+fn decision(decision: &Value) -> Offered<Value> {
     let id = match decision {
         Value::String(word) => word.clone(),
         other => other.as_object().and_then(|object| object.keys().next()).cloned().unwrap_or_default(),
     };
+    let such = decision.pointer("/acceptWithExecpolicyAmendment/execpolicy_amendment");
+    let such = such.map(|such| format!("Allow, and do not ask again for commands that begin with {such}"));
     let label = match id.as_str() {
         "accept" => "Allow",
         "acceptForSession" => "Allow for this session",
-        "acceptWithExecpolicyAmendment" => "Allow, and do not ask again for such commands",
+        "acceptWithExecpolicyAmendment" => {
+            such.as_deref().unwrap_or("Allow, and do not ask again for such commands")
+        }
         "decline" => "Deny",
         "cancel" => "Deny, and stop",
         other => other,
     };
-    (option(&id, label), decision.clone())
+    let kind = match id.as_str() {
+        "accept" => OptionKind::Allow,
+        "acceptForSession" | "acceptWithExecpolicyAmendment" => OptionKind::AllowAlways,
+        "decline" | "cancel" => OptionKind::Reject,
+        _ => OptionKind::Other,
+    };
+    Offered { kind, label: label.to_owned(), native_id: id, answer: decision.clone() }
 }
 
 impl StructuredProtocol for AppServer {
@@ -211,7 +239,8 @@ impl StructuredProtocol for AppServer {
     fn end(&mut self, exit: Exit, diagnostics: &str) -> ProgramOutcome {
         // Codex reports the tokens of the whole conversation, and no cost.
         let this_run = Usage { calls: self.usage.calls, ..Usage::default() };
-        let usage = ReportedUsage { this_run, conversation_total: Usage { calls: 0, ..self.usage } };
+        let conversation_total = Usage { calls: 0, ..self.usage };
+        let usage = ReportedUsage { this_run, conversation_total, ..ReportedUsage::default() };
         let message = Some(std::mem::take(&mut self.message));
         let error = match self.completed.take() {
             Some(Ok(())) => None,

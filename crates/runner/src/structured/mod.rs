@@ -2,12 +2,14 @@
 //! answer.
 //!
 //! A protocol is a pure state machine: which messages to send, what received messages mean, how to answer a
-//! question. It does no I/O and reads no clock; `program::structured_session` drives it. Approvals become the
-//! same questions as those of programs in terminals.
+//! question. It does no I/O and reads no clock; `program::structured_session` drives it. An agent's request for
+//! approval becomes an [`Ask`], like a question of a program in a terminal.
 
 mod acp;
 mod claude;
 mod codex;
+mod permission_options;
+mod request_text;
 
 pub use acp::Acp;
 pub use claude::ClaudeControl;
@@ -25,7 +27,13 @@ pub trait StructuredProtocol: Send + std::fmt::Debug {
     /// Handles a message from the agent and fills in what follows from it.
     fn receive(&mut self, message: &Value, step: &mut ProtocolStep);
 
-    /// The messages that answer a question; `None` if there is no such open question or option.
+    /// Why the agent cannot reach its model, if this line of its stderr says so.
+    fn trouble(&self, _line: &str) -> Option<OutputEvent> {
+        None
+    }
+
+    /// The messages that answer a question; `None` if there is no such open question, or if it has no such option. (A
+    /// question that Claude Code asks with its tool `AskUserQuestion` accepts any text as the option.)
     fn answer(&mut self, native: &str, option: &str) -> Option<Vec<Value>>;
 
     /// Determines the outcome at the end; `diagnostics` is the last part of the agent's stderr.

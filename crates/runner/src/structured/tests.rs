@@ -1,4 +1,5 @@
-//! Replays recordings of the real CLI agents; our side must send the same messages as in the recording.
+//! Tests the structured protocols, partly with recordings of the real CLI agents: our side must send the same messages
+//! as in the recording.
 
 use super::*;
 use crate::adapter::{ReportedUsage, Stream};
@@ -22,7 +23,7 @@ fn replay(
     option: &str,
 ) -> (Replayed, Vec<Value>) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/samples").join(file);
-    // The recording used another request id.
+    // The recording of Claude Code has another id for the request `initialize`.
     let recorded = std::fs::read_to_string(path).unwrap().replace("\"r1\"", "\"initialize\"");
     let mut replayed = Replayed { said: structured_protocol.begin(), ..Replayed::default() };
     let mut ours = Vec::new();
@@ -44,7 +45,7 @@ fn replay(
         }
         let items = step.events.into_iter().filter_map(|event| match event {
             OutputEvent::Item(item) => Some(item),
-            OutputEvent::TextDelta(_) => None,
+            OutputEvent::TextDelta(_) | OutputEvent::Trouble(_) => None,
         });
         replayed.items.extend(items);
         replayed.prompted += usize::from(step.sends_prompt);
@@ -85,11 +86,46 @@ fn claude_asks_for_a_permission_and_gets_it() {
     let (replayed, ours) = replay("claude/stdio-control.jsonl", &mut structured_protocol, "allow");
     assert_eq!(replayed.asks.len(), 1);
     let ask = &replayed.asks[0];
-    assert_eq!((ask.about, ask.text.as_str()), (AskKind::Permission, "Bash: touch from_stdio.txt"));
-    assert_eq!(ask.options.iter().map(|option| option.id.as_str()).collect::<Vec<_>>(), ["allow", "deny"]);
+    assert_eq!(
+        (ask.about, ask.text.as_str()),
+        (AskKind::Permission, "Bash: touch from_stdio.txt\ndescription: Run a test command")
+    );
+    assert_eq!(ask.options.iter().map(|option| option.id.as_str()).collect::<Vec<_>>(), ["allow", "reject"]);
     // After our `initialize`: the prompt and the permission, exactly as recorded.
     assert_eq!(replayed.said[1..], ours[1..3]);
     assert!(replayed.over && replayed.prompted == 1);
+}
+
+/// The text of the only question in this message.
+fn asked(structured_protocol: &mut dyn StructuredProtocol, message: &Value) -> String {
+    let mut step = ProtocolStep::default();
+    structured_protocol.receive(message, &mut step);
+    assert_eq!(step.questions.len(), 1, "{message}");
+    step.questions.remove(0).text
+}
+
+#[test]
+fn a_request_for_permission_shows_everything_that_it_would_permit() {
+    let input = serde_json::json!({"file_path": "/w/.bashrc", "content": "one\nEVIL", "replace_all": true});
+    let request = serde_json::json!({"type": "control_request", "request_id": "q",
+        "request": {"subtype": "can_use_tool", "tool_name": "Write", "input": input}});
+    let mut claude = ClaudeControl::new("p", Box::new(IgnoreOutput));
+    assert_eq!(asked(&mut claude, &request), "Write: /w/.bashrc\ncontent: one\nEVIL\nreplace_all: true");
+    let mut codex = AppServer::new("p", "/w", None, None);
+    let change = serde_json::json!({"path": "/w/a.sh", "kind": {"type": "update"}, "diff": "-ls\n+EVIL"});
+    let item = serde_json::json!({"type": "fileChange", "id": "i", "changes": [change]});
+    let started = serde_json::json!({"method": "item/started", "params": {"item": item}});
+    codex.receive(&started, &mut ProtocolStep::default());
+    let request = serde_json::json!({"method": "item/fileChange/requestApproval", "id": 3,
+        "params": {"itemId": "i", "reason": "Tidy up?", "grantRoot": "/etc"}});
+    assert_eq!(asked(&mut codex, &request), "Tidy up? update /w/a.sh\n-ls\n+EVIL\ngrantRoot: /etc");
+    let mut acp = Acp::new("gemini", "p", "/w", None);
+    let diff = serde_json::json!({"type": "diff", "path": "/w/a.sh", "oldText": "ls", "newText": "EVIL"});
+    let call = serde_json::json!({"title": "Edit", "content": [diff], "locations": [{"path": "/w/b"}],
+        "rawInput": {"command": "Edit", "mode": 511}});
+    let request = serde_json::json!({"id": 4, "method": "session/request_permission",
+        "params": {"toolCall": call, "options": []}});
+    assert_eq!(asked(&mut acp, &request), "Edit\n/w/a.sh\n-ls\n+EVIL\n/w/b\nmode: 511");
 }
 
 #[test]
@@ -118,13 +154,13 @@ fn claude_asks_a_question_and_gets_the_choice() {
 fn codex_asks_for_a_permission_and_gets_it() {
     let mut structured_protocol =
         AppServer::new("ESC_TOOL:touch appserver.txt", "/home/user/work/repo", None, None);
-    let (replayed, ours) = replay("codex/app-server.jsonl", &mut structured_protocol, "accept");
+    let (replayed, ours) = replay("codex/app-server.jsonl", &mut structured_protocol, "allow");
     assert_eq!(anonymous(&replayed.said), anonymous(&ours));
     let ask = &replayed.asks[0];
     assert_eq!(ask.about, AskKind::Permission);
     assert_eq!(ask.text, "Do you want to allow this test command? /bin/bash -lc 'touch appserver.txt'");
     let offered: Vec<&str> = ask.options.iter().map(|option| option.id.as_str()).collect();
-    assert_eq!(offered, ["accept", "acceptWithExecpolicyAmendment", "cancel"]);
+    assert_eq!(offered, ["allow", "allow_always", "reject"]);
     assert!(matches!(&replayed.items[0], Item::Conversation { id } if id.starts_with("01a1de34")));
     assert!(matches!(&replayed.items[1], Item::Did { tool, is_error: false, .. } if tool == "shell"));
     assert!(matches!(&replayed.items[2], Item::Said { text } if text.starts_with("Tool result received")));
@@ -137,13 +173,17 @@ fn codex_asks_for_a_permission_and_gets_it() {
 #[test]
 fn gemini_and_opencode_ask_over_acp_and_get_their_answer() {
     for (program, prompt, option, wish) in [
-        ("gemini", "RUN_TOOL:touch acp_g.txt", "proceed_once", "touch acp_g.txt"),
-        ("opencode", "RUN_TOOL:touch acp_o.txt", "once", "touch acp_o.txt"),
+        ("gemini", "RUN_TOOL:touch acp_g.txt", "allow", "touch acp_g.txt"),
+        ("opencode", "RUN_TOOL:touch acp_o.txt", "allow", "touch acp_o.txt"),
     ] {
+        let more = match program {
+            "gemini" => "\n[current working directory /home/user/work/repo] (Run a test command)",
+            _ => "",
+        };
         let mut structured_protocol = Acp::new(program, prompt, "/home/user/work/repo", None);
         let (replayed, ours) = replay(&format!("{program}/acp.jsonl"), &mut structured_protocol, option);
         assert_eq!(anonymous(&replayed.said), anonymous(&ours), "{program}");
-        assert_eq!((replayed.asks.len(), replayed.asks[0].text.as_str()), (1, wish));
+        assert_eq!((replayed.asks.len(), replayed.asks[0].text.clone()), (1, format!("{wish}{more}")));
         assert_eq!(replayed.asks[0].options.len(), 3);
         let did =
             replayed.items.iter().any(|item| matches!(item, Item::Did { detail, .. } if detail == wish));

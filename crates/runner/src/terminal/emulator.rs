@@ -43,6 +43,19 @@ pub(crate) struct EmulatorOutput {
     pub(crate) answers: Vec<u8>,
 }
 
+/// The screen around the cursor, in whole lines: rows that the terminal wrapped are joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CursorView {
+    /// The lines above the cursor's line, without trailing blanks.
+    pub(crate) above: Vec<String>,
+    /// The cursor's line up to the cursor, with trailing blanks.
+    pub(crate) before: String,
+    /// The rest of the cursor's line, and the lines below it.
+    pub(crate) after: Vec<String>,
+    /// Whether the program uses the alternate screen.
+    pub(crate) is_alternate: bool,
+}
+
 impl Emulator {
     pub(crate) fn new(size: TerminalSize) -> Self {
         let (rows, cols) = nonzero(size);
@@ -122,6 +135,42 @@ impl Emulator {
             ScreenRow::new(shown, screen.row_wrapped(number))
         };
         screen.rows(0, self.size().cols).zip(0..).map(clean).collect()
+    }
+
+    /// The screen around the cursor.
+    pub(crate) fn cursor_view(&self) -> CursorView {
+        let (screen, cols) = (self.parser.screen(), self.size().cols);
+        let (row, col) = screen.cursor_position();
+        let text = |row: u16, cols: std::ops::Range<u16>| -> String {
+            let cells = cols.filter_map(|col| screen.cell(row, col));
+            let shown = cells.filter(|cell| !cell.is_wide_continuation()).map(|cell| match cell.contents() {
+                "" => " ",
+                text => text,
+            });
+            shown.flat_map(str::chars).filter(|letter| althing_text::sanitize::is_safe(*letter)).collect()
+        };
+        let mut lines = vec![String::new()];
+        let push = |lines: &mut Vec<String>, piece: &str, wraps: bool| {
+            if let Some(line) = lines.last_mut() {
+                line.push_str(piece);
+            }
+            if !wraps {
+                lines.push(String::new());
+            }
+        };
+        for above in 0..row {
+            push(&mut lines, &text(above, 0..cols), screen.row_wrapped(above));
+        }
+        push(&mut lines, &text(row, 0..col.min(cols)), true);
+        let before = lines.pop().unwrap_or_default();
+        let mut after = vec![String::new()];
+        push(&mut after, &text(row, col.min(cols)..cols), screen.row_wrapped(row));
+        for below in row.saturating_add(1)..self.size().rows {
+            push(&mut after, &text(below, 0..cols), screen.row_wrapped(below));
+        }
+        let trimmed = |lines: Vec<String>| lines.iter().map(|line| line.trim_end().to_owned()).collect();
+        let is_alternate = screen.alternate_screen();
+        CursorView { above: trimmed(lines), before, after: trimmed(after), is_alternate }
     }
 
     /// The visible screen with its attributes.

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-/// The maximum number of bytes of one read.
+/// The maximum number of bytes that are read before they are drawn.
 pub(super) const BATCH: usize = 256 * 1024;
 /// This many bytes within [`FLOOD_WINDOW`] are a flood: reading then waits briefly for more output, so that large
-/// pieces are processed at once, most of which need not be drawn.
+/// pieces are processed at once and most of each piece need not be drawn.
 pub(super) const FLOOD: usize = 32 * 1024;
 /// How long to wait for more output during a flood.
 pub(super) const FLOOD_WAIT: Duration = Duration::from_millis(4);
 /// The length of the window in which bytes are counted. The first read after its end, or after a pause of this
 /// length, starts a new window.
 pub(super) const FLOOD_WINDOW: Duration = Duration::from_millis(100);
-/// The screen is read when it has not changed for this long.
+/// The screen is read (matched against the patterns) when it has not changed for this long.
 pub(super) const READ_AFTER_QUIET: Duration = Duration::from_millis(40);
 /// The screen is read at least this often while it keeps changing.
 pub(super) const READ_AT_LEAST_EVERY: Duration = Duration::from_millis(200);
@@ -27,8 +27,9 @@ pub(super) const ANSWER_DELAY: Duration = Duration::from_millis(500);
 /// A question that is still on the screen this long after its answer was typed is reported again.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// A program whose own status (OSC 7501) or title says that it waits for a person is reported as waiting after this
-/// time even if the screen shows no question.
-pub(super) const QUESTION_DRAWN_WITHIN: Duration = Duration::from_millis(400);
+/// time, even if the screen shows no question. On a busy machine, Codex draws its dialog a second after its status;
+/// with a shorter time, the dialog would be reported as a second question.
+pub(super) const QUESTION_DRAWN_WITHIN: Duration = Duration::from_secs(2);
 /// Front ends are notified of screen changes at most this often.
 pub(super) const SCREEN_REPORT_INTERVAL: Duration = Duration::from_millis(33);
 /// How long to wait for more output after the program's end, while another process holds the terminal open.

@@ -12,6 +12,8 @@ mod limits;
 mod model;
 mod patterns;
 mod prompt;
+mod prompt_answers;
+mod prompt_text;
 mod pty;
 mod pty_thread;
 mod queries;
@@ -22,6 +24,7 @@ mod status;
 #[cfg(test)]
 mod tests;
 mod transcript;
+mod wait_detector;
 
 #[cfg(feature = "fuzzing")]
 pub use fuzz_terminal::{FuzzTerminal, ScreenReaders};
@@ -44,6 +47,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+use wait_detector::WaitDetector;
 
 /// A prompt to type.
 #[derive(Clone, Copy)]
@@ -93,6 +97,9 @@ impl AgentRunner {
         reports: ReportSink,
     ) -> Result<ProgramEnd, String> {
         let reader = ScreenReader::new(traits)?;
+        // If an agent has patterns, they recognize its idle input box, which is not a question.
+        let has_patterns = !(traits.asks.is_empty() && traits.ready.is_empty() && traits.busy.is_empty());
+        let waits = WaitDetector::new(!prompt.for_agent || !has_patterns);
         guarded_command.input = Input::Terminal;
         guarded_command.env.retain(|(name, _)| !TERMINAL_VARIABLES.iter().any(|ours| name == ours));
         guarded_command.env.extend(TERMINAL.map(|(name, value)| (name.into(), value.into())));
@@ -100,20 +107,24 @@ impl AgentRunner {
         let (terminal, woken) = Terminal::open().map_err(no_terminal)?;
         let program_end = terminal.pty.open_program_end().map_err(no_terminal)?;
         let same = program_end.try_clone().map_err(no_terminal)?;
-        let guarded = self.launcher.guard(&guarded_command, program_end, same, None).await;
+        let launcher = self.launcher.clone().owned_by(Path::new(&job.dir));
+        let guarded = launcher.guard(&guarded_command, program_end, same, None).await;
         let mut guarded = guarded.map_err(|error| format!("the program could not be started: {error}"))?;
         let registration = RunningTerminal::register(&self.running, &job.task, &terminal);
         let limit = traits.ready_limit.unwrap_or(READY_LIMIT);
         let prompt_text = if traits.prompt_in_args { String::new() } else { prompt.text.to_owned() };
         let prompt = PromptTyper::new(&prompt_text, prompt.for_agent, limit, Instant::now());
         let raw = RawOutputFile::new(Path::new(&job.dir).join(RAW_OUTPUT), self.output_masking.as_ref());
-        let pty_thread = PtyThread::new(terminal.clone(), woken, reader, (prompt, prompt_text), reports, raw);
+        let pty_thread =
+            PtyThread::new(terminal.clone(), woken, (reader, waits), (prompt, prompt_text), reports, raw);
         let (sender, final_history) = tokio::sync::oneshot::channel();
         let thread = std::thread::Builder::new().name("terminal".to_owned());
-        // The thread ends by itself once the terminal is unregistered.
+        // The thread ends by itself after `Terminal::end_by` was called: below or, if this future is dropped, by
+        // `registration`.
         let started = thread.spawn(move || drop(sender.send(pty_thread.run())));
         started.map_err(|error| format!("could not start the terminal's thread: {error}"))?;
         let exit = guarded.exited().await;
+        let limit = guarded.limit().filter(|limit| limit.is_fatal());
         terminal.end_by(Instant::now() + DRAIN_TIMEOUT);
         let history = final_history.await;
         guarded.finish().await;
@@ -121,6 +132,7 @@ impl AgentRunner {
         let history = history.map_err(|_| "the terminal's thread failed".to_owned())?;
         let (code, signal) = exit.map_err(|error| format!("the program could not be run: {error}"))?;
         let error = match (code, signal) {
+            _ if limit.is_some() => limit.map(|limit| format!("it was ended: {limit}")),
             (Some(0), _) => None,
             (Some(code), _) => Some(format!("it ended with exit code {code}")),
             (None, Some(signal)) => Some(format!("it was ended by signal {signal}")),
@@ -164,8 +176,8 @@ impl AgentRunner {
         self.find(task).map(lines).unwrap_or_default()
     }
 
-    /// Types the keys of an answer, [`ANSWER_DELAY`] after the question was reported. Returns false if the question
-    /// is not the current one, was already answered or has no such answer.
+    /// Types the keys of an answer, at the earliest [`ANSWER_DELAY`] after the question was reported. Returns false if
+    /// the question is not the current one, was already answered or has no such answer.
     pub fn answer(&self, task: &TaskId, native: &str, option: &str) -> bool {
         self.find(task).is_some_and(|terminal| terminal.answer(native, option))
     }
@@ -283,7 +295,8 @@ impl Terminal {
     /// not ignored an answer to it.
     fn ask(&self, question: &ProgramQuestion, now: Instant) -> Option<String> {
         let mut pending = lock(&self.question);
-        if pending.question.as_ref() == Some(question) && !pending.answer_was_ignored(now) {
+        let is_pending = pending.question.as_ref().is_some_and(|before| question.is_same(before));
+        if is_pending && !pending.answer_was_ignored(now) {
             return None;
         }
         let count = pending.count + 1;

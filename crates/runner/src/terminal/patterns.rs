@@ -1,5 +1,5 @@
-//! User-defined patterns for reading programs' screens. They are data because patterns go stale with every
-//! release of a program. An entry replaces the patterns of the adapter with the same name, unless a user defined
+//! User-defined patterns for reading programs' screens. They are data, because any new release of a program can make
+//! its patterns obsolete. An entry replaces the patterns of the adapter with the same name, unless a user defined
 //! that adapter together with patterns of its own.
 
 use crate::adapter::{AgentAdapter, TerminalTraits};

@@ -86,7 +86,8 @@ impl PromptTyper {
             self.stage = TypingStage::Pasted { until: now + PAUSE, before, seen: true };
         }
         match self.stage {
-            // As long as a dialog is on the screen, nothing is typed; the time limit starts when the dialog is gone.
+            // As long as a dialog is on the screen, nothing is typed; the time limit starts anew when the dialog is
+            // gone.
             TypingStage::Awaited { .. } | TypingStage::Settling { .. }
                 if matches!(state, ScreenState::Asks(_)) =>
             {

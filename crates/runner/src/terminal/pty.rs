@@ -2,10 +2,11 @@
 //!
 //! When the program's side of the pseudo-terminal is closed, reading reports the end of output, not an error.
 
+use crate::kernel::{self, TerminalRead};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-use rustix::termios::{Winsize, tcsetwinsize};
+use rustix::termios::{LocalModes, Winsize, tcgetattr, tcgetpgrp, tcsetwinsize};
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -40,11 +41,22 @@ pub(crate) enum PtyRead {
     End,
 }
 
+/// How a terminal treats what is typed, as the program set it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct TerminalModes {
+    /// Whether the program reads whole lines (canonical mode).
+    pub(crate) lines: bool,
+    /// Whether the terminal echoes what is typed.
+    pub(crate) echo: bool,
+}
+
 /// Our side of a pseudo-terminal.
 #[derive(Debug)]
 pub(crate) struct Pty {
     master: OwnedFd,
     path: PathBuf,
+    /// The device and inode of the program's side of the terminal; `None` on systems where they are not used.
+    id: Option<(u64, u64)>,
 }
 
 impl Pty {
@@ -58,7 +70,8 @@ impl Pty {
         unlockpt(&master)?;
         let path = PathBuf::from(OsString::from_vec(ptsname(&master, Vec::new())?.into_bytes()));
         rustix::io::ioctl_fionbio(&master, true)?;
-        let pty = Self { master, path };
+        let id = kernel::terminal_id(&path);
+        let pty = Self { master, path, id };
         pty.resize(size)?;
         Ok(pty)
     }
@@ -75,6 +88,23 @@ impl Pty {
         Ok(tcsetwinsize(&self.master, size)?)
     }
 
+    /// How the terminal treats what is typed; `None` once the terminal is gone.
+    pub(crate) fn modes(&self) -> Option<TerminalModes> {
+        let modes = tcgetattr(&self.master).ok()?.local_modes;
+        let (lines, echo) = (modes.contains(LocalModes::ICANON), modes.contains(LocalModes::ECHO));
+        Some(TerminalModes { lines, echo })
+    }
+
+    /// Whether a program in the foreground sleeps until something is typed.
+    pub(crate) fn reader(&self) -> TerminalRead {
+        match (tcgetpgrp(&self.master), self.id) {
+            (Ok(group), Some(id)) => kernel::terminal_read(group, id),
+            // The terminal has no foreground group before the program starts and after it ended.
+            (Err(_), Some(_)) => TerminalRead::None,
+            (_, None) => TerminalRead::Unseen,
+        }
+    }
+
     pub(crate) fn read(&self, buffer: &mut [u8]) -> PtyRead {
         match rustix::io::retry_on_intr(|| rustix::io::read(&self.master, &mut *buffer)) {
             Ok(0) => PtyRead::End,
@@ -87,7 +117,8 @@ impl Pty {
 
     /// Writes as much as fits.
     pub(crate) fn write(&self, bytes: &[u8]) -> usize {
-        // An error means that the program's side is closed, which the next `read` reports.
+        // An error means that nothing fits at the moment, or that the program's side is closed, which the next `read`
+        // reports.
         rustix::io::retry_on_intr(|| rustix::io::write(&self.master, bytes)).unwrap_or(0)
     }
 }

@@ -13,6 +13,7 @@ use super::limits::{
 use super::prompt::PromptTyper;
 use super::pty::PtyRead;
 use super::screen_reader::{ScreenReader, ScreenState};
+use super::wait_detector::WaitDetector;
 use crate::program::RawOutputFile;
 use althing_protocol::{Ask, Item, ProgramReport, ReportSink};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,6 +35,9 @@ pub(super) struct PtyThread {
     /// Whether the program's side of the terminal is closed.
     closed: bool,
     state: ScreenState,
+    /// The state that the patterns alone give.
+    by_patterns: ScreenState,
+    waits: WaitDetector,
     /// Since when the reported question has not been on the screen.
     question_gone_since: Option<Instant>,
     /// Since when the program's status or title has said that it waits, without a question on the screen.
@@ -46,7 +50,7 @@ pub(super) struct PtyThread {
     clean_left: usize,
 }
 
-/// Times of events that still need a reaction.
+/// Times and counts from which the thread computes what is due next.
 #[derive(Debug, Default)]
 struct PtyTimes {
     /// When the first output after the last reading of the screen arrived.
@@ -66,7 +70,7 @@ impl PtyThread {
     pub(super) fn new(
         terminal: Arc<Terminal>,
         woken: OwnedFd,
-        reader: ScreenReader,
+        (reader, waits): (ScreenReader, WaitDetector),
         (prompt, prompt_text): (Option<PromptTyper>, String),
         reports: ReportSink,
         raw: RawOutputFile,
@@ -82,6 +86,8 @@ impl PtyThread {
             buffer: vec![0; BATCH],
             closed: false,
             state: ScreenState::Unknown,
+            by_patterns: ScreenState::Unknown,
+            waits,
             question_gone_since: None,
             blocked_undrawn_since: None,
             asked: false,
@@ -102,6 +108,9 @@ impl PtyThread {
             self.read_screen(now);
             self.type_prompt(now);
             self.terminal.type_due_answer(now);
+            if self.terminal.has_pending() {
+                self.waits.stirred(now);
+            }
             let typed = self.terminal.write_pending();
             self.report_prompt(typed);
             self.report_screen(now);
@@ -121,6 +130,7 @@ impl PtyThread {
             self.blocked_undrawn_since.map(|since| since + QUESTION_DRAWN_WITHIN),
             self.prompt.as_ref().and_then(PromptTyper::due),
             self.terminal.answer_due(),
+            self.waits.due().filter(|_| !self.closed),
             self.times
                 .screen_unreported
                 .then(|| self.times.screen_reported_at.map_or(now, |at| at + SCREEN_REPORT_INTERVAL)),
@@ -176,7 +186,9 @@ impl PtyThread {
             }
         }
         if length > 0 {
-            self.times.record_read(Instant::now(), length);
+            let now = Instant::now();
+            self.times.record_read(now, length);
+            self.waits.stirred(now);
             self.draw(length);
         }
     }
@@ -205,8 +217,16 @@ impl PtyThread {
     fn read_screen(&mut self, now: Instant) {
         if self.times.unread_since.is_some_and(|since| now >= self.read_due(since)) {
             self.times.unread_since = None;
-            self.state = self.reader.read(&self.terminal.model());
+            let (by_patterns, is_reported) = {
+                let model = self.terminal.model();
+                (self.reader.read(&model), model.emulator.status().is_some())
+            };
+            self.by_patterns = by_patterns.clone();
+            let view = || self.terminal.model().emulator.cursor_view();
+            self.state = self.waits.drawn(by_patterns, is_reported, &view, &self.terminal.pty);
             self.update_question(now);
+        } else if self.waits.due().is_some_and(|due| now >= due) && !self.closed {
+            self.look_for_waiting(now);
         } else if self.question_gone_since.is_some()
             || self.blocked_undrawn_since.is_some()
             || self.terminal.answer_was_ignored(now)
@@ -222,6 +242,16 @@ impl PtyThread {
             };
             self.report_output(Vec::new(), clean);
         }
+    }
+
+    fn look_for_waiting(&mut self, now: Instant) {
+        let view = || self.terminal.model().emulator.cursor_view();
+        let prompt_is_due = self.prompt.is_some();
+        let state = self.waits.look(&self.by_patterns, &view, &self.terminal.pty, prompt_is_due, now);
+        if let Some(state) = state {
+            self.state = state;
+        }
+        self.update_question(now);
     }
 
     /// Reports that the program waits for a person, or no longer does.

@@ -1,8 +1,8 @@
 //! The terminal's replies to queries of the program.
 //!
-//! Queries are answered if the supported CLI agents need a reply to continue. Never answered: the clipboard,
-//! the contents of the screen, the title, and the kitty keyboard protocol, because attached users type in the
-//! plain encoding.
+//! Queries are answered if the supported CLI agents need a reply to continue. Queries for the clipboard, the contents
+//! of the screen and the title are never answered, nor are queries for the kitty keyboard protocol, because attached
+//! users type in the plain encoding.
 
 use super::emulator::ScreenRow;
 use super::status::{self, Status, StatusMessage};
@@ -114,7 +114,8 @@ impl vt100::Callbacks for TerminalCallbacks {
         let plain = vt100::capture::basic_formatted_to_plain(&formatted);
         let text: String =
             plain.flat_map(str::chars).filter(|letter| althing_text::sanitize::is_safe(*letter)).collect();
-        // Whether the row continues in the next one shows only in what would be written next.
+        // The row does not tell whether its line continues in the next row. If the line ends here, what vt100 would
+        // write next is a line break.
         let mut next = FirstLetter(None);
         let _ = row.write_formatted_basic(&mut next, &mut self.capture.clone());
         self.left.push(ScreenRow::new(text, next.0 != Some('\n')));

@@ -1,8 +1,8 @@
 //! Determines a program's state from its terminal: accepting a prompt, working, or waiting for input from a person.
 //!
-//! Sources in order of trust: the program's own status (OSC 7501), its title, patterns on the screen. A
-//! program that reports that it is working is believed; one that reports that it is idle may still show a
-//! dialog.
+//! The program's own status (OSC 7501) is trusted more than the patterns for its screen and its title. A question on
+//! the screen takes precedence over one in the title. A program that reports that it is working is believed; one that
+//! reports that it is idle may still show a dialog.
 
 use super::model::TerminalModel;
 use super::status::ProgramState;
@@ -10,9 +10,9 @@ use crate::adapter::{Pattern, PatternTarget, TerminalTraits};
 use althing_protocol::{AskKind, AskOption};
 use regex::Regex;
 
-/// The maximum length of a question, in characters; longer questions are truncated, because a question is one
-/// line for a person, who can attach to see the rest.
-const LONGEST: usize = 500;
+/// The maximum length of a question, in characters. A longer question is truncated, and a person can attach to see the
+/// rest. The text of a whole screen fits into this limit.
+const LONGEST: usize = 8000;
 
 /// A program's compiled patterns.
 #[derive(Debug)]
@@ -53,6 +53,17 @@ pub(crate) struct ProgramQuestion {
     pub(crate) drawn: bool,
 }
 
+impl ProgramQuestion {
+    /// Whether this is the same question as `before`. A dialog on the screen does not become a new question because the
+    /// program reports a status for it.
+    pub(crate) fn is_same(&self, before: &Self) -> bool {
+        let ends_alike = self.text.ends_with(&before.text) || before.text.ends_with(&self.text);
+        self.drawn == before.drawn
+            && self.answers == before.answers
+            && (self.text == before.text || (self.drawn && ends_alike))
+    }
+}
+
 impl ScreenReader {
     /// Compiles the patterns. The error names the pattern and the reason.
     pub(crate) fn new(traits: &TerminalTraits) -> Result<Self, String> {
@@ -87,7 +98,12 @@ impl ScreenReader {
                 drawn: false,
             });
             let about = if status.kind == AskKind::Other { drawn.about } else { status.kind };
-            let text = if status.message.is_empty() { drawn.text } else { status.message.clone() };
+            let text = match (drawn.drawn, status.message.as_str()) {
+                (_, "") => drawn.text,
+                (true, message) if !drawn.text.contains(message) => format!("{message}\n{}", drawn.text),
+                (true, _) => drawn.text,
+                (false, message) => message.to_owned(),
+            };
             return ScreenState::Asks(ProgramQuestion { about, text, ..drawn });
         }
         if let Some(titled) = self.question(PatternTarget::Title, title) {
@@ -129,7 +145,7 @@ impl ScreenReader {
                 },
                 |group| group.as_str(),
             );
-            let text = super::sanitize_line::sanitize_line(words.trim(), LONGEST);
+            let text = super::sanitize_line::sanitize_dialog(words, LONGEST);
             Some(ProgramQuestion {
                 about: ask.about,
                 text,
@@ -150,6 +166,7 @@ fn default_question(about: AskKind) -> &'static str {
         AskKind::Permission => "The program is asking for permission.",
         AskKind::Question => "The program is waiting for an answer.",
         AskKind::Auth => "The program is waiting for you to sign in.",
+        AskKind::Password => "The program is waiting for a password.",
         AskKind::Other => "The program is waiting for you.",
     }
 }

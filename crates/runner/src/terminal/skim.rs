@@ -72,7 +72,7 @@ fn color_length(bytes: &[u8]) -> Option<usize> {
     (arguments.get(last) == Some(&b'm')).then_some(last + 3)
 }
 
-/// Whether the output consists only of text and line breaks.
+/// Whether the output consists only of text, tabs and line breaks.
 fn is_plain(bytes: &[u8]) -> bool {
     let plain = |byte: &u8| matches!(byte, b' '..=b'~' | b'\n' | b'\r' | b'\t' | 0x80..);
     bytes.chunks(BLOCK).all(|block| block.iter().fold(true, |all, byte| all & plain(byte)))
@@ -143,7 +143,7 @@ mod tests {
     fn colored_lines_are_skipped_and_their_colors_stay_set() {
         let mut text = String::new();
         for line in 0..3_000 {
-            // Colors that continue into the next line, and an attribute that no line resets.
+            // Each line resets the color of the line before and sets a color that continues into the next line.
             write!(text, "\x1b[0m\x1b[3{}mline \x1b[1m{line:06}\x1b[22m of a log\r\n", line % 7 + 1).unwrap();
         }
         text.insert_str(0, "\x1b[4m");

@@ -115,7 +115,7 @@ mod tests {
     #[test]
     fn invalid_or_hostile_messages_are_harmless() {
         assert_eq!(status("state=blocked:kind=question:msg=***").message, "");
-        // ESC ]0;x BEL
+        // The message is base64 for `ESC ]0;x BEL`.
         assert_eq!(status("state=blocked:msg=G10wO3gH").message, "]0;x");
         assert_eq!(status("state=idle").kind, AskKind::Other);
     }

@@ -11,12 +11,14 @@
 #![allow(clippy::indexing_slicing, clippy::disallowed_methods, reason = "test program")]
 
 use althing_protocol::{
-    ContextAccess, ProgramJob, ProgramReport, ProgramSpec, Programs, ReportSink, TaskId, ToolCall, ToolHost,
+    ContextAccess, ProcessLimits, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, Programs, ReportSink,
+    TaskId, ToolCall, ToolHost,
 };
 use althing_runner::adapter::Adapters;
 use althing_runner::{
-    AcceptedByUser, CommandHost, CommandPolicy, ContainerSpec, DockerClient, GuardLauncher, NetworkMode,
-    PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox, SandboxPaths, detect_sandboxes,
+    AcceptedByUser, CommandHost, CommandPolicy, ContainerSpec, ContextMount, DockerClient, GuardLauncher,
+    NetworkMode, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox, SandboxPaths,
+    detect_sandboxes,
 };
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,19 +33,14 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     runtime.block_on(async {
         match args[0].as_str() {
-            "run" => run(&args[1], Path::new(&args[2]), &args[3]).await,
+            "run" => run(&args[1], Path::new(&args[2]), &args[3], args.get(4)).await,
             "terminal" => println!("clean: {}", terminal(&args[1], &args[2]).await.0.replace('\n', "\\n")),
+            "waiting" => println!("waits: {}", waiting(&args[1], &args[2]).await),
             "terminal-memory" => {
                 println!("exit: {:?}", terminal(&args[1], &args[2]).await.1);
                 print_peak();
             }
             "agent" => agent(Path::new(&args[1]), &args[2], &args[3], args.get(4)).await,
-            "terminal-throughput" => {
-                let bare = read_bare(&args[2]);
-                let start = std::time::Instant::now();
-                terminal(&args[1], &args[2]).await;
-                println!("bare {} kept {}", bare.as_secs_f64(), start.elapsed().as_secs_f64());
-            }
             "program" => program(Path::new(&args[1]), &args[2], &args[3]).await,
             "container" => container(Path::new(&args[1]), &args[2], Path::new(&args[3])).await,
             other => panic!("no such mode: {other}"),
@@ -52,17 +49,20 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Runs one command in this kind of sandbox, in the workspace `dir/workspace`, and prints its outcome and this
-/// process's peak memory.
-async fn run(kind: &str, dir: &Path, command: &str) {
-    let launcher = GuardLauncher::default();
+/// Runs one command in this kind of sandbox, in the workspace `dir/workspace` and with the read-only context path
+/// `dir/context` if it exists, and prints its outcome and this process's peak memory. `limits` is JSON.
+async fn run(kind: &str, dir: &Path, command: &str, limits: Option<&String>) {
+    let limits: Option<ProcessLimits> = limits.map(|limits| serde_json::from_str(limits).unwrap());
+    let launcher = GuardLauncher::default().with_limits(limits.unwrap_or_default());
+    let (kind, network) = kind.strip_suffix("+network").map_or((kind, false), |kind| (kind, true));
     let sandbox = match kind {
         "bubblewrap" => Sandbox::Bubblewrap(detect_sandboxes(&launcher, dir).await.bubblewrap.works.unwrap()),
         "landlock" => Sandbox::Landlock,
         "unconfined" => Sandbox::Unconfined(AcceptedByUser::explicitly()),
         other => panic!("no such confinement: {other}"),
     };
-    let host = CommandHost::new(CommandPolicy::new(sandbox_paths(dir), sandbox), launcher).unwrap();
+    let policy = CommandPolicy { network, ..CommandPolicy::new(sandbox_paths(dir), sandbox) };
+    let host = CommandHost::new(policy, launcher).unwrap();
     let arguments = serde_json::json!({ "command": command }).to_string();
     let call = ToolCall { id: "1".to_owned(), name: "run_command".to_owned(), arguments };
     println!("{}", host.call(&call, ContextAccess::ReadOnly).await.content);
@@ -74,14 +74,22 @@ fn print_peak() {
     println!("{}", status.lines().find(|line| line.starts_with("VmHWM")).unwrap());
 }
 
+/// Runs a script in a terminal until it waits for a person; returns its question.
+async fn waiting(dir: &str, script: &str) -> String {
+    let (sender, mut asked) = tokio::sync::mpsc::unbounded_channel();
+    let reports: ReportSink = Arc::new(move |report| {
+        if let ProgramReport::Waiting(ask) = report {
+            let _ = sender.send(format!("{:?} {}", ask.about, ask.text));
+        }
+    });
+    tokio::select! {
+        question = asked.recv() => question.unwrap(),
+        end = in_terminal(dir, script, reports) => format!("nothing: {end:?}"),
+    }
+}
+
 /// Runs a script in a terminal; returns the beginning of its clean text, and its exit code.
 async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
-    let spec = serde_json::json!({
-        "adapter": "command", "command": ["/bin/sh", "-c", script], "mode": "interactive", "prompt": "", "cwd": "/",
-    });
-    let spec: ProgramSpec = serde_json::from_value(spec).unwrap();
-    let dir = dir.to_owned();
-    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir };
     let clean: Arc<Mutex<String>> = Arc::default();
     let reported = clean.clone();
     let reports: ReportSink = Arc::new(move |report| {
@@ -92,33 +100,27 @@ async fn terminal(dir: &str, script: &str) -> (String, Option<i32>) {
             }
         }
     });
+    let end = in_terminal(dir, script, reports).await;
+    (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
+}
+
+async fn in_terminal(dir: &str, script: &str, reports: ReportSink) -> ProgramEnd {
+    let spec = serde_json::json!({
+        "adapter": "command", "command": ["/bin/sh", "-c", script], "mode": "interactive", "prompt": "", "cwd": "/",
+    });
+    let spec: ProgramSpec = serde_json::from_value(spec).unwrap();
+    let dir = dir.to_owned();
+    let job = ProgramJob { task: TaskId::from("t"), attempt: 1, spec, resume: None, dir };
     let starter = ProgramStarter {
         adapters: Adapters::default(),
         launcher: GuardLauncher::default(),
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
+        settings_dir: None,
         limits: ProgramLimits::default(),
         output_masking: None,
     };
-    let end = ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, reports).await;
-    (std::mem::take(&mut *clean.lock().unwrap()), end.exit_code)
-}
-
-/// The time that a plain read loop needs for the script's output.
-fn read_bare(script: &str) -> std::time::Duration {
-    let flags = rustix::pty::OpenptFlags::RDWR | rustix::pty::OpenptFlags::NOCTTY;
-    let ours = rustix::pty::openpt(flags).unwrap();
-    rustix::pty::grantpt(&ours).unwrap();
-    rustix::pty::unlockpt(&ours).unwrap();
-    let name = rustix::pty::ptsname(&ours, Vec::new()).unwrap();
-    let theirs = std::fs::OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
-    let start = std::time::Instant::now();
-    let mut child =
-        std::process::Command::new("/bin/sh").args(["-c", script]).stdout(theirs).spawn().unwrap();
-    let mut buffer = vec![0; 256 * 1024];
-    while rustix::io::read(&ours, &mut buffer[..]).is_ok_and(|read| read > 0) {}
-    child.wait().unwrap();
-    start.elapsed()
+    ProgramRunner::new(Arc::new(starter), PatternTable::default()).run(&job, reports).await
 }
 
 /// Runs one program in `dir` and prints how much output was reported and this process's peak memory.
@@ -128,6 +130,7 @@ async fn program(dir: &Path, program: &str, prompt: &str) {
         launcher: GuardLauncher::default(),
         sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
         state_dir: None,
+        settings_dir: None,
         limits: ProgramLimits::default(),
         output_masking: None,
     };
@@ -161,6 +164,7 @@ async fn agent(dir: &Path, adapter: &str, prompt: &str, resume: Option<&String>)
         launcher,
         sandbox,
         state_dir: None,
+        settings_dir: None,
         limits: ProgramLimits::default(),
         output_masking: None,
     };
@@ -182,6 +186,7 @@ async fn container(socket: &Path, image: &str, dir: &Path) {
         image: image.to_owned(),
         network: NetworkMode::None,
         memory: None,
+        limits: ProcessLimits::default(),
         cpus: None,
         sandbox_paths: sandbox_paths(dir),
         session: "s".to_owned(),
@@ -197,5 +202,8 @@ async fn container(socket: &Path, image: &str, dir: &Path) {
 fn sandbox_paths(dir: &Path) -> SandboxPaths {
     let workspace: PathBuf = dir.join("workspace");
     std::fs::create_dir_all(&workspace).unwrap();
-    SandboxPaths::new(workspace, dir.join("output"))
+    let mut sandbox_paths = SandboxPaths::new(workspace, dir.join("output"));
+    let (path, protected) = (dir.join("context"), Vec::new());
+    sandbox_paths.context.extend(path.is_dir().then_some(ContextMount { path, writable: false, protected }));
+    sandbox_paths
 }

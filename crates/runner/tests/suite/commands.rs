@@ -1,12 +1,12 @@
 //! Commands that succeed, fail, hang, flood or refuse to end.
 
 use super::support::{
-    AgentFixture, HELPER, SANDBOXES, call, processes_with, run, run_as, sandbox, unique_seconds, wait_until,
-    zombies,
+    AgentFixture, HELPER, PATIENCE, SANDBOXES, call, processes_with, run, run_as, sandbox, unique_seconds,
+    wait_until, zombies,
 };
 use althing_protocol::{ContextAccess, ToolHost};
 use althing_runner::{ChildEnvironment, SandboxKind};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 const ALL: [SandboxKind; 3] = [SandboxKind::Bubblewrap, SandboxKind::Landlock, SandboxKind::Unconfined];
 
@@ -168,13 +168,11 @@ async fn a_command_that_ignores_term_is_ended_soon_after_its_time_limit() {
         let agent_files = AgentFixture::new();
         let host = agent_files.host_with(sandbox, |policy| policy.limits.grace = Duration::from_millis(300));
         let command = format!("trap '' TERM; echo begun; setsid sleep {mark} & while :; do sleep 0.1; done");
-        let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
-        let start = Instant::now();
+        let arguments = serde_json::json!({ "command": command, "timeout_seconds": 4 });
         let outcome = host.call(&call(&arguments), ContextAccess::ReadOnly).await;
-        assert_eq!(outcome.content, "ended: the time limit of 1 s was reached\nbegun\n", "{kind:?}");
+        assert_eq!(outcome.content, "ended: the time limit of 4 s was reached\nbegun\n", "{kind:?}");
         assert!(outcome.is_error);
-        assert!(start.elapsed() < Duration::from_secs(3), "{kind:?}: {:?}", start.elapsed());
-        wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
+        wait_until(|| processes_with(&mark), Vec::is_empty);
     }
 }
 
@@ -183,13 +181,11 @@ async fn a_command_may_clean_up_at_its_time_limit() {
     for kind in ALL {
         let Some(sandbox) = sandbox(kind).await else { continue };
         let agent_files = AgentFixture::new();
-        let host = agent_files.host(sandbox);
-        let command = "trap 'echo tidied; exit 0' TERM; sleep 3600 & wait";
-        let arguments = serde_json::json!({ "command": command, "timeout_seconds": 1 });
-        let start = Instant::now();
+        let host = agent_files.host_with(sandbox, |policy| policy.limits.grace = PATIENCE);
+        let command = "trap 'echo tidied; exit 0' TERM; sleep 360000 & wait";
+        let arguments = serde_json::json!({ "command": command, "timeout_seconds": 4 });
         let outcome = host.call(&call(&arguments), ContextAccess::ReadOnly).await;
-        assert_eq!(outcome.content, "ended: the time limit of 1 s was reached\ntidied\n", "{kind:?}");
-        assert!(start.elapsed() < Duration::from_secs(2), "{kind:?}: {:?}", start.elapsed());
+        assert_eq!(outcome.content, "ended: the time limit of 4 s was reached\ntidied\n", "{kind:?}");
     }
 }
 
@@ -249,15 +245,11 @@ async fn a_process_that_holds_the_pipe_does_not_block_the_call() {
         let mark = unique_seconds();
         let agent_files = AgentFixture::new();
         let host = agent_files.host(sandbox);
-        let command = format!("setsid sleep {mark} & (trap '' TERM HUP; sleep {mark}) & date +%s%N");
+        // The time limit of the call would give another result; the holders would hold the pipe for months.
+        let command = format!("setsid sleep {mark} & (trap '' TERM HUP; sleep {mark}) & echo over");
         let outcome = run(&host, &command).await;
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-        let ended =
-            outcome.content.strip_prefix("exit code: 0\n").unwrap_or_else(|| panic!("{}", outcome.content));
-        let after = now.saturating_sub(Duration::from_nanos(ended.trim().parse().unwrap()));
-        println!("{kind:?}: the call ended {after:?} after its command");
-        assert!(after < Duration::from_secs(1), "{kind:?}: {after:?}");
-        wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
+        assert_eq!(outcome.content, "exit code: 0\nover\n", "{kind:?}");
+        wait_until(|| processes_with(&mark), Vec::is_empty);
     }
 }
 
@@ -288,14 +280,13 @@ async fn dropping_a_call_ends_everything_it_started() {
                     let all = |pids: &Vec<u32>| pids.len() >= 4;
                     let mark = mark.clone();
                     tokio::task::spawn_blocking(move || {
-                        wait_until(Duration::from_secs(20), || processes_with(&format!("sleep {mark}")), all)
+                        wait_until(|| processes_with(&format!("sleep {mark}")), all)
                     }).await.unwrap();
                 } => {}
             }
         }
-        let took = wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
-        println!("{kind:?}: all ended {took:?} after the drop");
-        wait_until(Duration::from_secs(5), zombies, Vec::is_empty);
+        wait_until(|| processes_with(&mark), Vec::is_empty);
+        wait_until(zombies, Vec::is_empty);
     }
 }
 

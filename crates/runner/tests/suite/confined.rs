@@ -39,6 +39,72 @@ async fn a_users_command_has_the_users_rights_unless_it_asks_for_a_sandbox() {
 }
 
 #[tokio::test]
+async fn what_a_program_in_the_sandbox_plants_is_not_run_by_one_outside() {
+    let hook = r#"{"hooks":{"Stop":[{"hooks":[{"type":"command","command":"sh scripts/hook.sh"}]}]}}"#;
+    for (planted, is_new, is_agent) in [
+        (".claude/settings.json", true, false),
+        ("sub/.mcp.json", true, true),
+        ("scripts/hook.sh", false, true),
+    ] {
+        let Some(fixture) = sandboxed_fixture().await else { return };
+        for dir in ["work/scripts", "work/sub/deep", "other"] {
+            std::fs::create_dir_all(fixture.path(dir)).unwrap();
+        }
+        if !is_new {
+            std::fs::create_dir(fixture.path("work/.claude")).unwrap();
+            std::fs::write(fixture.path("work/.claude/settings.json"), hook).unwrap();
+            std::fs::write(fixture.path("work/scripts/hook.sh"), "true").unwrap();
+        }
+        let outside = |cwd: &str| {
+            let mut job = fixture.command("outside", &["sh", "-c", "echo ran"], "");
+            job.spec.cwd = fixture.path(cwd).to_str().unwrap().to_owned();
+            job
+        };
+        assert!(fixture.run(&outside("work")).await.ok);
+        let script = format!("mkdir -p .claude sub; echo '{hook}' > {planted}");
+        let mut planter = fixture.command("planter", &["sh", "-c", &script], "");
+        planter.spec.sandbox = Some(true);
+        if is_agent {
+            let path = fixture.path("work").join(planted);
+            planter = fixture.agent("claude", &format!("touch {}\nsay wrote", path.display()));
+        }
+        let end = fixture.run(&planter).await;
+        assert!(end.ok && fixture.path("work").join(planted).exists(), "{end:?} {:?}", fixture.reports());
+        for cwd in ["work", "work/sub/deep"] {
+            let end = fixture.run(&outside(cwd)).await;
+            let named = end.error.as_deref().is_some_and(|error| error.contains(planted));
+            assert!(
+                !end.ok && named && end.output.is_empty(),
+                "{planted} in {cwd}: {end:?} {:?}",
+                fixture.reports()
+            );
+            assert!(end.hint.as_deref().unwrap().contains("`althing resume`"), "{end:?}");
+        }
+        assert!(fixture.run(&outside("other")).await.ok, "{planted}");
+        let mut inside = outside("work");
+        inside.spec.sandbox = Some(true);
+        assert!(fixture.run(&inside).await.ok, "{planted}");
+        std::fs::remove_file(fixture.path("work").join(planted)).unwrap();
+        assert!(fixture.run(&outside("work")).await.ok, "{planted} was deleted");
+    }
+}
+
+#[tokio::test]
+async fn planted_settings_are_found_among_any_number_of_files() {
+    let Some(fixture) = sandboxed_fixture().await else { return };
+    // More than are searched, before and after.
+    for n in 0..21_000 {
+        std::fs::File::create(fixture.path("work").join(format!("{n}"))).unwrap();
+    }
+    let script = "mkdir .claude; echo {} > .claude/settings.json";
+    let mut planter = fixture.command("planter", &["sh", "-c", script], "");
+    planter.spec.sandbox = Some(true);
+    assert!(fixture.run(&planter).await.ok);
+    let end = fixture.run(&fixture.command("outside", &["sh", "-c", "echo ran"], "")).await;
+    assert!(end.error.as_deref().is_some_and(|error| error.contains(".claude/settings.json")), "{end:?}");
+}
+
+#[tokio::test]
 async fn without_a_sandbox_a_command_that_asks_for_one_is_refused() {
     let fixture = TaskFixture::with(Sandbox::Refused { why: "no sandbox works here".to_owned() });
     let mut job = fixture.job("t", "say hello");
@@ -53,7 +119,7 @@ async fn without_a_sandbox_a_command_that_asks_for_one_is_refused() {
 #[tokio::test]
 async fn secrets_in_our_environment_are_not_passed_on() {
     let fixture = TaskFixture::new();
-    // Cargo sets this variable for the whole test process, so no other test is affected.
+    // Cargo has set this variable in every test process. Setting a variable here could affect other tests.
     let ours = "CARGO_MANIFEST_DIR";
     let end = fixture.run(&fixture.agent("claude", &format!("env {ours}"))).await;
     let raw = std::fs::read_to_string(fixture.path("state/claude/output.raw")).unwrap();

@@ -18,7 +18,8 @@ const MEBIBYTES: usize = 64;
 /// before the next event; unfairness would show as hundreds of reads.
 const FAIR: usize = 8;
 
-/// How often the flood was read: in total (`all`), and at most while another task was ready (`worst`).
+/// How often the flood was read: in total (`all`), and the largest number of reads while another task was ready
+/// (`worst`).
 #[derive(Clone, Debug, Default)]
 struct Reads {
     all: Arc<AtomicUsize>,

@@ -1,7 +1,7 @@
 //! Headless programs: their output, their exit, and that they always end.
 
 use super::programs::{AGENT, TaskFixture};
-use super::support::{processes_with, unique_seconds, wait_until, zombies};
+use super::support::{PATIENCE, processes_with, unique_seconds, wait_until, zombies};
 use althing_protocol::{Item, Millis, ProgramReport, Programs};
 use althing_testkit::scale;
 use std::sync::Arc;
@@ -21,8 +21,7 @@ async fn stdout_and_stderr_are_reported_raw_and_clean_and_passed_to_the_adapter(
         }
         std::fs::write(fixture.path("work/go"), "").unwrap();
     };
-    let (end, ()) =
-        tokio::time::timeout(Duration::from_secs(20), async { tokio::join!(run, watch) }).await.unwrap();
+    let (end, ()) = tokio::time::timeout(PATIENCE, async { tokio::join!(run, watch) }).await.unwrap();
     let (raw, clean) = fixture.output();
     let raw = String::from_utf8(raw).unwrap();
     assert!(raw.contains("\x1b[31mred\x1b[0m and plain\n") && raw.contains("oh\n"), "{raw:?}");
@@ -136,23 +135,27 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
     for script in ["say hello\nsleep 60000", "ignore-term\nsay hello\nsleep 60000"] {
         let fixture = TaskFixture::new();
         let mut job = fixture.job("t", script);
-        job.spec.idle_timeout = Some(Millis(1500));
+        job.spec.idle_timeout = Some(Millis(5000));
         let start = Instant::now();
         let end = fixture.run(&job).await;
         let took = start.elapsed();
-        assert!(!end.ok && end.error.as_deref().unwrap().contains("printed nothing for 1.5 s"), "{end:?}");
+        assert!(!end.ok && end.error.as_deref().unwrap().contains("printed nothing for 5 s"), "{end:?}");
         assert_eq!(end.output, "hello\n");
-        assert!(took >= Duration::from_millis(1500) && took < Duration::from_millis(1500 + 5000), "{took:?}");
+        // It would sleep for a minute more.
+        assert!(took >= Duration::from_secs(5), "{took:?}");
     }
 }
 
 #[tokio::test]
 async fn a_program_that_keeps_printing_is_not_idle() {
     let fixture = TaskFixture::new();
-    let mut job = fixture.job("t", &"say still here\nsleep 400\n".repeat(6));
-    job.spec.idle_timeout = Some(Millis(1500));
+    // The pauses are far shorter than the limit, together they are longer.
+    let mut job = fixture.job("t", &"say still here\nsleep 500\n".repeat(22));
+    job.spec.idle_timeout = Some(Millis(10_000));
+    let start = Instant::now();
     let end = fixture.run(&job).await;
     assert!(end.ok, "{end:?}");
+    assert!(start.elapsed() > Duration::from_secs(10), "the limit was never passed: nothing is proved");
 }
 
 #[tokio::test]
@@ -170,16 +173,10 @@ async fn a_held_pipe_does_not_hold_the_task_and_the_holder_is_ended() {
     let mark = unique_seconds();
     let script = format!("say done\nhold {mark}\ntouch {}", fixture.path("work/over").display());
     let job = fixture.job("t", &script);
-    let run = async { (fixture.run(&job).await, Instant::now()) };
-    let seen = async {
-        while !fixture.path("work/over").exists() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        Instant::now()
-    };
-    let ((end, ended), over) = tokio::join!(run, seen);
+    // The holder would hold the pipe for months.
+    let end = tokio::time::timeout(PATIENCE, fixture.run(&job)).await.expect("the task ends");
     assert!(end.ok && end.output == "done\n", "{end:?}");
-    assert!(ended - over <= Duration::from_secs(1), "{:?}", ended - over);
+    assert!(fixture.path("work/over").exists(), "the program reached its own end");
     assert!(processes_with(&mark).is_empty());
 }
 
@@ -190,12 +187,12 @@ async fn when_a_task_ends_nothing_that_it_started_is_left() {
     let script = format!("child {mark}\nsetsid {mark}\ndouble-fork {mark}\nsay done");
     let end = fixture.run(&fixture.job("t", &script)).await;
     assert!(end.ok, "{end:?}");
-    wait_until(Duration::from_secs(2), || processes_with(&mark), Vec::is_empty);
+    wait_until(|| processes_with(&mark), Vec::is_empty);
     assert!(zombies().is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cancelling_at_any_moment_ends_everything_within_five_seconds() {
+async fn cancelling_at_any_moment_ends_everything() {
     let rounds = scale(25, 1000);
     let fixture = Arc::new(TaskFixture::new());
     let mark = unique_seconds();
@@ -209,14 +206,14 @@ async fn cancelling_at_any_moment_ends_everything_within_five_seconds() {
         let moment = Duration::from_micros(dice >> 47);
         assert!(tokio::time::timeout(moment, run).await.is_err(), "cancelled after {moment:?}");
     }
-    let took = wait_until(Duration::from_secs(5), || processes_with(&mark), Vec::is_empty);
+    let took = wait_until(|| processes_with(&mark), Vec::is_empty);
     println!("{rounds} cancelled at random moments; nobody left {took:?} after the last");
-    wait_until(Duration::from_secs(5), zombies, Vec::is_empty);
+    wait_until(zombies, Vec::is_empty);
 }
 
 #[tokio::test]
 async fn a_cancelled_program_may_clean_up_first() {
-    let fixture = TaskFixture::new();
+    let fixture = TaskFixture::patient();
     let shell = "trap 'echo tidied > tidied; exit' TERM; touch ready; while :; do sleep 0.01; done";
     let job = fixture.command("t", &["sh", "-c", shell], "");
     let run = fixture.run(&job);
@@ -227,13 +224,7 @@ async fn a_cancelled_program_may_clean_up_first() {
     };
     tokio::select! { _ = run => panic!("it ended by itself"), () = ready => () }
     let tidied = || std::fs::read_to_string(fixture.path("work/tidied")).unwrap_or_default();
-    for _ in 0..400 {
-        if tidied() == "tidied\n" {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    panic!("the program had no time to clean up");
+    althing_testkit::wait::until_async(PATIENCE, || tidied() == "tidied\n").await;
 }
 
 #[tokio::test]
@@ -307,7 +298,7 @@ async fn an_incomplete_line_is_shown_after_a_delay() {
     let shown = async {
         tokio::select! { _ = run => panic!("it ended"), () = seen => () }
     };
-    tokio::time::timeout(Duration::from_secs(10), shown).await.unwrap();
+    tokio::time::timeout(PATIENCE, shown).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -324,7 +315,7 @@ async fn two_hundred_programs_run_concurrently() {
         }));
     }
     let up = || fixture.agent_log().iter().filter(|line| line.starts_with("wait")).count();
-    let took = wait_until(Duration::from_secs(120), up, |up| *up == 200);
+    let took = wait_until(up, |up| *up == 200);
     println!("200 programs were up after {took:?}; {}", memory_of_guards());
     std::fs::write(&go, "").unwrap();
     for (n, run) in runs.into_iter().enumerate() {
@@ -333,16 +324,32 @@ async fn two_hundred_programs_run_concurrently() {
     }
 }
 
-/// The memory of all guards (proportional set size).
+/// The number of this process's guards and their average memory (proportional set size), as text. Fails if that is
+/// 400 kB or more.
 fn memory_of_guards() -> String {
-    let guards = processes_with("__guard");
+    let own = format!("PPid:\t{}", std::process::id());
+    let is_ours = |pid: &u32| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        status.lines().any(|line| line == own)
+    };
+    let guards: Vec<u32> = processes_with("__guard").into_iter().filter(is_ours).collect();
+    assert!(!guards.is_empty());
+    // The pages of the executable are not counted: they grow with the size of the debug build.
     let share = |pid: &u32| {
-        let map = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-        let line = map.lines().find(|line| line.starts_with("Pss:")).unwrap_or_default().to_owned();
-        line.split_whitespace().nth(1).and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default()
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap_or_default();
+        let (mut is_executable, mut total) = (false, 0);
+        for line in maps.lines() {
+            if let Some(kb) = line.strip_prefix("Pss:").filter(|_| !is_executable) {
+                total +=
+                    kb.split_whitespace().next().and_then(|kb| kb.parse::<u64>().ok()).unwrap_or_default();
+            } else if line.split_whitespace().next().is_some_and(|word| word.contains('-')) {
+                is_executable = line.contains("/target/");
+            }
+        }
+        total
     };
     let total: u64 = guards.iter().map(share).sum();
     let each = total / guards.len().max(1) as u64;
-    assert!(each < 1024, "a guard costs {each} kB");
+    assert!((1..400).contains(&each), "a guard costs {each} kB");
     format!("{} guards, {each} kB each", guards.len())
 }

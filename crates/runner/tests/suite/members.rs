@@ -4,8 +4,8 @@ use super::programs::{AGENT, TaskFixture, agents, unconfined};
 use super::support::{SANDBOXES, launcher, sandbox};
 use althing_protocol::{
     AGENT_KINDS, AgentOptions, Backend, BackendErrorKind, BoxFuture, CallContext, ContextPath, Delta,
-    Endpoint, EndpointHandler, Endpoints, Grant, GrantRoot, Message, ModelRequest, PermissionMode, Secret,
-    TaskId, ToolCall, ToolSpec,
+    Endpoint, EndpointHandler, Endpoints, Grant, GrantRoot, LateNotices, Message, ModelRequest,
+    PermissionMode, Secret, TaskId, ToolCall, ToolSpec,
 };
 use althing_runner::adapter::{
     Adapters, AgentAdapter, ClaudeCode, LaunchConfig, LaunchRequest, OutputParser, PermissionLevel,
@@ -67,11 +67,22 @@ fn backend_in(
     endpoints: &Arc<FakeEndpoints>,
     env: BTreeMap<String, String>,
 ) -> CliBackend {
+    backend_of(Adapters::with(agents()), sandbox, fixture, endpoints, env)
+}
+
+fn backend_of(
+    adapters: Adapters,
+    sandbox: Sandbox,
+    fixture: &TaskFixture,
+    endpoints: &Arc<FakeEndpoints>,
+    env: BTreeMap<String, String>,
+) -> CliBackend {
     let starter = ProgramStarter {
-        adapters: Adapters::with(agents()),
+        adapters,
         launcher: launcher(),
         sandbox,
         state_dir: None,
+        settings_dir: None,
         limits: ProgramLimits::default(),
         output_masking: None,
     };
@@ -99,6 +110,7 @@ fn request(fixture: &TaskFixture, script: &str, tools: &[&str]) -> ModelRequest 
             native: None,
             workspace: Some(fixture.path("work").to_str().unwrap().to_owned()),
             grant: Grant::default(),
+            late_notices: LateNotices::default(),
         }),
     }
 }
@@ -179,6 +191,65 @@ async fn a_resumed_conversation_gets_only_new_messages_and_counts_only_new_usage
     assert_eq!((first.usage.cost_usd, second.usage.cost_usd), (0.01, 0.0));
 }
 
+/// An adapter for a program that may start without our tools.
+#[derive(Debug)]
+struct MayMissTools;
+
+impl AgentAdapter for MayMissTools {
+    fn name(&self) -> &'static str {
+        "claude"
+    }
+
+    fn executable(&self) -> Option<&str> {
+        None
+    }
+
+    fn may_miss_tools(&self) -> bool {
+        true
+    }
+
+    fn launch_config(&self, _task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        None
+    }
+
+    fn headless_launch_config(&self, task: &LaunchRequest<'_>) -> Option<LaunchConfig> {
+        let id = task.resume.unwrap_or(task.new_conversation_id);
+        let args = ["--like", "claude", "--session-id", id].map(str::to_owned).to_vec();
+        Some(LaunchConfig { program: AGENT.to_owned(), args, ..LaunchConfig::default() })
+    }
+
+    fn parser(&self) -> Box<dyn OutputParser> {
+        ClaudeCode.parser()
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_may_miss_our_tools_and_never_listed_them_is_asked_again_once() {
+    let mut ignore = |_: Delta<'_>| ();
+    for (may_miss, connected, starts) in [(true, false, 2), (true, true, 1), (false, false, 1)] {
+        let fixture = TaskFixture::new();
+        let endpoints = Arc::new(FakeEndpoints { connected, ..FakeEndpoints::default() });
+        let adapters = if may_miss {
+            Adapters::of(AGENT_KINDS, vec![Arc::new(MayMissTools)])
+        } else {
+            Adapters::with(agents())
+        };
+        let agent_log = fixture.path("work/diary").to_str().unwrap().to_owned();
+        let env = BTreeMap::from([("FAKE_AGENT_DIARY".to_owned(), agent_log)]);
+        let backend = backend_of(adapters, unconfined(), &fixture, &endpoints, env);
+        let request = request(&fixture, "say one", &["launch_run"]);
+        let reply = backend.call(&request, &mut ignore).await.unwrap();
+        assert!(reply.native.is_some() && reply.tool_calls.is_empty());
+        let agent_log = fixture.agent_log();
+        let count = |start: &str| agent_log.iter().filter(|line| line.starts_with(start)).count();
+        assert_eq!(count("start "), starts, "{agent_log:?}");
+        // The second start continues the first conversation: its prompt does not repeat the task.
+        assert_eq!(count("say one"), 1, "{agent_log:?}");
+        let told = count("The tools could not be reached during your last turn.");
+        assert_eq!(told, starts - 1, "{agent_log:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_message_that_looks_like_a_command_reaches_the_program_as_prose() {
     let fixture = TaskFixture::new();
@@ -238,7 +309,7 @@ async fn written(kind: SandboxKind, shared: bool, planning: bool, files: &[&str]
     let mut ignore = |_: Delta<'_>| ();
     let mut found = Vec::new();
     for file in files {
-        // The program can read paths that it cannot write.
+        // The program must say `seen`, even where it cannot write: it can read the project.
         let script = format!("wait {}\nsay seen\ntouch {}\nsay written", path("project/src"), path(file));
         let mut request = request(&fixture, &script, &[]);
         let call_context = request.call_context.as_mut().unwrap();
@@ -273,7 +344,7 @@ async fn a_member_writes_to_its_paths_but_never_to_repositories_and_protected_pa
         let all = [&open[..], &closed, &["work/x", "own/x"]].concat();
         let Some(found) = written(kind, false, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["work/x"]].concat(), "{kind:?}");
-        // The agent of a conversation works in the project itself and has another workspace.
+        // The chat agent works in the project itself and has another workspace.
         let Some(found) = written(kind, true, false, &all).await else { continue };
         assert_eq!(found, [&open[..], &["own/x"]].concat(), "{kind:?}");
     }
@@ -353,6 +424,7 @@ async fn a_permission_mode_only_removes_permissions() {
             launcher: launcher(),
             sandbox: unconfined(),
             state_dir: None,
+            settings_dir: None,
             limits: ProgramLimits::default(),
             output_masking: None,
         };
@@ -406,6 +478,7 @@ async fn a_plain_text_program_counts_as_one_call_and_fails_with_its_last_error_l
         launcher: launcher(),
         sandbox: unconfined(),
         state_dir: None,
+        settings_dir: None,
         limits: ProgramLimits::default(),
         output_masking: None,
     };

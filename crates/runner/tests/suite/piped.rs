@@ -67,10 +67,10 @@ async fn a_killed_program_reports_the_signal_and_leaves_no_detached_child() {
     let mut piped =
         start(script(&format!("trap '' TERM; setsid sleep {mark} & sleep {mark}"))).await.unwrap();
     let alive = || processes_with(&format!("sleep {mark}"));
-    wait_until(Duration::from_secs(20), alive, |pids| pids.len() >= 2);
+    wait_until(alive, |pids| pids.len() >= 2);
     piped.process.kill();
     assert_eq!(piped.process.exited().await.unwrap(), (None, Some(9)));
-    wait_until(Duration::from_secs(2), alive, Vec::is_empty);
+    wait_until(alive, Vec::is_empty);
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn dropping_a_program_ends_everything_it_started() {
     let mark = unique_seconds();
     let piped = start(script(&format!("trap '' TERM; setsid sleep {mark} & sleep {mark}"))).await.unwrap();
     let alive = || processes_with(&format!("sleep {mark}"));
-    wait_until(Duration::from_secs(20), alive, |pids| pids.len() >= 2);
+    wait_until(alive, |pids| pids.len() >= 2);
     drop(piped);
-    wait_until(Duration::from_secs(2), alive, Vec::is_empty);
+    wait_until(alive, Vec::is_empty);
 }

@@ -1,9 +1,9 @@
 //! Shared code for tests of programs: a runner, jobs for the fake agent, and the reports.
 
-use super::support::launcher;
+use super::support::{PATIENCE, launcher};
 use althing_protocol::{
-    AgentOptions, ExecutionMode, Item, Millis, ProgramEnd, ProgramJob, ProgramReport, ProgramSpec, Programs,
-    ReportSink, TaskId,
+    AgentOptions, ExecutionMode, Item, Millis, ProcessLimits, ProgramEnd, ProgramJob, ProgramReport,
+    ProgramSpec, Programs, ReportSink, TaskId,
 };
 use althing_runner::adapter::{Adapters, AgentAdapter, ClaudeCode, Codex, OutputParser, UserDefinedAdapter};
 use althing_runner::{AcceptedByUser, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox};
@@ -46,14 +46,30 @@ impl TaskFixture {
     }
 
     pub fn with(sandbox: Sandbox) -> Self {
+        Self::limited(sandbox, ProcessLimits::default())
+    }
+
+    /// A fixture whose programs have these limits.
+    pub fn limited(sandbox: Sandbox, limits: ProcessLimits) -> Self {
+        Self::with_limits(sandbox, limits, ProgramLimits::default())
+    }
+
+    /// A fixture whose programs are not killed soon after they were asked to end.
+    pub fn patient() -> Self {
+        let limits = ProgramLimits { grace: PATIENCE, ..ProgramLimits::default() };
+        Self::with_limits(unconfined(), ProcessLimits::default(), limits)
+    }
+
+    fn with_limits(sandbox: Sandbox, processes: ProcessLimits, limits: ProgramLimits) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("work")).unwrap();
         let starter = ProgramStarter {
             adapters: Adapters::with(agents()),
-            launcher: launcher(),
+            launcher: launcher().with_limits(processes),
             sandbox,
             state_dir: Some(dir.path().join("state")),
-            limits: ProgramLimits::default(),
+            settings_dir: None,
+            limits,
             output_masking: None,
         };
         let runner = ProgramRunner::new(Arc::new(starter), PatternTable::default());
@@ -86,7 +102,7 @@ impl TaskFixture {
                 model: None,
                 on_interrupt: None,
                 sandbox: None,
-                idle_timeout: Some(Millis(30_000)),
+                idle_timeout: Some(Millis(120_000)),
                 approvals: false,
                 agent: None,
                 options: AgentOptions::default(),

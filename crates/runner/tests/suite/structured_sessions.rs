@@ -1,6 +1,6 @@
 //! Headless programs that ask a person over their structured protocol and continue with the answer.
 
-use super::support::launcher;
+use super::support::{PATIENCE, launcher};
 use althing_protocol::{Item, ProgramJob, ProgramReport, Programs, ReportSink, TaskId};
 use althing_runner::adapter::Adapters;
 use althing_runner::{AcceptedByUser, PatternTable, ProgramLimits, ProgramRunner, ProgramStarter, Sandbox};
@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A fake `gemini` with ACP: it asks once and then prints the answer.
+/// A fake `gemini` with ACP: it asks once and then says whether it was allowed to act.
 const GEMINI: &str = r#"#!/bin/sh
 read -r x; echo '{"jsonrpc":"2.0","id":1,"result":{}}'
 read -r x; echo '{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s-1"}}'
@@ -23,6 +23,9 @@ echo '{"id":3,"result":{"stopReason":"end_turn"}}'
 trap '' TERM
 cat > /dev/null
 "#;
+
+/// Long enough for the fake to start on a busy machine.
+const IDLE_LIMIT: Duration = Duration::from_secs(5);
 
 struct SessionFixture {
     dir: TempDir,
@@ -41,6 +44,7 @@ impl SessionFixture {
             launcher: launcher(),
             sandbox: Sandbox::Unconfined(AcceptedByUser::explicitly()),
             state_dir: None,
+            settings_dir: None,
             limits: ProgramLimits::default(),
             output_masking: None,
         };
@@ -55,7 +59,7 @@ impl SessionFixture {
         let path = format!("{}:/usr/bin:/bin", self.dir.path().display());
         let spec = serde_json::json!({
             "adapter": adapter, "mode": "headless", "approvals": true, "prompt": "do it", "cwd": "/",
-            "env": { "PATH": path }, "idle_timeout": 1000,
+            "env": { "PATH": path }, "idle_timeout": IDLE_LIMIT.as_millis() as u64,
         });
         let spec = serde_json::from_value(spec).unwrap();
         let dir = self.dir.path().join("task").to_string_lossy().into_owned();
@@ -82,13 +86,14 @@ impl SessionFixture {
         self.reports.lock().unwrap().iter().filter_map(reported).collect()
     }
 
-    /// Answers the question after it was open for longer than the idle limit.
+    /// Answers the question, at the earliest when the idle limit has passed since the start: the limit must not apply
+    /// while the question is open.
     async fn answer(&self, option: &str) {
         let task = TaskId::from("t");
         let start = Instant::now();
         let waits = || self.reported().iter().any(|reported| reported.contains("waits"));
-        while !waits() || start.elapsed() < Duration::from_millis(1500) {
-            assert!(start.elapsed() < Duration::from_secs(20), "{:?}", self.reported());
+        while !waits() || start.elapsed() < IDLE_LIMIT + Duration::from_millis(500) {
+            assert!(start.elapsed() < PATIENCE, "{:?}", self.reported());
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         assert!(!self.programs.answer(&task, "request-7", option), "there is no such question");

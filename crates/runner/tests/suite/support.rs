@@ -1,17 +1,23 @@
 //! Shared code: an agent with its files, and files around them that it must not touch.
 
-use althing_protocol::{ContextAccess, ToolCall, ToolHost, ToolOutcome};
+use althing_protocol::{ContextAccess, ProcessLimits, ToolCall, ToolHost, ToolOutcome};
 use althing_runner::{
     AcceptedByUser, AvailableSandboxes, CommandHost, CommandLimits, CommandPolicy, ContextMount,
     GuardLauncher, Sandbox, SandboxKind, SandboxPaths, detect_sandboxes,
 };
+use althing_testkit::attacks::FILES;
+pub use althing_testkit::attacks::{processes_with, unique_seconds};
 pub use althing_testkit::docker::is_excluded;
-use std::path::{Path, PathBuf};
+pub use althing_testkit::wait::PATIENCE;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The executable with the hidden modes.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
+
+/// How long a test waits for a command whose `sleep` of [`unique_seconds`] would take months.
+pub const LONG_BEFORE_THE_SLEEP_ENDS: Duration = PATIENCE;
 
 pub fn launcher() -> GuardLauncher {
     GuardLauncher::of(PathBuf::from(HELPER))
@@ -46,38 +52,15 @@ pub async fn sandbox(kind: SandboxKind) -> Option<Sandbox> {
 /// The sandboxes that need no daemon.
 pub const SANDBOXES: [SandboxKind; 2] = [SandboxKind::Bubblewrap, SandboxKind::Landlock];
 
-/// A directory tree for one agent.
-///
-/// ```text
-/// workspace/                 the agent's workspace
-/// project/                   context path, writable
-///   .git/                    with config and hooks/
-///   notes.txt  src/main.rs
-///   vendor/locked/           protected path
-///   .althing/                Althing's state directory, with outputs/
-/// reference/book.txt         context path, read-only
-/// home/.ssh/id               not accessible to the agent
-/// ```
+/// A directory tree for one agent: [`FILES`] and the agent's `workspace/`.
 pub struct AgentFixture {
     pub dir: TempDir,
 }
 
 impl AgentFixture {
     pub fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let agent_files = Self { dir };
-        let files = [
-            ("workspace/own.txt", "own"),
-            ("project/notes.txt", "notes"),
-            ("project/src/main.rs", "fn main() {}"),
-            ("project/.git/config", "[core]"),
-            ("project/.git/hooks/sample", "#"),
-            ("project/vendor/locked/file", "locked"),
-            ("project/.althing/log", "CANARY-state"),
-            ("reference/book.txt", "book"),
-            ("home/.ssh/id", "CANARY-key"),
-        ];
-        for (path, text) in files {
+        let agent_files = Self { dir: tempfile::tempdir().unwrap() };
+        for (path, text) in FILES.into_iter().chain([("workspace/own.txt", "own")]) {
             let path = agent_files.path(path);
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
@@ -108,11 +91,18 @@ impl AgentFixture {
             state_dir: Some(self.path("project/.althing")),
             output_dir: self.path("project/.althing/outputs"),
             planning: false,
+            protected_files: Vec::new(),
         }
     }
 
     pub fn host(&self, sandbox: Sandbox) -> CommandHost {
         self.host_with(sandbox, |_| ())
+    }
+
+    /// A host whose commands have these limits.
+    pub fn host_limited(&self, sandbox: Sandbox, limits: ProcessLimits) -> CommandHost {
+        let policy = CommandPolicy::new(self.sandbox_paths(), sandbox);
+        CommandHost::new(policy, launcher().with_limits(limits)).unwrap()
     }
 
     pub fn host_with(&self, sandbox: Sandbox, change: impl FnOnce(&mut CommandPolicy)) -> CommandHost {
@@ -136,22 +126,6 @@ pub async fn run_as(host: &CommandHost, command: &str, access: ContextAccess) ->
     host.call(&call(&serde_json::json!({ "command": command })), access).await
 }
 
-/// Processes whose command line contains `needle`.
-pub fn processes_with(needle: &str) -> Vec<u32> {
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
-            continue;
-        };
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if pid != std::process::id() && line.contains(needle) {
-            found.push(pid);
-        }
-    }
-    found
-}
-
 /// Children of this process that ended and were not reaped.
 pub fn zombies() -> Vec<u32> {
     let is_ours = |stat: &str| {
@@ -164,30 +138,15 @@ pub fn zombies() -> Vec<u32> {
         .collect()
 }
 
-/// Waits until `done` holds, or fails after `limit` with the last observed value.
-pub fn wait_until<T: std::fmt::Debug>(
-    limit: Duration,
-    mut look: impl FnMut() -> T,
-    done: impl Fn(&T) -> bool,
-) -> Duration {
+/// Waits until `done` holds, or fails after [`PATIENCE`] with the last observed value.
+pub fn wait_until<T: std::fmt::Debug>(mut look: impl FnMut() -> T, done: impl Fn(&T) -> bool) -> Duration {
     let start = Instant::now();
     loop {
         let seen = look();
         if done(&seen) {
             return start.elapsed();
         }
-        assert!(start.elapsed() < limit, "after {limit:?} still {seen:?}");
+        assert!(start.elapsed() < PATIENCE, "after {PATIENCE:?} still {seen:?}");
         std::thread::sleep(Duration::from_millis(5));
     }
-}
-
-/// A number of seconds for `sleep` that identifies this test's processes.
-pub fn unique_seconds() -> String {
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(1);
-    let next = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    format!("3{:07}{next:03}", std::process::id())
-}
-
-pub fn exists(path: &Path) -> bool {
-    path.symlink_metadata().is_ok()
 }

@@ -1,6 +1,6 @@
-//! The attributes and events of spans. Only this module adds texts that people, models and tools wrote to the spans,
-//! and only if the user asked for it. (Names and ids of agents, models, tools, workflows and tasks are always
-//! exported.)
+//! The attributes and events of spans. Texts that people, models and tools wrote become part of a span only through
+//! this module, and only if the user asked for it. (Names and ids of agents, models, tools, workflows and tasks are
+//! always exported.)
 
 use super::{ContentCapture, names};
 use crate::span::{Attributes, Span, Value};
@@ -10,7 +10,7 @@ use althing_protocol::{
 };
 use serde_json::json;
 
-/// The maximum length of an exported text, without the `…` that marks a longer text as truncated.
+/// The maximum length of an exported text in bytes, without the `…` that marks a longer text as truncated.
 const MAX_TEXT_BYTES: usize = 16 * 1024;
 
 /// The name and the attributes of a span event.
@@ -96,8 +96,8 @@ pub(super) fn result(span: &mut Span, end: RunEnd, result: &RunResult, content: 
             span.set(key, agent.as_str());
         }
     }
-    // Not the conventional names: with those, a sum over all spans would count every model call twice, in the call's
-    // own span and in the run's.
+    // These are not the conventional names: with those, a sum over all spans would count every model call twice, in
+    // the call's own span and in the run's.
     span.set("althing.calls", result.usage.calls);
     span.set("althing.input_tokens", result.usage.input_tokens);
     span.set("althing.output_tokens", result.usage.output_tokens);
@@ -168,6 +168,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
     let name = match outcome {
         AttemptOutcome::Answered => "answered",
         AttemptOutcome::Voted => "voted",
+        AttemptOutcome::Abstained => "abstained",
         AttemptOutcome::Presented { .. } => "presented",
         AttemptOutcome::Evaluated { .. } => "evaluated",
         AttemptOutcome::Exited { .. } => "exited",
@@ -205,6 +206,7 @@ pub(super) fn outcome(span: &mut Span, outcome: &AttemptOutcome, content: Conten
         AttemptOutcome::Interrupted => span.fail("interrupted"),
         AttemptOutcome::Answered
         | AttemptOutcome::Voted
+        | AttemptOutcome::Abstained
         | AttemptOutcome::Presented { .. }
         | AttemptOutcome::Evaluated { .. }
         | AttemptOutcome::Said
@@ -235,6 +237,7 @@ pub(super) fn item_event(item: &Item, content: ContentCapture) -> Option<EventDa
             ("althing.plan_progress", vec![("althing.plan_task", progress.task.as_str().into())])
         }
         Item::Reply(_)
+        | Item::Briefed(_)
         | Item::ToolResult { .. }
         | Item::WorkspaceKept { .. }
         | Item::ContextOpened { .. }

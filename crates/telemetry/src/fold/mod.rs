@@ -102,7 +102,7 @@ impl SpanFold {
             (Fact::ItemAdded { attempt, item }, Some(task)) => {
                 self.item(task, *attempt, item, event.seq, event.at);
             }
-            (Fact::AttemptEnded { attempt, outcome, usage }, Some(task)) => {
+            (Fact::AttemptEnded { attempt, outcome, usage, .. }, Some(task)) => {
                 self.end(task, *attempt, outcome, usage, event);
             }
             (Fact::Decided(Verdict::Finished { end, result }), Some(task)) => {
@@ -131,8 +131,8 @@ impl SpanFold {
     }
 
     fn open(&mut self, opened: &SessionOpened, at: Timestamp) {
-        // A session id consists of a second and 16 random bits; start time, directory and goal distinguish sessions of
-        // different machines that have the same id.
+        // A session id consists of a time in seconds and 16 random bits. The exact start time, the directory and the
+        // goal distinguish sessions of different machines that have the same id.
         let parts = [opened.session.as_str(), &at.0.to_string(), &opened.cwd, &opened.goal];
         let seed = Seed::new(&parts);
         self.session = Some(Session { id: opened.session.to_string(), seed });
@@ -280,7 +280,7 @@ impl SpanFold {
 
     fn end(&mut self, id: &TaskId, n: u32, outcome: &AttemptOutcome, usage: &Usage, event: &Event) {
         let content = self.content;
-        // If a model call failed, it gets a span, like a successful one.
+        // A failed model call gets a span, like a successful one.
         if let AttemptOutcome::Failed { error, kind: Some(kind), .. } = outcome
             && let Some(mut call) = self.call(id, n, event.seq)
         {
@@ -292,7 +292,7 @@ impl SpanFold {
         let known = self.tasks.get_mut(id).and_then(|task| task.attempts.remove(&n));
         if let Some(OpenAttempt { mut span, member, .. }) = known {
             attributes::outcome(&mut span, outcome, content);
-            if member.is_none() && usage.calls > 0 {
+            if member.is_none() && usage.calls > 0 && outcome.has_own_usage() {
                 attributes::usage(&mut span, usage);
             }
             self.finished.push(span.ended(event.at));

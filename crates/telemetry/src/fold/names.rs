@@ -45,8 +45,8 @@ pub(super) fn task_name(id: &TaskId) -> &str {
     id.as_str().rsplit('.').next().unwrap_or_default()
 }
 
-/// A tool name that is safe to export. A model can write any text as a tool name, so a name that could be other text
-/// becomes `unknown`.
+/// A tool name that is safe to export. A model can write any text as a tool name, so a name that is longer than 64
+/// bytes or contains unusual characters becomes `unknown`.
 pub(super) fn tool(name: &str) -> &str {
     let fine = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
     if name.len() <= 64 && name.chars().all(fine) { name } else { "unknown" }
@@ -112,6 +112,7 @@ pub(super) fn timer(timer: &Timer) -> &'static str {
         Timer::FirstAnswers { .. } => "first_answers",
         Timer::RoundSoft { .. } => "round_soft",
         Timer::RoundHard { .. } => "round_hard",
+        Timer::Straggler { .. } => "straggler",
         Timer::OverrideWindow => "override_window",
         Timer::Task { .. } => "task",
     }

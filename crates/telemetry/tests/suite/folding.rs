@@ -179,7 +179,7 @@ fn spans_after_start(facts: Vec<Fact>) -> Vec<CollectedSpan> {
 }
 
 fn ended(outcome: AttemptOutcome) -> Fact {
-    Fact::AttemptEnded { attempt: 1, outcome, usage: Usage { calls: 3, ..Usage::default() } }
+    Fact::AttemptEnded { attempt: 1, outcome, usage: Usage { calls: 3, ..Usage::default() }, call: None }
 }
 
 #[test]
@@ -244,11 +244,16 @@ fn an_interrupted_turn_continues_in_the_same_trace() {
     let facts = [
         ended(AttemptOutcome::Interrupted),
         Fact::AttemptStarted { attempt: 2, purpose: Purpose::Converse, continues: Some(1) },
-        Fact::AttemptEnded { attempt: 2, outcome: AttemptOutcome::Interrupted, usage: Usage::default() },
+        Fact::AttemptEnded {
+            attempt: 2,
+            outcome: AttemptOutcome::Interrupted,
+            usage: Usage::default(),
+            call: None,
+        },
         Fact::AttemptStarted { attempt: 3, purpose: Purpose::Converse, continues: Some(2) },
-        Fact::AttemptEnded { attempt: 3, outcome: AttemptOutcome::Said, usage: Usage::default() },
+        Fact::AttemptEnded { attempt: 3, outcome: AttemptOutcome::Said, usage: Usage::default(), call: None },
         Fact::AttemptStarted { attempt: 4, purpose: Purpose::Converse, continues: None },
-        Fact::AttemptEnded { attempt: 4, outcome: AttemptOutcome::Said, usage: Usage::default() },
+        Fact::AttemptEnded { attempt: 4, outcome: AttemptOutcome::Said, usage: Usage::default(), call: None },
     ];
     for (n, fact) in (1..).zip(facts) {
         events.push(Event { seq: Seq(seq.0 + n), at, task: Some(TaskId::chat()), cause: None, fact });

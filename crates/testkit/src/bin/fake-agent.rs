@@ -16,6 +16,7 @@
 //! | `child SECONDS`, `setsid SECONDS`, `double-fork SECONDS` | leaves a `sleep` running, each harder to find |
 //! | `hold SECONDS` | starts a child that holds the agent's output open |
 //! | `flood MIB`, `line MIB`, `escapes COUNT` | much output: lines, one line, escape sequences |
+//! | `sh COMMAND` | runs a shell command and waits for its end |
 //! | `env NAME` | prints an environment variable |
 //! | `size` | prints the size of the agent's terminal |
 //! | `read` | prints the next input line |
@@ -79,6 +80,7 @@ fn execute_step(step: &str, rest: &str, output: &mut OutputFormat) {
         }
         "child" => sleeper("sleep", &[rest], true),
         "setsid" => sleeper("setsid", &["sleep", rest], true),
+        "sh" => drop(Command::new("sh").args(["-c", rest]).stdin(Stdio::null()).status()),
         "double-fork" => sleeper("sh", &["-c", &format!("setsid sleep {rest} & sleep {rest} &")], true),
         "hold" => sleeper("sleep", &[rest], false),
         "flood" => flood(&format!("{}\n", "a line of a flood ".repeat(4)), number() << 20),

@@ -45,7 +45,7 @@ pub enum Fault {
     EmptyReply,
     /// Every tool call arrives twice, with the same id.
     RepeatedIds,
-    /// Continues until the client disconnects: keep-alive comments at the moment `BeforeHeaders`, else text.
+    /// The stream goes on until the client disconnects: with comments if the moment is `BeforeHeaders`, else with text.
     EndlessStream,
     /// Status 200 and an HTML page.
     WrongContentType,

@@ -1,4 +1,4 @@
-//! The fault table: all faults, the moments at which each is distinct, and the expected behavior of the client. A
+//! The fault table: all faults, the moments at which each is injected, and the expected behavior of the client. A
 //! table test iterates [`FaultCase::all`].
 
 use std::fmt;
@@ -13,14 +13,15 @@ pub enum FaultExpectation {
     HarmlessVariation,
     /// A request with the fault ends in a typed error within its time limit. If `retryable`, the request is
     /// repeated: the call succeeds if the fault happened once, and fails with that error if the fault persists.
-    /// If not `retryable`, the call fails after one request.
+    /// If not `retryable`, the call fails after one request. (After [`Fault::EndlessStream`], a client may also fail
+    /// after one request.)
     Fails {
         /// Whether a retry may help.
         retryable: bool,
     },
-    /// The transport worked, but the content is useless: the transport does not retry; the agent gets an
-    /// error message and is asked again. The call succeeds if the fault happened once; if the fault persists,
-    /// that agent drops out and the others continue.
+    /// The transport worked, but the content is useless. The transport does not retry (except that it may retry after
+    /// [`Fault::EmptyReply`]); the agent gets an error message and is asked again. The agent continues if the fault
+    /// happened once; if the fault persists, that agent drops out and the others continue.
     Recovers,
 }
 
@@ -32,7 +33,7 @@ pub struct FaultCase {
 }
 
 impl FaultCase {
-    /// Every fault at every moment where it is distinct.
+    /// Every fault at each of its [`moments`](Fault::moments).
     pub fn all() -> impl Iterator<Item = Self> {
         Fault::ALL.iter().flat_map(|&fault| fault.moments().iter().map(move |&moment| Self { fault, moment }))
     }
@@ -50,8 +51,8 @@ impl fmt::Display for FaultCase {
 }
 
 impl Fault {
-    /// How long [`Fault::Refused`] keeps the port closed. This is longer than the wait before an immediate
-    /// first retry, and shorter than the wait before a delayed one.
+    /// How long [`Fault::Refused`] keeps the port closed: so long that a client that retries at once is refused again,
+    /// and so short that a client that waits before its retry is not.
     pub const REFUSED_FOR: Duration = Duration::from_millis(150);
 
     /// Every fault, with typical parameters.
@@ -89,7 +90,8 @@ impl Fault {
         Self::Comments,
     ];
 
-    /// The moments at which this fault is distinct. Faults of the whole reply are listed once.
+    /// The moments at which tests inject this fault. A moment is left out if the fault would have the same effect there
+    /// as at another moment, or the same effect as another fault.
     pub fn moments(self) -> &'static [FaultMoment] {
         match self {
             Self::RateLimited(_)

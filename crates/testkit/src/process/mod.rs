@@ -1,5 +1,5 @@
 //! Runs a built binary as a user would: with its own directories and a clean environment. Its output is collected line
-//! by line, and every wait has a deadline that shows the output so far.
+//! by line. Every wait has a deadline, after which it panics and shows the output so far.
 
 mod events;
 mod running;
@@ -10,6 +10,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use tempfile::TempDir;
+
+use crate::machine::Machine;
 
 pub use events::{newest_session, read_events, wait_for_event};
 pub use running::{Output, RunningProcess};
@@ -25,6 +27,7 @@ pub struct Althing {
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     stdin: Input,
+    machine: Machine,
 }
 
 #[derive(Debug, Clone)]
@@ -48,7 +51,14 @@ impl Althing {
             arguments: Vec::new(),
             environment: Vec::new(),
             stdin: Input::Nothing,
+            machine: Machine::from_environment(),
         }
+    }
+
+    /// Sets the user who runs the command, and whether `bwrap` can be started.
+    pub fn on(mut self, machine: Machine) -> Self {
+        self.machine = machine;
+        self
     }
 
     /// A new command with the same binary, directories and environment, but without arguments and stdin.
@@ -117,18 +127,16 @@ impl Althing {
         read_events(&self.state_dir())
     }
 
-    pub(crate) fn binary(&self) -> &Path {
-        &self.binary
-    }
-
-    pub(crate) fn arguments(&self) -> &[OsString] {
-        &self.arguments
+    /// The program and the arguments that start the binary as its user. Gives the directories to the user.
+    pub(crate) fn command_line(&self) -> Vec<OsString> {
+        self.machine.hand_over(self.root.path());
+        self.machine.command_line(&self.binary, &self.arguments)
     }
 
     /// The complete environment of the process.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let own = [
-            ("PATH".into(), std::env::var_os("PATH").unwrap_or_default()),
+            ("PATH".into(), self.machine.search_path()),
             ("HOME".into(), self.home_dir().into()),
             ("ALTHING_STATE_DIR".into(), self.state_dir().into()),
         ];
@@ -141,8 +149,9 @@ impl Althing {
 
     /// Starts the process.
     pub fn spawn(&self) -> RunningProcess {
-        let mut command = Command::new(&self.binary);
-        command.args(&self.arguments).current_dir(self.work_dir()).env_clear().envs(self.variables()).stdin(
+        let words = self.command_line();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).current_dir(self.work_dir()).env_clear().envs(self.variables()).stdin(
             match self.stdin {
                 Input::Nothing => Stdio::null(),
                 Input::Text(_) | Input::Open => Stdio::piped(),

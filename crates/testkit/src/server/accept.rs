@@ -13,8 +13,9 @@ use super::state::ServerState;
 /// Length of the accept queue.
 const WAITING: u32 = 1024;
 
-/// Binds a port without listening, so that connections are refused. Several sockets of this process may hold one port,
-/// so that no other server, for example of another test, can take the port while this one does not listen.
+/// Binds a port without listening, so that connections are refused. Two sockets of this process may hold one port: the
+/// new socket is bound before the old one is closed, so that no other server, for example of another test, can take
+/// the port while this one does not listen.
 pub(super) fn hold(address: SocketAddr, restarting: bool) -> TcpSocket {
     let held = TcpSocket::new_v4().and_then(|socket| {
         socket.set_reuseport(true)?;

@@ -179,7 +179,6 @@ impl FakeModel {
         self.state.connections.read(|count| count.total)
     }
 
-    /// Number of open connections.
     pub fn open_connections(&self) -> usize {
         self.state.connections.read(|count| count.open)
     }

@@ -10,9 +10,9 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// A generous deadline; a test that reaches it has failed.
-pub(crate) const SOON: Duration = Duration::from_secs(10);
+pub(crate) const SOON: Duration = althing_testkit::wait::PATIENCE;
 /// How long to watch for silence. Only used where silence is expected; elsewhere a busy machine would look silent.
-pub(crate) const MOMENT: Duration = Duration::from_millis(150);
+pub(crate) const MOMENT: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -127,7 +127,7 @@ impl Client {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    /// Reads one response as far as it arrives.
+    /// Reads one response. If the server closes or resets the connection or falls silent, returns the part that arrived.
     pub(crate) async fn response(&mut self) -> Response {
         let mut head = None;
         loop {
@@ -181,7 +181,8 @@ fn complete_body(head: &str, bytes: &[u8]) -> Option<(Vec<Vec<u8>>, usize)> {
     Some((chunks, used?))
 }
 
-/// The complete chunks, and the length of the body once its last chunk has arrived.
+/// The content of each complete chunk, and the number of bytes of the encoded body; `None` until the last chunk has
+/// arrived.
 fn parse_chunks(bytes: &[u8]) -> (Vec<Vec<u8>>, Option<usize>) {
     let mut chunks = Vec::new();
     let mut at = 0;

@@ -1,7 +1,7 @@
 //! Keys of questions and pickers.
 //!
-//! One key press answers. In most dialogs Enter takes the default. Esc rejects a run, a plan or a higher budget; it
-//! closes any other dialog without an answer.
+//! In most dialogs Enter takes the default. Esc rejects a run, a plan or a higher budget; it closes any other dialog
+//! without an answer. A key that grants something acts only after everything that it grants was shown (see `reading`).
 
 use super::{App, Effect, Field, Modal, Picker, TextReader, approval_members};
 use crate::host::TuiExit;
@@ -16,27 +16,32 @@ impl App {
         if super::dialog_typing::is_chord(key) && !self.box_field_has_focus() {
             return;
         }
+        if self.dialog_scroll_key(key) {
+            return;
+        }
         match &self.modal {
             Some(Modal::RunApproval { .. }) => self.run_key(key),
             Some(Modal::PlanApproval { .. }) => self.plan_key(key),
             Some(Modal::Override { .. }) => self.override_key(key),
             Some(Modal::Program { .. }) => self.program_key(key),
             Some(Modal::Interrupted { .. }) => match key.code {
-                KeyCode::Enter | KeyCode::Char('a') => self.answer(approve()),
+                KeyCode::Enter | KeyCode::Char('a') => self.grant(approve()),
                 KeyCode::Char('f') => self.answer(Decision::Reject { reason: None }),
                 KeyCode::Esc => self.modal = None,
                 _ => {}
             },
             Some(Modal::Budget { .. }) => match key.code {
-                KeyCode::Enter | KeyCode::Char('a') => self.answer(approve()),
+                KeyCode::Enter | KeyCode::Char('a') => self.grant(approve()),
                 KeyCode::Esc | KeyCode::Char('c') => self.answer(Decision::Reject { reason: None }),
                 _ => {}
             },
             Some(Modal::Confirm(action)) => match key.code {
                 KeyCode::Char('y') => {
                     let action = action.clone();
-                    self.modal = None;
-                    self.execute(action);
+                    if self.may_grant() {
+                        self.modal = None;
+                        self.execute(action);
+                    }
                 }
                 // Only `y` confirms: neither Enter nor the key that opened the question does.
                 KeyCode::Esc | KeyCode::Enter | KeyCode::Char(_) => self.modal = None,
@@ -55,6 +60,13 @@ impl App {
                 _ => {}
             },
             None => {}
+        }
+    }
+
+    /// Gives the open question an answer that grants something, if everything that it grants was shown.
+    fn grant(&mut self, decision: Decision) {
+        if self.may_grant() {
+            self.answer(decision);
         }
     }
 
@@ -91,7 +103,7 @@ impl App {
                     edited: changed.then(|| edited.clone()),
                     instructions: None,
                 };
-                self.answer(decision);
+                self.grant(decision);
             }
             KeyCode::Char('e') => {
                 *field = Field::Task;
@@ -109,9 +121,14 @@ impl App {
     }
 
     fn plan_key(&mut self, key: KeyEvent) {
-        let Some(Modal::PlanApproval { plan, field, instructions, changes, preview, top, .. }) =
-            &mut self.modal
-        else {
+        let approves = matches!(
+            &self.modal,
+            Some(Modal::PlanApproval { field: Field::Instructions | Field::Buttons, .. })
+        );
+        if approves && key.code == KeyCode::Enter && !wants_newline(key) && !self.may_grant() {
+            return;
+        }
+        let Some(Modal::PlanApproval { plan, field, instructions, changes, .. }) = &mut self.modal else {
             return;
         };
         match (*field, key.code) {
@@ -131,15 +148,13 @@ impl App {
             (Field::Instructions | Field::Changes, KeyCode::Esc | KeyCode::Tab) => *field = Field::Buttons,
             (Field::Instructions, _) => super::keys::apply_editor_key(instructions, key, 60),
             (Field::Changes, _) => super::keys::apply_editor_key(changes, key, 60),
-            (_, KeyCode::Char('a')) => self.answer(approve()),
+            (_, KeyCode::Char('a')) => self.grant(approve()),
             (_, KeyCode::Tab | KeyCode::Char('i')) => *field = Field::Instructions,
             (_, KeyCode::Char('c')) => *field = Field::Changes,
             (_, KeyCode::Char('e')) => {
                 let plan = plan.clone();
                 self.effects.push(Effect::EditPlan(plan));
             }
-            (_, KeyCode::Down) => *top = (*top + 1).min(preview.len().saturating_sub(1)),
-            (_, KeyCode::Up) => *top = top.saturating_sub(1),
             (_, KeyCode::Esc) => self.answer(Decision::Reject { reason: None }),
             _ => {}
         }
@@ -197,7 +212,7 @@ impl App {
         let Some(pick) = pick else { return };
         if let Some(option) = ask.options.get(pick) {
             let option = option.id.clone();
-            self.answer(Decision::Choose { option });
+            self.grant(Decision::Choose { option });
         } else if ask.options.is_empty() {
             let task = task.clone();
             self.modal = None;

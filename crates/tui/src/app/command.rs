@@ -68,10 +68,12 @@ impl App {
                 None => self.toast = Some("there is nothing to copy yet".into()),
             },
             "cost" => self.modal = Some(Modal::Cost),
-            "sessions" => {
-                self.pick(self.host.sessions().map(Picker::Sessions), "there is no other session here")
-            }
-            "projects" => self.pick(self.host.projects().map(Picker::Projects), "there is no project here"),
+            "sessions" => self
+                .pick(self.host.sessions().map(Picker::Sessions), "there is no other conversation to open"),
+            "projects" => self.pick(
+                self.host.projects().map(Picker::Projects),
+                "you have no projects yet; `althing --project DIR` creates one",
+            ),
             "new" => self.leave(TuiExit::NewSession),
             "config" => self.effects.push(Effect::WriteConfig),
             "undo" => self.effects.push(Effect::Undo(None)),

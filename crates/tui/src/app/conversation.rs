@@ -136,13 +136,13 @@ impl App {
                 instructions.insert(text)
             }
             Some(Modal::PlanApproval { changes, field: super::Field::Changes, .. }) => changes.insert(text),
-            // Unless a text field of a box has the focus, pasted text goes to the input.
+            // Unless a text field of a dialog has the focus, pasted text goes to the input.
             _ => {
                 self.type_pending_letter();
                 self.browsing = false;
                 self.panel_has_keys = false;
                 self.input.insert(text);
-                self.last_typed = self.now;
+                self.note_typed();
                 self.completion = None;
             }
         }
@@ -231,7 +231,7 @@ impl App {
             ModeToggle::Interactive => {
                 let word = if self.modes.interactive_mode { "on" } else { "off" };
                 self.toast = Some(format!(
-                    "interactive mode is {word}: interactive_mode.enabled in the config changes it"
+                    "interactive mode is {word}: `orchestrator.interactive_mode.enabled` in the config changes it"
                 ));
             }
         }

@@ -2,9 +2,13 @@
 //! while the user is typing.
 //!
 //! The input keeps what is typed. While the input contains text it receives the keys: Enter sends the text, and the
-//! dialog waits. While the input is empty the dialog receives Enter, Esc and the arrow keys at once, and a letter
-//! shortcut of the dialog acts only if no other letter follows it within a short time (one second for letters that
-//! answer). Otherwise the letter starts a message. Time is passed in with every key and by `wake`.
+//! dialog waits. Only Tab and, after a pause in typing, Esc go to the dialog. While the input is empty the dialog
+//! receives Enter, Esc and the arrow keys at once, and a letter shortcut of the dialog acts only if no other letter
+//! follows it within a short time (one second for letters that answer). Otherwise the letter starts a message. Time is
+//! passed in with every key and by `wake`.
+//!
+//! A key that was already being pressed when the dialog appeared does not answer it, for as long as the key is held down:
+//! terminals report a held key as many presses, so only a pause between two presses shows that the user let go.
 
 use super::{App, Field, Modal, keys};
 use althing_protocol::{InteractionId, Timestamp};
@@ -15,6 +19,10 @@ const ALONE_MS: u64 = 1000;
 
 /// A shortcut letter that only changes what the dialog shows acts after this many milliseconds without other letters.
 const BRIEFLY_MS: u64 = 500;
+
+/// Presses of the same key that follow each other within this many milliseconds count as one key that is held down.
+/// Keyboards repeat a held key every 20 to 100 ms, after a first delay that is shorter than `TYPING_PAUSE_MS`.
+const REPEAT_MS: u64 = 400;
 
 /// A pending letter: either a shortcut of the dialog or the start of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +39,7 @@ fn press(letter: char) -> KeyEvent {
     KeyEvent::new(KeyCode::Char(letter), KeyModifiers::NONE)
 }
 
-/// Whether a key is a letter with Ctrl or Alt, which is never a letter shortcut.
+/// Whether a key is a character with Ctrl or Alt, which is never a letter shortcut.
 pub fn is_chord(key: KeyEvent) -> bool {
     let chord = key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT);
     chord && matches!(key.code, KeyCode::Char(_))
@@ -49,6 +57,32 @@ impl App {
     /// The question of the dialog that opened by itself.
     pub(crate) fn question_in_box(&self) -> Option<&InteractionId> {
         self.modal.as_ref().filter(|_| self.has_approval_box()).and_then(Modal::question)
+    }
+
+    /// Records that the current key went somewhere else than to a dialog, or has just answered one.
+    pub(crate) fn note_typed(&mut self) {
+        (self.last_typed, self.last_typed_key) = (self.now, self.current_key);
+    }
+
+    /// Whether the current key or click was already being made before the open dialog could be answered. If so, a message
+    /// says why it does nothing. In a dialog that opened by itself, every key counts that follows others without
+    /// a pause; in a dialog that the user opened, only the key that opened it.
+    pub(crate) fn is_left_over(&mut self) -> bool {
+        // The user opens other dialogs with a click or a key, and may answer them with a second click at once.
+        if self.is_click_left_over && self.has_approval_box() {
+            self.toast = Some("that click came too soon after another one: click again".into());
+            return true;
+        }
+        let Some(key) = self.current_key.filter(|_| !self.box_field_has_focus()) else { return false };
+        let recent = |at: Timestamp, ms: u64| self.now.since(at).0 < ms;
+        let follows = recent(self.last_typed, keys::TYPING_PAUSE_MS)
+            && (self.has_approval_box() || self.last_typed_key == Some(key));
+        let repeats = self.ignored_key.is_some_and(|(ignored, at)| ignored == key && recent(at, REPEAT_MS));
+        if follows || repeats {
+            self.ignored_key = Some((key, self.now));
+            self.toast = Some("that key came too soon after other keys: press it again".into());
+        }
+        follows || repeats
     }
 
     /// Whether a text field of the dialog has the focus.
@@ -72,8 +106,9 @@ impl App {
     /// A note for the dialog while keys do not act as the buttons of the dialog say.
     pub(crate) fn box_note(&self) -> Option<&'static str> {
         match &self.pending_letter {
-            Some(PendingLetter { letter: 'a', .. }) => Some("approving, or type on"),
-            Some(PendingLetter { answers: true, .. }) => Some("cancelling, or type on"),
+            Some(PendingLetter { letter: 'a', .. }) if !self.is_read() => None,
+            Some(PendingLetter { letter: 'a', .. }) => Some("approves in a second"),
+            Some(PendingLetter { answers: true, .. }) => Some("cancels in a second"),
             _ if self.input_has_focus_under_box() => Some("enter sends your message"),
             _ => None,
         }
@@ -111,7 +146,7 @@ impl App {
 
     fn type_into_input(&mut self, key: KeyEvent) {
         if self.input_has_focus() {
-            self.last_typed = self.now;
+            self.note_typed();
             self.conversation_key(key);
         }
     }
@@ -131,7 +166,12 @@ impl App {
     /// Handles a key while a dialog that opened by itself is open.
     pub(crate) fn approval_box_key(&mut self, key: KeyEvent) {
         if self.box_field_has_focus() {
-            return self.modal_key(key);
+            self.modal_key(key);
+            // The key that ended the editing of a field does not also press a button.
+            if !self.box_field_has_focus() {
+                self.note_typed();
+            }
+            return;
         }
         let letter = match key.code {
             KeyCode::Char(letter) if !is_chord(key) => Some(letter),
@@ -142,13 +182,19 @@ impl App {
             if letter.is_some() || !self.input.is_empty() {
                 self.type_into_input(key);
             }
+            return self.note_typed();
+        }
+        if matches!(key.code, KeyCode::PageUp | KeyCode::PageDown) {
+            return self.modal_key(key);
+        }
+        if key.code == KeyCode::Esc && self.input.is_empty() && self.is_left_over() {
             return;
         }
         let recently = self.now.since(self.last_typed).0 < keys::TYPING_PAUSE_MS;
         // If the input does not have the focus, letters are shortcuts of the dialog at once, except right after a key
         // that went to the screen below.
         if !self.input_has_focus() {
-            if letter.is_none() || !recently {
+            if letter.is_none() || !self.is_left_over() {
                 self.modal_key(key);
             }
             return;
@@ -164,6 +210,10 @@ impl App {
                     if key.code == KeyCode::Backspace {
                         return;
                     }
+                }
+                // Someone who presses a key that moves the cursor is typing.
+                (None, code) if pending_letter.answers && code != KeyCode::Enter => {
+                    self.type_into_input(press(pending_letter.letter));
                 }
                 (None, _) => {
                     self.apply_letter(&pending_letter);

@@ -75,6 +75,7 @@ impl App {
         // An attached program receives every key except the detach key.
         if let Some(TuiScreen::Attached(task)) = self.screens.last() {
             let task = task.clone();
+            self.note_typed();
             return self.attached_key(&task, key);
         }
         self.toast = None;
@@ -94,7 +95,7 @@ impl App {
         if self.modal.is_some() {
             return self.modal_key(key);
         }
-        self.last_typed = self.now;
+        self.note_typed();
         let welcomes = self.welcome.is_some() && matches!(self.screens.last(), Some(TuiScreen::Conversation));
         if welcomes && self.input.is_empty() && self.welcome_key(key) {
             return;
@@ -313,10 +314,12 @@ impl App {
         }
     }
 
-    /// Shows the diff of the files that a run wrote.
+    /// Shows a diff of the files that a run changed.
     pub(crate) fn run_diff(&mut self, id: &TaskId) {
         match self.host.diff(id) {
-            Ok(diff) if diff.is_empty() => self.toast = Some("there is nothing to compare".into()),
+            Ok(diff) if diff.is_empty() => {
+                self.toast = Some("this run has changed no files in context paths".into())
+            }
             Ok(diff) => {
                 let mut reader = TextReader::plain("changes", &diff);
                 reader.text = super::ReaderText::Diff(reader.parts().to_vec());
@@ -391,7 +394,7 @@ fn find(reader: &mut TextReader, step: isize) {
     if wanted.is_empty() || count == 0 {
         return;
     }
-    // The first search includes the current part; later ones start after it.
+    // If no part is selected, the search begins with the first part, else with the part next to the selected one.
     let (start, first) = reader.scroll.selected.map_or((0, 0), |at| (at, step.unsigned_abs()));
     let found = (first..first + count)
         .map(|n| wrapping_index(start, n, count, step))

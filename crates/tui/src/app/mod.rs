@@ -1,7 +1,7 @@
 //! The state of the screen, and how keys and clicks change it.
 //!
-//! A key produces effects, which the event loop or `plain` executes. Everything else that needs I/O or the clock goes
-//! through `TuiHost`.
+//! A key produces effects, which the event loop executes; `plain` executes those that make sense without a screen.
+//! Everything else that needs I/O or the clock goes through `TuiHost`.
 
 mod answer;
 pub(crate) mod approval_members;
@@ -12,12 +12,14 @@ mod keys;
 mod modal;
 mod mouse;
 mod panel;
+mod reading;
 mod screen;
 mod tasks;
 
 pub use command::COMMANDS;
 pub(crate) use keys::WELCOME_CHOICES;
 pub use modal::{ConfirmedAction, Field, Modal, Picker};
+pub(crate) use reading::{DialogReading, HiddenRows};
 pub use screen::{ReaderText, RunScreen, TextReader, TuiScreen};
 
 use crate::editor::Editor;
@@ -31,7 +33,7 @@ use althing_protocol::{
     AgentId, FeedItem, InteractionId, Member, ModeChoice, Op, PlanRef, TaskId, Timestamp,
 };
 use althing_view::SessionView;
-use crossterm::event::Event as TerminalEvent;
+use crossterm::event::{Event as TerminalEvent, KeyCode};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 use std::sync::Arc;
@@ -41,7 +43,7 @@ use std::sync::Arc;
 pub enum Effect {
     /// Submit an op to the engine.
     Submit(Op),
-    /// Copy text that the user selected to the clipboard.
+    /// Copy a text to the clipboard.
     Copy(String),
     /// Edit the message in the user's editor.
     EditInput,
@@ -51,7 +53,7 @@ pub enum Effect {
     Page(String),
     /// Write a starter config.
     WriteConfig,
-    /// Restore the files that a run changed; None means the last run that changed files.
+    /// Restore the files that a task changed; None means the last task that changed files.
     Undo(Option<TaskId>),
     /// Ring the bell.
     Bell,
@@ -135,7 +137,7 @@ pub struct App {
     pub now: Timestamp,
     /// The size of the screen.
     pub size: Rect,
-    /// What the first start shows.
+    /// What the welcome screen shows; None while there is no welcome screen.
     pub welcome: Option<Welcome>,
     /// The selected choice of the welcome screen, as an index into `WELCOME_CHOICES`.
     pub(crate) welcome_choice: usize,
@@ -148,15 +150,25 @@ pub struct App {
     pub(crate) recalled: Option<(usize, String)>,
     /// Whether the last key was a Ctrl+C that did not clear the input; a second Ctrl+C leaves.
     pub(crate) leaving: bool,
-    /// When a key last went to the input or another screen rather than to a box.
+    /// When a key last went to the input or another screen rather than to a dialog, or answered a dialog.
     pub(crate) last_typed: Timestamp,
-    /// A letter of which it is not yet known whether it is a shortcut of the open box or the start of a message.
+    /// The key of `last_typed`.
+    pub(crate) last_typed_key: Option<KeyCode>,
+    /// The key that is being handled; None for a click and for a letter that waited.
+    pub(crate) current_key: Option<KeyCode>,
+    /// The last key that would have answered a dialog, but was left over from before (see `is_left_over`).
+    pub(crate) ignored_key: Option<(KeyCode, Timestamp)>,
+    /// When the mouse was last clicked.
+    pub(crate) last_click: Option<Timestamp>,
+    /// Whether the click that is being handled follows another click at once, or was made before the dialog was drawn.
+    pub(crate) is_click_left_over: bool,
+    /// A letter of which it is not yet known whether it is a shortcut of the open dialog or the start of a message.
     pub(crate) pending_letter: Option<dialog_typing::PendingLetter>,
     /// Whether the open dialog was not on the screen yet when the current keys were pressed.
     pub box_is_unseen: bool,
     /// Questions that the user dismissed or answered.
     pub(crate) dismissed: Vec<InteractionId>,
-    /// The box that was answered last, as the user left it; a rejected answer opens the box again.
+    /// The dialog that was answered last, as the user left it; a rejected answer opens the dialog again.
     pub(crate) answered: Option<Modal>,
     /// Number of waiting tasks at the last update; the bell rings when the number grows.
     pub(crate) waiting_at_bell: usize,
@@ -168,6 +180,8 @@ pub struct App {
     adopted: ModeChoice,
     /// The scroll position of an information modal.
     pub(crate) info_scroll: usize,
+    /// How much of the open dialog was shown.
+    pub(crate) reading: DialogReading,
     pub(crate) effects: Vec<Effect>,
 }
 
@@ -209,6 +223,11 @@ impl App {
             recalled: None,
             leaving: false,
             last_typed: Timestamp(0),
+            last_typed_key: None,
+            current_key: None,
+            last_click: None,
+            is_click_left_over: false,
+            ignored_key: None,
             pending_letter: None,
             box_is_unseen: false,
             dismissed: Vec::new(),
@@ -216,6 +235,7 @@ impl App {
             waiting_at_bell: 0,
             attached: None,
             info_scroll: 0,
+            reading: DialogReading::default(),
             touched: false,
             adopted: ModeChoice::default(),
             effects: Vec::new(),
@@ -273,7 +293,9 @@ impl App {
         self.act_on_due_letter();
         match event {
             TerminalEvent::Key(key) if key.kind != crossterm::event::KeyEventKind::Release => {
-                self.on_key(*key)
+                self.current_key = Some(key.code);
+                self.on_key(*key);
+                self.current_key = None;
             }
             TerminalEvent::Mouse(mouse) => self.on_mouse(*mouse),
             TerminalEvent::Paste(text) => self.on_paste(text),

@@ -81,8 +81,6 @@ pub enum Modal {
         instructions: Editor,
         /// Requested changes.
         changes: Editor,
-        /// The scroll position of the preview.
-        top: usize,
     },
     /// Choice of the presenter.
     Override { id: InteractionId, candidates: Vec<Candidate>, chosen: usize },
@@ -160,7 +158,6 @@ impl Modal {
                 field: Field::Buttons,
                 instructions: Editor::default(),
                 changes: Editor::default(),
-                top: 0,
             },
             InteractionKind::Budget { spent_micro_usd, budget_micro_usd } => {
                 Self::Budget { id, spent: spent_micro_usd, budget: budget_micro_usd }
@@ -224,12 +221,14 @@ impl App {
     /// Answers the open question.
     pub(crate) fn answer(&mut self, decision: Decision) {
         let Some(interaction) = self.modal.as_ref().and_then(Modal::question).cloned() else { return };
+        // The same key, if it is held down, does not answer the next question.
+        self.note_typed();
         self.dismissed.push(interaction.clone());
         self.answered = self.modal.take();
         self.submit(Op::Answer { interaction, decision });
     }
 
-    /// Reopens a box whose answer was rejected, as the user left it, with the reason.
+    /// Reopens a dialog whose answer was rejected, as the user left it, with the reason.
     pub(crate) fn reopen_refused(&mut self) {
         let Some((id, why)) = self.model.refused.take() else { return };
         let Some(question) = self.model.questions.iter().find(|question| question.interaction.id == id)
@@ -275,7 +274,7 @@ impl App {
             _ => None,
         };
         let below = |question: &&Question| match (&shown, &question.task) {
-            (Some(shown), Some(task)) => task.as_str().starts_with(shown.as_str()),
+            (Some(shown), Some(task)) => shown.covers(task),
             (None, _) => true,
             (Some(_), None) => false,
         };

@@ -1,8 +1,8 @@
 //! Mouse clicks and the wheel. Whatever a click does, a key does as well.
 
-use super::{App, Modal, Target, TuiScreen};
+use super::{App, Modal, Target, TuiScreen, keys};
 use crate::attach;
-use althing_protocol::Op;
+use althing_protocol::{Op, Timestamp};
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers, MouseButton, MouseEvent, MouseEventKind};
 use ratatui::layout::Position;
 
@@ -29,17 +29,24 @@ impl App {
             MouseEventKind::Down(MouseButton::Left) => {
                 let at = Position { x: mouse.column, y: mouse.row };
                 let hit = self.targets.iter().rev().find(|(area, _)| area.contains(at));
+                let recent = |at: Timestamp| self.now.since(at).0 < keys::TYPING_PAUSE_MS;
+                self.is_click_left_over = self.box_is_unseen || self.last_click.is_some_and(recent);
+                self.last_click = Some(self.now);
                 if let Some(target) = hit.map(|(_, target)| target.clone()) {
                     self.toast = None;
                     self.pending_letter = None;
                     self.click(&target);
                 }
+                self.is_click_left_over = false;
             }
             _ => {}
         }
     }
 
     fn wheel(&mut self, lines: isize) {
+        if self.scroll_dialog(lines) {
+            return;
+        }
         if self.modal.is_some() {
             let code = if lines < 0 { KeyCode::Up } else { KeyCode::Down };
             return self.modal_key(KeyEvent::new(code, KeyModifiers::NONE));

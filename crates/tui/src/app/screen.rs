@@ -200,8 +200,8 @@ impl App {
         self.screens.push(TuiScreen::Run(screen));
     }
 
-    /// Opens a run, or a program: its terminal if it has one and has not ended, else its work. For a task that has not
-    /// started, only a message is shown.
+    /// Opens the screen of a task: the run screen for a run, the terminal for an interactive program that has not
+    /// ended, and the output for any other task. For a task that has not started, only a message is shown.
     pub(crate) fn open_task(&mut self, id: &TaskId) {
         if self.model.runs.contains_key(id) {
             return self.open_run(id);

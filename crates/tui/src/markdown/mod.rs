@@ -1,7 +1,7 @@
 //! Renders Markdown as styled lines.
 //!
-//! A text is split into blocks that do not depend on later text, so that a streaming text looks the same while it
-//! grows, and only its last block has to be laid out again.
+//! A text is split into blocks that do not depend on later text. While a streaming text grows, its finished blocks keep
+//! their look, and only its last block has to be laid out again.
 
 mod highlight;
 mod table;
@@ -243,7 +243,8 @@ impl Renderer {
             }
             TagEnd::Link | TagEnd::Image => {
                 self.tones.pop();
-                // Show the target of a link as text: a link that shows one address and opens another deceives.
+                // Show the target of a link as text, because a link that shows one address and opens another deceives
+                // the user.
                 let url = self.links.pop().unwrap_or_default();
                 let is_shown = self.inline.iter().any(|(_, text)| *text == url);
                 if !url.is_empty() && !is_shown {

@@ -1,6 +1,7 @@
 //! Draws the approval dialog of a run or a plan, and the dialogs for the presenter, for questions of programs, for
 //! interrupted programs, for the budget and for confirmations.
 
+use super::dialog::{self, DialogText, LABEL};
 use super::modal::{buttons, centered_frame};
 use super::{count, spread};
 use crate::app::{App, ConfirmedAction, Field, Modal, Target, approval_members};
@@ -8,28 +9,34 @@ use crate::editor::Editor;
 use crate::line::{self, Line};
 use crate::paint::Canvas;
 use crate::theme::Tone;
-use althing_protocol::{AskKind, LaunchRun, Member, Proposal};
+use althing_protocol::{Ask, AskKind, FileWrite, LaunchRun, Member, Proposal, TaskId};
+use althing_text::sanitize;
 use althing_view::labels::{self, micro_money};
 use ratatui::layout::Rect;
 
-/// The width of the labels.
-const LABEL: usize = 10;
+/// The number of paths from which each is on a line of its own.
+const MANY_PATHS: usize = 4;
 
 /// Draws a run approval, a plan approval, or the choice of the presenter. Draws nothing for other modals.
 pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     match modal {
         Modal::RunApproval { proposal, edited, field, editor, problem, .. } => {
-            draw_run_approval(app, canvas, area, (proposal, edited), *field, editor, problem.as_deref());
+            let parts = RunParts { proposal, edited, problem: problem.as_deref() };
+            draw_run_approval(app, canvas, area, modal, &parts, *field, editor);
         }
-        Modal::PlanApproval { preview, field, instructions, changes, top, plan, .. } => {
+        Modal::PlanApproval { preview, field, instructions, changes, plan, .. } => {
             let title = format!("Plan: {} · {}", plan.id, count(preview.len(), "task"));
             let editor = if *field == Field::Changes { changes } else { instructions };
-            draw_plan_approval(app, canvas, area, &title, (preview, *top), *field, editor);
+            draw_plan_approval(app, canvas, area, (modal, &title), preview, *field, editor);
         }
         Modal::Override { candidates, chosen, .. } => {
             let inside = centered_frame(canvas, area, "Choose who presents", candidates.len() + 2);
-            let names =
-                candidates.iter().map(|one| line::width(one.agent.as_str())).max().unwrap_or(4).min(16);
+            let names = candidates
+                .iter()
+                .map(|one| line::width(one.agent.as_str()))
+                .max()
+                .unwrap_or(4)
+                .min(usize::from(inside.width / 2));
             let winner =
                 app.model.override_question().and_then(|question| match &question.interaction.kind {
                     althing_protocol::InteractionKind::WinnerOverride { winner, .. } => {
@@ -55,6 +62,11 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
                 canvas.line(inside.x, y, inside.width, &spread(&line, &Line::default(), inside.width.into()));
                 app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(at)));
             }
+            let below = candidates.len().saturating_sub(first + room);
+            if first + below > 0 {
+                let words = format!("↑ {first} · ↓ {below} more");
+                dialog::marker(canvas, inside, inside.bottom().saturating_sub(2), Tone::Dim, &words);
+            }
             let keep = winner.map(|name| format!("esc keep {name}")).unwrap_or_default();
             let keys = format!("↑↓ choose · space read all · enter let this one present · {keep}");
             let keys = line::cut(&keys, inside.width.into());
@@ -64,126 +76,157 @@ pub fn draw(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
     }
 }
 
-/// A labeled value, wrapped to at most `most` rows.
-fn value(label: &str, text: &str, width: usize, most: usize) -> Vec<Line> {
-    let wrapped = line::wrap_text(Tone::Plain, text, width.saturating_sub(LABEL).max(8));
-    let more = wrapped.len().saturating_sub(most);
-    let mut lines: Vec<Line> = wrapped
-        .into_iter()
-        .take(most)
-        .enumerate()
-        .map(|(n, line)| {
-            let mut whole = Line::of(Tone::Dim, &line::pad(if n == 0 { label } else { "" }, LABEL));
-            for (tone, text) in line.pieces {
-                whole.push(tone, &text);
-            }
-            whole
-        })
-        .collect();
-    if lines.is_empty() {
-        lines.push(Line::of(Tone::Dim, label));
-    }
-    if more > 0
-        && let Some(last) = lines.pop()
-    {
-        lines.push(spread(&last, &Line::of(Tone::Dim, &format!("+ {}", count(more, "line"))), width));
-    }
-    lines
+/// What a run approval shows.
+struct RunParts<'a> {
+    proposal: &'a Proposal,
+    edited: &'a LaunchRun,
+    /// Why the previous answer was rejected.
+    problem: Option<&'a str>,
 }
 
-/// Shortens the lines to the room on the screen: first the task and its context, which are the first `text_lines`, so
-/// that agents, modes and paths stay visible. The last line says how many lines are hidden.
-fn shorten(lines: &mut Vec<Line>, text_lines: usize, room: usize) {
-    let hidden = (lines.len() + 1).saturating_sub(room);
-    if lines.len() <= room || room == 0 {
-        return;
+/// A list of paths: a few on one line, many on a line each.
+fn paths(label: &str, paths: &[String], end: &str, width: usize) -> Vec<Line> {
+    let mut shown: Vec<_> = paths.iter().map(|path| sanitize::line(path)).collect();
+    if let Some(last) = shown.last_mut() {
+        last.to_mut().push_str(end);
     }
-    let from = text_lines.saturating_sub(hidden).max(1);
-    lines.drain(from..(from + hidden).min(lines.len()));
-    lines.truncate(room - 1);
-    lines.push(Line::of(Tone::Warn, &format!("+ {}: enlarge the window", count(hidden, "line"))));
+    if shown.len() < MANY_PATHS {
+        return dialog::value(label, &shown.join(", "), width);
+    }
+    let entries = shown.iter().flat_map(|path| dialog::entry(path, dialog::value_width(width), 2));
+    dialog::labeled(label, entries.collect(), width)
+}
+
+impl RunParts<'_> {
+    /// What the run may do, except the paths.
+    fn team(&self, app: &App, width: usize) -> Vec<Line> {
+        let members = approval_members::members(self.proposal, self.edited, &app.model.team);
+        let agents: Vec<String> =
+            members.iter().map(|member| format!("{} {}", member.id, member.model)).collect();
+        let modes = modes(self.proposal, self.edited, &app.model.team);
+        let mut lines = dialog::value("Agents", &agents.join(" · "), width);
+        lines.extend(dialog::value("Modes", &modes, width));
+        for (label, text) in
+            [("Prompts", labels::added_prompts(self.edited)), ("Rules", labels::changed_rules(self.edited))]
+        {
+            if !text.is_empty() {
+                lines.extend(dialog::value(label, &text, width));
+            }
+        }
+        lines
+    }
+
+    fn reads(&self, width: usize) -> Vec<Line> {
+        match self.proposal.may_read.as_slice() {
+            [] => Vec::new(),
+            reads => paths("Reads", reads, "", width),
+        }
+    }
+
+    fn writes(&self, app: &App, width: usize) -> Vec<Line> {
+        let members = approval_members::members(self.proposal, self.edited, &app.model.team);
+        let by = match members.as_slice() {
+            [alone] => format!(", by {}", alone.id),
+            _ => ", by the presenter after the vote".to_owned(),
+        };
+        match self.proposal.writes().as_slice() {
+            [] => dialog::value("May write", "nothing outside its workspaces", width),
+            writes => paths("May write", writes, &by, width),
+        }
+    }
+
+    fn problem(&self, width: usize) -> Vec<Line> {
+        self.problem.map(|problem| line::wrap_text(Tone::Bad, problem, width)).unwrap_or_default()
+    }
+
+    /// The lines of the dialog. If they do not all fit into `room` rows, what the run is permitted comes first, and the
+    /// whole text of the task and its context, which permit nothing, come last.
+    fn text(&self, app: &App, width: usize, room: usize) -> DialogText {
+        let context = self.edited.context.as_deref().filter(|context| !context.is_empty());
+        let context = context.map(|context| dialog::value("Context", context, width)).unwrap_or_default();
+        let task = dialog::value("Task", &self.edited.task, width);
+        let (team, reads, writes) = (self.team(app, width), self.reads(width), self.writes(app, width));
+        let problem = self.problem(width);
+        let rows = [&problem, &task, &context, &team, &reads, &writes].map(Vec::len).iter().sum::<usize>();
+        if rows <= room {
+            return DialogText::whole([problem, task, context, team, reads, writes].concat());
+        }
+        let first = dialog::first_line("Task", &self.edited.task, width);
+        let mut text = DialogText::whole([problem, first, writes, reads, team].concat());
+        if task.len() > 1 {
+            text.lines.extend(task);
+        }
+        text.lines.extend(context);
+        text
+    }
+
+    /// The lines of the dialog while the task or the context is edited, and the position of the cursor.
+    fn edited_text(
+        &self,
+        app: &App,
+        field: Field,
+        editor: &Editor,
+        width: usize,
+    ) -> (DialogText, (usize, usize)) {
+        let mut lines = self.problem(width);
+        let mut cursor = (0, 0);
+        let wrapped = editor.wrap(dialog::value_width(width));
+        for (label, text, edits) in [
+            ("Task", self.edited.task.as_str(), field == Field::Task),
+            ("Context", self.edited.context.as_deref().unwrap_or_default(), field == Field::Context),
+        ] {
+            if edits {
+                let rows = wrapped.rows.iter().map(|row| Line::of(Tone::Plain, row)).collect();
+                let labeled = dialog::labeled(label, rows, width);
+                let beside = usize::from(labeled.len() == wrapped.rows.len());
+                cursor = (lines.len() + 1 - beside + wrapped.cursor.0, LABEL * beside + wrapped.cursor.1);
+                lines.extend(labeled);
+            } else if !text.is_empty() {
+                lines.extend(dialog::value(label, text, width));
+            }
+        }
+        lines.extend(self.team(app, width));
+        lines.extend(self.reads(width));
+        lines.extend(self.writes(app, width));
+        (DialogText { follow: Some(cursor.0), edits: true, ..DialogText::whole(lines) }, cursor)
+    }
 }
 
 fn draw_run_approval(
     app: &mut App,
     canvas: &mut Canvas<'_>,
     area: Rect,
-    (proposal, edited): (&Proposal, &LaunchRun),
+    modal: &Modal,
+    parts: &RunParts<'_>,
     field: Field,
     editor: &Editor,
-    problem: Option<&str>,
 ) {
-    let width = usize::from(area.width.saturating_sub(6).min(92));
-    let most = usize::from(area.height / 6).max(1);
-    let mut lines = Vec::new();
-    if let Some(problem) = problem {
-        lines.extend(line::wrap_text(Tone::Bad, problem, width.max(8)).into_iter().take(3));
-    }
-    let mut cursor = None;
-    let mut put = |lines: &mut Vec<Line>, label: &str, text: &str, editing: bool| {
-        if editing {
-            let wrapped = editor.wrap(width.saturating_sub(LABEL).max(8));
-            cursor = Some((lines.len() + wrapped.cursor.0, LABEL + wrapped.cursor.1));
-            for (n, row) in wrapped.rows.iter().enumerate() {
-                let label = line::pad(if n == 0 { label } else { "" }, LABEL);
-                lines.push(Line::of(Tone::Accent, &label).with(Tone::Plain, row));
-            }
-        } else {
-            lines.extend(value(label, text, width, most));
+    let (width, title) = (dialog::text_width(area), "Launch this run?");
+    if field != Field::Buttons {
+        let (text, cursor) = parts.edited_text(app, field, editor, width);
+        let (below, inside) = dialog::draw(app, canvas, area, (modal, title), &text, 1);
+        let row = cursor.0.saturating_sub(app.reading.hidden().above);
+        if row < usize::from(inside.height) {
+            canvas.set_cursor(inside.x + cursor.1 as u16, inside.y + row as u16);
         }
-    };
-    put(&mut lines, "Task", &edited.task, field == Field::Task);
-    let context = edited.context.as_deref().unwrap_or_default();
-    if !context.is_empty() || field == Field::Context {
-        put(&mut lines, "Context", context, field == Field::Context);
+        let keys = "enter done · alt+enter new line · tab next field";
+        canvas.text(below.x, below.y, below.width, Tone::Dim, keys);
+        return;
     }
-    let text_lines = lines.len();
-    let members = approval_members::members(proposal, edited, &app.model.team);
-    let agents: Vec<String> =
-        members.iter().map(|member| format!("{} {}", member.id, member.model)).collect();
-    lines.extend(value("Agents", &agents.join(" · "), width, 3));
-    lines.extend(value("Modes", &modes(proposal, edited, &app.model.team), width, 2));
-    if !proposal.may_read.is_empty() {
-        lines.extend(value("Reads", &proposal.may_read.join(", "), width, 3));
-    }
-    let writes = match (proposal.may_write.join(", "), members.as_slice()) {
-        (paths, _) if paths.is_empty() => "nothing outside its workspaces".to_owned(),
-        (paths, [alone]) => format!("{paths}, by {}", alone.id),
-        (paths, _) => format!("{paths}, by the presenter after the vote"),
-    };
-    lines.extend(value("May write", &writes, width, 3));
-    let inside = centered_frame(canvas, area, "Launch this run?", lines.len() + 2);
-    let room = usize::from(inside.height.saturating_sub(2));
-    if field == Field::Buttons {
-        shorten(&mut lines, text_lines, room);
-    }
-    for (y, line) in (inside.top()..).zip(lines.iter().take(room)) {
-        canvas.line(inside.x, y, inside.width, line);
-    }
-    if let Some((row, column)) = cursor {
-        canvas.set_cursor(inside.x + column as u16, inside.y + row as u16);
-    }
-    let y = inside.bottom().saturating_sub(1);
-    if field == Field::Buttons {
-        buttons(
-            app,
-            canvas,
-            inside,
-            y,
-            &[("Approve", "⏎", '\n'), ("Edit", "e", 'e'), ("Cancel", "esc", '\x1b')],
-        );
-        let hint = if approval_members::is_single(proposal, edited)
-            && approval_members::candidates(proposal, &app.model.team).len() > 1
-        {
-            "←→ who · m agents · r refine"
-        } else {
-            "m agents · r refine"
-        };
-        if app.box_note().is_none() {
-            canvas.right(inside.right(), y, inside.width.saturating_sub(46), Tone::Dim, hint);
-        }
+    let room = usize::from(area.height).saturating_sub(5);
+    let text = parts.text(app, width, room);
+    let (below, _) = dialog::draw(app, canvas, area, (modal, title), &text, 1);
+    let choices = [("Approve", "⏎", '\n'), ("Edit", "e", 'e'), ("Cancel", "esc", '\x1b')];
+    buttons(app, canvas, below, below.y, &choices);
+    let hint = if approval_members::is_single(parts.proposal, parts.edited)
+        && approval_members::candidates(parts.proposal, &app.model.team).len() > 1
+    {
+        "←→ who · m agents · r refine"
     } else {
-        canvas.text(inside.x, y, inside.width, Tone::Dim, "enter done · alt+enter new line · tab next field");
+        "m agents · r refine"
+    };
+    if app.box_note().is_none() {
+        canvas.right(below.right(), below.y, below.width.saturating_sub(46), Tone::Dim, hint);
     }
 }
 
@@ -231,57 +274,56 @@ fn single_agent_line(proposal: &Proposal, edited: &LaunchRun, team: &[Member]) -
     format!("Single: {}", names.join(" "))
 }
 
+/// The tasks of a plan, each whole.
+fn plan_lines(preview: &[String], width: usize) -> Vec<Line> {
+    let indent = preview.len().to_string().len() + 1;
+    let task = |(n, text): (usize, &String)| dialog::entry(&format!("{} {text}", n + 1), width, indent);
+    preview.iter().enumerate().flat_map(task).collect()
+}
+
 fn draw_plan_approval(
     app: &mut App,
     canvas: &mut Canvas<'_>,
     area: Rect,
-    title: &str,
-    (preview, top): (&[String], usize),
+    (modal, title): (&Modal, &str),
+    preview: &[String],
     field: Field,
     editor: &Editor,
 ) {
-    let width = usize::from(area.width.saturating_sub(6).min(92));
+    let width = dialog::text_width(area);
     let wrapped = editor.wrap(width.saturating_sub(2).max(8));
-    let room = usize::from(area.height.saturating_sub(8)).saturating_sub(wrapped.rows.len()).max(1);
-    let rows = preview.len().min(room);
-    let inside = centered_frame(canvas, area, title, rows + wrapped.rows.len() + 4);
-    let mut y = inside.y;
-    for (n, text) in preview.iter().enumerate().skip(top).take(rows) {
-        let numbered = format!("{} {}", n + 1, line::first_line(text));
-        canvas.text(inside.x, y, inside.width, Tone::Plain, &line::cut(&numbered, inside.width.into()));
-        y += 1;
-    }
-    if preview.len() > top + rows {
-        let more = format!("… {} more, ↑↓ scrolls", preview.len() - top - rows);
-        canvas.text(inside.x, y, inside.width, Tone::Dim, &more);
-    }
-    y += 1;
+    // At least half of the dialog is for the plan.
+    let most = usize::from(area.height.saturating_sub(8) / 2).max(1);
+    let from = (wrapped.cursor.0 + 1).saturating_sub(most);
+    let rows: Vec<&String> = wrapped.rows.iter().skip(from).take(most).collect();
+    let text = DialogText::whole(plan_lines(preview, width));
+    let (below, _) = dialog::draw(app, canvas, area, (modal, title), &text, rows.len() + 3);
     let (label, tone) = match field {
         Field::Changes => ("What should change:", Tone::Accent),
         Field::Instructions => ("Add instructions (optional):", Tone::Accent),
         _ => ("Add instructions (optional): tab", Tone::Dim),
     };
-    canvas.text(inside.x, y, inside.width, tone, label);
-    y += 1;
-    for (n, row) in wrapped.rows.iter().enumerate() {
-        canvas.text(inside.x, y + n as u16, 1, tone, if n == 0 { "›" } else { " " });
-        canvas.text(inside.x + 2, y + n as u16, inside.width.saturating_sub(2), Tone::Plain, row);
+    canvas.text(below.x, below.y, below.width, tone, label);
+    for (n, (y, row)) in (below.y + 1..).zip(rows).enumerate() {
+        canvas.text(below.x, y, 1, tone, if from + n == 0 { "›" } else { " " });
+        canvas.text(below.x + 2, y, below.width.saturating_sub(2), Tone::Plain, row);
     }
     if field != Field::Buttons {
-        canvas.set_cursor(inside.x + 2 + wrapped.cursor.1 as u16, y + wrapped.cursor.0 as u16);
+        let row = (wrapped.cursor.0 - from) as u16;
+        canvas.set_cursor(below.x + 2 + wrapped.cursor.1 as u16, below.y + 1 + row);
     }
-    let bottom = inside.bottom().saturating_sub(1);
+    let bottom = below.bottom().saturating_sub(1);
     match field {
         Field::Changes => {
-            canvas.text(inside.x, bottom, inside.width, Tone::Dim, "enter ask for these changes · esc back");
+            canvas.text(below.x, bottom, below.width, Tone::Dim, "enter ask for these changes · esc back");
         }
         Field::Instructions => {
-            canvas.text(inside.x, bottom, inside.width, Tone::Dim, "enter approve with these · tab back");
+            canvas.text(below.x, bottom, below.width, Tone::Dim, "enter approve with these · tab back");
         }
         _ => buttons(
             app,
             canvas,
-            inside,
+            below,
             bottom,
             &[
                 ("Approve", "⏎", '\n'),
@@ -317,18 +359,29 @@ fn confirmation(app: &App, action: &ConfirmedAction) -> (&'static str, &'static 
     }
 }
 
-/// Draws a box with a text and buttons.
-fn choose(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, title: &str, text: &str, choices: &[Button]) {
-    let width = usize::from(area.width.saturating_sub(6).min(92));
-    let lines = line::wrap_text(Tone::Plain, text, width);
-    let inside = centered_frame(canvas, area, title, lines.len() + 2);
-    draw_lines(canvas, inside, &lines);
-    buttons(app, canvas, inside, inside.bottom().saturating_sub(1), choices);
+/// The files that an undo restores or deletes; first those that run code.
+fn undone_files(app: &App, action: &ConfirmedAction, width: usize) -> Vec<Line> {
+    let ConfirmedAction::Undo(run) = action else { return Vec::new() };
+    let result = app.model.runs.get(run).and_then(|run| run.result.as_ref());
+    let mut writes: Vec<_> = result.iter().flat_map(|result| &result.context_path_writes).collect();
+    writes.sort_by_key(|write| write.note.is_none());
+    let entry = |write: &&FileWrite| dialog::entry(&sanitize::line(&labels::file_write(write)), width, 2);
+    writes.iter().flat_map(entry).collect()
 }
 
-/// Draws a modal with a short text and buttons.
+/// A dialog: the modal, its title, its text, and its buttons.
+type Dialog<'a> = (&'a Modal, &'a str, Vec<Line>, &'a [Button]);
+
+/// Draws a framed text with buttons.
+fn choose(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, (modal, title, lines, choices): Dialog<'_>) {
+    let (below, _) = dialog::draw(app, canvas, area, (modal, title), &DialogText::whole(lines), 1);
+    buttons(app, canvas, below, below.y, choices);
+}
+
+/// Draws a modal with a text and buttons.
 pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Modal) {
-    let width = usize::from(area.width.saturating_sub(6).min(92));
+    let width = dialog::text_width(area);
+    let wrap = |text: &str| line::wrap_text(Tone::Plain, text, width);
     match modal {
         Modal::Budget { spent, budget, .. } => {
             let text = format!(
@@ -337,66 +390,82 @@ pub fn draw_small(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, modal: &Mo
                 micro_money(*budget)
             );
             let choices = [("Approve", "⏎", '\n'), ("Cancel", "esc", '\x1b')];
-            choose(app, canvas, area, "The budget is used up", &text, &choices);
+            let title = if spent >= budget {
+                "The budget is used up"
+            } else {
+                "The budget will probably be exceeded"
+            };
+            choose(app, canvas, area, (modal, title, wrap(&text), &choices));
         }
         Modal::Confirm(action) => {
             let (title, text, choices) = confirmation(app, action);
-            choose(app, canvas, area, title, text, &choices);
+            let lines = [wrap(text), undone_files(app, action, width)].concat();
+            choose(app, canvas, area, (modal, title, lines, &choices));
         }
         Modal::Interrupted { task, .. } => {
             let name = task.as_ref().and_then(|id| app.model.task(id)).map_or("A task", |task| &task.name);
             let text = format!("{name} was interrupted. Restart it, or mark it as failed?");
             let choices = [("Start over", "⏎", '\n'), ("Failed", "f", 'f'), ("Later", "esc", '\x1b')];
-            choose(app, canvas, area, "A task was interrupted", &text, &choices);
+            choose(app, canvas, area, (modal, "A task was interrupted", wrap(&text), &choices));
         }
         Modal::Program { ask, task, chosen, .. } => {
-            let name = task
-                .as_ref()
-                .map_or("A program", |id| app.model.task(id).map_or(id.as_str(), |task| task.name.as_str()));
-            let what = match ask.about {
-                AskKind::Permission => "asks for permission",
-                AskKind::Question => "asks",
-                AskKind::Auth => "wants you to sign in",
-                AskKind::Other => "waits for you",
-            };
-            let title = format!("{name} {what}");
-            let mut lines = line::wrap_text(Tone::Plain, &ask.text, width);
-            lines.truncate(
-                usize::from(area.height.saturating_sub(8)).saturating_sub(ask.options.len()).max(1),
-            );
-            let inside = centered_frame(canvas, area, &title, lines.len() + ask.options.len() + 3);
-            draw_lines(canvas, inside, &lines);
-            let top = inside.y + lines.len() as u16 + 1;
-            for (n, option) in ask.options.iter().enumerate() {
-                let y = top + n as u16;
-                if y + 1 >= inside.bottom() {
-                    break;
-                }
-                let mark = if n == *chosen { "›" } else { " " };
-                let tone = if n == *chosen { Tone::Bold } else { Tone::Plain };
-                canvas.text(inside.x, y, 1, Tone::AccentBold, mark);
-                canvas.text(
-                    inside.x + 2,
-                    y,
-                    inside.width.saturating_sub(2),
-                    tone,
-                    &format!("{} {}", n + 1, option.label),
-                );
-                app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(n)));
-            }
-            let keys = if ask.options.is_empty() {
-                "enter open it and answer there · esc later"
-            } else {
-                "↑↓ choose · enter answer · esc later"
-            };
-            canvas.text(inside.x, inside.bottom().saturating_sub(1), inside.width, Tone::Dim, keys);
+            draw_program_question(app, canvas, area, modal, (ask, task.as_ref(), *chosen));
         }
         _ => {}
     }
 }
 
-fn draw_lines(canvas: &mut Canvas<'_>, inside: Rect, lines: &[Line]) {
-    for (y, line) in (inside.top()..inside.bottom()).zip(lines) {
-        canvas.line(inside.x, y, inside.width, line);
+fn draw_program_question(
+    app: &mut App,
+    canvas: &mut Canvas<'_>,
+    area: Rect,
+    modal: &Modal,
+    (ask, task, chosen): (&Ask, Option<&TaskId>, usize),
+) {
+    let width = dialog::text_width(area);
+    let what = match ask.about {
+        AskKind::Permission => "asks for permission",
+        AskKind::Question => "asks",
+        AskKind::Auth => "wants you to sign in",
+        AskKind::Password => "wants a password",
+        AskKind::Other => "waits for you",
+    };
+    let name =
+        task.map_or("A program", |id| app.model.task(id).map_or(id.as_str(), |task| task.name.as_str()));
+    let title = format!("{} {what}", line::cut(name, width.saturating_sub(line::width(what) + 1)));
+    let mut lines = line::wrap_text(Tone::Plain, &ask.text, width);
+    lines.push(Line::default());
+    // The rows of the options, each with the index of its option.
+    let mut options = Vec::new();
+    for (n, option) in ask.options.iter().enumerate() {
+        let tone = if n == chosen { Tone::Bold } else { Tone::Plain };
+        let label = format!("{} {}", n + 1, sanitize::line(&option.label));
+        for wrapped in line::wrap_text(tone, &label, width.saturating_sub(2)) {
+            options.push((lines.len(), n));
+            lines.push(wrapped.indented(2));
+        }
     }
+    if options.is_empty() {
+        lines.pop();
+    }
+    let first_row = options.iter().find(|(_, n)| *n == chosen).map(|(row, _)| *row);
+    let mut text = DialogText::whole(lines);
+    text.follow = first_row.filter(|_| app.is_read());
+    let (below, inside) = dialog::draw(app, canvas, area, (modal, &title), &text, 1);
+    let top = app.reading.hidden().above;
+    for (row, n) in options {
+        let Some(at) = row.checked_sub(top).filter(|at| *at < usize::from(inside.height)) else { continue };
+        let y = inside.y + at as u16;
+        // The mark is not part of the text: moving it is no reason to read the text again.
+        if first_row == Some(row) {
+            canvas.text(inside.x, y, 1, Tone::AccentBold, "›");
+        }
+        app.targets.push((Rect { y, height: 1, ..inside }, Target::Item(n)));
+    }
+    let keys = match (ask.options.is_empty(), app.is_read()) {
+        (true, _) => "enter open it and answer there · esc later",
+        (false, true) => "↑↓ choose · enter answer · esc later",
+        (false, false) => "↑↓ pgdn read on · esc later",
+    };
+    canvas.text(below.x, below.y, below.width, Tone::Dim, keys);
 }

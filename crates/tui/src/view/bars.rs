@@ -183,7 +183,7 @@ pub fn modes(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, hint: &str) {
     }
     let room = area.right().saturating_sub(x + 3);
     match &app.toast {
-        // A long message takes the whole bar until the next key.
+        // A long message takes the whole bar until the next key or click.
         Some(word) if line::width(word) > room.into() => {
             canvas.clear(area);
             canvas.text(area.x + 1, area.y, area.width.saturating_sub(2), Tone::Warn, word)

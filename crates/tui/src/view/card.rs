@@ -15,7 +15,7 @@ const NARROW: usize = 60;
 /// The button that cancels a run.
 const CANCEL: &str = "[Cancel]";
 
-/// On a card of one line, the columns that the title keeps beside the button.
+/// A card of one line has the button only if at least this many columns remain for the title.
 const LEAST_TITLE: usize = 26;
 
 /// Draws a run's card.
@@ -133,7 +133,7 @@ pub fn final_answer(run: &RunView, width: usize, lines: &mut Vec<Line>) {
     }
     lines.push(spread(&left, &Line::of(Tone::Dim, &format!("{right} ")), width));
     let files = ChangedFiles::of(result);
-    if let Some(note) = files.deletion_note() {
+    if let Some(note) = files.note() {
         let wrapped = line::wrap_text(Tone::Dim, &format!("note: {note}"), width.saturating_sub(4));
         lines.extend(wrapped.into_iter().map(|line| line.indented(3)));
     }

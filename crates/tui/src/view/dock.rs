@@ -95,7 +95,11 @@ fn note(app: &mut App, canvas: &mut Canvas<'_>, area: Rect) -> u16 {
     };
     let votes = candidates.iter().find(|one| one.agent == *winner).map_or(0, |one| one.votes);
     let all: u32 = candidates.iter().map(|one| one.votes).sum();
-    let outcome = format!("{winner} wins with {votes} of {all} votes and will present.");
+    let outcome = if all == 0 {
+        format!("{winner} was chosen (nobody voted) and will present.")
+    } else {
+        format!("{winner} wins with {votes} of {all} votes and will present.")
+    };
     let seconds = question.seconds_left(app.now).map(|left| format!("{left} s")).unwrap_or_default();
     let framed = area.bottom() - y >= 4;
     let inside = if framed {

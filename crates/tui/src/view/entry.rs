@@ -27,9 +27,12 @@ impl ConversationList<'_> {
         !self.model.streaming.is_empty() || (busy && self.model.chat_agent.is_some())
     }
 
-    /// Whether a queued message has to wait; otherwise its turn starts at once, and no note is shown.
-    fn has_to_wait(&self) -> bool {
-        self.model.state != ChatState::Idle || self.model.live_run().is_some()
+    /// What a queued message waits for; None if its turn starts at once, and then no note is shown.
+    fn waits_for(&self) -> Option<&'static str> {
+        if self.model.live_run().is_some() {
+            return Some("run");
+        }
+        (self.model.state != ChatState::Idle).then_some("turn")
     }
 
     fn head(&self, pinned: bool) -> Line {
@@ -54,7 +57,10 @@ impl ListItems for ConversationList<'_> {
         let pinned = u64::from(entry.pinned);
         let mut call_id = "";
         let looks = match &entry.body {
-            EntryBody::User { queued, .. } => 2 + pinned + 4 * u64::from(*queued && self.has_to_wait()),
+            EntryBody::User { queued, .. } => {
+                let waits_for = self.waits_for().filter(|_| *queued);
+                2 + pinned + 4 * waits_for.map_or(0, |what| what.len() as u64)
+            }
             EntryBody::Agent { .. } | EntryBody::Notice { .. } | EntryBody::Compacted { .. } => 2 + pinned,
             EntryBody::Tool { result, call, .. } => {
                 call_id = call;
@@ -89,7 +95,7 @@ impl ConversationList<'_> {
     fn entry(&self, entry: &ConversationEntry, width: usize, lines: &mut Vec<Line>) {
         match &entry.body {
             EntryBody::User { text, queued, .. } => {
-                user(text, *queued && self.has_to_wait(), entry.pinned, width, lines)
+                user(text, self.waits_for().filter(|_| *queued), entry.pinned, width, lines)
             }
             EntryBody::Agent { text } => {
                 lines.push(self.head(entry.pinned));
@@ -145,13 +151,13 @@ impl ConversationList<'_> {
     }
 }
 
-/// A message of the user: right-aligned as a block.
-fn user(text: &str, queued: bool, pinned: bool, width: usize, lines: &mut Vec<Line>) {
+/// A message of the user: right-aligned as a block. If the message is queued, `queued` says what it waits for.
+fn user(text: &str, queued: Option<&str>, pinned: bool, width: usize, lines: &mut Vec<Line>) {
     let room = (width * 3 / 5).max(width.saturating_sub(24).min(40)).min(width.saturating_sub(7)).max(4);
     let mut words = line::wrap_text(Tone::Plain, text, room);
     let mut note = String::new();
-    if queued {
-        note.push_str("queued, delivered after this run · del removes");
+    if let Some(after) = queued {
+        note = format!("queued, delivered after this {after} · del removes");
     }
     if pinned {
         note.push_str(if note.is_empty() { "pinned" } else { " · pinned" });

@@ -5,6 +5,7 @@ mod attached;
 mod bars;
 mod card;
 mod conversation;
+mod dialog;
 mod dock;
 mod entry;
 mod input;
@@ -174,7 +175,7 @@ pub(crate) fn spread(left: &Line, right: &Line, width: usize) -> Line {
 
 /// The number of input and output tokens together, in short form.
 pub(crate) fn tokens(usage: &Usage) -> String {
-    short_number(usage.input_tokens + usage.output_tokens)
+    short_number(usage.input_tokens.saturating_add(usage.output_tokens))
 }
 
 /// A number with its noun.

@@ -30,7 +30,7 @@ const KEYS: &[(&str, &str)] = &[
     ("PgUp PgDn", "scroll"),
     ("Del", "take back the newest queued message"),
     ("Ctrl+C", "clear the input, else stop the run; twice: leave"),
-    ("Ctrl+D", "leave"),
+    ("Ctrl+D", "leave, if the input is empty"),
 ];
 
 /// Draws the open modal.
@@ -103,7 +103,13 @@ pub fn buttons(app: &mut App, canvas: &mut Canvas<'_>, area: Rect, y: u16, butto
     let gap = if area.width < 60 { 2 } else { 6 };
     let mut x = area.x + if area.width < 60 { 0 } else { 2 };
     for (n, (word, key, press)) in buttons.iter().enumerate() {
-        let tone = if n == 0 { Tone::AccentBold } else { Tone::Bold };
+        // The button that grants something is dimmed until what it grants was shown.
+        let grants = *press == '\n' || *press == 'y';
+        let tone = match n {
+            _ if grants && !app.is_read() => Tone::Dim,
+            0 => Tone::AccentBold,
+            _ => Tone::Bold,
+        };
         let start = x;
         x += canvas.text(x, y, area.right().saturating_sub(x), tone, word);
         x += 1 + canvas.text(x + 1, y, area.right().saturating_sub(x + 1), Tone::Dim, key);
@@ -171,7 +177,7 @@ fn agents(app: &App) -> Vec<Line> {
             line.push(Tone::Warn, " · offline, not an AI");
         }
         if member.has_tools {
-            line.push(Tone::Dim, " · files and commands");
+            line.push(Tone::Dim, " · files and tools");
         }
         lines.push(line);
     }

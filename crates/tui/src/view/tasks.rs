@@ -18,9 +18,9 @@ pub fn waits_for(task: &TaskView, model: &SessionView, now: Timestamp) -> String
             InteractionKind::Program(ask) => line::first_line(&ask.text).to_owned(),
             InteractionKind::Interrupted => "interrupted: start it again?".into(),
             InteractionKind::WinnerOverride { .. } => "the vote is over".into(),
-            InteractionKind::RunApproval { .. } => "may the run be launched?".into(),
-            InteractionKind::PlanApproval { .. } => "may the plan be executed?".into(),
-            InteractionKind::Budget { .. } => "the budget is used up".into(),
+            InteractionKind::RunApproval { .. } => "launch the run?".into(),
+            InteractionKind::PlanApproval { .. } => "execute the plan?".into(),
+            InteractionKind::Budget { .. } => "may the budget be exceeded?".into(),
         };
         return if text.is_empty() { "waits for you".into() } else { text };
     }

@@ -1,4 +1,4 @@
-//! The first start: what was found, and what to do next.
+//! The welcome screen: what was found on this machine, and what to do next.
 
 use crate::app::{App, Target, WELCOME_CHOICES};
 use crate::line;

@@ -3,7 +3,7 @@
 
 use althing_protocol::{
     AgentId, AgentMode, AgentOptions, AgentOutcome, AgentSummary, Answer, AnswerLabel, Ask, AskKind,
-    AskOption, AttemptOutcome, Ballot, Candidate, ChatSpec, ChatState, ContextCompaction,
+    AskOption, AttemptOutcome, Ballot, Candidate, ChatLimits, ChatSpec, ChatState, ContextCompaction,
     CoordinationSummary, Decision, DeltaKind, Event, ExecutionMode, Fact, FeedItem, FileChange, FileWrite,
     FinalAnswerStrategy, Interaction, InteractionId, InteractionKind, InteractiveAgent, Item, LOG_SCHEMA,
     LaunchRun, Member, Millis, ModeChoice, Modes, Op, Origin, Phase, PlanRef, ProgramSpec, Progress,
@@ -129,6 +129,7 @@ impl Script {
             compaction: ContextCompaction { enabled: true, threshold_tokens: 100_000, preserve_recent: 10 },
             can_ask: false,
             budget_micro_usd: Some(5_000_000),
+            limits: ChatLimits::default(),
         };
         let spec = ChatSpec {
             agent: interactive.then_some(agent),
@@ -140,6 +141,7 @@ impl Script {
             },
             project: Some("/home/me/.althing/projects/my-app".into()),
             modes: ModeChoice::default(),
+            history: Vec::new(),
         };
         let op = Op::StartChat { spec: Box::new(spec.clone()) };
         self.fact(None, Fact::accepted(op, Origin::User));
@@ -174,7 +176,12 @@ impl Script {
     }
 
     pub fn turn_ends(&mut self, attempt: u32) {
-        let ended = Fact::AttemptEnded { attempt, outcome: AttemptOutcome::Said, usage: Usage::default() };
+        let ended = Fact::AttemptEnded {
+            attempt,
+            outcome: AttemptOutcome::Said,
+            usage: Usage::default(),
+            call: None,
+        };
         self.fact(Some("c1"), ended);
         self.state(ChatState::Idle);
     }
@@ -238,8 +245,12 @@ impl Script {
             content: content.into(),
         };
         self.item(run, n, nth, Item::Answer(answer));
-        let ended =
-            Fact::AttemptEnded { attempt: nth, outcome: AttemptOutcome::Answered, usage: Usage::default() };
+        let ended = Fact::AttemptEnded {
+            attempt: nth,
+            outcome: AttemptOutcome::Answered,
+            usage: Usage::default(),
+            call: None,
+        };
         let task = work(run, n);
         self.fact(Some(task.as_str()), ended);
     }
@@ -248,8 +259,12 @@ impl Script {
         let ballot =
             Ballot { voter: team()[n as usize - 1].id.clone(), target: target.into(), reason: reason.into() };
         self.item(run, n, 2, Item::Vote(ballot));
-        let ended =
-            Fact::AttemptEnded { attempt: 2, outcome: AttemptOutcome::Voted, usage: Usage::default() };
+        let ended = Fact::AttemptEnded {
+            attempt: 2,
+            outcome: AttemptOutcome::Voted,
+            usage: Usage::default(),
+            call: None,
+        };
         let task = work(run, n);
         self.fact(Some(task.as_str()), ended);
     }
@@ -385,6 +400,7 @@ impl Script {
                     .collect(),
             },
             context_path_writes: Vec::new(),
+            unchanged_paths: Vec::new(),
             plan: None,
             follow_up: None,
             usage: Usage { cost_usd: 0.31, calls: 9, ..usage(40) },
@@ -501,7 +517,7 @@ pub fn single(agent: &str) -> ModeChoice {
     }
 }
 
-/// The conversation of the design sketches: a finished run, a live one, a queued message.
+/// A conversation with a finished run, a live one and a queued message.
 pub fn conversation() -> Script {
     let mut script = Script::default();
     script.chat(true);

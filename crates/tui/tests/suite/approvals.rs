@@ -149,7 +149,7 @@ fn a_plan_is_approved_with_more_instructions() {
     assert_eq!(*decision(&screen), Decision::Reject { reason: None });
 }
 
-/// A box for a proposal whose launch names the agent mode and all agents, as a resolved launch does.
+/// A dialog for a proposal whose launch names the agent mode and all agents, as a resolved launch does.
 fn asked_about(change: impl FnOnce(&mut Proposal)) -> TestScreen {
     let mut proposal = Script::proposal();
     proposal.launch.agent_mode = Some(AgentMode::Multi);
@@ -272,10 +272,10 @@ fn a_rejected_answer_reopens_the_box_unchanged_with_the_reason() {
     assert_eq!(edited(&screen).agents, Some(ids(&["gpt"])));
 }
 
-/// The name of a box, and what opens it.
+/// The name of a dialog, and what opens the dialog.
 type OpenBox = (&'static str, fn(&mut Script));
 
-/// Every box that opens by itself.
+/// Every dialog that opens by itself.
 fn boxes() -> [OpenBox; 3] {
     let budget = |script: &mut Script| {
         let kind = InteractionKind::Budget { spent_micro_usd: 5_040_000, budget_micro_usd: 5_000_000 };
@@ -297,8 +297,8 @@ fn text_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
         for letter in '!'..='~' {
             // The first key comes at once or after a minute; the others follow at once, fast, or slowly (in ms).
             for (before, between) in [(0, 0), (60_000, 100), (60_000, 900)] {
-                // Not tested at the slow speed: letters that only change what is shown. They act after half a second,
-                // before the next letter.
+                // At the slow speed, only letters that answer are tested. A shortcut that only changes what is shown
+                // acts after half a second, before the next letter.
                 if between == 900 && letter != 'a' && !(letter == 'c' && name != "plan") {
                     continue;
                 }
@@ -323,6 +323,7 @@ fn text_typed_while_a_box_is_open_goes_to_the_input_and_answers_nothing() {
     }
 }
 
+// spec: interactive/run-approval-flow/approval-required
 #[test]
 fn keys_pressed_before_the_box_was_drawn_do_not_answer_it() {
     for (name, open) in boxes() {
@@ -335,11 +336,95 @@ fn keys_pressed_before_the_box_was_drawn_do_not_answer_it() {
             let typed = if let KeyCode::Char(letter) = key { letter.to_string() } else { String::new() };
             assert_eq!(screen.app.input.text(), typed, "{name}: letters are typed");
         }
-        // Once the box is visible, a key answers it.
+        // Once the dialog is visible, a key answers it.
         let mut screen = boxed(open);
         screen.press(KeyCode::Enter);
         assert!(matches!(decision(&screen), Decision::Approve { .. }), "{name}");
     }
+}
+
+/// Presses a key as a keyboard repeats it while it is held down: again after 660 ms, then every 40 ms.
+fn hold(screen: &mut TestScreen, key: KeyCode, millis: u64) {
+    screen.press(key);
+    screen.wait(660);
+    for _ in 0..millis / 40 {
+        screen.press(key);
+        screen.wait(40);
+    }
+}
+
+#[test]
+fn a_key_held_down_since_before_the_box_appeared_never_answers_it() {
+    for (name, open) in boxes() {
+        for key in [KeyCode::Enter, KeyCode::Esc] {
+            let mut script = Script::default();
+            script.chat(true);
+            let mut screen = TestScreen::showing(&script, 100, 30);
+            screen.write("go on");
+            screen.press(KeyCode::Enter);
+            screen.ops.clear();
+            hold(&mut screen, key, 400);
+            script.items.clear();
+            open(&mut script);
+            screen.feed(&script.items);
+            hold(&mut screen, key, 20_000);
+            assert!(screen.ops.is_empty(), "{name} {key:?}: {:?}", screen.ops);
+            assert!(screen.app.modal.is_some(), "{name} {key:?}");
+            assert!(screen.shows("press it again"), "{name} {key:?}:\n{}", screen.text());
+            // The key is released and pressed again.
+            screen.wait(1000);
+            screen.press(key);
+            let rejects = key == KeyCode::Esc;
+            assert_eq!(matches!(decision(&screen), Decision::Reject { .. }), rejects, "{name} {key:?}");
+        }
+    }
+}
+
+#[test]
+fn clicks_that_began_before_the_box_appeared_do_not_approve_it() {
+    let mut script = Script::default();
+    script.chat(true);
+    let mut screen = TestScreen::showing(&script, 100, 30);
+    screen.click("Status");
+    script.items.clear();
+    script.approval();
+    screen.feed(&script.items);
+    for _ in 0..20 {
+        screen.click("Approve");
+        screen.wait(250);
+    }
+    assert!(screen.ops.is_empty(), "{:?}", screen.ops);
+    assert!(screen.shows("click again"), "{}", screen.text());
+    screen.wait(1000);
+    screen.click("Approve");
+    assert!(matches!(decision(&screen), Decision::Approve { .. }));
+}
+
+#[test]
+fn a_key_that_sent_a_message_edited_a_field_or_answered_a_box_does_not_answer_another_while_held() {
+    // The Enter that sends a message while the box is open.
+    let mut screen = asked();
+    screen.write("wait");
+    hold(&mut screen, KeyCode::Enter, 5_000);
+    assert!(matches!(screen.ops.as_slice(), [Op::SendMessage { .. }]), "{:?}", screen.ops);
+    // The Enter that ends the editing of the task.
+    let mut screen = asked();
+    screen.press_alone('e');
+    screen.write(" well");
+    hold(&mut screen, KeyCode::Enter, 5_000);
+    assert!(screen.ops.is_empty(), "{:?}", screen.ops);
+    // The Enter that answers another box.
+    let mut script = Script::default();
+    script.chat(true);
+    script.approval();
+    let mut screen = TestScreen::showing(&script, 100, 30);
+    hold(&mut screen, KeyCode::Enter, 400);
+    assert_eq!(*decision(&screen), approved());
+    script.items.clear();
+    script.plan_approval();
+    screen.feed(&script.items);
+    hold(&mut screen, KeyCode::Enter, 5_000);
+    assert_eq!(screen.ops.len(), 1, "{:?}", screen.ops);
 }
 
 #[test]
@@ -347,7 +432,7 @@ fn an_answering_letter_waits_a_second_and_the_box_shows_a_note() {
     for (name, open) in boxes() {
         let mut screen = boxed(open);
         screen.press(KeyCode::Char('a'));
-        assert!(screen.shows("approving, or type on"), "{name}:\n{}", screen.text());
+        assert!(screen.shows("approves in a second"), "{name}:\n{}", screen.text());
         screen.wait(999);
         assert!(screen.ops.is_empty(), "{name}");
         screen.wait(1);

@@ -2,7 +2,10 @@
 
 use super::support::{TestScreen, options};
 use crate::script::{self, Script};
-use althing_protocol::{AgentMode, ChatState, Decision, FinalAnswerStrategy, ModeChoice, Op, RunOverrides};
+use althing_protocol::{
+    AgentMode, ChatState, Decision, Fact, FinalAnswerStrategy, ModeChoice, Op, PlanRef, RunEnd, RunOverrides,
+    RunStatus, TaskStatus, Verdict,
+};
 use althing_tui::{OverrideState, PlanMode, TuiModeState, TuiOptions};
 use crossterm::event::KeyCode;
 use ratatui::style::Color;
@@ -192,14 +195,51 @@ fn while_a_plan_runs_its_directory_is_shown() {
     assert_eq!(screen.app.modes.plan_mode, PlanMode::Execute);
 
     script.items.clear();
-    let result = Script::result("r1", "Carry out the plan", althing_protocol::RunStatus::Completed);
-    script.finishes("r1", result, althing_protocol::RunEnd::Answered);
+    let result = Script::result("r1", "Carry out the plan", RunStatus::Completed);
+    script.finishes("r1", result, RunEnd::Answered);
     script.state(ChatState::Idle);
     screen.feed(&script.items);
     assert!(!screen.shows("Executing Plan"));
     assert_eq!(screen.app.modes.plan_mode, PlanMode::Normal, "what is asked next is not planned again");
     screen.send_line("go on");
     assert_eq!(sent(&screen).planning, None);
+}
+
+// spec: modes/plan-mode/plan-execution-display
+#[test]
+fn a_plan_is_shown_as_executing_from_the_end_of_its_planning_run_to_the_end_of_its_execution() {
+    for is_cancelled in [false, true] {
+        let mut screen = TestScreen::with(options(), 100, 30);
+        let mut script = Script::default();
+        script.chat(true);
+        script.run("r1", Some("c1"), "Plan and build it");
+        let plan = PlanRef { id: "auth".into(), path: ".althing/plans/2026-11-15-auth".into() };
+        let mut result = Script::result("r1", "Plan and build it", RunStatus::Completed);
+        (result.plan, result.follow_up) = (Some(plan), Some("s1.r1.execution".into()));
+        let finished = Verdict::Finished { end: RunEnd::Answered, result: Box::new(result) };
+        script.fact(Some("r1"), Fact::Decided(finished));
+        screen.feed(&script.items);
+        let shown = "Executing Plan  .althing/plans/2026-11-15-auth";
+        assert!(screen.shows(shown) && screen.shows("Status: Executing Plan"), "{}", screen.text());
+
+        script.items.clear();
+        let status = if is_cancelled {
+            TaskStatus::Cancelled
+        } else {
+            script.run("r1.execution", Some("c1"), "Plan and build it");
+            screen.feed(&script.items);
+            assert!(screen.shows(shown), "{}", screen.text());
+            script.items.clear();
+            let executed = Script::result("r1.execution", "Plan and build it", RunStatus::Completed);
+            script.finishes("r1.execution", executed, RunEnd::Answered);
+            TaskStatus::Done
+        };
+        script.fact(Some("r1"), Fact::StatusChanged { status, why: None });
+        script.state(ChatState::Idle);
+        screen.feed(&script.items);
+        assert!(!screen.shows("Executing Plan"), "{}", screen.text());
+        assert!(screen.app.model.pending_plan.is_none());
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The plain mode is tested with the real program; this only checks that the same items always give the same model,
-//! also if events arrive twice.
+//! The plain mode is tested with the real program; this file only checks that the same items always give the same
+//! model, also if events arrive twice.
 
 use crate::script;
 use althing_protocol::FeedItem;

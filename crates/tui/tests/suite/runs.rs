@@ -29,6 +29,21 @@ fn finished(writes: Vec<FileWrite>) -> TestScreen {
 }
 
 #[test]
+fn the_answer_key_on_a_run_opens_no_question_of_another_run() {
+    let mut script = Script::default();
+    script.chat(true);
+    script.run("r1", Some("c1"), "The first");
+    let mut screen = TestScreen::showing(&script, 100, 30);
+    screen.enter_run();
+    script.items.clear();
+    script.run("r10", Some("c1"), "The tenth");
+    script.override_window("r10");
+    screen.feed(&script.items);
+    screen.press(KeyCode::Char('a'));
+    assert!(screen.shows("nothing is waiting for you here"), "{}", screen.text());
+}
+
+#[test]
 fn a_timeline_tells_what_an_agent_did_in_order() {
     let mut script = run();
     script.item("r1", 2, 2, Item::Update { revision: Revision(3) });

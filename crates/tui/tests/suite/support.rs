@@ -132,7 +132,7 @@ impl TestScreen {
         self.draw();
     }
 
-    /// Presses a letter and then nothing for a while, as a shortcut of a box.
+    /// Presses a letter and then nothing for a while, as a shortcut of a dialog.
     pub fn press_alone(&mut self, letter: char) {
         self.press(KeyCode::Char(letter));
         self.wait(1000);

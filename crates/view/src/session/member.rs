@@ -36,7 +36,7 @@ pub enum TimelineEvent {
     },
     /// The agent answered.
     Answer { label: AnswerLabel, content: String },
-    /// The agent was shown newer answers. Contains the newest answer of every other agent.
+    /// The agent was shown newer answers. Contains the labels of the newest answers of the other agents.
     Update(Vec<AnswerLabel>),
     /// The agent was sent a reminder or a time warning, or a problem occurred with its context paths, with files to be
     /// copied for it, or with its prompt.
@@ -132,7 +132,7 @@ impl MemberView {
             }
             Fact::AttemptEnded { outcome, usage, .. } => {
                 self.since = None;
-                self.usage += *usage;
+                self.usage += if outcome.has_own_usage() { *usage } else { Usage::default() };
                 self.streaming = StreamingText::default();
                 self.end(at, outcome);
             }
@@ -228,7 +228,10 @@ impl MemberView {
                 self.add(at, TimelineEvent::Plan(format!("{} {stands}{note}", progress.task)));
             }
             Item::FilesTaken { from, error: Some(error) } => {
-                self.add(at, TimelineEvent::Note(format!("the files of {from} were not copied: {error}")));
+                let note = format!(
+                    "the files of subagent {from} were not copied into this agent's workspace: {error}"
+                );
+                self.add(at, TimelineEvent::Note(note));
             }
             Item::Did { tool, detail, result, is_error } => {
                 self.activity = format!("{tool} {detail}");

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 pub struct SessionView {
     pub session: Option<SessionId>,
     pub kind: Option<SessionKind>,
-    /// What the session is for: its task or first message.
+    /// The goal that was recorded when the session was opened; empty for a conversation.
     pub goal: String,
     /// The chat agent, if the session has one.
     pub chat_agent: Option<Member>,
@@ -298,7 +298,7 @@ impl SessionView {
             }
             Fact::AttemptEnded { outcome, usage, .. } => {
                 self.streaming = StreamingText::default();
-                self.chat_usage += *usage;
+                self.chat_usage += if outcome.has_own_usage() { *usage } else { Usage::default() };
                 if let AttemptOutcome::Failed { error, hint, .. } = outcome {
                     let hint = hint.as_ref().map(|hint| format!(" {hint}")).unwrap_or_default();
                     let text = format!("{error}{hint}");
@@ -353,6 +353,13 @@ impl SessionView {
         self.task_fact(event, fact);
         let Some(run) = self.runs.get_mut(id) else { return };
         run.apply(event.at, fact);
+        // A planning run whose plan is executed ends when the execution has ended or will not start.
+        if let Fact::StatusChanged { status, .. } = fact
+            && status.is_final()
+            && run.result.as_ref().is_some_and(|result| result.follow_up.is_some())
+        {
+            self.pending_plan = None;
+        }
         if let Fact::Decided(Verdict::Finished { result, .. }) = fact {
             let (status, is_subagent_run) = (run.status, run.is_subagent_run);
             if result.follow_up.is_some() {
@@ -383,7 +390,8 @@ impl SessionView {
     fn apply_progress(&mut self, progress: &Progress) {
         match progress {
             Progress::Delta { after, task, kind, text } => {
-                // A late delta is ignored if the complete reply that it belongs to was already folded.
+                // A late delta of the chat agent is ignored if its complete reply was already folded. Late deltas of
+                // other tasks are not detected.
                 if *after < self.last && self.is_settled(task, *after) {
                     return;
                 }

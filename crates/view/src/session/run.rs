@@ -176,9 +176,10 @@ impl RunView {
     pub fn apply_work(&mut self, member_index: usize, at: Timestamp, fact: &Fact) {
         if let Fact::ItemAdded { item: Item::Answer(answer), .. } = fact {
             self.stored.push(answer.label);
-            // A new answer voids all earlier votes.
-            for agent in &mut self.agents {
-                agent.vote = None;
+            // A new answer voids all earlier votes, except those of others for its author.
+            for (index, agent) in self.agents.iter_mut().enumerate() {
+                let stands = agent.vote.as_ref() == Some(&answer.agent) && index != member_index;
+                agent.vote = agent.vote.take().filter(|_| stands);
             }
         }
         let update = match fact {

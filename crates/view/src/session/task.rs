@@ -39,7 +39,8 @@ pub struct TaskView {
     pub ended: Option<Timestamp>,
     /// What a program said and did; stays empty for other tasks.
     pub work: MemberView,
-    /// The program's newest output, sanitized. The beginning is dropped once `MOST_OUTPUT` is exceeded.
+    /// The program's newest output, without escape sequences; if the program wrote none, its final message. The
+    /// beginning is dropped once `MOST_OUTPUT` is exceeded.
     pub output: String,
 }
 
@@ -99,7 +100,8 @@ impl TaskView {
         planned
     }
 
-    /// Whether a user can attach to the task's terminal.
+    /// Whether the task is a program that runs in a terminal. A user can attach to the terminal only while the program
+    /// runs.
     pub fn has_terminal(&self) -> bool {
         matches!(self.kind, TaskKind::Program { interactive: true, .. })
     }
@@ -157,8 +159,8 @@ impl TaskView {
         }
     }
 
-    /// Appends sanitized output. If the output then exceeds `MOST_OUTPUT`, only the last part, at most half of that
-    /// size, is kept.
+    /// Appends output. If the output then exceeds `MOST_OUTPUT`, only the last part, at most half of that size, is
+    /// kept.
     pub fn append_output(&mut self, clean: &str) {
         self.output.push_str(clean);
         if self.output.len() > MOST_OUTPUT {

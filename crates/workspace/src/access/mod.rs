@@ -5,6 +5,6 @@ mod refusal;
 mod resolve;
 
 pub use policy::FilePolicy;
-pub(crate) use policy::{RootRole, RootSet};
+pub(crate) use policy::{RootRole, RootSet, makes_git_dir};
 pub use refusal::{ReadOnlyReason, Refusal};
 pub(crate) use resolve::{LastLink, ResolvedPath};

@@ -6,8 +6,10 @@
 
 use super::refusal::{ReadOnlyReason, Refusal};
 use crate::confine::ConfinedDir;
-use althing_disk::DiskError;
-use althing_protocol::{ContextAccess, ContextPath, EXCLUDED_NAMES, Grant, RootKind, runs_code};
+use althing_disk::{DiskError, refuse_replaced, with_real_base};
+use althing_protocol::{
+    ContextAccess, ContextPath, EXCLUDED_NAMES, Grant, RootKind, is_git_dir, runs_code_in,
+};
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
@@ -23,6 +25,8 @@ pub struct FilePolicy {
     /// The run's context paths: readable, and writable if the configuration and the access of the call allow
     /// it.
     pub context: Vec<ContextPath>,
+    /// Absolute paths that may not be written to, in addition to the `protected` paths of `context`.
+    pub protected: Vec<PathBuf>,
     /// Althing's state directory: no access, except to the workspace and the views in it.
     pub state_dir: Option<PathBuf>,
     /// Whether the agent only plans: nothing may be written, not even in the workspace.
@@ -36,6 +40,8 @@ impl From<&Grant> for FilePolicy {
             start: grant.start.clone(),
             views: grant.roots(RootKind::View).map(|root| root.path.clone()).collect(),
             context: grant.context_paths(),
+            // The text of a context path's protected paths is not exact for names that are not UTF-8.
+            protected: grant.roots(RootKind::Context).flat_map(|root| root.protected.clone()).collect(),
             state_dir: grant.state_dir.clone(),
             planning: grant.planning,
         }
@@ -57,7 +63,7 @@ pub(crate) struct Root {
     pub role: RootRole,
     /// The path as shown to the agent.
     pub shown: PathBuf,
-    /// The path with links resolved.
+    /// The path without links, where the root was opened.
     pub real: PathBuf,
     pub dir: ConfinedDir,
     /// The file name, if the root is a context path that is a single file. `dir` is then the parent directory of
@@ -106,17 +112,23 @@ fn both_forms(path: &Path) -> Vec<PathBuf> {
 }
 
 impl RootSet {
-    /// Opens all roots of the policy. A context path that cannot be opened is skipped and listed in `missing`; a
-    /// workspace or view that cannot be opened is an error.
+    /// Opens all roots of the policy, without following links: the paths were resolved when they were granted. Only the
+    /// path of the state directory may contain links. A context path that cannot be opened is skipped and listed in
+    /// `missing`; a workspace or view that cannot be opened is an error, and so is a link in the place of any root.
     pub(crate) fn open(policy: &FilePolicy) -> Result<Self, DiskError> {
-        let mut roots = vec![open_dir_root(RootRole::Workspace, &policy.workspace)?];
+        let state_dir = policy.state_dir.as_deref();
+        let mut roots = vec![open_dir_root(RootRole::Workspace, &policy.workspace, state_dir)?];
         for view in &policy.views {
-            roots.push(open_dir_root(RootRole::View, view)?);
+            roots.push(open_dir_root(RootRole::View, view, state_dir)?);
         }
-        let (mut protected, mut missing) = (Vec::new(), Vec::new());
+        let absolute = policy.protected.iter().filter(|path| path.is_absolute());
+        let mut protected: Vec<PathBuf> = absolute.flat_map(|path| both_forms(path)).collect();
+        let mut missing = Vec::new();
         for (n, context) in policy.context.iter().enumerate() {
             let path = Path::new(&context.path);
-            match open_context_root(n, path) {
+            let real = with_real_base(path, state_dir);
+            refuse_replaced(&real)?;
+            match open_context_root(n, path, real) {
                 Ok(root) => roots.push(root),
                 Err(_) => missing.push(context.path.clone()),
             }
@@ -188,8 +200,11 @@ impl RootSet {
         if let Some(name) = names.into_iter().find_map(excluded) {
             return read_only(ReadOnlyReason::Excluded(name.to_owned()));
         }
-        if let Some(row) = runs_code(below).filter(|row| row.protected) {
+        if let Some(row) = runs_code_in(&root.real, below).filter(|row| row.protected) {
             return read_only(ReadOnlyReason::RunsCode(row.when));
+        }
+        if is_in_git_dir(root, below) {
+            return read_only(ReadOnlyReason::Repository);
         }
         if self.protected.iter().any(|protected| real.starts_with(protected)) {
             return read_only(ReadOnlyReason::Protected);
@@ -207,19 +222,50 @@ pub(crate) fn excluded(name: &OsStr) -> Option<&'static str> {
     EXCLUDED_NAMES.iter().copied().find(|excluded| name.eq_ignore_ascii_case(excluded))
 }
 
-fn open_dir_root(role: RootRole, path: &Path) -> Result<Root, DiskError> {
-    let dir = ConfinedDir::open(path).map_err(DiskError::io("open the directory", path))?;
-    let real = std::fs::canonicalize(path).map_err(DiskError::io("access", path))?;
+/// Whether a path below a root belongs to a git directory that is not called `.git`, such as that of a bare repository;
+/// or would belong to one if something were written there. If a directory cannot be read, nothing can be written there
+/// either.
+fn is_in_git_dir(root: &Root, below: &Path) -> bool {
+    if root.single_file.is_some() {
+        return false;
+    }
+    let Ok(mut dir) = root.dir.try_clone() else { return false };
+    for part in below {
+        let has = |name: &str| dir.stat(OsStr::new(name)).is_ok_and(|found| found.is_some());
+        if makes_git_dir(has, |name| part == name) {
+            return true;
+        }
+        let Ok(next) = dir.open_dir(part) else { return false };
+        dir = next;
+    }
+    false
+}
+
+/// Whether a directory that `has` these entries is a git directory, or becomes one together with `added` entries; or
+/// whether an added entry would be git's code in a directory that is almost one.
+pub(crate) fn makes_git_dir(has: impl Fn(&str) -> bool, added: impl Fn(&str) -> bool) -> bool {
+    let will_have = |name: &str| has(name) || added(name);
+    let parts = ["HEAD", "objects", "refs"].into_iter().filter(|name| will_have(name)).count();
+    let is_code = ["config", "config.worktree", "hooks"].into_iter().any(&added);
+    is_git_dir(will_have) || (is_code && parts >= 2)
+}
+
+fn open_dir_root(role: RootRole, path: &Path, state_dir: Option<&Path>) -> Result<Root, DiskError> {
+    let real = with_real_base(path, state_dir);
+    refuse_replaced(&real)?;
+    let dir = ConfinedDir::open_real(&real).map_err(DiskError::io("open the directory", path))?;
     Ok(Root { role, shown: normalize_lexically(path), real, dir, single_file: None })
 }
 
-fn open_context_root(n: usize, path: &Path) -> Result<Root, DiskError> {
-    let role = RootRole::Context(n);
-    let real = std::fs::canonicalize(path).map_err(DiskError::io("access", path))?;
-    if real.is_dir() {
-        return open_dir_root(role, path);
+/// Opens the root of a context path; `real` is the path without links.
+fn open_context_root(n: usize, path: &Path, real: PathBuf) -> Result<Root, DiskError> {
+    let (role, shown) = (RootRole::Context(n), normalize_lexically(path));
+    let kind = std::fs::symlink_metadata(&real).map_err(DiskError::io("access", path))?;
+    if kind.is_dir() {
+        let dir = ConfinedDir::open_real(&real).map_err(DiskError::io("open the directory", path))?;
+        return Ok(Root { role, shown, real, dir, single_file: None });
     }
     let (above, name) = (real.parent().unwrap_or(&real), real.file_name().unwrap_or_default().to_owned());
-    let dir = ConfinedDir::open(above).map_err(DiskError::io("open the directory", above))?;
-    Ok(Root { role, shown: normalize_lexically(path), real, dir, single_file: Some(name) })
+    let dir = ConfinedDir::open_real(above).map_err(DiskError::io("open the directory", above))?;
+    Ok(Root { role, shown, real, dir, single_file: Some(name) })
 }

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::path::{Component, Path, PathBuf};
 
-/// The maximum number of links in a path, as in the kernel.
+/// The maximum number of links in one walk, and also of walks for one path. (The kernel follows at most 40 links, too.)
 const MAX_LINKS: usize = 40;
 /// The maximum path length that the kernel accepts.
 const PATH_MAX: usize = 4096;

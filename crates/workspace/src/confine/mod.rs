@@ -1,8 +1,8 @@
 //! A directory handle that no path can leave: every file of an agent is accessed through one.
 //!
-//! Each operation takes one plain name in the directory, and the kernel never follows a link. Where a link may
-//! be followed, its text is read and checked like any other path (see `access`). If a directory is swapped for
-//! a link between two steps, the operation fails instead of leading elsewhere.
+//! Each operation takes one plain name in the directory (`open_dir_path` takes several), and the kernel never follows a
+//! link. Where a link may be followed, its text is read and checked like any other path (see `access`). If a directory
+//! is swapped for a link between two steps, the operation fails instead of leading elsewhere.
 
 mod file_stat;
 mod read_path;
@@ -11,22 +11,33 @@ mod tree;
 pub use read_path::{PathContents, read_confined_path};
 
 pub(crate) use file_stat::{CLOCK_TICK, FileKind, FileStat, Stamp};
-pub(crate) use tree::{TreeNode, TreeWalk, by_bytes, is_concurrent_change, worker_count};
+pub(crate) use tree::{
+    MAX_PATH, TreeNode, TreeWalk, WalkStep, by_bytes, is_concurrent_change, is_denied, worker_count,
+};
 
-use althing_disk::remove_tree_at;
+use althing_disk::{refuse_replaced, remove_tree_at};
 use cap_fs_ext::{DirExt, FollowSymlinks, OpenOptionsFollowExt};
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The maximum length of a file name on common file systems.
 const NAME_MAX: usize = 255;
+
+/// How the names of temporary files of a process begin; a number follows.
+fn temporary_start(pid: u32) -> String {
+    format!(".althing-{pid}-")
+}
+
+/// How the names of temporary files end.
+const TEMPORARY_END: &str = ".tmp";
 
 /// Makes the names of temporary files unique within this process.
 static TEMPORARY: AtomicU64 = AtomicU64::new(0);
@@ -63,6 +74,12 @@ fn ensure_mode(file: &File, mode: u32) -> io::Result<()> {
     Ok(rustix::fs::fchmod(file, permissions(mode))?)
 }
 
+/// Sets the mode of an open file or directory. The handle needs no permission on it. The kernel accepts such a handle
+/// only as a path in /proc.
+fn set_mode_of(handle: BorrowedFd<'_>, mode: u32) -> io::Result<()> {
+    Ok(rustix::fs::chmod(format!("/proc/self/fd/{}", handle.as_raw_fd()), permissions(mode))?)
+}
+
 fn not_a_file() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "not a regular file")
 }
@@ -73,6 +90,13 @@ impl ConfinedDir {
         Dir::open_ambient_dir(path, cap_std::ambient_authority()).map(|dir| Self { dir })
     }
 
+    /// Opens a directory whose absolute path was stored without links. Fails if the path contains a link now.
+    pub fn open_real(path: &Path) -> io::Result<Self> {
+        let below = path.strip_prefix("/").map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+        let opened = Self::open(Path::new("/"))?.open_dir_path(below);
+        opened.map_err(|error| refuse_replaced(path).err().map_or(error, io::Error::from))
+    }
+
     /// Opens a subdirectory.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         let dir = self.dir.open_dir_nofollow(plain_name(name)?)?;
@@ -81,6 +105,23 @@ impl ConfinedDir {
 
     /// Opens a directory below this one; all components must be plain names.
     pub fn open_dir_path(&self, below: &Path) -> io::Result<Self> {
+        if below.as_os_str().is_empty() {
+            return self.try_clone();
+        }
+        // One system call for the whole path: component by component, a walk of a deep tree would take quadratic time.
+        #[cfg(target_os = "linux")]
+        if below.components().all(|part| matches!(part, Component::Normal(_))) {
+            use rustix::fs::ResolveFlags;
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+            match rustix::fs::openat2(&self.dir, below, flags, Mode::empty(), resolve) {
+                Ok(dir) => return Ok(Self { dir: Dir::from_std_file(File::from(dir)) }),
+                // The kernel or a seccomp filter does not know the call, the path is too long for one call, or
+                // something was renamed meanwhile.
+                Err(Errno::NOSYS | Errno::PERM | Errno::NAMETOOLONG | Errno::AGAIN | Errno::INVAL) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         let mut at = self.try_clone()?;
         for part in below.components() {
             at = at.open_dir(part.as_os_str())?;
@@ -97,7 +138,7 @@ impl ConfinedDir {
     pub(crate) fn stat(&self, name: &OsStr) -> io::Result<Option<FileStat>> {
         match rustix::fs::statat(&self.dir, plain_name(name)?, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FileStat::from_stat(&stat))),
-            Err(rustix::io::Errno::NOENT) => Ok(None),
+            Err(Errno::NOENT) => Ok(None),
             Err(e) => Err(e.into()),
         }
     }
@@ -184,13 +225,24 @@ impl ConfinedDir {
         self.stage_with(mode, |file| file.write_all(bytes))
     }
 
+    /// The names of temporary files that processes with these ids left in this directory.
+    pub(crate) fn temporary_files(&self, pids: &[u32]) -> io::Result<Vec<OsString>> {
+        let is_theirs = |name: &str| {
+            let number = |pid: &u32| name.strip_prefix(&temporary_start(*pid))?.strip_suffix(TEMPORARY_END);
+            let mut numbers = pids.iter().filter_map(number);
+            numbers.any(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let names = self.names()?.into_iter();
+        Ok(names.filter(|name| name.to_str().is_some_and(is_theirs)).collect())
+    }
+
     pub(crate) fn stage_with(
         &self,
         mode: Option<u32>,
         write: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> io::Result<OsString> {
         let n = TEMPORARY.fetch_add(1, Ordering::Relaxed);
-        let temporary = OsString::from(format!(".althing-{}-{n}.tmp", std::process::id()));
+        let temporary = OsString::from(format!("{}{n}{TEMPORARY_END}", temporary_start(std::process::id())));
         let asked = mode.unwrap_or(0o666);
         let made = self.create(&temporary, asked).or_else(|_| {
             // A killed process with the same id may have left the file behind.
@@ -228,7 +280,7 @@ impl ConfinedDir {
     /// Creates a directory; an existing one is not an error.
     pub(crate) fn make_dir(&self, name: &OsStr, mode: u32) -> io::Result<Self> {
         match rustix::fs::mkdirat(&self.dir, plain_name(name)?, permissions(mode)) {
-            Ok(()) | Err(rustix::io::Errno::EXIST) => self.open_dir(name),
+            Ok(()) | Err(Errno::EXIST) => self.open_dir(name),
             Err(e) => Err(e.into()),
         }
     }
@@ -248,6 +300,27 @@ impl ConfinedDir {
         // The handle is opened with O_PATH, which fchmod does not accept, so the mode is set through the name
         // `.`.
         Ok(rustix::fs::chmodat(&self.dir, ".", permissions(mode), AtFlags::empty())?)
+    }
+
+    /// Lets the owner list and change this directory, whatever its mode is.
+    pub(crate) fn unlock(&self) -> io::Result<()> {
+        self.unlock_to(self.stat_self()?.mode | 0o700)
+    }
+
+    /// Sets the mode of this directory, even if the current mode does not let this user enter it.
+    pub(crate) fn unlock_to(&self, mode: u32) -> io::Result<()> {
+        set_mode_of(self.as_fd(), mode)
+    }
+
+    /// Lets the owner read and write a regular file, whatever its mode is.
+    pub(crate) fn unlock_file(&self, name: &OsStr) -> io::Result<()> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let handle = rustix::fs::openat(&self.dir, plain_name(name)?, flags, Mode::empty())?;
+        let found = FileStat::from_stat(&rustix::fs::fstat(&handle)?);
+        if found.kind != FileKind::File {
+            return Err(not_a_file());
+        }
+        set_mode_of(handle.as_fd(), found.mode | 0o600)
     }
 
     /// A second handle of this directory, which can be read and synced.

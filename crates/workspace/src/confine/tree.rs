@@ -1,9 +1,12 @@
 //! Walks a whole tree through directory handles, with several threads, and returns the metadata of every entry.
 //!
 //! Links are listed but not followed. The queue contains paths instead of open handles, because a wide tree has
-//! more directories than a process may have open files.
+//! more directories than a process may have open files. Directories with very long paths are listed, but not entered:
+//! the kernel does not accept their paths, and the memory for the paths would grow with the square of the depth. A
+//! walk ends early if the operation that it belongs to was cancelled.
 
 use super::{ConfinedDir, FileKind, FileStat};
+use crate::exclusive::{self, Cancellation};
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -18,12 +21,29 @@ pub(crate) struct TreeNode {
     pub found: FileStat,
 }
 
+/// The length in bytes of the longest relative path of a directory that a walk enters.
+pub(crate) const MAX_PATH: usize = 3_000;
+
+/// What a walk does with an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WalkStep {
+    /// Leaves the entry out, including everything below it.
+    Skip,
+    /// Lists the entry, and nothing below it.
+    List,
+    /// Lists the entry, and everything below it if it is a directory.
+    Enter,
+}
+
 /// The options of a walk.
 pub(crate) struct TreeWalk<'a> {
-    /// Whether to skip an entry, including everything below it if it is a directory.
-    pub skip: &'a (dyn Fn(&Path, &OsStr, &FileStat) -> bool + Sync),
+    /// What to do with an entry.
+    pub step: &'a (dyn Fn(&Path, &OsStr, &FileStat) -> WalkStep + Sync),
     /// A check that is polled during the walk; true ends the walk early with an error.
     pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Whether a directory that may not be listed is made accessible to its owner, this user, and listed then. If that
+    /// fails, the walk does not enter the directory. Without this option, such a directory is an error.
+    pub unlock: bool,
 }
 
 struct Queue {
@@ -47,9 +67,10 @@ impl TreeWalk<'_> {
     /// Everything below `root`, sorted [`by_bytes`]. Entries that vanish during the walk are left out.
     pub(crate) fn run(&self, root: &ConfinedDir) -> io::Result<Vec<TreeNode>> {
         let queue = Mutex::new(Queue { waiting: vec![PathBuf::new()], busy: 0, failed: None });
+        let cancelled = exclusive::cancellation();
         let changed = Condvar::new();
         let parts = std::thread::scope(|scope| {
-            let spawn = |_| scope.spawn(|| self.work(root, &queue, &changed));
+            let spawn = |_| scope.spawn(|| self.work(root, &queue, &changed, &cancelled));
             let threads: Vec<_> = (0..worker_count()).map(spawn).collect();
             threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Vec<_>>()
         });
@@ -64,7 +85,13 @@ impl TreeWalk<'_> {
         Ok(all)
     }
 
-    fn work(&self, root: &ConfinedDir, queue: &Mutex<Queue>, changed: &Condvar) -> Vec<TreeNode> {
+    fn work(
+        &self,
+        root: &ConfinedDir,
+        queue: &Mutex<Queue>,
+        changed: &Condvar,
+        cancelled: &Cancellation,
+    ) -> Vec<TreeNode> {
         let mut nodes = Vec::new();
         loop {
             let mut state = queue.lock().unwrap_or_else(PoisonError::into_inner);
@@ -83,8 +110,8 @@ impl TreeWalk<'_> {
             state.busy += 1;
             drop(state);
             let mut below = Vec::new();
-            let done = if (self.stop)() {
-                Err(interrupted())
+            let done = if (self.stop)() || cancelled.is_set() {
+                Err(exclusive::cancelled_error())
             } else {
                 self.list_dir(root, &next, &mut nodes, &mut below)
             };
@@ -110,13 +137,21 @@ impl TreeWalk<'_> {
             Err(e) if !dir.as_os_str().is_empty() && is_concurrent_change(&e) => return Ok(()),
             handle => handle?,
         };
-        for name in handle.names()? {
+        let names = match handle.names() {
+            Err(e) if self.unlock && is_denied(&e) && !dir.as_os_str().is_empty() => {
+                let Ok(names) = handle.unlock().and_then(|()| handle.names()) else { return Ok(()) };
+                names
+            }
+            names => names?,
+        };
+        for name in names {
             let Some(found) = handle.stat(&name)? else { continue };
-            if (self.skip)(dir, &name, &found) {
+            let step = (self.step)(dir, &name, &found);
+            if step == WalkStep::Skip {
                 continue;
             }
             let path = dir.join(&name);
-            if found.kind == FileKind::Dir {
+            if found.kind == FileKind::Dir && step == WalkStep::Enter && path.as_os_str().len() <= MAX_PATH {
                 below.push(path.clone());
             }
             nodes.push(TreeNode { path, found });
@@ -125,8 +160,9 @@ impl TreeWalk<'_> {
     }
 }
 
-fn interrupted() -> io::Error {
-    io::Error::new(io::ErrorKind::Interrupted, "stopped")
+/// Whether an error means that the mode of a file or directory forbids the access.
+pub(crate) fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 /// Whether an error means that a file or directory has been deleted or replaced.

@@ -3,6 +3,7 @@
 use althing_disk::files::{Durability, replace};
 use althing_disk::{Disk, DiskError, RealDisk};
 use althing_protocol::{FileChange, FileWrite, MAX_NAMED_FILES, WRITES_FILE};
+use althing_text::count;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -17,13 +18,13 @@ pub fn write_change_list(writes: &[FileWrite], log_dir: &Path) -> Result<Option<
     if written.len() <= MAX_NAMED_FILES && deleted.len() <= MAX_NAMED_FILES {
         return Ok(None);
     }
-    let mut text = format!("{} files written to context paths\n", written.len());
+    let mut text = format!("{} written to context paths\n", count(written.len() as u64, "file"));
     for write in writes.iter().filter(|write| write.change != FileChange::Deleted) {
         let sign = if write.change == FileChange::New { '+' } else { '~' };
         let _ = writeln!(text, "{sign} {write}");
     }
     if !deleted.is_empty() {
-        let _ = writeln!(text, "\n{} files deleted from context paths", deleted.len());
+        let _ = writeln!(text, "\n{} deleted from context paths", count(deleted.len() as u64, "file"));
         for write in deleted {
             let _ = writeln!(text, "- {write}");
         }

@@ -109,7 +109,13 @@ impl EditJournal {
             (false, _) => Some(FileChange::New),
         };
         records.after.retain(|after| after.root != n || after.path != path);
-        records.after.extend(change.map(|change| RecordedChange { root: n, path, change, state }));
+        records.after.extend(change.map(|change| RecordedChange {
+            root: n,
+            path,
+            change,
+            state,
+            in_git_dir: false,
+        }));
         records.after.sort_by(|a, b| (a.root, &a.path).cmp(&(b.root, &b.path)));
         self.preimages.write("after", &records.after)
     }

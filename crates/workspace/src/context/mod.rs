@@ -8,6 +8,7 @@ mod review;
 mod snapshot;
 mod state;
 mod undo;
+mod undo_step;
 mod write_tracker;
 
 pub use change_list::write_change_list;
@@ -16,5 +17,5 @@ pub(crate) use path_lock::PathLock;
 pub use preimages::{UndoCoverage, UndoLimits};
 pub use review::{ChangedFile, FileContent, review};
 pub use snapshot::ContextSnapshot;
-pub use undo::{UndoError, UndoReport, last_task_with_changes, undo};
+pub use undo::{UndoError, UndoReport, last_task_with_changes, undo, undo_unless_stopped};
 pub(crate) use write_tracker::WriteTracker;

@@ -3,7 +3,7 @@
 //! ```text
 //! <run>/preimages/
 //!   before        the state before the run: names, sizes, times
-//!   cover         whether `tree` contains all files, or only those that tools were about to change
+//!   cover         which files `tree` contains: all, all but installed packages, or those that tools changed
 //!   tree/<n>/…    the files themselves; n is the index of the writable context path
 //!   aside/        a file that is being copied
 //!   after         the state of the changed files when the context paths were closed
@@ -12,14 +12,15 @@
 //! ```
 //!
 //! The pre-image of a file is durable before a file tool changes the file; if it cannot be stored, the tool does
-//! not change the file. What commands change has pre-images only if all files were stored in advance.
+//! not change the file. A file that a command changes has a pre-image only if it was stored in advance.
 
 use super::snapshot::ContextSnapshot;
 use crate::confine::{ConfinedDir, FileKind, TreeNode};
-use crate::manifest::{seal, unseal};
+use crate::manifest::{ManifestEntry, seal, unseal};
 use crate::workspace::{Copier, fill_dir, split_path};
 use althing_disk::files::{Durability, create_dirs, replace};
-use althing_disk::{DiskError, RealDisk};
+use althing_disk::{Disk, DiskError, RealDisk};
+use althing_protocol::package_dir;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::io;
@@ -30,11 +31,13 @@ use std::path::{Path, PathBuf};
 pub enum UndoCoverage {
     /// Only Althing's file tools write: each file's pre-image is stored just before the file is changed.
     ToolWrites,
-    /// Commands write too: all files are stored in advance, unless together they exceed the limits.
+    /// Other programs (commands, MCP servers, CLI agents) can write, too: all files are stored in advance, as far as
+    /// the limits allow (see [`UndoLimits`]).
     Everything,
 }
 
-/// The maximum that is stored in advance. If there is more, nothing is stored in advance.
+/// The maximum that is stored in advance. If all files together exceed a limit, directories of installed packages (such
+/// as `node_modules`) are left out. If the other files exceed a limit as well, nothing is stored in advance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UndoLimits {
     /// The total size in bytes.
@@ -55,7 +58,13 @@ impl Default for UndoLimits {
 pub(crate) enum Coverage {
     Everything,
     ToolWrites,
-    /// Everything was to be stored but exceeded the limits: only changes by file tools are covered.
+    /// Everything is stored except for directories of installed packages, because with them it exceeds the limits.
+    WithoutPackages {
+        bytes: u64,
+        files: u64,
+    },
+    /// Everything was to be stored but exceeds the limits, even without packages: only changes by file tools are
+    /// covered.
     TooLarge {
         bytes: u64,
         files: u64,
@@ -85,7 +94,7 @@ impl Preimages {
     /// Reads a record; `None` if it does not exist. Damage is an error: a guess could undo the wrong change.
     pub(crate) fn read<T: for<'de> Deserialize<'de>>(&self, name: &str) -> Result<Option<T>, DiskError> {
         let path = self.dir.join(name);
-        match std::fs::read(&path) {
+        match RealDisk.read(&path) {
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(e) => Err(DiskError::io("read", &path)(e)),
             Ok(bytes) => {
@@ -183,16 +192,26 @@ impl Preimages {
 }
 
 fn copy_all(tree: &ConfinedDir, before: &ContextSnapshot, limits: UndoLimits) -> io::Result<Coverage> {
-    let files =
-        || before.roots.iter().flat_map(|root| &root.entries).filter(|entry| entry.kind == FileKind::File);
-    let (count, bytes) = (files().count() as u64, files().map(|entry| entry.stamp.size).sum());
-    if count > limits.files || bytes > limits.bytes {
-        return Ok(Coverage::TooLarge { bytes, files: count });
-    }
+    let is_file = |entry: &&ManifestEntry| entry.kind == FileKind::File;
+    let in_packages = |entry: &ManifestEntry| package_dir(&entry.path).is_some();
+    let files = || before.roots.iter().flat_map(|root| &root.entries).filter(is_file);
+    let totals = |files: &mut dyn Iterator<Item = &ManifestEntry>| {
+        files.fold((0, 0_u64), |(count, bytes), entry| (count + 1, bytes.saturating_add(entry.stamp.size)))
+    };
+    let fits = |(count, bytes): (u64, u64)| count <= limits.files && bytes <= limits.bytes;
+    let (all, packages) = (totals(&mut files()), totals(&mut files().filter(|entry| in_packages(entry))));
+    let others = (all.0 - packages.0, all.1.saturating_sub(packages.1));
+    let coverage = if fits(all) {
+        Coverage::Everything
+    } else if fits(others) {
+        Coverage::WithoutPackages { bytes: packages.1, files: packages.0 }
+    } else {
+        return Ok(Coverage::TooLarge { bytes: all.1, files: all.0 });
+    };
     let copier = Copier::default();
     for (n, root) in before.roots.iter().enumerate() {
         let target = tree.make_dir(OsStr::new(&n.to_string()), 0o700)?;
-        let node = |entry: &crate::manifest::ManifestEntry| TreeNode {
+        let node = |entry: &ManifestEntry| TreeNode {
             path: entry.path.clone(),
             found: crate::confine::FileStat {
                 kind: entry.kind,
@@ -201,7 +220,9 @@ fn copy_all(tree: &ConfinedDir, before: &ContextSnapshot, limits: UndoLimits) ->
                 links: 1,
             },
         };
-        let nodes: Vec<TreeNode> = root.entries.iter().map(node).collect();
+        let stored =
+            root.entries.iter().filter(|entry| coverage == Coverage::Everything || !in_packages(entry));
+        let nodes: Vec<TreeNode> = stored.map(node).collect();
         fill_dir(&root.open()?, &target, &nodes, &|node, name, from, to, buffer| match node.found.kind {
             FileKind::Link => from.read_link(name).and_then(|text| to.symlink(&text, name)),
             FileKind::File => copier.copy(from, name, to, buffer).map(drop),
@@ -211,5 +232,5 @@ fn copy_all(tree: &ConfinedDir, before: &ContextSnapshot, limits: UndoLimits) ->
     // One sync for the whole file system instead of one per file.
     #[cfg(target_os = "linux")]
     rustix::fs::syncfs(tree.reopen_readable()?)?;
-    Ok(Coverage::Everything)
+    Ok(coverage)
 }

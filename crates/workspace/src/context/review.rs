@@ -10,7 +10,7 @@ use althing_protocol::FileWrite;
 use std::io::Read;
 use std::path::Path;
 
-/// The maximum size of a file that is shown.
+/// The maximum size of a file that is shown, in bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// One changed file.
@@ -65,11 +65,8 @@ fn changed_file(preimages: &Preimages, root: &TrackedPath, after: &RecordedChang
     let dir = root.open().and_then(|root| root.open_dir_path(split_path(&after.path).0)).ok();
     let now =
         dir.map_or(FileContent::Absent, |dir| content(&dir, &after.path).unwrap_or(FileContent::Absent));
-    ChangedFile {
-        write: FileWrite::new(root.display_path(&after.path), after.change, &after.path),
-        before,
-        now,
-    }
+    let write = FileWrite::new(root.display_path(&after.path), after.change, &after.path);
+    ChangedFile { write: if after.in_git_dir { write.in_git_dir() } else { write }, before, now }
 }
 
 fn content(dir: &ConfinedDir, path: &Path) -> Option<FileContent> {

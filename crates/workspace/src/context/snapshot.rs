@@ -1,23 +1,46 @@
 //! The state of the writable context paths before a run wrote to them, and the difference to the current state.
 //!
-//! The recorded state contains names, sizes and times, no content. `.git` directories are left out: they
-//! contain git's bookkeeping, and agents may not write there. Althing's own state is left out, too.
+//! The recorded state contains names, sizes and times, no content. The content of `.git` directories is left out: it is
+//! git's bookkeeping, which a person may change at any time, and agents may not write there. A `.git` directory that
+//! did not exist before the run is compared like any other directory. Althing's own state is left out, too.
+//!
+//! A run may take away the permission to read what it changed. The scan after a run takes the permission back where this
+//! user owns the directory. A context path that still cannot be read is one change of its own and hides no other.
 
-use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, TreeNode, TreeWalk, by_bytes};
+use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, TreeNode, TreeWalk, WalkStep, by_bytes, is_denied};
 use crate::manifest::{ManifestEntry, path_from_text, path_to_text};
 use althing_disk::DiskError;
-use althing_protocol::{ContextPath, FileChange, FileWrite};
+use althing_protocol::{
+    ContextPath, FileChange, FileWrite, GIT_DIR, PLACEHOLDER_FILE_MODE, PLACEHOLDER_MODE, is_git_dir,
+};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// Which state a scan records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scan {
+    /// The state before a run.
+    Before,
+    /// The state after a run, to be compared with the state before.
+    After,
+    /// Like [`Self::After`], for a run that an older version of Althing began.
+    Old,
+}
 
 /// The writable context paths at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextSnapshot {
     pub(crate) roots: Vec<TrackedPath>,
     state: Option<String>,
+    /// Whether the entries contain `.git` directories and special files. In a record of an older version they are
+    /// missing, so they must not count as new.
+    #[serde(default)]
+    complete: bool,
 }
 
 /// One context path.
@@ -31,6 +54,9 @@ pub(crate) struct TrackedPath {
     pub number: usize,
     /// The file name, if the context path is a single file; `real` is then the parent directory of that file.
     only: Option<String>,
+    /// The mode of the directory `real`; `None` in a record of an older version.
+    #[serde(default)]
+    mode: Option<u32>,
     /// The entries, sorted by the bytes of their paths.
     pub entries: Vec<ManifestEntry>,
 }
@@ -43,6 +69,48 @@ pub(crate) struct PathChange {
     /// The path of the file, relative to the tracked path.
     pub path: PathBuf,
     pub change: FileChange,
+    /// Whether this is a directory rather than a file; see [`diff`].
+    pub is_dir: bool,
+    /// Whether the file is now in a git directory that is not called `.git`.
+    pub in_git_dir: bool,
+    /// Whether this looks like the placeholder of a sandbox for a missing protected path.
+    pub is_placeholder: bool,
+    /// Whether this is a program that now runs with the rights of its owner or group, and did not before.
+    pub sets_id: bool,
+    /// Why the whole context path could not be compared; `path` is then empty.
+    pub error: Option<String>,
+}
+
+impl PathChange {
+    /// The change that stands for a context path that could not be compared.
+    fn unknown(root: usize, error: &io::Error) -> Self {
+        Self {
+            root,
+            path: PathBuf::new(),
+            change: FileChange::Modified,
+            is_dir: false,
+            in_git_dir: false,
+            is_placeholder: false,
+            sets_id: false,
+            error: Some(error.to_string()),
+        }
+    }
+
+    /// The change for a list; `shown` is the path as shown to the user.
+    pub(crate) fn to_write(&self, shown: String) -> FileWrite {
+        let write = FileWrite::new(shown, self.change, &self.path);
+        if let Some(error) = &self.error {
+            let note = format!("what changed here could not be determined: {error}");
+            return FileWrite { note: Some(note), ..write };
+        }
+        let write = if self.in_git_dir { write.in_git_dir() } else { write };
+        if !self.sets_id {
+            return write;
+        }
+        let note = "set-user-id or set-group-id: runs with the rights of its owner or group";
+        let note = write.note.as_ref().map_or_else(|| note.to_owned(), |other| format!("{other}; {note}"));
+        FileWrite { note: Some(note), ..write }
+    }
 }
 
 impl TrackedPath {
@@ -50,8 +118,9 @@ impl TrackedPath {
         path_from_text(&self.real)
     }
 
+    /// Opens the directory. Its path was resolved before the first write; a link in its place is not followed.
     pub(crate) fn open(&self) -> io::Result<ConfinedDir> {
-        ConfinedDir::open(&self.dir())
+        ConfinedDir::open_real(&self.dir())
     }
 
     pub(crate) fn entry(&self, path: &Path) -> Option<&ManifestEntry> {
@@ -69,8 +138,37 @@ impl TrackedPath {
     /// A path as shown to the user.
     pub(crate) fn display_path(&self, path: &Path) -> String {
         let shown = path_from_text(&self.shown);
-        let whole = if self.only.is_some() { shown } else { shown.join(path) };
+        // Without a path below it, this is the context path itself.
+        let is_whole = self.only.is_some() || path.as_os_str().is_empty();
+        let whole = if is_whole { shown } else { shown.join(path) };
         whole.to_string_lossy().into_owned()
+    }
+
+    /// The path of a change as shown to the user; the path of a directory ends in a slash.
+    pub(crate) fn display_change(&self, change: &PathChange) -> String {
+        let path = self.display_path(&change.path);
+        let is_dir = change.is_dir || (change.error.is_some() && self.only.is_none());
+        if is_dir { format!("{path}/") } else { path }
+    }
+
+    /// The mode of the directory before the run; `None` for a single file and in a record of an older version.
+    pub(crate) fn own_mode(&self) -> Option<u32> {
+        self.mode.filter(|_| self.only.is_none())
+    }
+
+    /// The change of the directory's own mode, if there is one.
+    fn mode_change(&self, root: usize, now: Option<u32>) -> Option<PathChange> {
+        let is_changed = self.own_mode().zip(now).is_some_and(|(before, now)| before != now);
+        is_changed.then(|| PathChange {
+            root,
+            path: PathBuf::new(),
+            change: FileChange::Modified,
+            is_dir: true,
+            in_git_dir: false,
+            is_placeholder: false,
+            sets_id: false,
+            error: None,
+        })
     }
 
     fn empty(number: usize, shown: &Path, real: &Path) -> Self {
@@ -81,11 +179,13 @@ impl TrackedPath {
             real: path_to_text(dir),
             number,
             only: only.map(|name| path_to_text(Path::new(name))),
+            mode: ConfinedDir::open_real(dir).and_then(|dir| dir.stat_self()).ok().map(|found| found.mode),
             entries: Vec::new(),
         }
     }
 
-    fn scan(&self, skip: &(dyn Fn(&Path) -> bool + Sync)) -> io::Result<Vec<ManifestEntry>> {
+    /// The entries now; for [`Scan::After`] and [`Scan::Old`], `self` contains the state before the run.
+    fn scan(&self, scan: Scan, skip: &(dyn Fn(&Path) -> bool + Sync)) -> io::Result<Vec<ManifestEntry>> {
         let (dir, base) = (self.open()?, self.dir());
         if let Some(only) = &self.only {
             let name: OsString = path_from_text(only).into();
@@ -93,48 +193,67 @@ impl TrackedPath {
             let node = found.map(|found| TreeNode { path: PathBuf::from(name), found });
             return Ok(node.map(|node| ManifestEntry::of(&node, false)).into_iter().collect());
         }
-        let unwanted = |at: &Path, name: &OsStr, found: &crate::confine::FileStat| {
-            found.kind == FileKind::Special
-                || (found.kind == FileKind::Dir && (name == ".git" || skip(&base.join(at).join(name))))
+        if scan != Scan::Before && dir.reopen_readable().is_err_and(|error| is_denied(&error)) {
+            self.mode.map_or_else(|| dir.unlock(), |mode| dir.unlock_to(mode))?;
+        }
+        let existed = |path: &Path| self.entry(path).is_some_and(|entry| entry.kind == FileKind::Dir);
+        let step = |at: &Path, name: &OsStr, found: &crate::confine::FileStat| match found.kind {
+            FileKind::Special if scan == Scan::Old => WalkStep::Skip,
+            FileKind::Dir if skip(&base.join(at).join(name)) => WalkStep::Skip,
+            FileKind::Dir if name == GIT_DIR => match scan {
+                Scan::Old => WalkStep::Skip,
+                Scan::Before => WalkStep::List,
+                Scan::After if existed(&at.join(name)) => WalkStep::List,
+                Scan::After => WalkStep::Enter,
+            },
+            FileKind::File | FileKind::Dir | FileKind::Link | FileKind::Special => WalkStep::Enter,
         };
-        let nodes = TreeWalk { skip: &unwanted, stop: &|| false }.run(&dir)?;
+        let nodes = TreeWalk { step: &step, stop: &|| false, unlock: scan != Scan::Before }.run(&dir)?;
         Ok(nodes.iter().map(|node| ManifestEntry::of(node, false)).collect())
     }
 }
 
 impl ContextSnapshot {
-    /// The writable context paths without their entries. Missing paths are left out.
+    /// The writable context paths without their entries. Missing paths are left out, and so are paths that were replaced
+    /// by a link: nothing can be written there.
     pub(crate) fn without_entries(paths: &[ContextPath]) -> Self {
         let mut roots = Vec::new();
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.writable) {
             let shown = Path::new(&path.path);
-            if let Ok(real) = std::fs::canonicalize(shown) {
+            if let Ok(real) = std::fs::canonicalize(shown)
+                && real == shown
+            {
                 roots.push(TrackedPath::empty(number, shown, &real));
             }
         }
-        Self { roots, state: None }
+        Self { roots, state: None, complete: true }
     }
 
     /// Records every file in the writable context paths. Missing paths are left out.
     pub fn take(paths: &[ContextPath], state_dir: Option<&Path>) -> Result<Self, DiskError> {
         let state = state_dir.and_then(|dir| std::fs::canonicalize(dir).ok()).map(|dir| path_to_text(&dir));
         let mut snapshot = Self { state, ..Self::without_entries(paths) };
-        let entries = snapshot.scan_all()?;
-        for (root, entries) in snapshot.roots.iter_mut().zip(entries) {
-            root.entries = entries;
+        let scanned = snapshot.scan_all(Scan::Before);
+        for (root, entries) in snapshot.roots.iter_mut().zip(scanned) {
+            root.entries = entries.map_err(DiskError::io("access", &root.dir()))?;
         }
         snapshot.wait_for_clock_tick();
         Ok(snapshot)
     }
 
-    fn scan_all(&self) -> Result<Vec<Vec<ManifestEntry>>, DiskError> {
+    /// The entries of each context path now.
+    fn scan_all(&self, scan: Scan) -> Vec<io::Result<Vec<ManifestEntry>>> {
         let state = self.state.as_deref().map(path_from_text);
         let inner: Vec<PathBuf> =
             self.roots.iter().filter(|root| root.only.is_none()).map(TrackedPath::dir).collect();
         // A context path inside another one is scanned only once.
         let skip = |path: &Path| state.as_deref() == Some(path) || inner.iter().any(|root| root == path);
-        let scan = |root: &TrackedPath| root.scan(&skip).map_err(DiskError::io("access", &root.dir()));
-        self.roots.iter().map(scan).collect()
+        // A context path that contains another one comes first: its scan can make the other one accessible.
+        let mut order: Vec<(usize, &TrackedPath)> = self.roots.iter().enumerate().collect();
+        order.sort_by_key(|(_, root)| root.dir());
+        let mut scanned: Vec<_> = order.into_iter().map(|(n, root)| (n, root.scan(scan, &skip))).collect();
+        scanned.sort_by_key(|(n, _)| *n);
+        scanned.into_iter().map(|(_, entries)| entries).collect()
     }
 
     /// Waits for one tick of the file system's clock if something has just changed: a further change within the
@@ -151,38 +270,123 @@ impl ContextSnapshot {
     /// The changes since the snapshot, sorted by context path, then by path.
     pub fn compare(&self) -> Result<Vec<FileWrite>, DiskError> {
         let display_path =
-            |changed: &PathChange| self.roots.get(changed.root).map(|root| root.display_path(&changed.path));
-        let write = |changed: PathChange| {
-            Some(FileWrite::new(display_path(&changed)?, changed.change, &changed.path))
-        };
+            |changed: &PathChange| self.roots.get(changed.root).map(|root| root.display_change(changed));
+        let write = |changed: PathChange| Some(changed.to_write(display_path(&changed)?));
         Ok(self.changes()?.into_iter().filter_map(write).collect())
     }
 
+    /// Fails only if the operation was cancelled.
     pub(crate) fn changes(&self) -> Result<Vec<PathChange>, DiskError> {
         let mut changes = Vec::new();
-        for (n, (root, now)) in self.roots.iter().zip(self.scan_all()?).enumerate() {
+        // The modes are read first: the scan makes a directory readable again for its owner.
+        let mode = |root: &TrackedPath| root.open().and_then(|dir| dir.stat_self()).ok().map(|now| now.mode);
+        let modes: Vec<Option<u32>> = self.roots.iter().map(mode).collect();
+        let scan = if self.complete { Scan::After } else { Scan::Old };
+        for (n, ((root, now), mode_now)) in self.roots.iter().zip(self.scan_all(scan)).zip(modes).enumerate()
+        {
+            let now = match now {
+                Ok(now) => now,
+                // The operation was cancelled.
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    return Err(DiskError::io("access", &root.dir())(error));
+                }
+                Err(error) => {
+                    changes.push(PathChange::unknown(n, &error));
+                    continue;
+                }
+            };
+            // If the directory could not be opened before the scan, a context path that contains it was not accessible.
+            changes.extend(root.mode_change(n, mode_now.or_else(|| mode(root))));
+            let start = changes.len();
             diff(n, &root.entries, &now, &mut changes);
+            let git_dirs = git_dirs(&now);
+            for change in changes.get_mut(start..).unwrap_or_default() {
+                change.in_git_dir = change.path.ancestors().skip(1).any(|dir| git_dirs.contains(dir));
+            }
         }
         Ok(changes)
     }
 }
 
-/// Adds the differences between two sorted lists of entries to `changes`. Directories are not reported.
+/// The directories among the entries of a sorted list that are git directories, whatever their names are.
+fn git_dirs(entries: &[ManifestEntry]) -> BTreeSet<&Path> {
+    let has = |path: PathBuf| entries.binary_search_by(|entry| by_bytes(&entry.path, &path)).is_ok();
+    let heads = entries.iter().filter(|entry| entry.path.file_name().is_some_and(|name| name == "HEAD"));
+    let dirs = heads.filter_map(|head| head.path.parent());
+    dirs.filter(|dir| is_git_dir(|name| has(dir.join(name)))).collect()
+}
+
+/// Adds the differences between two sorted lists of entries to `changes`. Of directories, only these are reported: new
+/// and deleted ones without anything in them, directories with another mode, and `.git` directories that were deleted or replaced. A new, empty `.git`
+/// is not reported: git ignores it, and a sandbox puts one where a command may not create a repository.
 fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &mut Vec<PathChange>) {
-    let is_file = |entry: &&ManifestEntry| entry.kind != FileKind::Dir;
-    let mut old = before.iter().filter(is_file).peekable();
-    let mut add = |path: &Path, change| changes.push(PathChange { root, path: path.to_owned(), change });
-    for entry in now.iter().filter(is_file) {
-        while let Some(gone) = old.next_if(|old| by_bytes(&old.path, &entry.path).is_lt()) {
-            add(&gone.path, FileChange::Deleted);
+    let mut old = before.iter().enumerate().peekable();
+    let change = |entry: &ManifestEntry, change| {
+        let is_dir = entry.kind == FileKind::Dir;
+        let (path, is_placeholder) = (entry.path.clone(), is_placeholder(entry));
+        let sets_id = false;
+        PathChange { root, path, change, is_dir, in_git_dir: false, is_placeholder, sets_id, error: None }
+    };
+    let sets_id = |entry: &ManifestEntry| entry.kind == FileKind::File && entry.mode & 0o6000 != 0;
+    let written = |entry: &ManifestEntry, old: Option<&ManifestEntry>, kind: FileChange| {
+        let was_so = old.is_some_and(|old| sets_id(old) && old.mode == entry.mode);
+        PathChange { sets_id: sets_id(entry) && !was_so, ..change(entry, kind) }
+    };
+    let named_git = |entry: &ManifestEntry| {
+        entry.kind == FileKind::Dir && entry.path.file_name().is_some_and(|name| name == GIT_DIR)
+    };
+    let is_deleted = |at: usize| before.get(at).is_some_and(|gone| named_git(gone) || is_leaf(before, at));
+    for (at, entry) in now.iter().enumerate() {
+        while let Some((at, gone)) = old.next_if(|(_, old)| by_bytes(&old.path, &entry.path).is_lt()) {
+            if is_deleted(at) {
+                changes.push(change(gone, FileChange::Deleted));
+            }
         }
-        match old.next_if(|old| old.path == entry.path) {
-            None => add(&entry.path, FileChange::New),
-            Some(old) if old != entry => add(&entry.path, FileChange::Modified),
+        match old.next_if(|(_, old)| old.path == entry.path).map(|(_, old)| old) {
+            None if is_leaf(now, at) && !named_git(entry) => {
+                changes.push(written(entry, None, FileChange::New));
+            }
+            None => {}
+            Some(old) if old.kind == FileKind::Dir && entry.kind == FileKind::Dir => {
+                let is_changed =
+                    if named_git(old) { old.stamp.ino != entry.stamp.ino } else { old.mode != entry.mode };
+                changes.extend(is_changed.then(|| change(entry, FileChange::Modified)));
+            }
+            // A directory took the place of a file, or a file that of a directory.
+            Some(old) if old.kind == FileKind::Dir => changes.push(written(entry, None, FileChange::New)),
+            Some(old) if entry.kind == FileKind::Dir => changes.push(change(old, FileChange::Deleted)),
+            Some(old) if old != entry => changes.push(written(entry, Some(old), FileChange::Modified)),
             Some(_) => {}
         }
     }
-    for gone in old {
-        add(&gone.path, FileChange::Deleted);
+    for (at, gone) in old {
+        if is_deleted(at) {
+            changes.push(change(gone, FileChange::Deleted));
+        }
     }
+}
+
+/// Whether an entry looks like the placeholder that a sandbox puts where a protected path is missing.
+fn is_placeholder(entry: &ManifestEntry) -> bool {
+    match entry.kind {
+        FileKind::Dir => entry.mode == PLACEHOLDER_MODE,
+        FileKind::File => entry.mode == PLACEHOLDER_FILE_MODE && entry.stamp.size == 0,
+        FileKind::Link | FileKind::Special => false,
+    }
+}
+
+/// Whether an entry of a sorted list is not a directory, or is a directory without entries in the list.
+fn is_leaf(entries: &[ManifestEntry], at: usize) -> bool {
+    let Some(entry) = entries.get(at) else { return false };
+    let has_entries = || {
+        entries
+            .get(at + 1..)
+            .unwrap_or_default()
+            .iter()
+            .take_while(|next| {
+                next.path.as_os_str().as_bytes().starts_with(entry.path.as_os_str().as_bytes())
+            })
+            .any(|next| next.path.starts_with(&entry.path))
+    };
+    entry.kind != FileKind::Dir || !has_entries()
 }

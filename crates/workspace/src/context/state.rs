@@ -1,6 +1,6 @@
 //! The exact state of a file in a context path. An undo compares states to detect changes by somebody else.
 
-use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
+use crate::confine::{ConfinedDir, FileKind, is_concurrent_change, is_denied};
 use crate::manifest::{path_from_text, path_to_text};
 use crate::sparse::digest;
 use crate::workspace::split_path;
@@ -14,10 +14,21 @@ use std::path::{Path, PathBuf};
 #[serde(rename_all = "snake_case")]
 pub(crate) enum PathState {
     Absent,
-    File { sha256: String, mode: u32 },
-    Link { text: String },
+    File {
+        sha256: String,
+        mode: u32,
+    },
+    Link {
+        text: String,
+    },
     Dir,
+    /// A directory of which only the mode was changed.
+    DirMode {
+        mode: u32,
+    },
     Special,
+    /// The state could not be determined when the context paths were closed.
+    Unreadable,
 }
 
 /// A changed file with its state when the context paths were closed or, in an edit journal, after the last edit.
@@ -29,6 +40,9 @@ pub(crate) struct RecordedChange {
     pub path: PathBuf,
     pub change: FileChange,
     pub state: PathState,
+    /// Whether the file is in a git directory that is not called `.git`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_git_dir: bool,
 }
 
 mod as_text {
@@ -45,6 +59,33 @@ mod as_text {
 }
 
 impl PathState {
+    /// The mode of `root`, if the path is empty, or of a directory below it; its state if it is no directory any more.
+    pub(crate) fn dir_mode(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
+        if path.as_os_str().is_empty() {
+            return Ok(Self::DirMode { mode: root.stat_self()?.mode });
+        }
+        let (above, name) = split_path(path);
+        match root.open_dir_path(above).and_then(|dir| dir.stat(name)) {
+            Ok(Some(found)) if found.kind == FileKind::Dir => Ok(Self::DirMode { mode: found.mode }),
+            _ => Self::of(root, path),
+        }
+    }
+
+    /// The state in which a run leaves a path. If the run took away the permission to read a file, the owner gets the
+    /// permission back first.
+    pub(crate) fn left_by_run(root: &ConfinedDir, path: &Path, has_new_mode: bool) -> io::Result<Self> {
+        if has_new_mode {
+            return Self::dir_mode(root, path);
+        }
+        let denied = match Self::of(root, path) {
+            Err(error) if is_denied(&error) => error,
+            state => return state,
+        };
+        let (above, name) = split_path(path);
+        root.open_dir_path(above).and_then(|dir| dir.unlock_file(name)).map_err(|_| denied)?;
+        Self::of(root, path)
+    }
+
     /// The current state of a path below `root`; no link is followed, not even in parent directories.
     pub(crate) fn of(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
         let (above, name) = split_path(path);

@@ -2,20 +2,21 @@
 //!
 //! All files are checked before any is changed: if a file is neither as the run left it nor as it was before
 //! the run, somebody else changed it, and nothing is undone. Each file is replaced atomically, so an
-//! interrupted undo is completed by running it again.
+//! interrupted undo is completed by running it again. An undo that is stopped or fails says what it has done.
 
 use super::preimages::Preimages;
 use super::snapshot::{ContextSnapshot, TrackedPath};
 use super::state::{PathState, RecordedChange};
+use super::undo_step::{UndoStep, Unfinished, remove_created, restore, was_dir};
 use crate::confine::{ConfinedDir, FileKind, is_concurrent_change};
-use crate::manifest::{path_from_text, path_to_text};
-use crate::sparse::{CopyBudget, HoleDetection, digest};
-use crate::workspace::{set_mtime, split_path};
+use crate::manifest::path_to_text;
+use crate::sparse::digest;
+use crate::workspace::split_path;
 use althing_disk::DiskError;
 use althing_disk::names::TASKS;
-use althing_protocol::{FileChange, TaskId};
-use std::collections::BTreeSet;
-use std::io;
+use althing_protocol::{FileChange, GIT_DIR, TaskId};
+use rustix::fs::{Access, AtFlags};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The result of an undo.
@@ -26,13 +27,17 @@ pub struct UndoReport {
     /// Files that the run had created and the undo deleted.
     pub removed: Vec<String>,
     /// Changed files without a pre-image, which stay changed: for example, a command changed them in a context
-    /// path that was too large to copy.
+    /// path that was too large to copy. Also files and context paths that could not be read at the end of the run.
     pub not_covered: Vec<String>,
+    /// Files that this undo would have restored or deleted, had it not been stopped or failed.
+    pub left: Vec<String>,
+    /// Files that were already as before the run when this undo began, because of an interrupted undo.
+    pub earlier: Vec<String>,
     /// Whether this undo completed an interrupted one.
     pub resumed: bool,
 }
 
-/// Why an undo failed. Nothing has been undone, except possibly in part after a disk error.
+/// Why an undo failed. Nothing has been undone, except after [`UndoError::Unfinished`].
 #[derive(Debug, thiserror::Error)]
 pub enum UndoError {
     /// The run changed nothing.
@@ -59,48 +64,30 @@ pub enum UndoError {
         /// The changed files.
         paths: Vec<String>,
     },
-    /// A disk operation failed. Files that were already restored stay restored; another undo continues.
+    /// A disk operation failed before anything was changed.
     #[error(transparent)]
     Disk(#[from] DiskError),
-}
-
-struct UndoStep<'a> {
-    root: &'a TrackedPath,
-    after: &'a RecordedChange,
-    wanted: PathState,
-}
-
-impl UndoStep<'_> {
-    fn path(&self) -> String {
-        self.root.display_path(&self.after.path)
-    }
-
-    fn io(&self, doing: &'static str) -> impl FnOnce(io::Error) -> DiskError {
-        let path = PathBuf::from(self.path());
-        move |source| DiskError::Io { doing, path, source }
-    }
-
-    /// Whether the path already is as it was before the run, possibly because of an interrupted undo.
-    fn is_done(&self, now: &PathState) -> bool {
-        // If the run replaced a directory with a file, the directory is restored together with its content.
-        let was_dir = || self.root.entry(&self.after.path).is_some_and(|entry| entry.kind == FileKind::Dir);
-        *now == self.wanted || (self.after.change == FileChange::New && *now == PathState::Dir && was_dir())
-    }
-
-    /// Whether the path still is as the run left it, so that nobody else's work is lost.
-    fn is_left_by_run(&self, now: &PathState) -> bool {
-        // If the run replaced a file with a directory, an interrupted undo may already have removed the
-        // directory.
-        *now == self.after.state || (self.after.state == PathState::Dir && *now == PathState::Absent)
-    }
-
-    fn now(&self) -> Result<PathState, DiskError> {
-        self.root.open().and_then(|dir| PathState::of(&dir, &self.after.path)).map_err(self.io("access"))
-    }
+    /// The undo was stopped before it changed anything.
+    #[error("the undo was stopped before it changed anything")]
+    Stopped,
+    /// The undo was stopped, or a disk operation failed. Files that were already restored stay restored; another undo
+    /// continues.
+    #[error("{}", why.as_ref().map_or_else(|| "the undo was stopped".to_owned(), ToString::to_string))]
+    Unfinished {
+        /// What has been restored and what has not.
+        report: Box<UndoReport>,
+        /// Why a disk operation failed; None if the undo was stopped.
+        why: Option<DiskError>,
+    },
 }
 
 /// Undoes the changes of the run in `run_dir`. Must not be called while the run is active.
 pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
+    undo_unless_stopped(run_dir, &|| false)
+}
+
+/// Like [`undo`], but stops before the next file once `is_stopped` returns true. What is restored by then stays restored.
+pub fn undo_unless_stopped(run_dir: &Path, is_stopped: &dyn Fn() -> bool) -> Result<UndoReport, UndoError> {
     let preimages = Preimages::of(run_dir);
     let here = || run_dir.to_owned();
     let Some(before) = preimages.read::<ContextSnapshot>("before")? else {
@@ -117,16 +104,142 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     }
     let mut report =
         UndoReport { resumed: preimages.read::<bool>("undo")?.is_some(), ..UndoReport::default() };
-    let steps = plan(&preimages, &before, &after, &mut report)?;
+    let (steps, gone) = plan(&preimages, &before, &after, &mut report, is_stopped)?;
+    let mut undone_by = preimages.read::<Vec<u32>>("undo_by")?.unwrap_or_default();
+    remove_temporary(&before, &after, &undone_by);
+    undone_by.push(std::process::id());
+    preimages.write("undo_by", &undone_by)?;
     preimages.write("undo", &true)?;
-    remove_created(&steps, &mut report)?;
-    for step in steps.iter().filter(|step| step.after.change != FileChange::New) {
-        restore(&preimages, step)?;
-        report.restored.push(step.path());
+    let mut done = BTreeSet::new();
+    let finished = carry_out(&preimages, (&steps, &gone), &mut done, is_stopped);
+    if finished.is_ok() && report.resumed {
+        restore_modes(&before, &after);
     }
-    sync_dirs(&steps)?;
-    preimages.write("undone", &true)?;
+    for (n, step) in steps.iter().enumerate() {
+        match (done.contains(&n), step.after.change) {
+            (false, _) => report.left.push(step.path()),
+            (true, FileChange::New) => report.removed.push(step.path()),
+            (true, FileChange::Modified | FileChange::Deleted) => report.restored.push(step.path()),
+        }
+    }
+    let unfinished = |report, why| UndoError::Unfinished { report: Box::new(report), why };
+    match finished {
+        Ok(()) => {}
+        Err(Unfinished::Stopped) => return Err(unfinished(report, None)),
+        Err(Unfinished::Disk(error)) => return Err(unfinished(report, Some(error))),
+    }
+    if let Err(error) = preimages.write("undone", &true) {
+        return Err(unfinished(report, Some(error)));
+    }
     Ok(report)
+}
+
+/// Carries out the steps, and adds the number of each step to `done` once it is carried out.
+fn carry_out(
+    preimages: &Preimages,
+    (steps, gone): (&[UndoStep<'_>], &[UndoStep<'_>]),
+    done: &mut BTreeSet<usize>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<(), Unfinished> {
+    let made_writable = make_writable(steps);
+    let finished = change_files(preimages, (steps, gone), done, is_stopped);
+    for (dir, mode) in made_writable {
+        // The directory may be one that the run had created.
+        let _ = dir.unlock_to(mode);
+    }
+    finished?;
+    // The mode of a directory is restored last, because it may forbid the steps in the directory.
+    for (n, step) in steps.iter().enumerate().filter(|(_, step)| step.is_mode()).rev() {
+        if is_stopped() {
+            return Err(Unfinished::Stopped);
+        }
+        restore(preimages, step, &mut BTreeMap::new())?;
+        done.insert(n);
+    }
+    Ok(sync_dirs(steps)?)
+}
+
+/// Carries out all steps but those that restore the mode of a directory.
+fn change_files(
+    preimages: &Preimages,
+    (steps, gone): (&[UndoStep<'_>], &[UndoStep<'_>]),
+    done: &mut BTreeSet<usize>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<(), Unfinished> {
+    remove_created((steps, gone), done, is_stopped)?;
+    let mut restored = BTreeMap::new();
+    let changed = steps.iter().enumerate().filter(|(_, step)| step.after.change != FileChange::New);
+    for (n, step) in changed.filter(|(_, step)| !step.is_mode()) {
+        if is_stopped() {
+            return Err(Unfinished::Stopped);
+        }
+        restore(preimages, step, &mut restored)?;
+        done.insert(n);
+    }
+    Ok(())
+}
+
+/// Restores the modes of directories that an interrupted undo had made writable for their owner. Modes that the run
+/// changed have steps of their own.
+fn restore_modes(before: &ContextSnapshot, after: &[RecordedChange]) {
+    let mut seen = BTreeSet::new();
+    let own_step =
+        |root: usize, path: &Path| after.iter().any(|after| after.root == root && after.path == path);
+    for after in after {
+        let Some(root) = before.roots.get(after.root) else { continue };
+        for path in after.path.ancestors().skip(1) {
+            if !seen.insert((after.root, path)) {
+                break;
+            }
+            let Some(entry) = root.entry(path).filter(|_| !own_step(after.root, path)) else { continue };
+            let Ok(dir) = root.open().and_then(|root| root.open_dir_path(path)) else { continue };
+            let is_unlocked = |mode: u32| mode != entry.mode && mode == entry.mode | 0o700;
+            if entry.kind == FileKind::Dir && dir.stat_self().is_ok_and(|now| is_unlocked(now.mode)) {
+                let _ = dir.set_mode(entry.mode);
+            }
+        }
+    }
+}
+
+/// Deletes the temporary files that the processes `pids` of earlier undos of this run left behind.
+fn remove_temporary(before: &ContextSnapshot, after: &[RecordedChange], pids: &[u32]) {
+    if pids.is_empty() {
+        return;
+    }
+    let mut dirs = BTreeSet::new();
+    for after in after.iter().filter(|after| dirs.insert((after.root, split_path(&after.path).0))) {
+        let dir = before.roots.get(after.root).and_then(|root| root.open().ok());
+        let Some(dir) = dir.and_then(|root| root.open_dir_path(split_path(&after.path).0).ok()) else {
+            continue;
+        };
+        for name in dir.temporary_files(pids).unwrap_or_default() {
+            // Best effort: what is left does no harm.
+            let _ = dir.remove_file(&name);
+        }
+    }
+}
+
+/// Makes the directories that the steps change writable for their owner. Returns the directories that were not, with
+/// their modes.
+fn make_writable(steps: &[UndoStep<'_>]) -> Vec<(ConfinedDir, u32)> {
+    let (mut seen, mut made) = (BTreeSet::new(), Vec::new());
+    for step in steps.iter().filter(|step| !step.is_mode()) {
+        for path in step.after.path.ancestors().skip(1) {
+            if !seen.insert((step.after.root, path)) {
+                break;
+            }
+            let Ok(dir) = step.root.open().and_then(|root| root.open_dir_path(path)) else { continue };
+            if rustix::fs::accessat(&dir, ".", Access::WRITE_OK, AtFlags::empty()).is_ok() {
+                continue;
+            }
+            // If this fails, the step fails and says why.
+            let Ok(found) = dir.stat_self() else { continue };
+            if dir.unlock().is_ok() {
+                made.push((dir, found.mode));
+            }
+        }
+    }
+    made
 }
 
 /// Syncs the directories of the restored and deleted files; only then is the undo complete.
@@ -161,19 +274,37 @@ pub fn last_task_with_changes(session_dir: &Path) -> Option<TaskId> {
     changed.max().map(|(.., name)| TaskId::from(name.as_str()))
 }
 
-/// The steps that the undo still has to do; an error if a file is neither as the run left it nor as it was
-/// before the run.
+/// The steps that the undo still has to do, and the steps that are already done. Fails if a file is neither as the run
+/// left it nor as it was before the run.
 fn plan<'a>(
     preimages: &Preimages,
     before: &'a ContextSnapshot,
     after: &'a [RecordedChange],
     report: &mut UndoReport,
-) -> Result<Vec<UndoStep<'a>>, UndoError> {
-    let (mut steps, mut foreign) = (Vec::new(), Vec::new());
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<(Vec<UndoStep<'a>>, Vec<UndoStep<'a>>), UndoError> {
+    let (mut steps, mut gone, mut foreign) = (Vec::new(), Vec::new(), Vec::new());
     for after in after {
+        if is_stopped() {
+            return Err(UndoError::Stopped);
+        }
         let Some(root) = before.roots.get(after.root) else { continue };
         let wanted = match after.change {
+            _ if after.state == PathState::Unreadable => None,
             FileChange::New => Some(PathState::Absent),
+            // The content of a repository has no pre-image.
+            FileChange::Modified | FileChange::Deleted
+                if was_dir(root, &after.path) && is_git_dir(&after.path) =>
+            {
+                None
+            }
+            FileChange::Modified if after.path.as_os_str().is_empty() => {
+                root.own_mode().map(|mode| PathState::DirMode { mode })
+            }
+            FileChange::Modified if matches!(after.state, PathState::DirMode { .. }) => {
+                root.entry(&after.path).map(|entry| PathState::DirMode { mode: entry.mode })
+            }
+            FileChange::Modified | FileChange::Deleted if was_dir(root, &after.path) => Some(PathState::Dir),
             FileChange::Modified | FileChange::Deleted => pre_image(preimages, root, after)?,
         };
         let Some(wanted) = wanted else {
@@ -183,6 +314,10 @@ fn plan<'a>(
         let step = UndoStep { root, after, wanted };
         let now = step.now()?;
         if step.is_done(&now) {
+            if report.resumed {
+                report.earlier.push(step.path());
+            }
+            gone.push(step);
             continue;
         }
         if !step.is_left_by_run(&now) {
@@ -190,7 +325,7 @@ fn plan<'a>(
         }
         steps.push(step);
     }
-    if foreign.is_empty() { Ok(steps) } else { Err(UndoError::Changed { paths: foreign }) }
+    if foreign.is_empty() { Ok((steps, gone)) } else { Err(UndoError::Changed { paths: foreign }) }
 }
 
 /// The state that the pre-image of a changed file represents; `None` if the file has no pre-image.
@@ -215,70 +350,6 @@ fn pre_image(
     }))
 }
 
-/// Deletes the files that the run created, then the directories that it created for them, if they are empty.
-fn remove_created(steps: &[UndoStep<'_>], report: &mut UndoReport) -> Result<(), DiskError> {
-    for step in steps.iter().filter(|step| step.after.change == FileChange::New).rev() {
-        let (above, name) = split_path(&step.after.path);
-        let dir = step.root.open().and_then(|root| root.open_dir_path(above)).map_err(step.io("access"))?;
-        dir.remove_file(name).map_err(step.io("remove"))?;
-        report.removed.push(step.path());
-    }
-    let mut made = BTreeSet::new();
-    for step in steps {
-        let above = step.after.path.ancestors().skip(usize::from(step.after.state != PathState::Dir));
-        for dir in above.filter(|dir| !dir.as_os_str().is_empty()) {
-            if step.root.entry(dir).is_none_or(|entry| entry.kind != FileKind::Dir) {
-                made.insert((step.after.root, dir.to_owned()));
-            }
-        }
-    }
-    for (n, path) in made.iter().rev() {
-        let Some(step) = steps.iter().find(|step| step.after.root == *n) else { continue };
-        let (above, name) = split_path(path);
-        // A directory with other files in it stays.
-        let _ =
-            step.root.open().and_then(|root| root.open_dir_path(above)).and_then(|dir| dir.remove_dir(name));
-    }
-    Ok(())
-}
-
-fn restore(preimages: &Preimages, step: &UndoStep<'_>) -> Result<(), DiskError> {
-    let (above, name) = split_path(&step.after.path);
-    let dir = recreate_parent(step.root, above).map_err(step.io("access"))?;
-    let gone = || io::Error::new(io::ErrorKind::NotFound, "its pre-image is missing");
-    let (stored, _) =
-        preimages.find(step.after.root, &step.after.path).ok_or_else(gone).map_err(step.io("restore"))?;
-    let staged = match &step.wanted {
-        PathState::File { mode, .. } => dir.stage_with(Some(*mode), |file| {
-            let (mut source, found) = stored.open_file(name)?;
-            let size = found.stamp.size;
-            HoleDetection::default().copy(
-                &mut source,
-                file,
-                size,
-                &mut Vec::new(),
-                &CopyBudget::default(),
-            )?;
-            set_mtime(file, found.stamp.mtime)?;
-            file.sync_data()
-        }),
-        PathState::Link { text } => dir.stage(&[], None).and_then(|temporary| {
-            dir.remove_file(&temporary)?;
-            dir.symlink(path_from_text(text).as_os_str(), &temporary)?;
-            Ok(temporary)
-        }),
-        PathState::Absent | PathState::Dir | PathState::Special => return Ok(()),
-    };
-    staged.and_then(|temporary| dir.rename(&temporary, name)).map_err(step.io("restore"))
-}
-
-/// The parent directory of a file, created again if the run had removed it.
-fn recreate_parent(root: &TrackedPath, above: &Path) -> io::Result<ConfinedDir> {
-    let (mut dir, mut at) = (root.open()?, PathBuf::new());
-    for part in above.components() {
-        at.push(part);
-        let mode = root.entry(&at).map_or(0o755, |entry| entry.mode);
-        dir = dir.make_dir(part.as_os_str(), mode)?;
-    }
-    Ok(dir)
+fn is_git_dir(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name == GIT_DIR)
 }

@@ -3,12 +3,13 @@
 
 use super::change_list::write_change_list;
 use super::preimages::{Coverage, Preimages, UndoCoverage, UndoLimits};
-use super::snapshot::ContextSnapshot;
+use super::snapshot::{ContextSnapshot, TrackedPath};
 use super::state::{PathState, RecordedChange};
 use crate::access::{ReadOnlyReason, Refusal, ResolvedPath, RootRole};
 use crate::tools::ChangeObserver;
 use althing_disk::DiskError;
-use althing_protocol::{ContextPath, FileWrite};
+use althing_protocol::{ContextPath, FileChange, FileWrite, GIT_DIR, MAX_NAMED_FILES, package_dir};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -52,6 +53,11 @@ impl WriteTracker {
         *self.open.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(before));
         Ok(match cover {
             Coverage::Everything | Coverage::ToolWrites => None,
+            Coverage::WithoutPackages { bytes, files } => Some(format!(
+                "directories such as `node_modules` in the writable context paths contain {files} files with {} MiB: \
+                 too much to keep a copy of; `althing undo` will not restore what commands change or delete there",
+                bytes >> 20
+            )),
             Coverage::TooLarge { bytes, files } => Some(format!(
                 "the writable context paths contain {files} files with {} MiB: too much to keep a copy of; `althing \
                  undo` will restore what file tools change, not what commands change",
@@ -74,21 +80,39 @@ impl WriteTracker {
         let (mut after, mut writes) = (Vec::new(), Vec::new());
         for changed in before.changes()? {
             let Some(root) = before.roots.get(changed.root) else { continue };
-            let path = root.display_path(&changed.path);
-            let dir = root.open().map_err(DiskError::io("open the directory", &root.dir()))?;
-            let state =
-                PathState::of(&dir, &changed.path).map_err(DiskError::io("access", Path::new(&path)))?;
-            writes.push(FileWrite::new(path, changed.change, &changed.path));
+            if changed.is_placeholder && self.is_for_protected(root, &changed.path) {
+                continue;
+            }
+            let path = root.display_change(&changed);
+            let has_new_mode = changed.is_dir && changed.change == FileChange::Modified;
+            // One file that cannot be read must not hide the other changes.
+            let state = match &changed.error {
+                Some(_) => PathState::Unreadable,
+                None => root
+                    .open()
+                    .and_then(|dir| PathState::left_by_run(&dir, &changed.path, has_new_mode))
+                    .unwrap_or(PathState::Unreadable),
+            };
+            writes.push(changed.to_write(path));
             after.push(RecordedChange {
                 root: changed.root,
                 path: changed.path,
                 change: changed.change,
                 state,
+                in_git_dir: changed.in_git_dir,
             });
         }
         self.preimages.write("after", &after)?;
+        let writes = count_packages(&before, &after, writes);
         write_change_list(&writes, &self.run_dir)?;
         Ok(writes)
+    }
+
+    /// Whether a placeholder is where a protected path, or a directory above one, would be.
+    fn is_for_protected(&self, root: &TrackedPath, path: &Path) -> bool {
+        let path = root.dir().join(path);
+        let protected = self.paths.get(root.number).map(|context| context.protected.as_slice());
+        protected.unwrap_or_default().iter().any(|part| root.dir().join(part).starts_with(&path))
     }
 
     /// The directory of the run's pre-images.
@@ -100,6 +124,42 @@ impl WriteTracker {
     pub(crate) fn is_empty(&self) -> bool {
         !self.paths.iter().any(|path| path.writable)
     }
+}
+
+/// Replaces the changes in a directory of installed packages with one entry that says how many there are, if there are
+/// more than [`MAX_NAMED_FILES`]: an installation writes tens of thousands of files. Files of repositories stay in the
+/// list. `after` and `writes` list the same changes in the same order.
+fn count_packages(
+    before: &ContextSnapshot,
+    after: &[RecordedChange],
+    writes: Vec<FileWrite>,
+) -> Vec<FileWrite> {
+    let in_repository =
+        |after: &RecordedChange| after.in_git_dir || after.path.iter().any(|name| name == GIT_DIR);
+    let dir_of = |after: &RecordedChange| {
+        let dir = package_dir(after.path.parent()?).filter(|_| !in_repository(after))?;
+        Some((after.root, dir.to_owned()))
+    };
+    let mut counts: BTreeMap<(usize, PathBuf), usize> = BTreeMap::new();
+    for dir in after.iter().filter_map(dir_of) {
+        *counts.entry(dir).or_default() += 1;
+    }
+    counts.retain(|_, count| *count > MAX_NAMED_FILES);
+    let (mut shown, mut counted) = (Vec::new(), BTreeSet::new());
+    for (after, write) in after.iter().zip(writes) {
+        let found = dir_of(after).and_then(|dir| counts.get(&dir).map(|count| (dir, *count)));
+        let Some(((root, dir), count)) = found else {
+            shown.push(write);
+            continue;
+        };
+        // The first change in the directory stands for all of them.
+        if let Some(tracked) = before.roots.get(root).filter(|_| counted.insert((root, dir.clone()))) {
+            let change = if tracked.entry(&dir).is_some() { FileChange::Modified } else { FileChange::New };
+            let path = format!("{}/", tracked.display_path(&dir));
+            shown.push(FileWrite { path, change, note: Some(format!("{count} files changed here")) });
+        }
+    }
+    shown
 }
 
 impl ChangeObserver for WriteTracker {

@@ -28,6 +28,13 @@ const MAX_SUMMARY: usize = 200;
 /// Held by `save`, so that only one call runs at a time: concurrent calls could delete each other's copies.
 static SAVING: Mutex<()> = Mutex::new(());
 
+/// Fails if a directory of the store is a symbolic link, which may lead to any directory of the user. The directories
+/// of the store are `memory`, the agent's directory and the directory of one kind of notes.
+fn refuse_links(path: &Path) -> Result<(), DiskError> {
+    let link = path.ancestors().take(3).find(|dir| dir.is_symlink());
+    link.map_or(Ok(()), |link| Err(DiskError::Link { path: link.to_owned() }))
+}
+
 /// The notes of one agent, in its workspace and in the store.
 #[derive(Clone, Debug)]
 pub struct Memory {
@@ -58,6 +65,7 @@ impl Memory {
                 continue;
             }
             let stored = memory.store.join(kind);
+            refuse_links(&stored)?;
             match ConfinedDir::open(&stored) {
                 Ok(from) => copy(&from, &to).map_err(failed)?,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -82,6 +90,7 @@ impl Memory {
             let below = Path::new(MEMORY).join(kind);
             let from = ConfinedDir::open(&self.workspace).and_then(|root| root.open_dir_path(&below));
             let path = self.store.join(kind);
+            refuse_links(&path)?;
             create_dirs(&RealDisk as &dyn Disk, &path, Durability::Unsynced)?;
             let to = ConfinedDir::open(&path).map_err(failed)?;
             let stored = match from {
@@ -91,8 +100,10 @@ impl Memory {
                 Err(error) => return Err(failed(error)),
             };
             for name in names_in(&to).map_err(failed)? {
-                if !stored.contains(&name) {
-                    to.remove_tree(OsStr::new(&name)).map_err(failed)?;
+                let found = to.stat(OsStr::new(&name)).map_err(failed)?;
+                // Notes are files; anything else in the store is not Althing's.
+                if !stored.contains(&name) && found.is_some_and(|found| found.kind == FileKind::File) {
+                    to.remove_file(OsStr::new(&name)).map_err(failed)?;
                 }
             }
         }

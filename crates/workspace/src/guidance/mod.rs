@@ -1,7 +1,7 @@
 //! Texts for an agent from files: a project's instructions, skills, and the agent's notes from earlier runs.
 //!
-//! All files are read through confined handles and truncated to fixed sizes, because they are sent with every
-//! model call. How they are presented is decided by the prompt.
+//! All files are read through confined handles and truncated to fixed sizes, because their text is sent with every
+//! model call (of a skill, only its name, description and path). The prompt decides how they are presented.
 
 mod front_matter;
 mod instructions;

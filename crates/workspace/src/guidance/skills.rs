@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const MAX_SKILLS: usize = 100;
 /// The maximum length of a skill's name, and likewise of its description, in characters.
 const MAX_DESCRIPTION: usize = 1024;
-/// How much of a `SKILL.md` is read for its front matter.
+/// How many bytes of a `SKILL.md` are read for its front matter.
 const MAX_READ: usize = 64 * 1024;
 
 /// A skill: instructions for one kind of task, which an agent reads when it needs them.
@@ -36,10 +36,20 @@ pub struct Skills {
 }
 
 /// Searches directories for skills. A missing directory is skipped; if two skills have the same name, the first
-/// one is used.
-pub fn find_skills(dirs: &[PathBuf]) -> Skills {
+/// one is used. Below `cwd`, the working directory, symbolic links are not followed: a foreign project may contain
+/// a link to any directory of the user, and agents can read the directories of skills.
+pub fn find_skills(dirs: &[PathBuf], cwd: &Path) -> Skills {
     let mut skills = Skills::default();
     for dir in dirs {
+        let mut inside = dir.ancestors().take_while(|at| *at != cwd && at.starts_with(cwd));
+        if let Some(link) = inside.find(|at| at.is_symlink()) {
+            skills.notices.push(format!(
+                "{} is a symbolic link; the skills in {} are not used",
+                link.display(),
+                dir.display()
+            ));
+            continue;
+        }
         let Ok(real) = dir.canonicalize() else { continue };
         if skills.dirs.contains(&real) {
             continue;

@@ -55,7 +55,7 @@ impl PlanStoreError {
         Some(match self {
             Self::Plan(error) => error.hint(),
             Self::NotFound { .. } => "name a plan's id or directory, or `latest`".to_owned(),
-            Self::Locked { .. } => "wait for the other Althing, or end it".to_owned(),
+            Self::Locked { .. } => "wait for the other Althing process, or end it".to_owned(),
             Self::NoSuchTask { .. } => return None,
             Self::Disk(error) => return error.hint(),
         })

@@ -5,7 +5,7 @@
 
 use super::progress::{self, ProgressByTask, TaskProgress};
 use super::{PlanStoreError, markdown};
-use althing_disk::files::{Durability, create_dirs, replace};
+use althing_disk::files::{Durability, create_dirs, remove_tree, replace, sync_dir};
 use althing_disk::names::{is_plain_name, new_session_id};
 use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
 use althing_plan::{Plan, plan_from_json};
@@ -31,6 +31,14 @@ pub struct StoredPlan {
     header: PlanHeader,
     plan: Plan,
     progress_by_task: ProgressByTask,
+}
+
+/// Where the plan of a run is.
+enum Placed {
+    /// The new plan was stored under this id.
+    New(String),
+    /// The run had stored its plan earlier.
+    Earlier(Box<StoredPlan>),
 }
 
 /// Everything in `plan.json` except the tasks.
@@ -78,6 +86,31 @@ impl PlanStore {
             additions: None,
             approved: false,
         };
+        // The files are written in a hidden directory, which is then renamed, so that a plan that is listed is
+        // complete. A directory that a killed process left behind is replaced when its run stores the plan again.
+        let unfinished = self.dir.join(format!(".new-{:016x}", althing_text::fnv1a(run)));
+        remove_tree(&DISK, &unfinished)?;
+        DISK.create_dir(&unfinished).map_err(DiskError::io("create the directory", &unfinished))?;
+        let mut stored = StoredPlan {
+            id: String::new(),
+            dir: unfinished,
+            header,
+            plan,
+            progress_by_task: ProgressByTask::new(),
+        };
+        let written = stored.write_plan().and_then(|()| stored.write_progress());
+        let placed = written.and_then(|()| self.place(&stored, began, run));
+        // Delete the directory if it was not renamed.
+        let _ = remove_tree(&DISK, &stored.dir);
+        (stored.id, stored.dir) = match placed? {
+            Placed::New(id) => (id.clone(), self.dir.join(id)),
+            Placed::Earlier(there) => return Ok(*there),
+        };
+        Ok(stored)
+    }
+
+    /// Renames the directory of a new plan to the plan's id, which is derived from the run.
+    fn place(&self, new: &StoredPlan, began: Timestamp, run: &str) -> Result<Placed, PlanStoreError> {
         let first = althing_text::fnv1a(run) & 0xffff;
         let mut refused = None;
         // A plan's id consists of a time and a tag. Another run of the same second may have the same tag; then
@@ -85,18 +118,23 @@ impl PlanStore {
         for tag in (0..=0xffff).map(|n| (first + n) & 0xffff) {
             let id = format!("plan-{}", new_session_id(began, tag));
             let dir = self.dir.join(&id);
-            match DISK.create_dir(&dir) {
+            // A rename replaces an empty directory and fails if the directory contains anything.
+            match DISK.rename(&new.dir, &dir) {
                 Ok(()) => {
-                    let stored =
-                        StoredPlan { id, dir, header, plan, progress_by_task: ProgressByTask::new() };
-                    stored.write_plan()?;
-                    stored.write_progress()?;
-                    return Ok(stored);
+                    sync_dir(&DISK, &self.dir)?;
+                    return Ok(Placed::New(id));
                 }
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::AlreadyExists
+                            | io::ErrorKind::DirectoryNotEmpty
+                            | io::ErrorKind::NotADirectory
+                    ) =>
+                {
                     let there = StoredPlan::read(&dir).ok();
                     if let Some(there) = there.filter(|there| there.header.run.as_deref() == Some(run)) {
-                        return Ok(there);
+                        return Ok(Placed::Earlier(Box::new(there)));
                     }
                     refused = Some(DiskError::io("create the directory", &dir)(error));
                 }

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 const RECORD: &str = ".delivered.json";
 /// The maximum number of files that one run may deliver.
 const MAX_FILES: usize = 10_000;
-/// The maximum total size of the files that one run may deliver.
+/// The maximum total size of the files that one run may deliver, in bytes.
 const MAX_BYTES: u64 = 4 << 30;
 /// The maximum depth of directories below `deliverables/`.
 const MAX_DEPTH: usize = 32;

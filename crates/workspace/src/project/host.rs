@@ -16,8 +16,7 @@ const DESCRIBE: &str = "describe_path";
 /// How many runs the overview lists.
 const MAX_LISTED_RUNS: usize = 20;
 
-/// The tools for one project. All other files of the project are read and written with file tools that are
-/// confined to the project.
+/// The tools for one project. All other files of the project are read and written with the chat agent's file tools.
 pub struct ProjectHost {
     project: ProjectWorkspace,
 }

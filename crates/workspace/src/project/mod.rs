@@ -19,7 +19,7 @@ pub use runs::ProjectRun;
 use crate::confine::ConfinedDir;
 use crate::guidance::{Document, read_prefix};
 use althing_disk::files::{Durability, create_dirs};
-use althing_disk::{Disk, DiskError, DiskLock, Lock, RealDisk};
+use althing_disk::{Disk, DiskError, DiskErrorKind, DiskLock, Lock, RealDisk};
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Write};
@@ -32,19 +32,27 @@ const DELIVERABLES: &str = "deliverables";
 const LOCK: &str = ".althing-lock";
 /// The initial `CONTEXT.md` of a new project.
 const NEW_CONTEXT: &str = "# Project context\n\nWhat this project is about, what was decided, what comes next. The \
-    interactive agent reads and updates this file; so can you.\n";
-/// The maximum size of `CONTEXT.md`.
+    chat agent reads and updates this file; so can you.\n";
+/// How many bytes of `CONTEXT.md` are read, and the maximum size of a new `CONTEXT.md`, in bytes.
 const MAX_CONTEXT: usize = 64 * 1024;
-/// How much of a JSON file is read.
+/// How many bytes of a JSON file are read.
 const MAX_JSON: usize = 4 << 20;
 
 /// Why a project cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProjectError {
-    /// Another session uses the project, or another process is changing the list of projects.
+    /// Another session uses the project.
     #[error("the project {} is in use by another session{}", dir.display(), pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
     Locked {
-        /// The directory of the project, or of the list of projects.
+        /// The directory of the project.
+        dir: PathBuf,
+        /// The process id of the lock's holder, if it is known.
+        pid: Option<u32>,
+    },
+    /// Another process is changing the list of projects and does not finish.
+    #[error("the list of projects in {} is being changed by another process{}", dir.display(), pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
+    ListLocked {
+        /// The directory of the list.
         dir: PathBuf,
         /// The process id of the lock's holder, if it is known.
         pid: Option<u32>,
@@ -72,8 +80,14 @@ impl ProjectError {
             Self::Locked { .. } => {
                 Some("wait for that session or end it, or work in another project with --project".to_owned())
             }
+            Self::ListLocked { .. } => Some("try again; if it persists, end that process".to_owned()),
             Self::Broken { path, .. } => Some(format!("correct {}, or move it away", path.display())),
             Self::Refused(_) => None,
+            // These hints of `DiskError` name the state directory, which is not the problem here.
+            Self::Disk(DiskError::NotADirectory { .. }) => Some("name a directory with --project".to_owned()),
+            Self::Disk(error) if matches!(error.kind(), DiskErrorKind::ReadOnly | DiskErrorKind::Denied) => {
+                Some("make it writable for you, or name another directory with --project".to_owned())
+            }
             Self::Disk(error) => error.hint(),
         }
     }

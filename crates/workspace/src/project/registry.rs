@@ -86,7 +86,7 @@ impl ProjectRegistry {
         let lock = RealDisk.lock(&path).map_err(DiskError::io("lock", &path))?;
         let _lock = match lock {
             Lock::Taken(lock) => lock,
-            Lock::Held { pid } => return Err(ProjectError::Locked { dir: self.dir.clone(), pid }),
+            Lock::Held { pid } => return Err(ProjectError::ListLocked { dir: self.dir.clone(), pid }),
         };
         let mut entries = self.list()?;
         change(&mut entries);

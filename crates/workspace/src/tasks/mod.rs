@@ -41,8 +41,8 @@ struct Inner {
     /// The workspace, or another directory if the list is not shown to other agents.
     root: ConfinedDir,
     most: usize,
-    /// The list's file. Calls run one at a time under the lock of this path, because each call reads and writes
-    /// the file.
+    /// The list's file. Calls run one at a time under the lock of this path, because most calls read the file and then
+    /// replace it.
     file: PathBuf,
 }
 

@@ -74,8 +74,13 @@ impl RunFixture {
             state_dir: Some(self.base.join("project/.althing")),
             ..Grant::default()
         };
-        let options =
-            AgentFilesOptions { grant, tools: ToolSet::All, coverage: self.coverage, limits: self.limits };
+        let options = AgentFilesOptions {
+            grant,
+            tools: ToolSet::All,
+            coverage: self.coverage,
+            limits: self.limits,
+            max_snapshot_bytes: None,
+        };
         AgentFiles::open(&self.run, &options).unwrap()
     }
 

@@ -9,6 +9,7 @@ use crate::{AgentFiles, ProjectHost, ProjectWorkspace, TaskHost};
 use althing_protocol::{AnswerLabel, BoxFuture, ContextAccess, ToolCall, ToolHost, ToolOutcome};
 use serde_json::{Value, json};
 use std::fs::{File, TryLockError};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +78,22 @@ async fn cancelled_operations_at_random_moments_spoil_nothing_that_follows() {
     }
 }
 
+#[tokio::test]
+async fn a_copy_of_a_second_snapshot_has_the_files_that_did_not_change_since_the_first() {
+    let fixture = RunFixture::writable();
+    let (subagent, agent) = (fixture.files(0), fixture.files(1));
+    fill_workspace(&subagent, 20, "unchanged");
+    super::snapshots::let_time_pass(&fixture.base);
+    subagent.take_snapshot(label(1, 1)).await.unwrap();
+    write(&Path::new(subagent.path()).join("new.txt"), "new");
+    subagent.take_snapshot(label(1, 2)).await.unwrap();
+    let snapshot = fixture.run.join("snapshots/agent1.2");
+    let shared = std::fs::metadata(snapshot.join("d0/0.txt")).unwrap().nlink();
+    assert!(shared > 1, "an unchanged file is a hard link");
+    agent.import_dir(snapshot.to_str().unwrap(), "taken").await.unwrap();
+    assert_eq!(tree(&Path::new(agent.path()).join("taken")), tree(Path::new(subagent.path())));
+}
+
 /// Waits for a condition.
 async fn until(what: &str, condition: impl Fn() -> bool) {
     let wait = async {
@@ -84,7 +101,7 @@ async fn until(what: &str, condition: impl Fn() -> bool) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
+    tokio::time::timeout(Duration::from_secs(120), wait).await.unwrap_or_else(|_| panic!("never: {what}"));
 }
 
 /// An operation that can be started repeatedly, and the path whose lock it takes.
@@ -121,7 +138,7 @@ fn on_host(host: impl ToolHost + 'static, path: &Path, tool: &'static str, argum
     Operation { name: tool, path: path.to_owned(), start: Box::new(start) }
 }
 
-/// Every kind of blocking file operation that a cancelled call can leave running.
+/// Operations that run under the lock of a path and continue when their call is cancelled, one of each kind.
 fn operations(fixture: &RunFixture, files: &Arc<AgentFiles>) -> Vec<Operation> {
     let from = fixture.at("project/src");
     let project = ProjectWorkspace::open(&fixture.base.join("a project")).unwrap();

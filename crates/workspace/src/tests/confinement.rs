@@ -1,5 +1,5 @@
-//! S1: no path, link, hard link or special file leads an agent out of its roots, and the exclusions inside them
-//! hold.
+//! Row S1 of docs/reliability.md: no path, link, hard link or special file leads an agent out of its roots, and the
+//! exclusions inside them hold.
 
 use super::fixture::{Fixture, SECRET, context, write};
 use crate::{FileHost, ReadOnlyReason, Refusal, ToolSet};
@@ -24,7 +24,7 @@ use Expect::{Inside, LinkMayGo, Refused};
 type Prepare = fn(&Fixture);
 
 /// The path, the expected result, and the setup. `{b}` is the base directory, `{w}` the workspace, `{W}` the
-/// workspace in upper case.
+/// workspace in upper case, `{long}` a name that is too long, and `{longer}` a path that is too long.
 #[allow(clippy::too_many_lines, reason = "a table")]
 fn patterns() -> Vec<(&'static str, Expect, Prepare)> {
     let none: Prepare = |_| {};

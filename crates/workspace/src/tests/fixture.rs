@@ -82,6 +82,7 @@ impl Fixture {
                 context(&base.join("read-only"), false, &[]),
                 context(&base.join("single/only.txt"), true, &[]),
             ],
+            protected: Vec::new(),
             state_dir: Some(base.join("project/.althing")),
             planning: false,
         };

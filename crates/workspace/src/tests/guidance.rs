@@ -57,7 +57,8 @@ fn skills_are_found_by_front_matter_and_unusable_ones_are_reported() {
     write(&base.join("own/README.md"), "no skill");
     write(&base.join("elsewhere/SKILL.md"), "---\ndescription: outside\n---\n");
     symlink(base.join("elsewhere"), base.join("own/linked")).unwrap();
-    let skills = find_skills(&[base.join("own"), base.join("usual"), base.join("missing"), base.join("own")]);
+    let dirs = [base.join("own"), base.join("usual"), base.join("missing"), base.join("own")];
+    let skills = find_skills(&dirs, &base);
     let found: Vec<(&str, &str)> =
         skills.found.iter().map(|skill| (skill.name.as_str(), skill.description.as_str())).collect();
     assert_eq!(found, [("pdf", "Reads and writes PDF."), ("unnamed", "Has no name.")]);
@@ -100,6 +101,45 @@ fn notes_carry_over_between_runs_and_deleted_notes_stay_deleted() {
     // deleted.
     fs::remove_file(second.dir().join("short_term/plan.md")).unwrap();
     assert!(Memory::open(&workspace("two"), &store).unwrap().notes().unwrap().short_term.is_empty());
+}
+
+#[test]
+fn notes_and_skills_behind_symbolic_links_are_neither_read_nor_written_nor_deleted() {
+    let dir = temp();
+    let base = fs::canonicalize(dir.path()).unwrap();
+    let private = base.join("home/.ssh");
+    write(&private.join("id_rsa"), "the key");
+    fs::create_dir_all(base.join("workspace")).unwrap();
+    for link in ["memory", "memory/agent", "memory/agent/short_term"] {
+        let project = base.join(link.replace('/', "-"));
+        let link = project.join(link);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&private, &link).unwrap();
+        let store = project.join("memory/agent");
+        let refused = Memory::open(&base.join("workspace"), &store).unwrap_err();
+        assert!(refused.to_string().contains("symbolic link"), "{refused}");
+        fs::remove_file(&link).unwrap();
+        fs::remove_dir_all(base.join("workspace/memory")).unwrap();
+        // The link appears after the notes were opened.
+        let memory = Memory::open(&base.join("workspace"), &store).unwrap();
+        write(&memory.dir().join("short_term/authorized_keys"), "another key");
+        fs::remove_dir_all(project.join("memory")).unwrap_or_default();
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&private, &link).unwrap();
+        memory.save().unwrap_err();
+        fs::remove_dir_all(base.join("workspace/memory")).unwrap();
+        assert_eq!(fs::read_dir(&private).unwrap().count(), 1);
+        assert_eq!(fs::read_to_string(private.join("id_rsa")).unwrap(), "the key");
+    }
+    write(&base.join("home/secret/SKILL.md"), "---\ndescription: A skill\n---\n");
+    let skills = base.join("found/.agent/skills");
+    fs::create_dir_all(skills.parent().unwrap()).unwrap();
+    symlink(base.join("home"), &skills).unwrap();
+    let found = find_skills(std::slice::from_ref(&skills), &base.join("found"));
+    assert!(found.dirs.is_empty() && found.found.is_empty(), "{found:?}");
+    assert!(found.notices[0].contains("symbolic link"), "{:?}", found.notices);
+    let named = find_skills(&[skills], &base.join("elsewhere"));
+    assert_eq!(named.found.len(), 1, "outside the working directory, the user's own links are followed");
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod changes;
 mod confinement;
 mod fixture;
 mod guidance;
+mod hostile_trees;
 mod patches;
 mod plans;
 mod projects;

@@ -60,7 +60,7 @@ fn trailing_spaces_are_ignored_and_unchanged_lines_stay_as_they_are() {
 fn a_patch_with_one_failing_part_changes_nothing() {
     let good = "*** Add File: made/new.txt\n+x\n*** Update File: ok.txt\n@@\n-fine\n+changed\n";
     for (bad, output) in [
-        ("*** Update File: sub/deep.txt\n@@\n-not there\n+x\n", "are not in the file"),
+        ("*** Update File: sub/deep.txt\n@@\n-not there\n+x\n", "do not occur together"),
         ("*** Update File: missing.txt\n@@\n-a\n+b\n", "does not exist"),
         ("*** Delete File: missing.txt\n", "does not exist"),
         ("*** Add File: sub/deep.txt\n+x\n", "already there"),

@@ -223,3 +223,23 @@ fn storing_the_plan_of_a_run_is_idempotent_and_other_runs_get_other_ids() {
     assert_eq!(ids.len(), 300);
     assert!(ids.contains(stored.id()), "s1.r1 has the same id as before");
 }
+
+#[test]
+fn nothing_is_left_of_a_plan_that_a_killed_process_did_not_finish_storing() {
+    let dir = temp();
+    let store = PlanStore::of(dir.path());
+    let unfinished = dir.path().join("plans").join(format!(".new-{:016x}", althing_text::fnv1a("s1.r1")));
+    fs::create_dir_all(&unfinished).unwrap();
+    fs::write(unfinished.join(".plan.json.tmp"), "{").unwrap();
+    assert!(store.ids().unwrap().is_empty());
+    let names = |dir: &std::path::Path| {
+        let mut names: Vec<_> = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let stored = store.create("goal", chain(), "s1.r1", AT).unwrap();
+    // The second call finds the plan that the first one stored.
+    assert_eq!(store.create("goal", chain(), "s1.r1", AT).unwrap().id(), stored.id());
+    assert_eq!(names(&dir.path().join("plans")), [stored.id()]);
+    assert_eq!(names(stored.dir()), ["plan.json", "plan.md", "progress.json"]);
+}

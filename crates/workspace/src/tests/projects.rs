@@ -3,6 +3,7 @@
 
 use super::fixture::{temp, write};
 use crate::{PathKind, ProjectError, ProjectHost, ProjectRegistry, ProjectWorkspace};
+use althing_disk::{Disk, Lock, RealDisk};
 use althing_protocol::{
     ContextAccess, CoordinationSummary, FinalAnswerStrategy, Millis, Modes, RunResult, RunStatus, Timestamp,
     ToolCall, ToolHost, ToolOutcome, Usage,
@@ -37,6 +38,7 @@ fn result(id: &str, status: RunStatus) -> RunResult {
             agents: Vec::new(),
         },
         context_path_writes: Vec::new(),
+        unchanged_paths: Vec::new(),
         plan: None,
         follow_up: None,
         usage: Usage::default(),
@@ -308,4 +310,18 @@ fn a_project_path_that_is_not_utf8_does_not_destroy_the_list() {
     assert!(matches!(refused, Err(ProjectError::Disk(_))), "{refused:?}");
     let known: Vec<_> = registry.list().unwrap().into_iter().map(|entry| entry.path).collect();
     assert_eq!(known, [plain.dir()]);
+}
+
+#[test]
+fn a_list_of_projects_that_another_process_holds_is_called_a_list() {
+    let dir = temp();
+    let list = dir.path().join("config");
+    let registry = ProjectRegistry::of(&list);
+    let project = ProjectWorkspace::open(&dir.path().join("one")).unwrap();
+    registry.note(&project, Timestamp(1000)).unwrap();
+    let held = RealDisk.lock(&list.join(".projects.lock")).unwrap();
+    assert!(matches!(held, Lock::Taken(_)));
+    let refused = registry.note(&project, Timestamp(2000)).unwrap_err();
+    assert!(refused.to_string().contains("the list of projects"), "{refused}");
+    assert!(!refused.to_string().contains("in use by another session"), "{refused}");
 }

@@ -1,5 +1,5 @@
-//! S3 and S5 for file tools: a model that obeys every injected instruction gains nothing, and a failing check
-//! denies access.
+//! Rows S3 and S5 of docs/reliability.md, for file tools: a model that obeys every injected instruction gains nothing,
+//! and a failing check denies access.
 
 use super::fixture::{Fixture, SECRET, write};
 use crate::tools::ChangeObserver;

@@ -1,4 +1,4 @@
-//! S1, races: directories and files are swapped for links while an agent's calls run.
+//! Row S1 of docs/reliability.md, races: directories and files are swapped for links while an agent's calls run.
 
 use super::fixture::{Fixture, SECRET, tree, write};
 use super::scale;

@@ -52,6 +52,21 @@ fn the_snapshot_records_every_file_of_writable_paths_without_content() {
     );
 }
 
+// Where an agent may not create a repository, the sandbox of a running command contains an empty directory `.git`.
+#[test]
+fn a_new_git_directory_is_listed_only_if_it_contains_something() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path().join("project");
+    write(&base.join("same.txt"), "before");
+    let taken = ContextSnapshot::take(&[context(&base, true, &[])], None).unwrap();
+    fs::create_dir(base.join(".git")).unwrap();
+    assert_eq!(taken.compare().unwrap(), []);
+    write(&base.join(".git/hooks/pre-commit"), "planted");
+    let listed = taken.compare().unwrap();
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    assert!(listed[0].path.ends_with(".git/hooks/pre-commit"), "{listed:?}");
+}
+
 // spec: modes/context-path-write-tracking/detect-written-files-after-execution-completes
 #[test]
 fn new_and_modified_files_are_found_and_deleted_ones_too() {
@@ -129,6 +144,22 @@ fn nested_context_paths_report_a_file_once() {
     write(&base.join("p/sub/b.txt"), "b");
     write(&base.join("p/c.txt"), "c");
     assert_eq!(taken.compare().unwrap(), writes(&[(base, "p/c.txt", New), (base, "p/sub/b.txt", New)]));
+}
+
+#[test]
+fn a_context_path_that_cannot_be_read_is_listed_and_hides_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = dir.path();
+    write(&base.join("gone/a.txt"), "a");
+    write(&base.join("p/b.txt"), "b");
+    let paths = [context(&base.join("gone"), true, &[]), context(&base.join("p"), true, &[])];
+    let taken = ContextSnapshot::take(&paths, None).unwrap();
+    fs::remove_dir_all(base.join("gone")).unwrap();
+    write(&base.join("p/c.txt"), "c");
+    let mut listed = taken.compare().unwrap();
+    let note = listed.first_mut().and_then(|write| write.note.take()).unwrap();
+    assert!(note.starts_with("what changed here could not be determined: No such file"), "{note}");
+    assert_eq!(listed, writes(&[(base, "gone/", Modified), (base, "p/c.txt", New)]));
 }
 
 #[test]

@@ -4,10 +4,12 @@
 use super::agent_files::{RunFixture, call, put};
 use super::fixture::{tree, write};
 use crate::{
-    FileContent, FileHost, FilePolicy, ToolSet, UndoCoverage, UndoError, last_task_with_changes, review, undo,
+    FileContent, FileHost, FilePolicy, ToolSet, UndoCoverage, UndoError, last_task_with_changes, review,
+    undo, undo_unless_stopped,
 };
 use althing_protocol::ContextAccess;
 use serde_json::json;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -101,6 +103,115 @@ async fn changes_by_commands_are_undone() {
     assert_eq!(dirs(&fixture), names);
     assert!(report.not_covered.is_empty(), "{:?}", report.not_covered);
     assert_eq!(fs::metadata(fixture.base.join("project/run.sh")).unwrap().mode() & 0o777, 0o755);
+}
+
+#[tokio::test]
+async fn the_mode_of_a_directory_and_all_names_of_a_file_are_restored() {
+    let mut fixture = RunFixture::writable();
+    fixture.coverage = UndoCoverage::Everything;
+    let at = |path: &str| fixture.base.join("project").join(path);
+    write(&at("kept/file.txt"), "x");
+    write(&at("first.txt"), "before");
+    fs::hard_link(at("first.txt"), at("kept/second.txt")).unwrap();
+    let set_mode = |mode| fs::set_permissions(at("kept"), fs::Permissions::from_mode(mode)).unwrap();
+    set_mode(0o750);
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    set_mode(0o777);
+    fs::write(at("first.txt"), "by a command").unwrap();
+    let writes = files.close_context().await.unwrap();
+    let listed: Vec<&str> = writes.iter().map(|write| write.path.as_str()).collect();
+    let expected =
+        ["project/first.txt", "project/kept/", "project/kept/second.txt"].map(|path| fixture.at(path));
+    assert_eq!(listed, expected);
+    undo(&fixture.run).unwrap();
+    assert_eq!(fs::metadata(at("kept")).unwrap().mode() & 0o7777, 0o750);
+    let [first, second] = ["first.txt", "kept/second.txt"].map(|path| fs::metadata(at(path)).unwrap().ino());
+    assert_eq!(first, second, "the file has two names");
+    assert_eq!(fs::read_to_string(at("kept/second.txt")).unwrap(), "before");
+}
+
+#[tokio::test]
+async fn the_mode_of_the_context_path_itself_is_listed_and_restored() {
+    for left in [0o777, 0o000, 0o2755] {
+        let mut fixture = RunFixture::writable();
+        fixture.coverage = UndoCoverage::Everything;
+        let root = fixture.base.join("project");
+        write(&root.join("file.txt"), "x");
+        fs::set_permissions(&root, fs::Permissions::from_mode(0o750)).unwrap();
+        let files = fixture.files(0);
+        files.open_context().await.unwrap();
+        fs::write(root.join("file.txt"), "by a command").unwrap();
+        fs::set_permissions(&root, fs::Permissions::from_mode(left)).unwrap();
+        let writes = files.close_context().await.unwrap();
+        let listed: Vec<&str> = writes.iter().map(|write| write.path.as_str()).collect();
+        assert_eq!(listed, [fixture.at("project/"), fixture.at("project/file.txt")], "{left:o}");
+        let report = undo(&fixture.run).unwrap();
+        assert!(report.not_covered.is_empty(), "{left:o}: {:?}", report.not_covered);
+        assert_eq!(fs::metadata(&root).unwrap().mode() & 0o7777, 0o750, "{left:o}");
+        assert_eq!(fs::read_to_string(root.join("file.txt")).unwrap(), "x");
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_runs_with_the_rights_of_its_owner_is_pointed_out_and_undone() {
+    let mut fixture = RunFixture::writable();
+    fixture.coverage = UndoCoverage::Everything;
+    let at = |path: &str| fixture.base.join("project").join(path);
+    let set_mode =
+        |path: &str, mode| fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
+    for name in ["tool", "group", "old", "plain"] {
+        write(&at(name), "x");
+        set_mode(name, if name == "old" { 0o4755 } else { 0o644 });
+    }
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    set_mode("tool", 0o4755);
+    set_mode("group", 0o2755);
+    set_mode("plain", 0o755);
+    fs::write(at("old"), "y").unwrap();
+    set_mode("old", 0o4755);
+    write(&at("new"), "z");
+    set_mode("new", 0o6755);
+    let writes = files.close_context().await.unwrap();
+    let note = |name: &str| {
+        let write = writes.iter().find(|write| write.path == fixture.at(&format!("project/{name}")));
+        write.unwrap_or_else(|| panic!("{name} is not listed: {writes:?}")).note.clone().unwrap_or_default()
+    };
+    for name in ["tool", "group", "new"] {
+        assert!(note(name).contains("set-user-id"), "{name}: {}", note(name));
+    }
+    for name in ["plain", "old"] {
+        assert_eq!(note(name), "", "{name}");
+    }
+    undo(&fixture.run).unwrap();
+    for (name, mode) in [("tool", 0o644), ("group", 0o644), ("plain", 0o644), ("old", 0o4755)] {
+        assert_eq!(fs::metadata(at(name)).unwrap().mode() & 0o7777, mode, "{name}");
+    }
+    assert!(!at("new").exists());
+}
+
+#[tokio::test]
+async fn only_at_protected_paths_a_placeholder_of_a_sandbox_is_no_change() {
+    let mut fixture = RunFixture::writable();
+    fixture.coverage = UndoCoverage::Everything;
+    fixture.spec.context_paths[0].protected = vec!["not/yet".to_owned(), "local.gitconfig".to_owned()];
+    let at = |path: &str| fixture.base.join("project").join(path);
+    let set_mode =
+        |path: &str, mode| fs::set_permissions(at(path), fs::Permissions::from_mode(mode)).unwrap();
+    let files = fixture.files(0);
+    files.open_context().await.unwrap();
+    for dir in ["not", "made"] {
+        fs::create_dir(at(dir)).unwrap();
+        set_mode(dir, 0o1555);
+    }
+    for file in ["local.gitconfig", "made.txt"] {
+        write(&at(file), "");
+        set_mode(file, 0o1444);
+    }
+    let writes = files.close_context().await.unwrap();
+    let listed: Vec<&str> = writes.iter().map(|write| write.path.as_str()).collect();
+    assert_eq!(listed, ["project/made/", "project/made.txt"].map(|path| fixture.at(path)));
 }
 
 #[tokio::test]
@@ -275,4 +386,67 @@ fn a_later_edit_of_a_person_prevents_the_undo() {
     let undone = undo(&fixture.base.join("project/.althing/sessions/s/tasks/chat"));
     assert!(matches!(undone, Err(UndoError::Changed { paths }) if paths == [file.display().to_string()]));
     assert_eq!(fs::read_to_string(&file).unwrap(), "by a person");
+}
+
+#[tokio::test]
+async fn an_undo_that_is_stopped_before_any_file_says_what_it_did_and_is_continued() {
+    let (fixture, before, names) = run_with_changes().await;
+    let mut all = 0;
+    let mut earlier_stops = 0;
+    for allowed in 0.. {
+        let start = project(&fixture);
+        let asked = Cell::new(0);
+        let is_stopped = || asked.replace(asked.get() + 1) >= allowed;
+        match undo_unless_stopped(&fixture.run, &is_stopped) {
+            Err(UndoError::Stopped) => {
+                assert_eq!(project(&fixture), start, "nothing was changed");
+            }
+            Err(UndoError::Unfinished { report, why: None }) => {
+                earlier_stops += 1;
+                let done = report.restored.len() + report.removed.len() + report.earlier.len();
+                all = done + report.left.len();
+                // What the report says is what is on disk.
+                for path in &report.left {
+                    let path = PathBuf::from(path);
+                    let name = path.strip_prefix(fixture.base.join("project")).unwrap().to_owned();
+                    assert_eq!(project(&fixture).get(&name), start.get(&name), "{path:?}");
+                }
+                for path in report.removed.iter().filter(|path| !path.contains("folder")) {
+                    let gone = !PathBuf::from(path).is_file() && !PathBuf::from(path).is_symlink();
+                    assert!(gone, "{path}");
+                }
+                assert!(!report.left.is_empty());
+            }
+            Ok(report) => {
+                assert_eq!(report.restored.len() + report.removed.len() + report.earlier.len(), all);
+                assert!(report.resumed && report.left.is_empty(), "{report:?}");
+                break;
+            }
+            Err(error) => panic!("stopped after {allowed}: {error}"),
+        }
+    }
+    assert!(earlier_stops > 3, "{earlier_stops}");
+    assert_eq!(project(&fixture), before);
+    assert_eq!(dirs(&fixture), names);
+    assert!(matches!(undo(&fixture.run), Err(UndoError::Done { .. })));
+}
+
+#[tokio::test]
+async fn an_undo_removes_the_temporary_files_of_one_that_was_killed_and_no_others() {
+    let (fixture, before, names) = run_with_changes().await;
+    let stopped = undo_unless_stopped(&fixture.run, &{
+        let asked = Cell::new(0);
+        move || asked.replace(asked.get() + 1) >= 20
+    });
+    assert!(matches!(stopped, Err(UndoError::Unfinished { .. })), "{stopped:?}");
+    let project_dir = fixture.base.join("project");
+    let own = format!(".althing-{}-999999.tmp", std::process::id());
+    write(&project_dir.join(&own), "half a file");
+    let foreign = project_dir.join(".althing-1-2.tmp");
+    write(&foreign, "of somebody else");
+    undo(&fixture.run).unwrap();
+    assert!(!project_dir.join(own).exists() && foreign.exists());
+    fs::remove_file(foreign).unwrap();
+    assert_eq!(project(&fixture), before);
+    assert_eq!(dirs(&fixture), names);
 }

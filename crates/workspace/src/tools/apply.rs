@@ -5,14 +5,14 @@
 //! says so. A context path that is a single file has no temporary file: it is written in place.
 
 use super::args::Args;
-use super::change::{create_missing_dirs, read_text, write_in_place};
+use super::change::{code_note, create_missing_dirs, read_text, write_in_place};
 use super::hunks;
 use super::job::{Job, check_size, file_name};
 use super::patch::{PatchOp, parse};
-use crate::access::{LastLink, Refusal, ResolvedPath};
+use crate::access::{LastLink, ReadOnlyReason, Refusal, ResolvedPath, RootRole, makes_git_dir};
 use crate::confine::ConfinedDir;
-use std::collections::BTreeSet;
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::PathBuf;
 
@@ -61,7 +61,7 @@ fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, 
                         what: "already there; use Update File",
                     });
                 }
-                let message = format!("Added {}.", resolved.shown);
+                let message = format!("Added {}.{}", resolved.shown, code_note(&resolved));
                 plans.push(PlannedChange { resolved, new: Some(content), old: None, mode: None, message });
             }
             PatchOp::Delete { path } => {
@@ -84,7 +84,30 @@ fn plan<'a>(job: &Job<'a>, ops: Vec<PatchOp>) -> Result<Vec<PlannedChange<'a>>, 
             return Err(Refusal::Argument { argument: "patch".to_owned(), why });
         }
     }
+    refuse_git_dirs(&plans)?;
     Ok(plans)
+}
+
+/// Fails if the files of a patch would together make a git directory in a context path.
+fn refuse_git_dirs(plans: &[PlannedChange<'_>]) -> Result<(), Refusal> {
+    let mut added: BTreeMap<PathBuf, BTreeSet<OsString>> = BTreeMap::new();
+    let is_context = |plan: &&PlannedChange<'_>| matches!(plan.resolved.root.role, RootRole::Context(_));
+    for plan in plans.iter().filter(|plan| plan.new.is_some()).filter(is_context) {
+        let (root, mut dir) = (&plan.resolved.root.real, plan.resolved.real.as_path());
+        while let (Some(above), Some(name)) =
+            (dir.parent().filter(|above| above.starts_with(root)), dir.file_name())
+        {
+            let names = added.entry(above.to_owned()).or_default();
+            names.insert(name.to_owned());
+            let has = |name: &str| above.join(name).symlink_metadata().is_ok();
+            if makes_git_dir(has, |name| names.contains(OsStr::new(name))) {
+                let (path, why) = (plan.resolved.shown.clone(), ReadOnlyReason::Repository);
+                return Err(Refusal::ReadOnly { path, why });
+            }
+            dir = above;
+        }
+    }
+    Ok(())
 }
 
 fn plan_update<'a>(
@@ -102,7 +125,7 @@ fn plan_update<'a>(
     })?;
     let mode = resolved.found.map(|found| found.mode);
     let Some(to) = to else {
-        let message = format!("Updated {}.", resolved.shown);
+        let message = format!("Updated {}.{}", resolved.shown, code_note(&resolved));
         plans.push(PlannedChange { resolved, new: Some(new), old: Some(text), mode, message });
         return Ok(());
     };
@@ -113,7 +136,7 @@ fn plan_update<'a>(
             what: "already there; nothing can be moved there",
         });
     }
-    let message = format!("Moved {} to {}.", resolved.shown, target.shown);
+    let message = format!("Moved {} to {}.{}", resolved.shown, target.shown, code_note(&target));
     plans.push(PlannedChange { resolved: target, new: Some(new), old: None, mode, message });
     plans.push(PlannedChange { resolved, new: None, old: Some(text), mode, message: String::new() });
     Ok(())

@@ -3,10 +3,12 @@
 
 use super::args::{Args, Flag};
 use super::job::{Job, check_size, file_name};
-use crate::access::{LastLink, Refusal, ResolvedPath};
+use crate::access::{LastLink, Refusal, ResolvedPath, RootRole};
 use crate::confine::ConfinedDir;
+use althing_protocol::{RUNS_CODE_LATER, runs_code_in};
 use std::ffi::OsStr;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// The mode of directories that an agent creates, before the umask.
 const DIR_MODE: u32 = 0o777;
@@ -17,7 +19,7 @@ pub(crate) fn write_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> 
     check_size(content.len() as u64, &resolved.shown)?;
     write_content(job, &resolved, content.as_bytes())?;
     let what = if resolved.found.is_some() { "Replaced" } else { "Wrote" };
-    Ok(format!("{what} {} ({} bytes).", resolved.shown, content.len()))
+    Ok(format!("{what} {} ({} bytes).{}", resolved.shown, content.len(), code_note(&resolved)))
 }
 
 pub(crate) fn edit_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
@@ -54,7 +56,7 @@ pub(crate) fn edit_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     check_size(changed.len() as u64, &resolved.shown)?;
     write_content(job, &resolved, changed.as_bytes())?;
     let times = if count == 1 { "one place".to_owned() } else { format!("{count} places") };
-    Ok(format!("Changed {} in {times}.", resolved.shown))
+    Ok(format!("Changed {} in {times}.{}", resolved.shown, code_note(&resolved)))
 }
 
 pub(crate) fn delete_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
@@ -67,6 +69,21 @@ pub(crate) fn delete_file(job: &Job<'_>, args: &Args) -> Result<String, Refusal>
     resolved.dir.remove_file(file_name(&resolved)?).map_err(Refusal::io("delete", &resolved.shown))?;
     job.after_change(&resolved)?;
     Ok(format!("Deleted {}.", resolved.shown))
+}
+
+/// The sentence with which the result of a change in a context path points out a file that runs code later. Empty for
+/// all other files, and if writing such a file is ordinary work (`RunsCode::ordinary`).
+pub(crate) fn code_note(resolved: &ResolvedPath<'_>) -> String {
+    let is_context = matches!(resolved.root.role, RootRole::Context(_));
+    // A context path that is a single file is judged by its own name.
+    let below = resolved
+        .real
+        .strip_prefix(&resolved.root.real)
+        .ok()
+        .filter(|below| below.components().next().is_some());
+    let below = below.or(resolved.real.file_name().map(Path::new)).filter(|_| is_context);
+    let row = below.and_then(|below| runs_code_in(&resolved.root.real, below)).filter(|row| !row.ordinary);
+    row.map_or_else(String::new, |row| format!(" {RUNS_CODE_LATER} {}.", row.when))
 }
 
 /// Reads a whole text file.

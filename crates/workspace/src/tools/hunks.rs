@@ -33,11 +33,13 @@ pub(crate) fn apply(text: &str, hunks: &[Hunk]) -> Result<String, String> {
         };
         let first = wanted.first().copied().unwrap_or_default();
         let start_line = start_line.ok_or_else(|| {
-            failed(&format!(
-                "its unchanged and removed lines ({} in all, first `{first}`) are not in the file from line {} on",
-                wanted.len(),
-                from + 1
-            ))
+            let place = if hunk.at_end {
+                "are not the last lines of the file".to_owned()
+            } else {
+                format!("do not occur together from line {} on", from + 1)
+            };
+            let count = wanted.len();
+            failed(&format!("its unchanged and removed lines ({count} in all, first `{first}`) {place}"))
         })?;
         new.extend(old.get(at..start_line).unwrap_or_default().iter().map(|line| (*line).to_owned()));
         let mut line_index = start_line;

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The maximum size of a file that is edited or written.
+/// The maximum size of a file that is edited or written, in bytes.
 pub(crate) const FILE_CAP: u64 = 8 << 20;
 
 /// Notified before and after a file in a context path is changed, so that the change can be undone.
@@ -30,7 +30,7 @@ pub(crate) struct Job<'a> {
     pub observer: Option<&'a dyn ChangeObserver>,
 }
 
-/// The file name of a resolved path; an error for roots, which are directories.
+/// The file name of a resolved path. Fails if the path is the directory of a root itself, which has no name.
 pub(crate) fn file_name<'s>(resolved: &'s ResolvedPath<'_>) -> Result<&'s OsStr, Refusal> {
     let what = "a directory, not a file";
     resolved.name.as_deref().ok_or_else(|| Refusal::WrongKind { path: resolved.shown.clone(), what })

@@ -10,6 +10,10 @@ use globset::{GlobBuilder, GlobMatcher};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+/// The note of a `glob` that did not reach all files.
+const INCOMPLETE: &str =
+    " [not all files were checked: there are too many, or they are nested too deeply; use a narrower path]";
+
 pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
     let resolved = job.directory(args.optional_text("path")?.unwrap_or("."))?;
     let mut names = resolved.dir.names().map_err(Refusal::io("list", &resolved.shown))?;
@@ -34,7 +38,9 @@ pub(crate) fn list_directory(job: &Job<'_>, args: &Args) -> Result<String, Refus
         };
         if !page.line(&line) {
             let more = althing_text::count(left as u64 + 1, "more name");
-            return Ok(page.end(&format!("[{more}; use glob to narrow it down]")));
+            return Ok(
+                page.end(&format!("[{more}; to see only some of them, call the tool `glob` with a pattern]"))
+            );
         }
     }
     if page.is_empty() {
@@ -67,11 +73,12 @@ pub(crate) fn glob(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
         Ok(ControlFlow::Continue(()))
     })?;
     if page.is_empty() {
-        return Ok(format!("Nothing below {} matches {pattern}.", resolved.shown));
+        let rest = if whole { "" } else { INCOMPLETE };
+        return Ok(format!("Nothing below {} matches {pattern}.{rest}", resolved.shown));
     }
     let note = match (full, whole) {
         (true, _) => "[more files match; use a narrower pattern or path]",
-        (false, false) => "[not all files were checked: there are too many; use a narrower path]",
+        (false, false) => INCOMPLETE.trim_start(),
         (false, true) => "",
     };
     Ok(page.end(note))

@@ -20,6 +20,10 @@ const MAX_CONTEXT: u64 = 20;
 /// The searcher's memory limit in bytes; the search of a file ends at a line that is longer.
 const HEAP: usize = 16 << 20;
 
+/// The note of a search that did not reach all files.
+const INCOMPLETE: &str =
+    " [not all files were searched: there are too many, or they are nested too deeply; use a narrower path]";
+
 struct Hits {
     page: CappedText,
     /// The name of the file that is searched; printed before the first match in that file.
@@ -128,11 +132,12 @@ pub(crate) fn search(job: &Job<'_>, args: &Args) -> Result<String, Refusal> {
             .map_err(Refusal::io("search", &resolved.shown))?;
     }
     if search.hits.page.is_empty() {
-        return Ok(format!("No line in {} matches.", resolved.shown));
+        let rest = if whole { "" } else { INCOMPLETE };
+        return Ok(format!("No line in {} matches.{rest}", resolved.shown));
     }
     let note = match (search.hits.full, whole) {
         (true, _) => "[there are more matches; use a narrower pattern, path or glob]",
-        (false, false) => "[not all files were searched: there are too many; use a narrower path]",
+        (false, false) => INCOMPLETE.trim_start(),
         (false, true) => "",
     };
     Ok(search.hits.page.end(note))

@@ -1,10 +1,10 @@
 //! Text results for a model: limited in size, with a note about what is left out.
 
-/// The maximum size of one result, including the note.
+/// The maximum size of one result, including the note, in bytes.
 pub(crate) const RESULT_CAP: usize = 64 << 10;
-/// The space reserved for the note.
+/// The space reserved for the note, in bytes.
 const NOTE: usize = 512;
-/// The maximum length of one line.
+/// The maximum length of a line from a file, in bytes; longer lines are truncated.
 pub(crate) const LINE_CAP: usize = 2000;
 
 /// A result that grows line by line up to its limit.

@@ -42,16 +42,19 @@ pub(crate) struct Walk<'w> {
     gitignore_mode: GitignoreMode,
     rules: Vec<Gitignore>,
     seen: u64,
+    /// Whether a directory was skipped because it is nested too deeply.
+    too_deep: bool,
 }
 
 impl<'w> Walk<'w> {
     pub(crate) fn new(job: &'w Job<'w>, start: &ResolvedPath<'_>, gitignore_mode: GitignoreMode) -> Self {
-        Self { job, real: start.real.clone(), gitignore_mode, rules: Vec::new(), seen: 0 }
+        Self { job, real: start.real.clone(), gitignore_mode, rules: Vec::new(), seen: 0, too_deep: false }
     }
 
-    /// Visits every file and link below `start` that is not skipped; returns false if the walk ended early.
+    /// Visits every file and link below `start` that is not skipped; returns false if there may be more, because the
+    /// walk ended early or a directory is nested too deeply.
     pub(crate) fn run(mut self, start: &ConfinedDir, visit: Visitor<'_>) -> Result<bool, Refusal> {
-        Ok(self.dir(start, Path::new(""), 0, visit)?.is_continue())
+        Ok(self.dir(start, Path::new(""), 0, visit)?.is_continue() && !self.too_deep)
     }
 
     fn dir(
@@ -103,7 +106,11 @@ impl<'w> Walk<'w> {
                 Err(_) => Ok(ControlFlow::Continue(())),
             },
             FileKind::File | FileKind::Link => visit(&Visit { dir, name, found, below }),
-            FileKind::Dir | FileKind::Special => Ok(ControlFlow::Continue(())),
+            FileKind::Dir => {
+                self.too_deep = true;
+                Ok(ControlFlow::Continue(()))
+            }
+            FileKind::Special => Ok(ControlFlow::Continue(())),
         }
     }
 

@@ -3,6 +3,7 @@
 //! Both sides are accessed through handles; no link is followed.
 
 use crate::confine::{ConfinedDir, FileKind, FileStat, TreeNode, is_concurrent_change, worker_count};
+use crate::exclusive;
 use crate::sparse::{CopyBudget, CopyLimits, HoleDetection};
 use rustix::fs::{Timespec, Timestamps};
 use std::ffi::OsStr;
@@ -39,7 +40,7 @@ impl Copier {
         Self { budget: CopyBudget::new(limits), ..Self::default() }
     }
 
-    /// A copier that uses neither reflinks nor hole detection, as between different file systems.
+    /// A copier that uses neither reflinks nor hole detection, as on a file system that supports neither.
     #[cfg(test)]
     pub(crate) fn without_holes(limits: CopyLimits) -> Self {
         let no_reflink = AtomicBool::new(true);
@@ -135,7 +136,11 @@ pub(crate) fn fill_dir(
     nodes: &[TreeNode],
     copy_node: CopyNode<'_>,
 ) -> io::Result<()> {
+    let cancellation = exclusive::cancellation();
     for node in nodes.iter().filter(|node| node.found.kind == FileKind::Dir) {
+        if cancellation.is_set() {
+            return Err(exclusive::cancelled_error());
+        }
         let (above, name) = split_path(&node.path);
         to.open_dir_path(above)?.make_dir(name, 0o700)?;
     }
@@ -145,7 +150,12 @@ pub(crate) fn fill_dir(
     let work = || {
         let mut buffer = Vec::new();
         while let Some(chunk) = chunks.get(next.fetch_add(1, Ordering::Relaxed)) {
-            if let Err(e) = copy_chunk(from, to, chunk, copy_node, &mut buffer) {
+            let copied = if cancellation.is_set() {
+                Err(exclusive::cancelled_error())
+            } else {
+                copy_chunk(from, to, chunk, copy_node, &mut buffer)
+            };
+            if let Err(e) = copied {
                 failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(e);
                 next.store(chunks.len(), Ordering::Relaxed);
             }

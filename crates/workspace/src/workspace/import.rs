@@ -2,7 +2,7 @@
 
 use super::Workspace;
 use super::copy::{Copier, fill_dir, split_path};
-use super::snapshot::{remove_unstorable, walk};
+use super::snapshot::walk;
 use crate::confine::{ConfinedDir, FileKind};
 use althing_disk::DiskError;
 use std::io;
@@ -10,14 +10,16 @@ use std::path::Path;
 
 impl Workspace {
     /// Copies everything below `from` to `name` in the workspace and replaces what is there. Links are copied
-    /// as links; special files and files with hard links elsewhere are left out.
+    /// as links; special files are left out. Files with hard links elsewhere are copied like others: an unchanged
+    /// file of a snapshot is a hard link to the same file of an earlier snapshot.
     pub fn import_dir(&self, from: &Path, name: &Path) -> Result<(), DiskError> {
         self.copy_dir(from, name).map_err(DiskError::io("copy files from", from))
     }
 
     fn copy_dir(&self, from: &Path, name: &Path) -> io::Result<()> {
         let source = ConfinedDir::open(from)?;
-        let nodes = remove_unstorable(walk(&source, self.limits)?, &mut Vec::new());
+        let mut nodes = walk(&source, self.limits)?;
+        nodes.retain(|node| node.found.kind != FileKind::Special);
         let mut target = ConfinedDir::open(&self.path)?;
         let (above, last) = split_path(name);
         for part in above {

@@ -44,6 +44,13 @@ impl Workspace {
         Ok(workspace)
     }
 
+    /// The same workspace with another limit on the data of a copy; `None` changes nothing.
+    #[must_use]
+    pub fn with_max_bytes(self, bytes: Option<u64>) -> Self {
+        let limits = bytes.map_or(self.limits, |bytes| self.limits.with_data(bytes));
+        Self { limits, ..self }
+    }
+
     /// The same workspace with other limits.
     #[cfg(test)]
     pub(crate) fn with_limits(self, limits: CopyLimits) -> Self {

@@ -9,17 +9,20 @@ use super::manifest_files::{
     SnapshotSummary, fingerprint, manifest_file_names, read_sealed, write_manifest_files,
 };
 use super::{TEMP_PREFIX, Workspace};
-use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, FileStat, TreeNode, TreeWalk};
+use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, FileStat, MAX_PATH, TreeNode, TreeWalk, WalkStep};
 use crate::manifest::ManifestEntry;
-use crate::sparse::CopyLimits;
+use crate::sparse::{CopyLimits, limit_error};
 use althing_disk::DiskError;
 use althing_protocol::AnswerLabel;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+
+/// The maximum total length of all paths in a directory tree, in bytes; it limits the memory of a snapshot.
+const MAX_PATH_BYTES: usize = 512 << 20;
 
 /// A stored snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +66,9 @@ struct EarlierManifest {
 /// The state that the copying threads share.
 struct SnapshotWork<'w> {
     before: Option<&'w EarlierManifest>,
+    target: &'w ConfinedDir,
+    /// Copied files that have several names in the workspace, by device and inode.
+    linked: Mutex<HashMap<(u64, u64), PathBuf>>,
     started: i64,
     copier: Copier,
     copied: AtomicU64,
@@ -124,6 +130,8 @@ impl Workspace {
         let before = before.and_then(|before| before.load_manifest(snapshots));
         let work = SnapshotWork {
             before: before.as_ref(),
+            target: &target,
+            linked: Mutex::default(),
             started,
             copier: Copier::with_limits(self.limits),
             copied: AtomicU64::new(0),
@@ -199,21 +207,41 @@ fn alias_label(snapshots: &ConfinedDir, earlier: AnswerLabel, label: AnswerLabel
 /// Everything below `root`; an error if it exceeds the limits.
 pub(crate) fn walk(root: &ConfinedDir, limits: CopyLimits) -> io::Result<Vec<TreeNode>> {
     let entries = AtomicUsize::new(0);
-    let count = |_: &Path, _: &OsStr, _: &FileStat| {
+    let path_bytes = AtomicUsize::new(0);
+    let count = |at: &Path, name: &OsStr, _: &FileStat| {
         entries.fetch_add(1, Ordering::Relaxed);
-        false
+        path_bytes.fetch_add(at.as_os_str().len() + name.len(), Ordering::Relaxed);
+        WalkStep::Enter
     };
-    let stop = || entries.load(Ordering::Relaxed) > limits.entries;
-    let walked = TreeWalk { skip: &count, stop: &stop }.run(root);
-    limits.check(entries.into_inner(), 0)?;
+    let is_too_long = || path_bytes.load(Ordering::Relaxed) > MAX_PATH_BYTES;
+    let stop = || entries.load(Ordering::Relaxed) > limits.entries || is_too_long();
+    let walked = TreeWalk { step: &count, stop: &stop, unlock: false }.run(root);
+    limits.check(entries.load(Ordering::Relaxed), 0)?;
+    if is_too_long() {
+        return Err(limit_error("the paths of its files and directories are too long".to_owned()));
+    }
     let nodes = walked?;
-    let files = nodes.iter().filter(|node| node.found.kind == FileKind::File);
-    limits.check(nodes.len(), files.map(|node| node.found.stamp.size).fold(0, u64::saturating_add))?;
+    if let Some(deep) = nodes.iter().find(|node| is_too_deep(node)) {
+        let shown: String = deep.path.to_string_lossy().chars().take(60).collect();
+        return Err(limit_error(format!("a directory in it is nested too deeply: {shown}…")));
+    }
+    // A file with several names counts only once.
+    let mut seen = HashSet::new();
+    let is_new =
+        |node: &&TreeNode| node.found.links < 2 || seen.insert((node.found.stamp.dev, node.found.stamp.ino));
+    let files = nodes.iter().filter(|node| node.found.kind == FileKind::File).filter(is_new);
+    let size = files.map(|node| node.found.stamp.size).fold(0, u64::saturating_add);
+    limits.check(nodes.len(), size)?;
     Ok(nodes)
 }
 
+/// Whether a walk did not enter a directory because of its long path.
+fn is_too_deep(node: &TreeNode) -> bool {
+    node.found.kind == FileKind::Dir && node.path.as_os_str().len() > MAX_PATH
+}
+
 /// Returns the nodes that can be stored; the others are added to `issues`. No file is deleted.
-pub(super) fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
+fn remove_unstorable(nodes: Vec<TreeNode>, issues: &mut Vec<SnapshotIssue>) -> Vec<TreeNode> {
     let mut names: HashMap<(u64, u64), u64> = HashMap::new();
     let has_more_links = |node: &&TreeNode| node.found.kind == FileKind::File && node.found.links > 1;
     for node in nodes.iter().filter(has_more_links) {
@@ -273,6 +301,11 @@ impl SnapshotWork<'_> {
             self.add_entry(ManifestEntry::of(node, false));
             return Ok(());
         }
+        if self.link_to_copy(node, name, to) {
+            self.copied.fetch_add(1, Ordering::Relaxed);
+            self.add_entry(ManifestEntry::of(node, self.is_fresh(&node.found)));
+            return Ok(());
+        }
         let found = match self.copier.copy(from, name, to, buffer)? {
             None => return Ok(()),
             Some(CopyResult::Stable(found)) => found,
@@ -283,10 +316,19 @@ impl SnapshotWork<'_> {
                 return Ok(());
             }
         };
+        if node.found.links > 1 {
+            let mut linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
+            linked.insert((found.stamp.dev, found.stamp.ino), node.path.clone());
+        }
         self.copied.fetch_add(1, Ordering::Relaxed);
-        let fresh = found.stamp.ctime.max(found.stamp.mtime) + CLOCK_TICK >= self.started;
+        let fresh = self.is_fresh(&found);
         self.add_entry(ManifestEntry::of(&TreeNode { path: node.path.clone(), found }, fresh));
         Ok(())
+    }
+
+    /// Whether a file changed so recently that a further change might leave the same stamp.
+    fn is_fresh(&self, found: &FileStat) -> bool {
+        found.stamp.ctime.max(found.stamp.mtime) + CLOCK_TICK >= self.started
     }
 
     /// Links a file to the earlier snapshot if it is unchanged. If linking fails, the caller copies the file.
@@ -294,6 +336,21 @@ impl SnapshotWork<'_> {
         let Some(before) = self.before.filter(|before| before.is_unchanged(node)) else { return false };
         let above = before.dir.open_dir_path(split_path(&node.path).0);
         above.is_ok_and(|above| above.hard_link(name, to, name).is_ok())
+    }
+
+    /// Links a file with several names to the copy that was made under another name, so that its content is not stored
+    /// again. If there is no such copy yet, or if linking fails, the caller copies the file.
+    fn link_to_copy(&self, node: &TreeNode, name: &OsStr, to: &ConfinedDir) -> bool {
+        if node.found.links < 2 {
+            return false;
+        }
+        let linked = self.linked.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(copy) = linked.get(&(node.found.stamp.dev, node.found.stamp.ino)).cloned() else {
+            return false;
+        };
+        drop(linked);
+        let (above, copied_name) = split_path(&copy);
+        self.target.open_dir_path(above).is_ok_and(|above| above.hard_link(copied_name, to, name).is_ok())
     }
 
     fn link(&self, node: &TreeNode, name: &OsStr, from: &ConfinedDir, to: &ConfinedDir) -> io::Result<()> {

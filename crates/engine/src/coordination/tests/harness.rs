@@ -196,7 +196,7 @@ impl World {
         let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
         self.happens(
             self.run.work(member_index),
-            Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() },
+            Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default(), call: None },
         );
     }
 

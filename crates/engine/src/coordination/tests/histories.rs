@@ -41,7 +41,13 @@ fn random_rules(rng: &mut Rng) -> RunRules {
             ..SubagentsConfig::default()
         }),
         max_restarts: if rng.u8(0..3) == 0 { rng.u32(1..3) } else { 0 },
-        limits: RunLimits { initial_round: rng.bool().then_some(Millis(500)), ..RunLimits::default() },
+        limits: RunLimits {
+            initial_round: rng.bool().then_some(Millis(500)),
+            answers_per_agent: (rng.u8(0..3) == 0).then(|| rng.u32(1..4)),
+            tool_calls_per_agent: (rng.u8(0..3) == 0).then(|| rng.u32(1..6)),
+            model_calls: (rng.u8(0..6) == 0).then(|| rng.u32(1..20)),
+            ..RunLimits::default()
+        },
         ..RunRules::default()
     }
 }
@@ -53,6 +59,7 @@ const ONE_CALL: Usage = Usage {
     reasoning_tokens: 0,
     cost_usd: 0.0,
     calls: 1,
+    unpriced_calls: 0,
 };
 
 fn call_restart(arguments: &str) -> ToolCall {
@@ -147,11 +154,11 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
             world.op(Op::Resume);
         }
         3..7 => {
-            let timers: Vec<Timer> = wanted.timers.into_iter().map(|(timer, _)| timer).collect();
+            let silent = wanted.silence_timer.into_iter().map(|silence| silence.timer);
+            let timers = wanted.timers.into_iter().map(|(timer, _)| timer).chain(silent);
             // The run's time limit is reached only rarely, because that ends the history.
             let rare = rng.u8(0..10) == 0;
-            let likely: Vec<Timer> =
-                timers.into_iter().filter(|timer| rare || *timer != Timer::Orchestrator).collect();
+            let likely: Vec<Timer> = timers.filter(|timer| rare || *timer != Timer::Orchestrator).collect();
             if let Some(timer) = rng.choice(likely) {
                 world.happens(owner, Fact::TimerFired(timer));
             }
@@ -174,7 +181,8 @@ fn step(world: &mut World, rng: &mut Rng, agents: usize) {
         9 => {
             if let Some(call) = rng.choice(wanted.calls) {
                 let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
-                let ended = Fact::AttemptEnded { attempt: call.attempt, outcome, usage: ONE_CALL };
+                let ended =
+                    Fact::AttemptEnded { attempt: call.attempt, outcome, usage: ONE_CALL, call: None };
                 world.happens(world.run_of(&owner).work(call.member_index), ended);
             }
         }
@@ -276,8 +284,8 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
                 if winners != 1 || *nth != restarts || restarts > may_restart {
                     fail("a restart out of turn");
                 }
-                // The numbering of labels goes on after a restart, so the entries stay. Their text is cleared, because an
-                // answer may repeat one from before the restart.
+                // The numbering of labels goes on after a restart, so the entries stay. Their text is cleared, because
+                // an answer may repeat one from before the restart.
                 winners = 0;
                 for (_, content) in &mut stored {
                     *content = "";
@@ -331,14 +339,23 @@ fn check(seed: u64, world: &World, coverage: &Coverage) {
     if started != ended.len() {
         fail("an attempt was left open");
     }
-    let voted = ended.values().filter(|outcome| matches!(outcome, AttemptOutcome::Voted)).count();
-    let ballots = world
-        .log
-        .iter()
-        .filter(|event| matches!(event.fact, Fact::ItemAdded { item: Item::Vote(_), .. }))
-        .count();
-    if voted != ballots {
-        fail("each counted vote ends one attempt");
+    let is_voted = |outcome: &&&AttemptOutcome| matches!(outcome, AttemptOutcome::Voted);
+    let voted = ended.values().filter(is_voted).count();
+    let (mut ballots, mut overtaken) = (0, BTreeSet::new());
+    for event in &world.log {
+        match &event.fact {
+            Fact::ItemAdded { item: Item::Vote(_), .. } => ballots += 1,
+            // After a crash, the record of a vote that does not count any more may be repeated.
+            Fact::ItemAdded { attempt, item: Item::StaleVote(_) } => {
+                let key = (event.task.clone(), *attempt);
+                let ends = ended.get(&key).is_some_and(|outcome| is_voted(&outcome));
+                overtaken.extend(ends.then_some(key));
+            }
+            _ => {}
+        }
+    }
+    if voted != ballots + overtaken.len() {
+        fail("each counted or overtaken vote ends one attempt");
     }
 }
 
@@ -374,7 +391,9 @@ impl SubagentAudit {
                 self.finished += usize::from(self.running.remove(task));
             }
             (Fact::ItemAdded { item: Item::Reply(reply), .. }, _) => self.calls += reply.usage.calls,
-            (Fact::AttemptEnded { usage, .. }, _) => self.calls += usage.calls,
+            (Fact::AttemptEnded { usage, outcome, .. }, _) if outcome.has_own_usage() => {
+                self.calls += usage.calls;
+            }
             _ => {}
         }
     }

@@ -168,7 +168,7 @@ fn agents_that_plan_first_may_write_only_once_they_present() {
     assert!(!is_read_only(&world, 0), "an agent that need not plan works at once");
 }
 
-/// A quick planning run of a single agent, followed by a run that executes the plan within this cost limit.
+/// A quick planning run of a single agent, followed by a run that executes the plan. Both specs have this cost limit.
 fn planning(cost_micro_usd: Option<u64>) -> RunSpec {
     let modes = Modes { agent_mode: AgentMode::Single, refinement: false, planning: false };
     let mut execution = spec(&["a"], RunRules::default().with(&modes.overrides()));

@@ -94,6 +94,7 @@ fn the_files_of_a_subagent_are_imported_before_its_caller_gets_the_report() {
     assert!(world.shown_to(0).contains("under subagents/s1"), "{}", world.shown_to(0));
 }
 
+// spec: design/launch-run/shared-run-machinery
 #[test]
 fn background_subagents_are_waited_for_on_request() {
     let mut world = World::start(&["a", "b"], rules());

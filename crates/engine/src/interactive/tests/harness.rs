@@ -5,10 +5,10 @@ use crate::coordination::tests::harness::{call, member};
 use crate::interactive::InteractiveSession;
 use crate::launch::execution_run;
 use althing_protocol::{
-    AttemptOutcome, ChatSpec, ChatState, ContextCompaction, CoordinationSummary, Decision, Event, Fact,
-    FinalAnswerStrategy, Interaction, InteractiveAgent, Item, Message, Millis, ModeChoice, ModelRequest, Op,
-    Origin, Phase, Reply, RunEnd, RunResult, RunRules, RunSpec, RunStatus, Seq, TaskId, TaskSpec, TeamSpec,
-    Timestamp, Usage, Verdict,
+    AttemptOutcome, ChatLimits, ChatSpec, ChatState, ContextCompaction, CoordinationSummary, Decision, Event,
+    Fact, FinalAnswerStrategy, Interaction, InteractiveAgent, Item, Message, Millis, ModeChoice,
+    ModelRequest, Op, Origin, Phase, Reply, RunEnd, RunResult, RunRules, RunSpec, RunStatus, Seq, TaskId,
+    TaskSpec, TeamSpec, Timestamp, Usage, Verdict,
 };
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,6 +26,7 @@ pub(crate) fn agent() -> InteractiveAgent {
         compaction: ContextCompaction::default(),
         can_ask: false,
         budget_micro_usd: None,
+        limits: ChatLimits::default(),
     }
 }
 
@@ -35,6 +36,7 @@ pub(crate) fn chat() -> ChatSpec {
         team: team(&["gem", "gpt", "cc"]),
         project: None,
         modes: ModeChoice::default(),
+        history: Vec::new(),
     }
 }
 
@@ -64,6 +66,7 @@ pub(crate) fn result(run: &TaskId, spec: &RunSpec, status: RunStatus) -> RunResu
             agents: Vec::new(),
         },
         context_path_writes: Vec::new(),
+        unchanged_paths: Vec::new(),
         plan: None,
         follow_up: (spec.execution.is_some() && status == RunStatus::Completed)
             .then(|| format!("s1.{}", run.execution())),
@@ -177,7 +180,8 @@ impl World {
         let calls = self.chat.wanted().calls;
         let [call] = calls.as_slice() else { panic!("the agent is not asked:\n{}", self.story()) };
         let outcome = AttemptOutcome::Failed { error: "HTTP 500".into(), hint: None, kind: None };
-        let ended = Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default() };
+        let ended =
+            Fact::AttemptEnded { attempt: call.attempt, outcome, usage: Usage::default(), call: None };
         self.happens(TaskId::chat(), ended);
     }
 

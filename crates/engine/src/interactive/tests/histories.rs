@@ -124,7 +124,7 @@ fn step(world: &mut World, rng: &mut Rng) {
                 if let Some(open) = world.open().filter(|_| quick) {
                     return world.chat.answer(&open.id, &decision).unwrap_or_default();
                 }
-                // A run that has already ended, and must only start the run that follows it, does not end again.
+                // The current run may already have ended, with its follow-up run still to start; it must not end twice.
                 let has_ended = |run: &TaskId| {
                     let finished = |fact: &Fact| matches!(fact, Fact::Decided(Verdict::Finished { .. }));
                     world.log.iter().any(|event| event.task.as_ref() == Some(run) && finished(&event.fact))

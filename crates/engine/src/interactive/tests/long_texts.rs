@@ -1,4 +1,4 @@
-//! Texts that are too long to be passed on in full: each is summed up or shortened, with a note on how much is omitted
+//! Texts that are too long to be passed on in full: each is summarized or shortened, with a note on how much is omitted
 //! and where the full text is.
 
 use super::harness::{World, agent, chat, launches, result};
@@ -86,7 +86,7 @@ fn exchanges_that_do_not_fit_are_summed_up_with_their_decisions_paths_runs_and_p
     let summary = &history[0];
     let omitted = 9 - (history.len() - 1);
     assert!(omitted >= 5, "{} exchanges", history.len());
-    let head = format!("[{omitted} older messages and their answers, ");
+    let head = format!("[{omitted} older messages and their answers (");
     assert!(summary.user.starts_with(&head) && summary.user.contains(IN_THE_LOG), "{}", summary.user);
     for part in [
         "The user said, word for word: The goal: a bridge. It spans the river.",
@@ -123,7 +123,7 @@ fn a_runs_history_contains_the_summary_and_the_pinned_messages() {
     assert_eq!(history[0].user, "The goal");
     let summary = &history[0].assistant;
     assert!(
-        summary.starts_with(&format!("[the older part of the conversation, summed up; {IN_THE_LOG}]")),
+        summary.starts_with(&format!("[the older part of the conversation, summarized; {IN_THE_LOG}]")),
         "{summary}"
     );
     assert!(summary.contains("THE SUMMARY") && summary.contains("Never touch the lexer"), "{summary}");
@@ -141,7 +141,7 @@ fn the_text_to_summarize_and_an_overlong_summary_are_shortened_with_markers() {
     world.answers(&long("reply", 2_000));
     world.user("Well?");
     let request = format!("{:?}", world.request().messages);
-    assert!(request.contains("The older part of the conversation:"), "it is being summed up: {request}");
+    assert!(request.contains("The older part of the conversation:"), "it is being summarized: {request}");
     assert!(request.contains(&format!("bytes are left out here; {IN_THE_LOG}]")), "{request}");
     world.answers(&long("summary", 9_000));
     let shown = format!("{:?}", world.request().messages);
@@ -196,7 +196,7 @@ fn omitted_decisions_are_mentioned_once() {
             _ => None,
         })
         .collect();
-    let last = markers.last().expect("it was summed up");
+    let last = markers.last().expect("it was summarized");
     let left_out = |marker: &&String| marker.contains("are left out here");
     assert_eq!(last.iter().filter(left_out).count(), 1, "{last:?}");
     assert!(last[0].contains(IN_THE_LOG), "{last:?}");

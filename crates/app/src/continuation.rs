@@ -1,0 +1,118 @@
+//! `--continue` and `--session`: the session that a run or a conversation continues.
+//!
+//! A conversation is resumed and goes on in its own log. A run is over once it has answered; a run or a conversation that
+//! continues it is a new session, with the history of the earlier one and, unless the user names another, its team and
+//! project. A run without a screen that continues a conversation is a new session, too.
+
+use crate::context::AppContext;
+use crate::failure::Failure;
+use crate::project::{self, Project};
+use crate::resume;
+use crate::team::{self, Team};
+use crate::trust;
+use althing_engine::{NothingToContinue, session_history};
+use althing_protocol::{Checkpoint, Exchange, Seq, SessionId, SessionKind, SessionOpened, SessionSummary};
+use std::sync::Arc;
+
+/// What a new session continues.
+pub struct Continuation {
+    opened: SessionOpened,
+    /// What was said in the continued session.
+    pub history: Vec<Exchange>,
+}
+
+/// The conversation that the settings ask to continue, and that can be resumed. None if they ask for none, or ask for a
+/// run: a conversation that continues a run is a new one (see [`of`]).
+pub fn conversation_to_resume(app: &AppContext) -> Result<Option<SessionId>, Failure> {
+    let session = session_to_continue(app)?;
+    Ok(session.filter(|(_, kind)| *kind != Some(SessionKind::Run)).map(|(id, _)| id))
+}
+
+/// What a new session of these settings continues; None if they ask for nothing.
+pub fn of(app: &AppContext) -> Result<Option<Continuation>, Failure> {
+    let Some((id, _)) = session_to_continue(app)? else { return Ok(None) };
+    let stored = resume::existing_store(app)?.read(&id, Seq(0)).map_err(Failure::stored)?;
+    if stored.is_owned {
+        return Err(Failure::usage(format!("session {id} is still running"))
+            .hint("wait until it has ended, or name another session with --session"));
+    }
+    // The log decides what is sent to models and, with its config, what is started.
+    trust::require_own_session(&app.session_dir(&id), app)?;
+    let opened = resume::opening(&stored.events)?;
+    let history = session_history(&stored.events).map_err(|why| refusal(&id, why))?;
+    app.notify(&format!("continuing session {id}: {}", althing_text::truncate_chars(&opened.goal, 80)));
+    Ok(Some(Continuation { opened, history }))
+}
+
+fn refusal(id: &SessionId, why: NothingToContinue) -> Failure {
+    let another =
+        "start without --continue, or name another session with --session; `althing sessions` lists them";
+    match why {
+        NothingToContinue::Interrupted => Failure::usage(format!("session {id} has not ended"))
+            .hint(format!("`althing resume {id}` finishes it; then it can be continued")),
+        NothingToContinue::NoAnswer => {
+            Failure::usage(format!("session {id} ended without an answer, so there is nothing to continue"))
+                .hint(another)
+        }
+        NothingToContinue::Empty => {
+            Failure::usage(format!("nothing has been said in conversation {id} yet")).hint(another)
+        }
+        NothingToContinue::NotAConversation => Failure::usage(format!(
+            "session {id} is neither a run nor a conversation, so it cannot be continued with a message"
+        ))
+        .hint(another),
+    }
+}
+
+/// The session that the settings ask to continue: the one that they name, or else the newest run or conversation that no
+/// process uses. Its kind is None if the session cannot be read; then opening it fails with the reason.
+fn session_to_continue(app: &AppContext) -> Result<Option<(SessionId, Option<SessionKind>)>, Failure> {
+    let kind = |session: &SessionSummary| session.checkpoint.as_ref().map(|checkpoint| checkpoint.kind);
+    let store = app.existing_store()?;
+    if let Some(id) = &app.settings.session {
+        let id = SessionId::new(id.as_str());
+        let summary = match store {
+            Some(store) => store.summary(&id).map_err(Failure::stored)?,
+            None => None,
+        };
+        return Ok(Some((id, summary.as_ref().and_then(kind))));
+    }
+    if !app.settings.continue_newest {
+        return Ok(None);
+    }
+    let is_wanted = |session: &SessionSummary| {
+        let is_kind = |checkpoint: &Checkpoint| checkpoint.kind != SessionKind::Workflow;
+        session.checkpoint.as_ref().is_some_and(is_kind) && !session.is_owned
+    };
+    let newest = match store {
+        Some(store) => store.newest(1, &is_wanted).map_err(Failure::stored)?,
+        None => Vec::new(),
+    };
+    let found = newest.first().map(|session| (session.id.clone(), kind(session)));
+    found.map(Some).ok_or_else(|| {
+        let dir = app.state_dir();
+        Failure::usage(format!("there is no run or conversation to continue in {}", dir.display()))
+            .hint("`althing sessions` lists all sessions; --state-dir chooses another state directory")
+    })
+}
+
+/// The team of a new session: that of the session that it continues, unless the settings name another.
+pub(crate) fn team(continued: Option<&Continuation>, app: &AppContext) -> Result<Team, Failure> {
+    let settings = &app.settings;
+    let is_named = settings.config.is_some() || settings.offline || !settings.model.is_empty();
+    match continued.filter(|_| !is_named) {
+        Some(continued) => team::from_record(&continued.opened, &app.environment),
+        None => team::assemble(app),
+    }
+}
+
+/// The project of a new session: that of the session that it continues, unless the settings name another.
+pub(crate) fn project(
+    continued: Option<&Continuation>,
+    app: &AppContext,
+) -> Result<Option<Arc<Project>>, Failure> {
+    match continued.filter(|_| app.settings.project.is_none()) {
+        Some(continued) => project::reopen(continued.opened.project.as_deref(), app),
+        None => project::from_settings(app),
+    }
+}

@@ -1,0 +1,58 @@
+//! Checks, before anything starts, that a cost limit can apply to every agent.
+//!
+//! A limit counts only the cost that Althing knows. An agent whose cost is never known could spend without limit, so it
+//! is refused if the user set `--max-cost`, and the user gets a notice about it if the config sets `budget_usd`.
+
+use crate::context::AppContext;
+use crate::failure::Failure;
+use crate::team::Team;
+use althing_config::is_on_this_machine;
+use althing_llm::PriceTable;
+use althing_protocol::{AgentId, AgentKind, BackendConfig, Usage};
+use althing_runner::ModelPrices;
+
+/// The prices of a team, for CLI agents that report tokens but no cost.
+pub(crate) fn model_prices(team: &Team) -> ModelPrices {
+    let prices = PriceTable::new(&team.config.prices);
+    ModelPrices::new(move |name: &str, usage: &Usage| prices.cost(name, usage))
+}
+
+/// Fails if `--max-cost` is set and the agent's cost cannot be known. If only `budget_usd` is set, a notice says that
+/// the budget does not include the agent. `model` is the model that will be called; None for a CLI agent that uses its
+/// own default model.
+pub(crate) fn check(
+    id: &AgentId,
+    config: &BackendConfig,
+    model: Option<&str>,
+    team: &Team,
+    app: &AppContext,
+) -> Result<(), Failure> {
+    let budget = team.interactive().and_then(|interactive| interactive.budget_usd);
+    if (app.settings.max_cost.is_none() && budget.is_none()) || is_known(config, model, team) {
+        return Ok(());
+    }
+    let what = match model {
+        Some(model) => format!("the price of {model} is not known"),
+        None => "the agent does not report its cost and the config does not name its model".to_owned(),
+    };
+    let name = model.unwrap_or(&config.kind);
+    let hint = format!(
+        "add its price to the config: `prices: {{{name}: {{input_per_million: …, output_per_million: …}}}}`"
+    );
+    if app.settings.max_cost.is_some() {
+        let message = format!("agent {id}: `--max-cost` cannot limit its cost, because {what}");
+        return Err(Failure::usage(message).hint(hint).hint("or leave out `--max-cost`"));
+    }
+    app.notify(&format!("agent {id}: `budget_usd` does not include its cost, because {what}; {hint}"));
+    Ok(())
+}
+
+/// Whether the cost of the agent's calls will be known. Models on this machine cost nothing.
+fn is_known(config: &BackendConfig, model: Option<&str>, team: &Team) -> bool {
+    let prices = PriceTable::new(&team.config.prices);
+    let has_price = |name: &str| prices.price(name).is_some();
+    match AgentKind::of(&config.kind) {
+        Some(kind) => kind.reports_cost || model.is_some_and(has_price) || has_price(kind.kind),
+        None => config.base_url.as_deref().is_some_and(is_on_this_machine) || model.is_none_or(has_price),
+    }
+}

@@ -1,0 +1,56 @@
+//! Resolves the symbolic links in the paths of a chat agent's `launch_run` calls, before anything else sees the call: the
+//! run that a person is asked about names the paths that agents really get. The deciders, which make the proposal, do not
+//! access the file system.
+
+use crate::context_paths::with_real_paths;
+use crate::session::TeamBackends;
+use althing_engine::{LAUNCH_RUN, read_launch};
+use althing_protocol::{
+    AgentId, Backend, BackendError, BackendInfo, BoxFuture, DeltaSink, ModelRequest, Reply, ToolCall,
+};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// Resolves the links in what the agent launches from now on.
+pub(crate) fn resolve_links(backends: &mut TeamBackends, agent: &AgentId) {
+    if let Some(backend) = backends.backends.get_mut(agent) {
+        *backend = Arc::new(ResolvingBackend(backend.clone()));
+    }
+}
+
+/// A backend whose replies name the real paths of launches.
+struct ResolvingBackend(Arc<dyn Backend>);
+
+impl Backend for ResolvingBackend {
+    fn info(&self) -> &BackendInfo {
+        self.0.info()
+    }
+
+    fn call<'a>(
+        &'a self,
+        request: &'a ModelRequest,
+        on_delta: DeltaSink<'a>,
+    ) -> BoxFuture<'a, Result<Reply, BackendError>> {
+        Box::pin(async move {
+            let mut reply = self.0.call(request, on_delta).await?;
+            for call in reply.tool_calls.iter_mut().filter(|call| call.name == LAUNCH_RUN) {
+                resolve(call).await;
+            }
+            Ok(reply)
+        })
+    }
+}
+
+/// Replaces the paths in the arguments of a valid call. An invalid call stays as it is; the model is told why it is
+/// refused.
+async fn resolve(call: &mut ToolCall) {
+    let Ok(Value::Object(mut arguments)) = serde_json::from_str(&call.arguments) else { return };
+    let Ok(launch) = read_launch(&arguments) else { return };
+    let named = launch.context_paths.clone();
+    let resolved = tokio::task::spawn_blocking(move || with_real_paths(launch).context_paths).await;
+    let Some(paths) = resolved.ok().filter(|paths| *paths != named) else { return };
+    if let Ok(paths) = serde_json::to_value(paths) {
+        arguments.insert("context_paths".to_owned(), paths);
+        call.arguments = Value::Object(arguments).to_string();
+    }
+}

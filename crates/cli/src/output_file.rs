@@ -1,0 +1,77 @@
+//! The file of `--output-file`. The file is checked before a run starts, so that no run is paid for whose answer cannot
+//! be written. Links are resolved at the start, so that neither the author of the working directory nor an agent of the
+//! run can redirect the answer to another file.
+
+use crate::args::Options;
+use althing_app::base_dirs::{BaseDirs, refuse_replaced};
+use althing_app::{AppContext, Failure};
+use rustix::fs::OFlags;
+use std::fs::OpenOptions;
+use std::io::{Error, ErrorKind, Result, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The file of `--output-file`.
+pub struct OutputFile {
+    /// The path with links resolved. The path stays as named if it leads to something that is neither a file nor a
+    /// directory, such as a pipe.
+    pub path: PathBuf,
+    /// Whether writing fails if a link has appeared in the path.
+    no_links: bool,
+}
+
+impl OutputFile {
+    /// The file that the options name; None if they name none.
+    pub fn of(options: &Options, app: &AppContext) -> std::result::Result<Option<Self>, Failure> {
+        let Some(file) = &options.output_file else { return Ok(None) };
+        let from = BaseDirs::of(&app.environment);
+        let real = from.real_path(&format!("--output-file {}", file.display()), file)?;
+        let named = from.path(file);
+        // `/dev/stdout` may be a link to a pipe, which has no path of its own, so such a path is used as named.
+        let no_links = named.metadata().is_err() || named.is_file() || named.is_dir();
+        Ok(Some(Self { path: if no_links { real } else { named }, no_links }))
+    }
+
+    fn options(&self) -> OpenOptions {
+        let mut options = OpenOptions::new();
+        if self.no_links {
+            options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
+        }
+        options
+    }
+
+    /// Writes the answer.
+    pub fn write(&self, answer: &str) -> Result<()> {
+        if self.no_links {
+            refuse_replaced(&self.path)?;
+        }
+        let mut file = self.options().write(true).create(true).truncate(true).open(&self.path)?;
+        file.write_all(answer.as_bytes())
+    }
+
+    /// Fails if the file cannot be written. A file that the check created is removed again.
+    fn check(&self) -> Result<()> {
+        let file: &Path = &self.path;
+        match file.metadata() {
+            Ok(found) if found.is_dir() => Err(Error::from(ErrorKind::IsADirectory)),
+            Ok(found) if found.is_file() => self.options().append(true).open(file).map(drop),
+            // A pipe or a device is not opened for the check; it is opened only once, for the answer.
+            Ok(_) => Ok(()),
+            Err(_) => {
+                self.options().append(true).create(true).open(file)?;
+                std::fs::remove_file(file)
+            }
+        }
+    }
+}
+
+/// Fails if the answer cannot be written to the file of `--output-file`. The check does not change an existing file.
+pub fn check(options: &Options, app: &AppContext) -> std::result::Result<(), Failure> {
+    let (Some(file), Some(named)) = (OutputFile::of(options, app)?, &options.output_file) else {
+        return Ok(());
+    };
+    file.check().map_err(|error| {
+        Failure::usage(format!("--output-file {} cannot be written: {error}", named.display()))
+            .hint("nothing was started; name a file that can be written")
+    })
+}

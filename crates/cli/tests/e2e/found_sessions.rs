@@ -1,0 +1,342 @@
+//! A state directory that was found in the working directory, with sessions, plans and links of somebody else's choice: it
+//! leads to no other directory, and showing its sessions writes nothing (row S13 of docs/reliability.md).
+
+use std::os::unix::fs::symlink;
+
+use althing_testkit::{RecordedRequest, Reply, Script};
+use serde_json::json;
+
+use super::mcp::Client;
+use super::scripted_claude;
+use super::support::{Fixture, LIMIT, althing, files_below, paths_below, run};
+
+/// A stand-in for `claude` that gives the same answer in every call.
+const ANSWERS: &str = r#"#!/bin/sh
+cat > /dev/null
+echo '{"type": "system", "subtype": "init", "session_id": "s"}'
+echo '{"type": "result", "subtype": "success", "is_error": false, "result": "Text of claude", "session_id": "s"}'
+"#;
+
+/// The length of the checksum field at the end of a line of a log.
+const CHECKSUM_FIELD: usize = 18;
+
+/// The checksum of a line, as a stranger would compute it.
+fn crc32c(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg()))
+    })
+}
+
+/// A log with changed lines and valid checksums.
+fn forged(log: &str, change: impl Fn(&str) -> String) -> String {
+    let line = |line: &str| {
+        let head = change(&line[..line.len() - CHECKSUM_FIELD]);
+        format!("{head},\"crc\":\"{:08x}\"}}\n", crc32c(head.as_bytes()))
+    };
+    log.lines().map(line).collect()
+}
+
+#[test]
+fn showing_the_result_of_a_found_session_writes_nothing() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+    here().args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT).expect_code(0);
+    let state = fixture.althing.work_dir().join(".althing");
+    let session = althing_testkit::process::newest_session(&state).unwrap();
+    let id = session.file_name().unwrap().to_str().unwrap().to_owned();
+    let victim = fixture.althing.work_dir().join("victim");
+    std::fs::create_dir(&victim).unwrap();
+
+    let log = std::fs::read_to_string(session.join("events.jsonl")).unwrap();
+    assert_eq!(forged(&log, str::to_owned), log, "the checksums are computed as Althing does");
+    let writes: Vec<_> =
+        (0..100).map(|n| json!({"path": format!("/tmp/file{n}"), "change": "new"})).collect();
+    let planted = forged(&log, |line| {
+        let (before, after) = (json!(session.join("tasks/r1")).to_string(), json!(victim).to_string());
+        let line = line.replace(&format!("\"log_dir\":{before}"), &format!("\"log_dir\":{after}"));
+        line.replace("\"context_path_writes\":[]", &format!("\"context_path_writes\":{}", json!(writes)))
+    });
+    assert_ne!(planted, log);
+    std::fs::write(session.join("events.jsonl"), planted).unwrap();
+    std::fs::remove_file(session.join("session.json")).unwrap();
+    std::fs::remove_dir_all(session.join("tasks")).unwrap();
+
+    let another = fixture.althing.work_dir().join("home-of-another");
+    let output = here().env("HOME", &another).args(["resume", &id]).spawn().wait(LIMIT).expect_code(0);
+    assert!(output.stdout.contains("Final answer of model-a"), "{}", output.stdout);
+    assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0, "nothing is written where the log says");
+    assert!(!session.join("tasks").exists(), "nothing is written in the session of somebody else");
+}
+
+#[test]
+fn a_found_session_is_not_served_over_mcp() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+    here().args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT).expect_code(0);
+    let state = fixture.althing.work_dir().join(".althing");
+    let session = althing_testkit::process::newest_session(&state).unwrap();
+    let run_id = format!("{}.r1", session.file_name().unwrap().to_str().unwrap());
+    let another = fixture.althing.work_dir().join("home-of-another");
+    for (user, args, is_own) in [
+        (here(), &["--offline"] as &[&str], true),
+        (here().env("HOME", &another), &["--offline"], false),
+        // `--trust` may be meant for the config: it accepts no session that the command does not name.
+        (here().env("HOME", &another), &["--offline", "--trust"], false),
+    ] {
+        let mut client = Client::start(&user, args);
+        let listed = client.tool("list_runs", &json!({}));
+        assert_eq!(listed.to_string().contains(&run_id), is_own, "{listed}");
+        let resources = client.call("resources/list", &json!({}));
+        assert_eq!(resources.to_string().contains(&run_id), is_own, "{resources}");
+        for path in ["result", "log/result.json"] {
+            let uri = format!("althing://runs/{run_id}/{path}");
+            let read = client.call("resources/read", &json!({"uri": uri}));
+            assert_eq!(read.get("error").is_none(), is_own, "{uri}: {read}");
+        }
+        let result = client.tool("run_result", &json!({"run_id": run_id}));
+        assert_eq!(result["isError"] != true, is_own, "{result}");
+    }
+}
+
+#[test]
+fn a_workspace_that_a_log_names_elsewhere_is_not_served() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let secret = fixture.althing.file("home-of-another/.ssh/id", "PRIVATE");
+    let another = secret.parent().unwrap().parent().unwrap().to_owned();
+    let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+    here().args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT).expect_code(0);
+    let state = fixture.althing.work_dir().join(".althing");
+    let session = althing_testkit::process::newest_session(&state).unwrap();
+    let log = std::fs::read_to_string(session.join("events.jsonl")).unwrap();
+    let planted = forged(&log, |line| {
+        let Some((before, rest)) = line.split_once("\"workspace_path\":") else { return line.to_owned() };
+        let end = rest.find([',', '}']).unwrap();
+        format!("{before}\"workspace_path\":{}{}", json!(another), &rest[end..])
+    });
+    assert!(planted.contains(&format!("\"workspace_path\":{}", json!(another))), "{planted}");
+    std::fs::write(session.join("events.jsonl"), planted).unwrap();
+    std::fs::remove_file(session.join("session.json")).unwrap();
+    // The session is this user's own, so that only the path in its log is at fault.
+    let mut client = Client::start(&here(), &["--offline"]);
+    let run_id = format!("{}.r1", session.file_name().unwrap().to_str().unwrap());
+    let uri = |path: &str| json!({"uri": format!("althing://runs/{run_id}/{path}")});
+    let result = client.call("resources/read", &uri("result"));
+    assert!(result.get("error").is_none(), "the run itself can be read: {result}");
+    let read = client.call("resources/read", &uri("workspace/.ssh/id"));
+    assert!(read.get("error").is_some() && !read.to_string().contains("PRIVATE"), "{read}");
+}
+
+#[test]
+fn a_session_that_changed_since_it_was_accepted_must_be_accepted_again() {
+    let fixture = Fixture::new(1, super::hostile::overwrites_a_file());
+    let file = fixture.althing.file("project/file.txt", "before");
+    let path = format!("{}:rw", file.parent().unwrap().display());
+    let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+    let written =
+        here().args(["--config", "team.yaml", "--automation", "--quick", "--context-path", &path, "task"]);
+    written.spawn().wait(LIMIT).expect_code(0);
+    let session =
+        althing_testkit::process::newest_session(&fixture.althing.work_dir().join(".althing")).unwrap();
+    let id = session.file_name().unwrap().to_str().unwrap();
+    let another = fixture.althing.work_dir().join("home-of-another");
+    let undo = |more: &[&str]| {
+        let command = here().env("HOME", &another).args(["undo", id]).args(more.iter().copied());
+        command.spawn().wait(LIMIT).expect_code(i32::from(!more.contains(&"--diff")))
+    };
+    // The user accepts this version of the session with `--trust`.
+    assert!(undo(&["--diff", "--trust"]).stdout.contains("by the run"));
+    assert!(undo(&["--diff"]).stdout.contains("by the run"), "it is still accepted");
+    // A changed version could write to any file, so its undo is refused. The refusal does not make the version
+    // accepted.
+    std::fs::write(session.join("tasks/more"), "").unwrap();
+    for _ in 0..3 {
+        let refused = undo(&[]);
+        assert!(refused.stderr.contains("changed since you accepted it"), "{}", refused.stderr);
+    }
+    let resumed = here().env("HOME", &another).args(["resume", id]).spawn().wait(LIMIT);
+    assert!(undo(&[]).stderr.contains("changed since you accepted it"), "{resumed:?}");
+    // A command that fails accepts nothing.
+    let kept = fixture.althing.work_dir().join("kept");
+    std::fs::rename(session.join("tasks"), &kept).unwrap();
+    assert!(undo(&["--trust"]).stderr.contains("changed a file"), "there is nothing to undo");
+    let refused = undo(&[]);
+    assert!(refused.stderr.contains("changed since you accepted it"), "{}", refused.stderr);
+    std::fs::rename(&kept, session.join("tasks")).unwrap();
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "by the run");
+    let accepted = here().env("HOME", &another).args(["undo", id, "--trust"]).spawn().wait(LIMIT);
+    accepted.expect_code(0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
+    // What the user's own command changed in it is no reason to ask again.
+    let again = undo(&[]);
+    assert!(!again.stderr.contains("changed since"), "{}", again.stderr);
+}
+
+#[test]
+fn a_session_planted_in_the_place_of_an_own_one_is_not_the_users() {
+    let fixture = Fixture::new(1, super::hostile::overwrites_a_file());
+    let file = fixture.althing.file("project/file.txt", "before");
+    let path = format!("{}:rw", file.parent().unwrap().display());
+    let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+    let state = fixture.althing.work_dir().join(".althing");
+    let kept = fixture.althing.work_dir().join("kept");
+    // How the user's own session goes away, and whether the planted copy has its token.
+    for (how, with_token) in [("remove", true), ("prune", true), ("by hand", false)] {
+        std::fs::write(&file, "before").unwrap();
+        let args = ["--config", "team.yaml", "--automation", "--quick", "--context-path", &path, "task"];
+        here().args(args).spawn().wait(LIMIT).expect_code(0);
+        let session = althing_testkit::process::newest_session(&state).unwrap();
+        let id = session.file_name().unwrap().to_str().unwrap().to_owned();
+        let undo = |more: &[&str]| here().args(["undo", &id]).args(more.iter().copied()).spawn().wait(LIMIT);
+        assert!(undo(&["--diff"]).expect_code(0).stdout.contains("by the run"), "it is the user's own");
+        run(&here(), &["sessions"]).expect_code(0);
+        let copied = std::process::Command::new("cp").arg("-a").arg(&session).arg(&kept).status().unwrap();
+        assert!(copied.success());
+        match how {
+            "remove" => drop(run(&here(), &["sessions", "remove", &id]).expect_code(0)),
+            "prune" => drop(run(&here(), &["sessions", "prune", "--older-than", "0"]).expect_code(0)),
+            _ => std::fs::remove_dir_all(&session).unwrap(),
+        }
+        assert!(!session.exists(), "{how}");
+        if !with_token {
+            std::fs::remove_file(kept.join("token")).unwrap();
+        }
+        std::fs::rename(&kept, &session).unwrap();
+        let refused = undo(&[]).expect_code(1);
+        assert!(refused.stderr.contains("not started by you"), "{how}: {}", refused.stderr);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "by the run", "{how}: nothing was written");
+        std::fs::remove_dir_all(&session).unwrap();
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_log_is_not_read_and_one_in_the_place_of_a_lock_keeps_no_session() {
+    let fixture = Fixture::new(1, Script::parliament());
+    let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+    here().args(["--config", "team.yaml", "--automation", "task"]).spawn().wait(LIMIT).expect_code(0);
+    let state = fixture.althing.work_dir().join(".althing");
+    let session = althing_testkit::process::newest_session(&state).unwrap();
+    let id = session.file_name().unwrap().to_str().unwrap().to_owned();
+    let elsewhere = fixture.althing.work_dir().join("elsewhere.jsonl");
+    std::fs::rename(session.join("events.jsonl"), &elsewhere).unwrap();
+    symlink(&elsewhere, session.join("events.jsonl")).unwrap();
+    std::fs::remove_file(session.join("session.json")).unwrap();
+    let before = std::fs::read(&elsewhere).unwrap();
+    for action in ["show", "repair"] {
+        let refused = run(&here(), &["sessions", action, &id]).expect_code(1);
+        assert!(refused.stderr.contains("is a symbolic link"), "{action}: {}", refused.stderr);
+        assert!(!refused.stdout.contains("Final answer"), "{action}: {}", refused.stdout);
+    }
+    // Whatever is in the place of the lock, the session can be deleted.
+    std::fs::remove_file(session.join("lock")).unwrap();
+    symlink("/etc/passwd", session.join("lock")).unwrap();
+    run(&here(), &["sessions", "remove", &id]).expect_code(0);
+    assert!(!session.exists());
+    assert_eq!(std::fs::read(&elsewhere).unwrap(), before);
+}
+
+#[test]
+fn a_recording_can_only_be_shown() {
+    let fixture = Fixture::new(1, super::hostile::overwrites_a_file());
+    let file = fixture.althing.file("project/file.txt", "before");
+    let path = format!("{}:rw", file.parent().unwrap().display());
+    let here = || fixture.althing.new_command().env("ALTHING_STATE_DIR", "");
+    let written =
+        here().args(["--config", "team.yaml", "--automation", "--quick", "--context-path", &path, "task"]);
+    written.spawn().wait(LIMIT).expect_code(0);
+    let state = fixture.althing.work_dir().join(".althing");
+    let session = althing_testkit::process::newest_session(&state).unwrap();
+    let another = fixture.althing.work_dir().join("home-of-another");
+    for user in [here(), here().env("HOME", &another)] {
+        let mut terminal = user.args(["replay", session.to_str().unwrap(), "--speed", "0"]).terminal(100, 30);
+        terminal.wait_for("task", LIMIT);
+        terminal.keys("/undo\r");
+        terminal.wait_for("this is a recording", LIMIT);
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "by the run");
+    }
+}
+
+#[test]
+fn nothing_in_a_found_state_directory_leads_a_run_elsewhere() {
+    let plain = althing().env("ALTHING_STATE_DIR", "");
+    let state = plain.work_dir().join(".althing");
+    let victim = plain.work_dir().join("victim");
+    for dir in [&state, &victim] {
+        std::fs::create_dir(dir).unwrap();
+    }
+    for name in ["agents", "plans", "memory", "anything"] {
+        symlink("../victim", state.join(name)).unwrap();
+        for args in [
+            &["--offline", "--automation", "task"][..],
+            &["--offline", "--plan", "--automation", "task"],
+            &["sessions"],
+        ] {
+            let refused = run(&plain, args).expect_code(1);
+            assert!(
+                refused.stderr.contains(&format!("{name} is a symbolic link")),
+                "{args:?}: {}",
+                refused.stderr
+            );
+        }
+        std::fs::remove_file(state.join(name)).unwrap();
+    }
+    // The directory of a CLI agent's first call, with a link where Althing makes a directory that the agent can write.
+    let with_claude = scripted_claude::install(&plain, ANSWERS);
+    for agent in ["claude", "claude_code"] {
+        let attempt = state.join("agents").join(agent).join("r1.a1/1");
+        std::fs::create_dir_all(&attempt).unwrap();
+        symlink(&victim, attempt.join("scratch")).unwrap();
+    }
+    let planted = paths_below(&state.join("agents"));
+    with_claude.file(
+        "team.yaml",
+        json!({"agents": [{"id": "claude", "backend": {"type": "claude_code"}}]}).to_string(),
+    );
+    run(&with_claude, &["--config", "team.yaml", "--automation", "--quick", "task"]).expect_code(0);
+    let answered = files_below(&state)
+        .into_iter()
+        .any(|(_, file)| String::from_utf8_lossy(&file).contains("Text of claude"));
+    assert!(answered, "the CLI agent was not started");
+    assert_eq!(
+        paths_below(&state.join("agents")),
+        planted,
+        "a CLI agent's files are not in a directory that was found"
+    );
+    assert_eq!(std::fs::read_dir(&victim).unwrap().count(), 0);
+}
+
+/// A model that answers every request with the same plan.
+pub fn makes_a_plan() -> Script {
+    let plan = json!({"tasks": [{"id": "look", "description": "Look around", "verification": "seen"}]});
+    Script::from_fn(move |request: &RecordedRequest| {
+        if request.system_text().contains("plan") && request.tool_names().contains(&"new_answer") {
+            Reply::new_answer(&plan.to_string())
+        } else {
+            Reply::text(plan.to_string())
+        }
+    })
+}
+
+#[test]
+fn a_plan_behind_a_link_in_a_found_state_directory_is_neither_executed_nor_changed() {
+    let fixture = Fixture::new(1, makes_a_plan());
+    let here = || {
+        let args = ["--config", "team.yaml", "--automation", "--quick"];
+        fixture.althing.new_command().env("ALTHING_STATE_DIR", "").args(args)
+    };
+    // The user's own plan, in a state directory that the user names.
+    let made = here().args(["--state-dir", "elsewhere", "--plan", "Look around"]);
+    made.spawn().wait(LIMIT).expect_code(0);
+    let plans = fixture.althing.work_dir().join("elsewhere/plans");
+    let before = files_below(&plans);
+    assert!(!before.is_empty());
+    let state = fixture.althing.work_dir().join(".althing");
+    std::fs::create_dir(&state).unwrap();
+    symlink("../elsewhere/plans", state.join("plans")).unwrap();
+    let requests = fixture.server.request_count();
+    let refused = here().args(["--execute-plan", "latest"]).spawn().wait(LIMIT).expect_code(1);
+    assert!(refused.stderr.contains("plans is a symbolic link"), "{}", refused.stderr);
+    assert_eq!(fixture.server.request_count(), requests);
+    assert!(files_below(&plans) == before, "the plan was changed");
+    let named = here().args(["--state-dir", "elsewhere", "--execute-plan", "latest"]);
+    named.spawn().wait(LIMIT).expect_code(0);
+}

@@ -1,0 +1,170 @@
+//! A real CLI agent, in a terminal or on pipes, takes no prompt for a command, and no word of a prompt for a file whose
+//! content it sends to its model.
+
+use std::time::{Duration, Instant};
+
+use althing_testkit::process::Signal;
+use althing_testkit::{Althing, FakeModel, RecordedRequest, Reply, Script};
+use serde_json::{Value, json};
+
+use super::programs::{START_TIMEOUT, cli_agent_of, headless, internal_reply, programs, with_programs};
+use super::support::LIMIT;
+
+/// Whether any message of the request, on any wire format, has a text that ends with this one.
+fn has_user_text(request: &RecordedRequest, text: &str) -> bool {
+    fn has(value: &Value, text: &str) -> bool {
+        match value {
+            Value::String(words) => words.trim_end().ends_with(text),
+            Value::Array(values) => values.iter().any(|value| has(value, text)),
+            Value::Object(fields) => fields.values().any(|value| has(value, text)),
+            _ => false,
+        }
+    }
+    let lists = ["messages", "input", "contents"];
+    lists.iter().filter_map(|list| request.body().get(list)).any(|list| has(list, text))
+}
+
+/// Waits until each of these CLI agents has sent its text to its model.
+#[track_caller]
+fn wait_for_prompts(server: &FakeModel, prompts: &[(&str, &str)]) {
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let requests = server.requests();
+        let missing = prompts.iter().filter(|(agent, text)| {
+            !requests.iter().any(|request| cli_agent_of(request) == *agent && has_user_text(request, text))
+        });
+        let missing: Vec<_> = missing.collect();
+        if missing.is_empty() {
+            return;
+        }
+        assert!(Instant::now() < deadline, "these models were not told: {missing:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Replies with a text to every request except a CLI agent's internal ones.
+fn text_reply(request: &RecordedRequest) -> Reply {
+    internal_reply(request).unwrap_or_else(|| Reply::text("All of it is done."))
+}
+
+/// Checks that each of these CLI agents, in a terminal, sends this text to its model and runs nothing.
+#[track_caller]
+fn check_prompts_in_terminals(prompts: &[(&str, &str)]) {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
+    let althing = with_programs(&dir, &server);
+    let work = |n: usize| althing.work_dir().join(format!("work{n}"));
+    let task = |(n, (agent, text)): (usize, &(&str, &str))| {
+        std::fs::create_dir(work(n)).unwrap();
+        let prompt = if text.starts_with('!') { "{{first.output}}" } else { text };
+        json!({"id": format!("t{n}"), "agent": agent, "executionMode": "interactive", "prompt": prompt, "cwd": work(n)})
+    };
+    let tasks: Vec<Value> = prompts.iter().enumerate().map(task).collect();
+    let first =
+        json!({"id": "first", "agent": "command", "command": ["echo", "!touch bang.txt"], "prompt": ""});
+    let stages = json!([{"name": "one", "tasks": [first]}, {"name": "two", "tasks": tasks}]);
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    wait_for_prompts(&server, prompts);
+    for (n, (agent, _)) in prompts.iter().enumerate() {
+        assert!(!work(n).join("bang.txt").exists(), "{agent} ran its prompt as a command");
+    }
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+}
+
+#[test]
+fn no_prompt_is_a_command_to_claude_code_and_codex_in_a_terminal() {
+    check_prompts_in_terminals(&[("claude", "!touch bang.txt"), ("codex", "!touch bang.txt")]);
+}
+
+#[test]
+fn no_prompt_is_a_command_to_gemini_cli_and_opencode_in_a_terminal() {
+    check_prompts_in_terminals(&[("gemini", "!touch bang.txt"), ("opencode", "!touch bang.txt")]);
+}
+
+#[test]
+fn no_word_of_a_prompt_ends_a_real_cli_agent_or_blocks_the_prompt() {
+    check_prompts_in_terminals(&[("claude", "exit"), ("codex", "Look at $foo"), ("gemini", "Keep this \\")]);
+}
+
+#[test]
+fn no_prompt_is_a_command_to_a_real_cli_agent_on_pipes() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
+    let althing = with_programs(&dir, &server);
+    let agents = ["claude", "codex", "gemini", "opencode"];
+    let stage = |name: &str, approvals: bool, prompt: &str| {
+        let tasks = agents.map(|agent| {
+            let mut task = headless(&format!("{agent}-{name}"), agent, prompt);
+            task["approvals"] = approvals.into();
+            task
+        });
+        json!({"name": name, "tasks": tasks})
+    };
+    let stages = [stage("headless", false, "/clear one"), stage("asking", true, "/clear two")];
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": stages}).to_string());
+    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
+    command.spawn().wait(START_TIMEOUT).expect_code(0);
+    let prompts = ["/clear one", "/clear two"].map(|text| agents.map(|agent| (agent, text)));
+    wait_for_prompts(&server, &prompts.concat());
+}
+
+/// Makes a workflow whose first task prints mentions of a file in the working directory and of a file in the home
+/// directory, and whose other stages give that output to CLI agents. Returns the content of both files.
+fn flow_with_mentions(althing: &Althing, stages: &[Vec<Value>]) -> &'static str {
+    let secret = "nobody-may-read-this";
+    std::fs::create_dir_all(althing.home_dir().join(".ssh")).unwrap();
+    std::fs::write(althing.home_dir().join(".ssh/id_rsa"), secret).unwrap();
+    althing.file("secret.txt", secret);
+    let words = ["echo", "Look at @secret.txt and @~/.ssh/id_rsa and mail a@secret.txt, END-OF-PROMPT"];
+    let first = json!({"id": "first", "agent": "command", "command": words, "prompt": ""});
+    let mut all = vec![json!({"name": "first", "tasks": [first]})];
+    all.extend(stages.iter().enumerate().map(|(n, tasks)| json!({"name": format!("s{n}"), "tasks": tasks})));
+    althing.file("flow.yaml", json!({"name": "n", "goal": "g", "stages": all}).to_string());
+    secret
+}
+
+#[track_caller]
+fn check_no_request_contains(server: &FakeModel, secret: &str) {
+    for request in server.requests() {
+        let body = request.body().to_string();
+        assert!(!body.contains(secret), "{} sent the file: {body}", cli_agent_of(&request));
+    }
+}
+
+#[test]
+fn a_mention_in_an_earlier_output_sends_no_file_to_the_model_of_a_cli_agent_on_pipes() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
+    let althing = with_programs(&dir, &server);
+    let agents = ["claude", "codex", "gemini", "opencode"];
+    let stages = [false, true].map(|approvals| {
+        let task = |agent: &&str| {
+            let mut task = headless(&format!("{agent}-{approvals}"), agent, "{{first.output}}");
+            task["approvals"] = approvals.into();
+            task
+        };
+        agents.iter().map(task).collect()
+    });
+    let secret = flow_with_mentions(&althing, &stages);
+    let command = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]);
+    command.spawn().wait(START_TIMEOUT).expect_code(0);
+    wait_for_prompts(&server, &agents.map(|agent| (agent, "END-OF-PROMPT")));
+    check_no_request_contains(&server, secret);
+}
+
+#[test]
+fn a_mention_in_an_earlier_output_sends_no_file_to_the_model_of_a_cli_agent_in_a_terminal() {
+    let Some(dir) = programs() else { return };
+    let server = FakeModel::start_on_thread(Script::from_fn(text_reply));
+    let althing = with_programs(&dir, &server);
+    let agents = ["claude", "codex", "gemini", "opencode"];
+    let task = |agent: &str| json!({"id": agent, "agent": agent, "executionMode": "interactive", "prompt": "{{first.output}}"});
+    let secret = flow_with_mentions(&althing, &[agents.map(task).to_vec()]);
+    let running = althing.new_command().args(["workflow", "run", "flow.yaml", "--offline"]).spawn();
+    wait_for_prompts(&server, &agents.map(|agent| (agent, "END-OF-PROMPT")));
+    check_no_request_contains(&server, secret);
+    running.signal(Signal::TERM);
+    running.wait(LIMIT).expect_code(4);
+}

@@ -1,0 +1,200 @@
+//! MCP servers, which Althing starts with more rights than an agent has: no agent, and nothing in a directory that
+//! somebody else made, can change the code of a server.
+
+use std::path::Path;
+
+use althing_testkit::{Reply, Script};
+use serde_json::{Value, json};
+
+use super::support::{Fixture, SKY, Team};
+use super::tools::member_action;
+
+const CHAT_MODEL: &str = "talker";
+const CITY: &str = "Hof";
+
+/// Code that leaves a file in the home directory, to which no agent may write.
+fn evil(home: &Path) -> String {
+    format!(
+        "import pathlib\npathlib.Path({:?}).write_text('ran')\n",
+        home.join("PWNED").display().to_string()
+    )
+}
+
+/// A way to change what a server runs.
+struct Attack {
+    what: &'static str,
+    args: Value,
+    cwd: Option<&'static str>,
+    /// The planted file, relative to the agent's workspace if `in_workspace` is set, otherwise to the working
+    /// directory.
+    planted: &'static str,
+    in_workspace: bool,
+    /// Whether the planted file replaces the server, so that it must contain a working server.
+    is_server: bool,
+}
+
+const fn attack(what: &'static str, args: Value, planted: &'static str, is_server: bool) -> Attack {
+    Attack { what, args, cwd: None, planted, in_workspace: false, is_server }
+}
+
+fn attacks() -> Vec<Attack> {
+    let module = || json!(["-m", "my_sky"]);
+    vec![
+        attack("its file", json!(["tools/sky.py"]), "tools/sky.py", true),
+        attack("its file in the root", json!(["sky.py"]), "sky.py", true),
+        attack("a module next to it", json!(["tools/sky.py"]), "tools/json.py", false),
+        attack("a module next to it in the root", json!(["sky.py"]), "json.py", false),
+        attack("its module", module(), "my_sky.py", true),
+        attack("a module that it imports", module(), "json.py", false),
+        Attack { cwd: Some("."), ..attack("its module in its cwd", module(), "my_sky.py", true) },
+        Attack {
+            cwd: Some("${cwd}"),
+            in_workspace: true,
+            ..attack("its module in the workspace", module(), "my_sky.py", true)
+        },
+    ]
+}
+
+impl Attack {
+    /// Plants the file, and then calls the server.
+    fn calls(&self, fixture: &Fixture) -> Vec<(&'static str, Value)> {
+        let evil = evil(&fixture.althing.home_dir());
+        let content = if self.is_server { format!("{evil}{SKY}") } else { evil };
+        let dir = fixture.althing.work_dir().canonicalize().unwrap();
+        let path = if self.in_workspace { self.planted.into() } else { dir.join(self.planted) };
+        vec![
+            ("write_file", json!({"path": path, "content": content})),
+            ("mcp__sky__weather", json!({"city": CITY})),
+        ]
+    }
+
+    fn servers(&self, fixture: &Fixture) -> Value {
+        for file in ["tools/sky.py", "sky.py"] {
+            fixture.althing.file(file, SKY);
+        }
+        let lib = fixture.althing.home_dir().join("lib");
+        std::fs::create_dir_all(&lib).unwrap();
+        std::fs::write(lib.join("my_sky.py"), SKY).unwrap();
+        let mut server = json!({"name": "sky", "type": "stdio", "command": "python3", "args": self.args,
+            "env": {"PYTHONPATH": lib}});
+        if let Some(cwd) = self.cwd {
+            server["cwd"] = cwd.into();
+        }
+        json!([server])
+    }
+
+    fn check(&self, fixture: &Fixture, who: &str) {
+        let what = self.what;
+        assert!(!fixture.althing.home_dir().join("PWNED").exists(), "{who} replaced {what}");
+        let requests = fixture.server.requests();
+        let sunny =
+            requests.iter().any(|request| format!("{:?}", request.messages()).contains("Sunny in Hof"));
+        assert!(sunny, "{who}, {what}: the server works");
+    }
+}
+
+/// A script whose tool calls are set later, once the fixture exists.
+fn calling(calls: &std::sync::Arc<std::sync::OnceLock<Vec<(&'static str, Value)>>>, is_chat: bool) -> Script {
+    let calls = calls.clone();
+    Script::from_fn(move |request| {
+        if is_chat != (request.model() == CHAT_MODEL) {
+            return member_action(request);
+        }
+        let done = request.messages().iter().filter(|message| message["role"] == "tool").count();
+        match calls.get().and_then(|calls| calls.get(done)) {
+            Some((tool, arguments)) => Reply::call(*tool, arguments).into(),
+            None if is_chat => Reply::text("Done.").into(),
+            None => member_action(request),
+        }
+    })
+}
+
+#[test]
+fn no_agent_changes_the_code_of_an_mcp_server() {
+    for attack in attacks() {
+        let calls = std::sync::Arc::default();
+        let fixture = Fixture::new(1, calling(&calls, false));
+        calls.set(attack.calls(&fixture)).unwrap();
+        let team = Team::on(&fixture.server.base_url(), 1)
+            .every_backend("mcp_servers", attack.servers(&fixture))
+            .every_backend("cwd", "w")
+            .rule("context_paths", json!([{"path": ".", "permission": "write"}]));
+        fixture.althing.file("team.yaml", team.text());
+        // A file that is planted while the server runs may take effect when the server starts the next time, so there
+        // are two runs.
+        for _ in 0..2 {
+            fixture.run(&["--quick", "task"]).expect_code(0);
+        }
+        attack.check(&fixture, "an agent");
+    }
+}
+
+#[test]
+fn no_chat_agent_changes_the_code_of_an_mcp_server() {
+    for attack in attacks().into_iter().filter(|attack| !attack.in_workspace) {
+        let calls = std::sync::Arc::default();
+        let fixture = Fixture::new(1, calling(&calls, true));
+        calls.set(attack.calls(&fixture)).unwrap();
+        let base = fixture.server.base_url();
+        let backend = json!({"type": "chatcompletion", "model": CHAT_MODEL, "base_url": base,
+            "mcp_servers": attack.servers(&fixture)});
+        let team = Team::on(&base, 1).rule("interactive_mode", json!({"enabled": true, "backend": backend}));
+        fixture.althing.file("team.yaml", team.text());
+        for _ in 0..2 {
+            let command = fixture.althing.new_command().args(["chat", "--config", "team.yaml"]);
+            command.stdin("hello\n").spawn().wait(super::support::LIMIT).expect_code(0);
+        }
+        attack.check(&fixture, "the chat agent");
+    }
+}
+
+#[test]
+fn no_task_of_a_workflow_changes_a_program_that_is_found_through_path() {
+    let althing = super::support::althing();
+    let programs = ["sky", "own-agent", "other"];
+    for name in programs {
+        althing.file(&format!("tools/{name}"), "#!/bin/sh\nexit 0\n");
+    }
+    let tools = althing.work_dir().join("tools");
+    for name in programs {
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        std::fs::set_permissions(tools.join(name), mode).unwrap();
+    }
+    let team = json!({
+        "agents": [{"id": "a", "backend": {"type": "offline", "mcp_servers": [{"name": "sky", "command": "sky"}]}}],
+    });
+    althing.file("team.yaml", team.to_string());
+    let line = "for name in sky own-agent other; do echo EVIL > tools/$name; done; true";
+    let task =
+        json!({"id": "t", "agent": "command", "command": ["sh", "-c", line], "prompt": "", "sandbox": true});
+    let adapters = json!({"own": {"program": "own-agent", "args": []}});
+    let flow = json!({"name": "n", "goal": "g", "adapters": adapters,
+        "stages": [{"name": "s", "tasks": [task]}]});
+    althing.file("flow.yaml", flow.to_string());
+    let path = format!("{}:{}", tools.display(), std::env::var("PATH").unwrap());
+    let command = althing.new_command().env("PATH", path);
+    let args = ["workflow", "run", "flow.yaml", "--config", "team.yaml"];
+    command.args(args).spawn().wait(super::support::LIMIT).expect_code(0);
+    let is_evil = |name: &str| std::fs::read_to_string(tools.join(name)).unwrap().contains("EVIL");
+    assert_eq!(programs.map(is_evil), [false, false, true], "only what nothing starts was written");
+}
+
+#[test]
+fn a_server_of_the_users_own_config_runs_no_code_of_the_working_directory() {
+    let calls =
+        std::sync::Arc::new(std::sync::OnceLock::from(vec![("mcp__sky__weather", json!({"city": CITY}))]));
+    let fixture = Fixture::new(1, calling(&calls, false));
+    let home = fixture.althing.home_dir();
+    let attack = attack("its module", json!(["-m", "my_sky"]), "", true);
+    let team = Team::on(&fixture.server.base_url(), 1).every_backend("mcp_servers", attack.servers(&fixture));
+    let own = home.join(".config/althing");
+    std::fs::create_dir_all(&own).unwrap();
+    std::fs::write(own.join("config.yaml"), team.text()).unwrap();
+    std::fs::remove_file(fixture.althing.work_dir().join("team.yaml")).unwrap();
+    for file in ["my_sky.py", "json.py"] {
+        fixture.althing.file(file, format!("{}{SKY}", evil(&home)));
+    }
+    let command = fixture.althing.new_command().args(["--automation", "--quick", "task"]);
+    command.spawn().wait(super::support::LIMIT).expect_code(0);
+    attack.check(&fixture, "the stranger");
+}

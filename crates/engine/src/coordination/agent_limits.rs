@@ -1,0 +1,110 @@
+//! The limits on what agents may do in a run: answers and tool calls of each agent, model calls of the run.
+//!
+//! The limits stop agents that never agree or never finish; an ordinary run does not reach them. An agent that reached
+//! a limit stays in the run with the answers it has given: it can still vote, and its answers remain candidates. The
+//! run ends with its best answer once it has used up its model calls. Logs of 0.1 record no such limits, so none apply
+//! to them.
+
+use super::state::{MemberState, RunState};
+use super::{Consequence, Coordination};
+use crate::tools::{NEW_ANSWER, RESTART, SUBMIT, VOTE};
+use althing_protocol::{Fact, Notice, NoticeLevel};
+
+/// A limit of one agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AgentLimit {
+    Answers(u32),
+    ToolCalls(u32),
+}
+
+/// Whether a tool is one of those with which an agent ends its turn. They are not counted as tool calls: how often an
+/// agent ends its turn is limited by its answers and by its faults.
+pub(super) fn is_coordination_tool(name: &str) -> bool {
+    [NEW_ANSWER, VOTE, SUBMIT, RESTART].contains(&name)
+}
+
+impl AgentLimit {
+    /// What people are told once, when an agent reaches the limit.
+    fn notice(self, member: &MemberState) -> Notice {
+        let agent = &member.agent.id;
+        let (text, key) = match self {
+            Self::Answers(most) => (
+                format!("{agent} has given {most} answers, the most per agent; now it can only vote"),
+                "answers_per_agent",
+            ),
+            Self::ToolCalls(most) => (
+                format!("{agent} has used up its {most} tool calls; further calls are refused"),
+                "tool_calls_per_agent",
+            ),
+        };
+        let hint = Some(format!("`orchestrator.limits.{key}` in the config changes this limit"));
+        Notice { level: NoticeLevel::Warning, text, hint }
+    }
+}
+
+impl RunState {
+    /// Whether the agent has given as many answers as `max_new_answers_per_agent` or the limit `answers_per_agent` allows.
+    pub(super) fn has_all_answers(&self, member: &MemberState) -> bool {
+        let cap = self.spec.rules.max_new_answers_per_agent;
+        cap.is_some_and(|cap| member.answers.len() >= cap as usize) || self.is_at_answer_limit(member)
+    }
+
+    fn is_at_answer_limit(&self, member: &MemberState) -> bool {
+        self.spec.rules.limits.answers_per_agent.is_some_and(|most| member.given() >= most)
+    }
+
+    /// Whether an agent has made more tool calls than it may. The calls of its last reply are counted already, so that
+    /// they are refused together if they exceed the limit.
+    pub(super) fn has_too_many_calls(&self, member: &MemberState) -> bool {
+        self.spec.rules.limits.tool_calls_per_agent.is_some_and(|most| member.tool_calls > most)
+    }
+
+    /// Whether the run has used up its model calls.
+    pub(super) fn is_out_of_calls(&self) -> bool {
+        self.spec.rules.limits.model_calls.is_some_and(|most| self.usage.calls >= u64::from(most))
+    }
+
+    /// The reply to tool calls beyond the limit.
+    pub(super) fn too_many_calls(&self) -> String {
+        let most = self.spec.rules.limits.tool_calls_per_agent.unwrap_or_default();
+        format!(
+            "Refused: you have used up your {most} tool calls. Finish your turn now, without another tool call."
+        )
+    }
+
+    /// The limits that a member has reached.
+    fn reached_limits(&self, member: &MemberState) -> Vec<AgentLimit> {
+        let limits = &self.spec.rules.limits;
+        let answers = limits.answers_per_agent.filter(|_| self.is_at_answer_limit(member));
+        let calls = limits.tool_calls_per_agent.filter(|_| self.has_too_many_calls(member));
+        answers.map(AgentLimit::Answers).into_iter().chain(calls.map(AgentLimit::ToolCalls)).collect()
+    }
+}
+
+impl Coordination {
+    /// Tells people, once, that an agent reached a limit.
+    pub(super) fn tell_limits(&self) -> Vec<Consequence> {
+        let mut facts = Vec::new();
+        for (index, member) in self.state.members.iter().enumerate() {
+            let reached = self.state.reached_limits(member);
+            let untold = reached.into_iter().filter(|limit| !member.told_limits.contains(limit));
+            facts.extend(untold.map(|limit| (self.work(index), Fact::Notice(limit.notice(member)))));
+        }
+        facts
+    }
+
+    /// Folds a notice of a member's work: a limit that the notice tells about is not told again.
+    pub(super) fn fold_notice(&mut self, index: usize, notice: &Notice) {
+        if let Some(attempt) = self.state.members.get_mut(index).and_then(|member| member.attempt.as_mut())
+            && notice.level == NoticeLevel::Warning
+        {
+            attempt.warning = Some(notice.text.clone());
+        }
+        let Some(member) = self.state.members.get(index) else { return };
+        let told =
+            self.state.reached_limits(member).into_iter().find(|limit| limit.notice(member) == *notice);
+        if let (Some(limit), Some(member)) = (told, self.state.members.get_mut(index)) {
+            member.told_limits.push(limit);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! A straggler is an agent whose current model call has sent nothing, if all other agents are done. The run does not
+//! wait for it for longer than `straggler_wait`. If two agents are slow, neither is a straggler: a team should not lose
+//! several agents because one agent was fast.
+
+use super::Coordination;
+use super::interpret_reply::{self, NextStep};
+use super::state::MemberState;
+use crate::decider::{CallKey, SilenceTimer};
+use althing_protocol::{Notice, NoticeLevel, Phase, Timer};
+
+impl Coordination {
+    /// The timer for the straggler's call. None if several agents are still working, if the only working agent is not
+    /// in a model call, or if no other agent could continue the run.
+    pub(super) fn straggler_timer(&self) -> Option<SilenceTimer> {
+        let state = &self.state;
+        let after = state.spec.rules.straggler_wait?;
+        let deliberating = matches!(self.phase, Phase::Answering | Phase::Voting);
+        let too_early = state.waits_for_all_first_answers() && !state.first_answers_are_in();
+        if !deliberating || too_early || state.someone_waits() {
+            return None;
+        }
+        let is_idle = |member: &MemberState| member.attempt.is_none() && member.suspended.is_none();
+        let goes_on = |member: &MemberState| is_idle(member) && member.is_live() && member.has_answered();
+        let mut busy = state.members.iter().enumerate().filter(|(_, member)| !is_idle(member));
+        let ((index, member), None) = (busy.next()?, busy.next()) else { return None };
+        let attempt = member.attempt.as_ref().filter(|attempt| !attempt.is_over())?;
+        let in_call = interpret_reply::next_step(state, index, member, attempt) == NextStep::Call;
+        if !in_call || !state.members.iter().any(goes_on) {
+            return None;
+        }
+        let call = CallKey { member_index: index, attempt: attempt.number, step: attempt.turns.len() };
+        let agent = member.agent.id.clone();
+        let timer = Timer::Straggler { agent, attempt: call.attempt, step: call.step };
+        Some(SilenceTimer { timer, after, call })
+    }
+
+    /// What people are told when the run goes on without a straggler.
+    pub(super) fn straggler_notice(&self, member: &MemberState) -> Notice {
+        let wait = self.state.spec.rules.straggler_wait.unwrap_or_default();
+        let text = format!(
+            "{} sent nothing for {wait} while all others were done; the run goes on without it",
+            member.agent.id
+        );
+        let hint =
+            "`orchestrator.coordination.straggler_wait_seconds` in the config changes this wait".to_owned();
+        Notice { level: NoticeLevel::Warning, text, hint: Some(hint) }
+    }
+}

@@ -1,0 +1,283 @@
+//! Files that run code later, when a person or a program uses the directory that contains them.
+//!
+//! The table is data for file tools (which refuse to write protected files), sandboxes (which make existing ones
+//! read-only) and reports (which point out what was written).
+
+use crate::{AGENT_KINDS, AgentKind, GIT_DIR};
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::LazyLock;
+
+/// A kind of file whose code runs later, when a person or a program uses the directory that contains it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunsCode {
+    /// Consecutive path components, compared case-insensitively; `*` at the beginning of a name stands for any text.
+    /// Everything below a matching directory matches too.
+    pub names: &'static [&'static str],
+    /// Whether agents must not write to such a file in a context path. The last name must be below the context path: a
+    /// file or directory that the user named as a context path is not protected by its own name. Writing an unprotected
+    /// file is only reported to the user.
+    pub protected: bool,
+    /// Whether writing such a file is ordinary work on a project: it has a note in lists of written files, but no
+    /// notice of its own.
+    pub ordinary: bool,
+    /// When the code in such a file runs; completes the sentence "runs code when …".
+    pub when: &'static str,
+}
+
+impl RunsCode {
+    /// The note on such a file in lists of written files.
+    pub fn note(&self) -> String {
+        format!("runs code when {}", self.when)
+    }
+}
+
+const fn protected(names: &'static [&'static str], when: &'static str) -> RunsCode {
+    RunsCode { names, protected: true, ordinary: false, when }
+}
+
+const fn reported(names: &'static [&'static str], when: &'static str) -> RunsCode {
+    RunsCode { names, protected: false, ordinary: false, when }
+}
+
+const fn ordinary(names: &'static [&'static str], when: &'static str) -> RunsCode {
+    RunsCode { names, protected: false, ordinary: true, when }
+}
+
+/// The table of files that run code later: settings of the CLI agents in [`AGENT_KINDS`], and files of other programs.
+/// The first matching row applies.
+pub static RUNS_CODE: LazyLock<Vec<RunsCode>> = LazyLock::new(|| rows(AGENT_KINDS));
+
+fn rows(kinds: &'static [AgentKind]) -> Vec<RunsCode> {
+    let of_kind = |kind: &'static AgentKind| {
+        // The text is leaked once, because the table lives as long as the process.
+        let when: &'static str = format!("{} starts here", kind.title).leak();
+        kind.project_dirs.iter().map(move |name| protected(std::slice::from_ref(name), when))
+    };
+    kinds.iter().flat_map(of_kind).chain(OTHERS.iter().copied()).collect()
+}
+
+/// The rows of [`RUNS_CODE`] for files of programs other than the CLI agents.
+const OTHERS: &[RunsCode] = &[
+    protected(&[GIT_DIR], "git works in this repository"),
+    protected(&[".gitconfig"], "git runs"),
+    protected(&[".hg"], "Mercurial works in this repository"),
+    protected(&[".hgrc"], "Mercurial runs"),
+    protected(&[".jj"], "Jujutsu works in this repository"),
+    protected(&[".pijul"], "Pijul works in this repository"),
+    protected(&[".sl"], "Sapling works in this repository"),
+    protected(&["_darcs"], "Darcs works in this repository"),
+    protected(&[".githooks"], "git runs its hooks"),
+    protected(&[".git-hooks"], "git runs its hooks"),
+    protected(&[".husky"], "git runs its hooks"),
+    protected(&[".huskyrc"], "git runs its hooks"),
+    protected(&[".overcommit"], "git runs its hooks (overcommit)"),
+    protected(&[".overcommit.yml"], "git runs its hooks (overcommit)"),
+    protected(&[".simple-git-hooks.json"], "git runs its hooks (simple-git-hooks)"),
+    protected(&[".pre-commit-config.yaml"], "git runs its hooks (pre-commit)"),
+    protected(&["lefthook.yml"], "git runs its hooks (lefthook)"),
+    protected(&["lefthook.yaml"], "git runs its hooks (lefthook)"),
+    protected(&["lefthook.toml"], "git runs its hooks (lefthook)"),
+    protected(&["lefthook.json"], "git runs its hooks (lefthook)"),
+    protected(&["lefthook-local.yml"], "git runs its hooks (lefthook)"),
+    protected(&["lefthook-local.yaml"], "git runs its hooks (lefthook)"),
+    protected(&[".lefthook-local.yml"], "git runs its hooks (lefthook)"),
+    protected(&[".lefthook-local.yaml"], "git runs its hooks (lefthook)"),
+    protected(&[".lefthook.yml"], "git runs its hooks (lefthook)"),
+    protected(&[".lefthook.yaml"], "git runs its hooks (lefthook)"),
+    protected(&[".lefthook"], "git runs its hooks (lefthook)"),
+    protected(&[".envrc"], "a shell enters the directory (direnv)"),
+    protected(&[".bashrc"], "a shell starts"),
+    protected(&[".bash_profile"], "a shell starts"),
+    protected(&[".bash_login"], "a shell starts"),
+    protected(&[".bash_aliases"], "a shell starts"),
+    protected(&[".bash_logout"], "a shell ends"),
+    protected(&[".profile"], "a shell starts"),
+    protected(&[".zshenv"], "a shell starts"),
+    protected(&[".zshrc"], "a shell starts"),
+    protected(&[".zprofile"], "a shell starts"),
+    protected(&[".zlogin"], "a shell starts"),
+    protected(&[".zlogout"], "a shell ends"),
+    protected(&[".xprofile"], "the user logs in"),
+    protected(&[".xsession"], "the user logs in"),
+    protected(&[".xsessionrc"], "the user logs in"),
+    protected(&[".pam_environment"], "the user logs in"),
+    protected(&[".config", "fish"], "a shell starts"),
+    protected(&[".config", "autostart"], "the user logs in"),
+    protected(&[".config", "environment.d"], "the user logs in"),
+    protected(&[".config", "git"], "git runs"),
+    protected(&[".config", "jj"], "Jujutsu runs"),
+    protected(&[".config", "systemd"], "the user logs in"),
+    protected(&[".local", "share", "systemd"], "the user logs in"),
+    protected(&[".xinitrc"], "the user logs in"),
+    protected(&[".login"], "a shell starts"),
+    protected(&[".cshrc"], "a shell starts"),
+    protected(&[".tcshrc"], "a shell starts"),
+    protected(&[".kshrc"], "a shell starts"),
+    protected(&[".bash_completion"], "a shell starts"),
+    protected(&[".xonshrc"], "a shell starts"),
+    protected(&[".direnvrc"], "a shell enters a directory (direnv)"),
+    protected(&[".config", "direnv"], "a shell enters a directory (direnv)"),
+    protected(&[".config", "nushell"], "a shell starts"),
+    protected(&[".config", "plasma-workspace", "env"], "the user logs in"),
+    protected(&[".config", "sway"], "the user logs in"),
+    protected(&[".config", "i3"], "the user logs in"),
+    protected(&[".config", "hypr"], "the user logs in"),
+    protected(&[".ipython"], "IPython starts"),
+    protected(&[".local", "bin"], "a program in it is called by its name"),
+    protected(&[".cargo", "bin"], "a program in it is called by its name"),
+    protected(&[".aws", "config"], "the AWS CLI runs"),
+    protected(&[".kube", "config"], "kubectl runs"),
+    protected(&[".docker", "config.json"], "docker runs"),
+    protected(&[".gnupg"], "GnuPG runs"),
+    protected(&[".ssh"], "somebody logs in with ssh"),
+    protected(&[".claude.json"], "Claude Code starts its MCP servers"),
+    protected(&[".config", "opencode"], "OpenCode starts"),
+    protected(&[".local", "share", "opencode"], "OpenCode starts"),
+    protected(&[".local", "state", "opencode"], "OpenCode starts"),
+    protected(&[".cache", "opencode"], "OpenCode starts"),
+    protected(&[".mcp.json"], "an agent starts its MCP servers"),
+    protected(&[".aider.conf.yml"], "Aider starts here"),
+    protected(&[".amazonq"], "Amazon Q starts here"),
+    protected(&[".continue"], "Continue opens the directory"),
+    protected(&[".crush.json"], "Crush starts here"),
+    protected(&["crush.json"], "Crush starts here"),
+    protected(&[".cursor"], "Cursor opens the directory"),
+    protected(&[".kilocode"], "Kilo Code opens the directory"),
+    protected(&[".kiro"], "Kiro opens the directory"),
+    protected(&[".qwen"], "Qwen Code starts here"),
+    protected(&[".roo"], "Roo Code opens the directory"),
+    protected(&[".trae"], "Trae opens the directory"),
+    protected(&[".windsurf"], "Windsurf opens the directory"),
+    protected(&[".vscode", "tasks.json"], "VS Code opens the directory"),
+    protected(&[".vscode", "settings.json"], "VS Code opens the directory"),
+    protected(&[".vscode", "mcp.json"], "VS Code opens the directory"),
+    protected(&[".vscode", "launch.json"], "VS Code starts a program"),
+    protected(&[".zed", "tasks.json"], "Zed starts a task"),
+    protected(&[".zed", "settings.json"], "Zed opens the directory"),
+    protected(&[".zed", "debug.json"], "Zed starts a program"),
+    protected(&[".idea", "runConfigurations"], "a JetBrains IDE starts a program"),
+    protected(&[".idea", "workspace.xml"], "a JetBrains IDE starts a program"),
+    protected(&[".devcontainer"], "an editor opens the directory in a development container"),
+    protected(&[".devcontainer.json"], "an editor opens the directory in a development container"),
+    reported(&["althing.yaml"], "Althing starts here and the config is trusted"),
+    reported(&[".Rprofile"], "R starts here"),
+    reported(&[".vimrc"], "Vim starts"),
+    reported(&[".rvmrc"], "a shell enters the directory (RVM)"),
+    reported(&[".tmux.conf"], "tmux starts"),
+    reported(&[".emacs"], "Emacs starts"),
+    reported(&[".emacs.d"], "Emacs starts"),
+    reported(&[".vim"], "Vim starts"),
+    reported(&[".config", "nvim"], "Neovim starts"),
+    reported(&["*.code-workspace"], "VS Code opens the workspace"),
+    reported(&[".fleet", "run.json"], "Fleet starts a program"),
+    reported(&[".exrc"], "vi or Vim starts here, if its option `exrc` is set"),
+    reported(&[".nvim.lua"], "Neovim starts here, if its option `exrc` is set"),
+    reported(&[".dir-locals.el"], "Emacs opens a file here"),
+    reported(&[".gdbinit"], "gdb starts here"),
+    reported(&[".mise.toml"], "a shell enters the directory (mise)"),
+    reported(&["mise.toml"], "a shell enters the directory (mise)"),
+    reported(&["mise.local.toml"], "a shell enters the directory (mise)"),
+    reported(&[".mise.local.toml"], "a shell enters the directory (mise)"),
+    reported(&[".mise"], "a shell enters the directory (mise)"),
+    reported(&[".config", "mise"], "a shell enters the directory (mise)"),
+    reported(&["sitecustomize.py"], "Python starts here"),
+    reported(&["usercustomize.py"], "Python starts here"),
+    reported(&[".github", "workflows"], "GitHub Actions runs"),
+    reported(&[".gitlab-ci.yml"], "GitLab runs its pipeline"),
+    reported(&[".circleci"], "CircleCI runs its pipeline"),
+    reported(&["Jenkinsfile"], "Jenkins runs its pipeline"),
+    reported(&["pyvenv.cfg"], "Python starts in this virtual environment"),
+    reported(&["bin", "activate"], "a shell activates this virtual environment"),
+    reported(&["node_modules", ".bin"], "npm runs a script"),
+    reported(&[".npmrc"], "npm runs"),
+    reported(&[".yarnrc.yml"], "yarn runs"),
+    reported(&[".pnpmfile.cjs"], "pnpm installs"),
+    reported(&[".cargo", "config"], "cargo runs"),
+    reported(&[".cargo", "config.toml"], "cargo runs"),
+    reported(&["rust-toolchain.toml"], "cargo runs"),
+    ordinary(&["package.json"], "npm installs, or runs a script"),
+    ordinary(&["Makefile"], "make runs"),
+    ordinary(&["GNUmakefile"], "make runs"),
+    ordinary(&["justfile"], "just runs"),
+    ordinary(&["build.rs"], "cargo builds"),
+    ordinary(&["conftest.py"], "pytest runs"),
+    ordinary(&["setup.py"], "pip installs"),
+];
+
+/// Whether a directory is what git calls a git directory, whatever its name is; `has` says whether the directory has an
+/// entry of a name. Git runs the hooks in such a directory and the programs that its config names.
+pub fn is_git_dir(has: impl Fn(&str) -> bool) -> bool {
+    // With a `commondir`, the other two are in the directory that it names.
+    has("HEAD") && (has("commondir") || (has("objects") && has("refs")))
+}
+
+/// The row of [`RUNS_CODE`] for everything in a git directory, whatever its name is.
+pub fn git_dir_row() -> Option<&'static RunsCode> {
+    RUNS_CODE.iter().find(|row| row.names == [GIT_DIR])
+}
+
+/// The beginning of the sentence with which a file tool's result points out a file that runs code later; the row's
+/// `when` completes it.
+pub const RUNS_CODE_LATER: &str = "This file runs code when";
+
+/// The maximum number of names in a row of [`RUNS_CODE`].
+pub const MAX_ROW_NAMES: usize = 3;
+
+/// Whether a file's name is one of a row of [`RUNS_CODE`].
+pub fn is_name(name: &OsStr, known: &str) -> bool {
+    let end = known.strip_prefix('*').and_then(|end| {
+        let name = name.as_encoded_bytes();
+        name.get(name.len().checked_sub(end.len())?..).map(|name| name.eq_ignore_ascii_case(end.as_bytes()))
+    });
+    end.unwrap_or(name.eq_ignore_ascii_case(known))
+}
+
+/// The first row of [`RUNS_CODE`] that matches a path, if any. The path must be relative to its context path, so that
+/// the context path's own components do not match.
+pub fn runs_code(path: &Path) -> Option<&'static RunsCode> {
+    runs_code_in(Path::new(""), path)
+}
+
+/// The first row of [`RUNS_CODE`] that matches `below`, a path relative to the context path `root`, if any. A row may
+/// begin with names of the root, but its last name must be in `below`: in the context path `~/.config`, everything in
+/// `fish` matches.
+pub fn runs_code_in(root: &Path, below: &Path) -> Option<&'static RunsCode> {
+    let mut names: Vec<&OsStr> = root.iter().rev().take(MAX_ROW_NAMES - 1).collect();
+    names.reverse();
+    let of_root = names.len();
+    names.extend(below.iter());
+    let matches = |row: &RunsCode, at: usize| {
+        let part = names.get(at..at + row.names.len()).filter(|_| at + row.names.len() > of_root);
+        part.is_some_and(|part| part.iter().zip(row.names).all(|(name, known)| is_name(name, known)))
+    };
+    let rows_at = |at: usize, name: &OsStr| {
+        let rows = name.to_ascii_lowercase().to_str().and_then(|name| BY_FIRST_NAME.get(name));
+        let rows = rows.into_iter().flatten().chain(PATTERNS.iter());
+        rows.copied().filter(|row| RUNS_CODE.get(*row).is_some_and(|row| matches(row, at))).min()
+    };
+    let first = names.iter().enumerate().filter_map(|(at, name)| rows_at(at, name)).min()?;
+    RUNS_CODE.get(first)
+}
+
+/// The indices of the rows of [`RUNS_CODE`] whose first name is a pattern.
+static PATTERNS: LazyLock<Vec<usize>> = LazyLock::new(|| {
+    let is_pattern = |row: &RunsCode| row.names.first().is_some_and(|name| name.starts_with('*'));
+    RUNS_CODE.iter().enumerate().filter(|(_, row)| is_pattern(row)).map(|(index, _)| index).collect()
+});
+
+/// The indices of the rows of [`RUNS_CODE`] by their first names in lower case: a path can have thousands of
+/// components, too many to compare each of them with every row.
+static BY_FIRST_NAME: LazyLock<HashMap<String, Vec<usize>>> = LazyLock::new(|| {
+    let mut rows: HashMap<String, Vec<usize>> = HashMap::new();
+    for (index, row) in RUNS_CODE.iter().enumerate() {
+        if let Some(name) = row.names.first() {
+            rows.entry(name.to_ascii_lowercase()).or_default().push(index);
+        }
+    }
+    rows
+});
+
+#[cfg(test)]
+mod tests;

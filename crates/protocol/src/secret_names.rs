@@ -1,0 +1,138 @@
+//! Which names of keys, headers and variables mean a secret: the only list of such names.
+//!
+//! The same list decides, among other things, what is masked, which values of a config are hidden when they are shown
+//! or recorded, and which variables are not passed on to a workflow's commands.
+
+/// Parts of names that mean a secret anywhere in the name, unless its last word is one of `LOCATION_WORDS`.
+const SECRET_PARTS: &[&str] = &[
+    "secret",
+    "password",
+    "passwd",
+    "passphrase",
+    "credential",
+    "apikey",
+    "accesskey",
+    "privatekey",
+    "authorization",
+];
+
+/// Words that mean a secret if they are the last word of a name, except `auth`, which means `NameMeaning::Perhaps`. In
+/// any other place of a name they mean `Perhaps`, unless the last word is one of `LOCATION_WORDS` or
+/// `DESCRIPTION_WORDS`. Every word that ends with `token` is treated like `token`.
+const SECRET_WORDS: &[&str] = &["key", "token", "pat", "pwd", "pass", "dsn", "cookie", "auth"];
+
+/// Last words of names that never mean a secret, because the value is only a location.
+const LOCATION_WORDS: &[&str] = &["file", "path", "dir", "directory", "sock", "socket"];
+
+/// Last words of names whose values describe a secret and do not contain it; they have no effect if the name contains
+/// one of `SECRET_PARTS`.
+const DESCRIPTION_WORDS: &[&str] = &[
+    "type",
+    "kind",
+    "mode",
+    "method",
+    "name",
+    "id",
+    "url",
+    "uri",
+    "host",
+    "port",
+    "endpoint",
+    "limit",
+    "count",
+    "ttl",
+    "timeout",
+    "env",
+    "variable",
+    "length",
+    "size",
+    "algorithm",
+    "enabled",
+    "required",
+    "expiry",
+    "expires",
+];
+
+/// Names that mean no secret although they are secret words: `PWD` holds the working directory, not a password.
+const NOT_SECRET: &[&str] = &["pwd"];
+
+/// How certain it is that a name means a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NameMeaning {
+    /// The name does not suggest a secret.
+    Harmless,
+    /// The name contains a secret word. `is_secret_name` is true for such a name; a caller that knows the value can
+    /// let the value decide.
+    Perhaps,
+    /// The name means a secret.
+    Secret,
+}
+
+/// The words of a name in lower case: `apiKey`, `API_KEY` and `api-key` have the same words. Trailing numbers are
+/// ignored.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut before = ' ';
+    for c in name.chars() {
+        let begins = before.is_lowercase() && c.is_uppercase();
+        if let Some(last) = words.last_mut().filter(|_| c.is_alphanumeric() && !begins) {
+            last.extend(c.to_lowercase());
+        } else {
+            words.push(c.to_lowercase().filter(|c| c.is_alphanumeric()).collect());
+        }
+        before = c;
+    }
+    words.retain(|word| !word.is_empty());
+    while words.last().is_some_and(|word| word.chars().all(|c| c.is_ascii_digit())) {
+        words.pop();
+    }
+    words
+}
+
+/// What the name of a key, header or variable says about its value.
+pub fn name_meaning(name: &str) -> NameMeaning {
+    let words = words(name);
+    let is = |word: &str, list: &[&str]| list.contains(&word);
+    let Some(last) = words.last().filter(|last| !is(last, LOCATION_WORDS)) else {
+        return NameMeaning::Harmless;
+    };
+    let whole = words.concat();
+    if is(&whole, NOT_SECRET) {
+        return NameMeaning::Harmless;
+    }
+    let means = |word: &str| is(word, SECRET_WORDS) || word.ends_with("token");
+    if SECRET_PARTS.iter().any(|part| whole.contains(part)) || (means(last) && last != "auth") {
+        NameMeaning::Secret
+    } else if words.iter().any(|word| means(word)) && !is(last, DESCRIPTION_WORDS) {
+        NameMeaning::Perhaps
+    } else {
+        NameMeaning::Harmless
+    }
+}
+
+/// Whether the name of a key, header or variable suggests, for certain or perhaps, that its value is a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    name_meaning(name) > NameMeaning::Harmless
+}
+
+/// Endings of names, without separators, that only names of secrets have. Values of other names may be addresses
+/// (`SENTRY_DSN`), paths (`GOOGLE_APPLICATION_CREDENTIALS`, `SSH_PRIVATE_KEY`) or programs (`RESTIC_PASSWORD_COMMAND`).
+const ONLY_SECRET_ENDS: &[&str] = &[
+    "token",
+    "password",
+    "passphrase",
+    "secret",
+    "authorization",
+    "apikey",
+    "accesskey",
+    "secretkey",
+    "subscriptionkey",
+];
+
+/// Whether a value with this name can only be a secret, and not, for example, the address of a service or the path of a
+/// file.
+pub fn names_only_a_secret(name: &str) -> bool {
+    let words = words(name);
+    let whole = words.concat();
+    words.last().is_some_and(|last| last == "pat") || ONLY_SECRET_ENDS.iter().any(|end| whole.ends_with(end))
+}

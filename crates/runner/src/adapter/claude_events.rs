@@ -1,0 +1,178 @@
+//! Interprets the events of Claude Code.
+
+use super::events::{Diagnostics, EventHandler, count, message_item, text, tool_item};
+use super::{Exit, OutputEvent, ProgramOutcome, ReportedUsage, Trouble};
+use althing_protocol::{Item, Usage};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// Interprets the events of one execution.
+#[derive(Debug, Default)]
+pub(super) struct ClaudeEvents {
+    session: Option<String>,
+    /// The tool calls in progress by id, each with the tool's name and input.
+    calls: HashMap<String, (String, Value)>,
+    /// The id of the last message that was counted as a model call.
+    message: String,
+    turns: u64,
+    /// Why the last request to the model failed.
+    trouble: Option<String>,
+    result: Option<Value>,
+}
+
+impl EventHandler for ClaudeEvents {
+    fn event(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
+        if self.session.is_none() && text(event, "/subtype") == "init" {
+            let id = text(event, "/session_id").to_owned();
+            emit(OutputEvent::Item(Item::Conversation { id: id.clone() }));
+            self.session = Some(id);
+        }
+        match text(event, "/type") {
+            "assistant" => self.assistant(event, emit),
+            "user" => self.results(event, emit),
+            "stream_event" if text(event, "/event/delta/type") == "text_delta" => {
+                emit(OutputEvent::TextDelta(text(event, "/event/delta/text").to_owned()));
+            }
+            "result" => self.result = Some(event.clone()),
+            "system" if text(event, "/subtype") == "api_retry" => {
+                let trouble = retry_trouble(event);
+                self.trouble = Some(trouble.text.clone());
+                emit(OutputEvent::Trouble(trouble));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(
+        &mut self,
+        exit: Exit,
+        diagnostics: &Diagnostics,
+        _tell: &mut dyn FnMut(OutputEvent),
+    ) -> ProgramOutcome {
+        let Some(result) = self.result.take() else {
+            let said = self.trouble.take();
+            let signed_out = said.as_deref().is_some_and(|said| said.contains(SIGNED_OUT));
+            let error =
+                said.unwrap_or_else(|| diagnostics.explain(&format!("claude gave no result; {exit}")));
+            return ProgramOutcome {
+                error: Some(error),
+                hint: if signed_out { Some(SIGN_IN.to_owned()) } else { hint(diagnostics) },
+                message: Some(String::new()),
+                ..ProgramOutcome::default()
+            };
+        };
+        let message = text(&result, "/result");
+        let failed = result.pointer("/is_error").and_then(Value::as_bool).unwrap_or(true);
+        let ok = !failed && exit.is_success();
+        let error = (!ok).then(|| match (message, text(&result, "/errors/0")) {
+            ("", "") => diagnostics.explain(&exit.to_string()),
+            ("", first) => first.to_owned(),
+            (message, _) if failed => message.to_owned(),
+            _ => diagnostics.explain(&exit.to_string()),
+        });
+        let signed_out = text(&result, "/api_error_type") == "authentication_error";
+        let denied = result.pointer("/permission_denials").and_then(Value::as_array).map_or(0, Vec::len);
+        let hint = if signed_out {
+            Some(SIGN_IN.to_owned())
+        } else if denied > 0 {
+            Some(format!(
+                "claude was not allowed to use a tool ({})",
+                althing_text::count(denied as u64, "time")
+            ))
+        } else {
+            hint(diagnostics).filter(|_| !ok)
+        };
+        ProgramOutcome { ok, message: Some(message.to_owned()), error, hint, usage: self.usage(&result) }
+    }
+}
+
+impl ClaudeEvents {
+    fn assistant(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
+        let id = text(event, "/message/id");
+        if text(event, "/message/model") == "<synthetic>" {
+            return;
+        }
+        if id != self.message {
+            id.clone_into(&mut self.message);
+            self.turns += 1;
+        }
+        for block in blocks(event) {
+            match text(block, "/type") {
+                "text" => message_item(text(block, "/text")).into_iter().for_each(&mut *emit),
+                "tool_use" => {
+                    let input = block.pointer("/input").cloned().unwrap_or_default();
+                    self.calls
+                        .insert(text(block, "/id").to_owned(), (text(block, "/name").to_owned(), input));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn results(&mut self, event: &Value, emit: &mut dyn FnMut(OutputEvent)) {
+        for block in blocks(event).filter(|block| text(block, "/type") == "tool_result") {
+            let Some((tool, input)) = self.calls.remove(text(block, "/tool_use_id")) else { continue };
+            let is_error = block.pointer("/is_error").and_then(Value::as_bool).unwrap_or_default();
+            let content = match block.pointer("/content") {
+                Some(Value::String(content)) => content.clone(),
+                Some(Value::Array(parts)) => {
+                    parts.iter().map(|part| text(part, "/text")).collect::<Vec<_>>().join("\n")
+                }
+                _ => String::new(),
+            };
+            emit(tool_item(&tool, &input, Some(&content), is_error));
+        }
+    }
+
+    /// The usage of this run. Claude Code reports the tokens of this run alone, but the cost of the whole conversation.
+    fn usage(&self, result: &Value) -> ReportedUsage {
+        let cached = count(result, "/usage/cache_read_input_tokens");
+        let this_run = Usage {
+            input_tokens: count(result, "/usage/input_tokens")
+                + count(result, "/usage/cache_creation_input_tokens")
+                + cached,
+            output_tokens: count(result, "/usage/output_tokens"),
+            cached_input_tokens: cached,
+            reasoning_tokens: count(result, "/usage/output_tokens_details/thinking_tokens"),
+            cost_usd: 0.0,
+            calls: self.turns,
+            unpriced_calls: 0,
+        };
+        let cost_usd = result.pointer("/total_cost_usd").and_then(Value::as_f64).unwrap_or_default();
+        ReportedUsage {
+            this_run,
+            conversation_total: Usage { cost_usd, ..Usage::default() },
+            ..ReportedUsage::default()
+        }
+    }
+}
+
+/// What the user can do if Claude Code is not signed in.
+pub(super) const SIGN_IN: &str = "run `claude` once to sign in, or set ANTHROPIC_API_KEY";
+/// The name of the error with which Claude Code reports a wrong or missing key.
+const SIGNED_OUT: &str = "authentication_failed";
+/// A rejected key is final from this retry on. After the first failure, Claude Code renews a token that has expired.
+const FINAL_RETRY: u64 = 3;
+
+/// The event with which Claude Code announces a retry of a request to its model, as trouble.
+fn retry_trouble(event: &Value) -> Trouble {
+    let error = match text(event, "/error") {
+        "" => "unknown error",
+        error => error,
+    };
+    let status = count(event, "/error_status");
+    let text = match status {
+        0 => format!("the request to the model failed ({error})"),
+        status => format!("the request to the model failed with HTTP {status} ({error})"),
+    };
+    let is_refused = matches!(status, 401 | 403);
+    Trouble { text, is_final: is_refused && count(event, "/attempt") >= FINAL_RETRY }
+}
+
+fn blocks(event: &Value) -> impl Iterator<Item = &Value> {
+    event.pointer("/message/content").and_then(Value::as_array).into_iter().flatten()
+}
+
+fn hint(diagnostics: &Diagnostics) -> Option<String> {
+    diagnostics.mentions(&["/login", "Invalid API key", "authentication"]).then(|| SIGN_IN.to_owned())
+}

@@ -1,0 +1,468 @@
+//! Finds out whether a program that works in a directory of the user wrote files that run code later.
+//!
+//! Sandboxes make existing files of this kind read-only, but cannot keep a program from creating new ones; and some
+//! CLI agents run without a sandbox. So the directory is searched before and after the program, and what changed is
+//! pointed out to the user. In a run, the changes of context paths are recorded anyway.
+
+use crate::agent_processes::after_end;
+use crate::git_code::{git_code_of, inner_git_dirs, settings_digest};
+use crate::linked_code::linked_code_within;
+use crate::placeholders::is_placeholder;
+use crate::protected_paths::{is_repository, matching_row};
+use crate::repositories::is_git_dir;
+use crate::settings_code::settings_code;
+use althing_protocol::{
+    GIT_DIR, Grant, GrantRoot, Notice, NoticeLevel, PACKAGE_DIRS, RUNS_CODE, RootKind, RunsCode, git_dir_row,
+};
+use std::collections::{BTreeMap, VecDeque};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The maximum number of entries that are searched, those near the top of the directory first: the search delays each
+/// start of a CLI agent. Directories of packages and builds are searched last, and have a limit of their own.
+const MAX_ENTRIES: usize = 20_000;
+/// A directory with the output of builds, which can be very large.
+const BUILD_DIR: &str = "target";
+/// The longest path that is searched, in bytes.
+const MAX_PATH: usize = 3_500;
+/// The maximum number of files that a notice names.
+const MAX_NAMED: usize = 10;
+
+/// What identifies the state of a file: its inode, its size and the time of its last change.
+type Stamp = (u64, u64, i64, i64);
+
+/// The files that run code later, before a program started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CodeWatch {
+    roots: Vec<PathBuf>,
+    /// Directories to which the program has no access, or which it can only read. For repositories in them, git may run
+    /// code that is in the roots.
+    elsewhere: Vec<PathBuf>,
+    before: Found,
+}
+
+/// The files that run code later.
+#[derive(Clone, Debug, Default)]
+struct Found {
+    files: BTreeMap<PathBuf, (Stamp, &'static RunsCode)>,
+    /// Whether there were too many entries, so that not all were searched.
+    is_incomplete: bool,
+    /// The same for directories of packages and builds.
+    are_packages_incomplete: bool,
+    /// The same for the settings files that lie directly in the directories in which programs work.
+    are_settings_incomplete: bool,
+}
+
+/// The files that run code later and that a program created or changed.
+#[derive(Clone, Debug)]
+pub(crate) struct WrittenCode {
+    pub(crate) files: Vec<(PathBuf, &'static RunsCode)>,
+    /// The directories that were searched.
+    pub(crate) roots: Vec<PathBuf>,
+    /// Whether the program wrote so many files that not all of them could be searched.
+    pub(crate) is_incomplete: bool,
+}
+
+impl WrittenCode {
+    /// The notice that names the files.
+    pub(crate) fn notice(&self) -> Notice {
+        let text = if self.files.is_empty() {
+            "the agent wrote so many files that not all of them were searched for code that runs later"
+                .to_owned()
+        } else {
+            let rest = if self.is_incomplete { "; not all files were searched" } else { "" };
+            format!("the agent wrote files that run code later: {}{rest}", name_files(&self.files))
+        };
+        let hint = Some("look at them before you use the directory".to_owned());
+        Notice { level: NoticeLevel::Warning, text, hint }
+    }
+}
+
+/// The files in a sentence.
+pub(crate) fn name_files(files: &[(PathBuf, &'static RunsCode)]) -> String {
+    let named = files.iter().take(MAX_NAMED);
+    let named: Vec<String> =
+        named.map(|(path, row)| format!("{} ({})", path.display(), row.note())).collect();
+    let more = files.len().saturating_sub(MAX_NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!("{}{more}", named.join(", "))
+}
+
+impl CodeWatch {
+    /// Searches the directories of the user that a grant makes writable.
+    pub(crate) async fn start(grant: &Grant) -> Self {
+        let is_writable = |root: &&GrantRoot| root.writable && !grant.planning;
+        let (writable, others): (Vec<&GrantRoot>, Vec<&GrantRoot>) =
+            grant.roots(RootKind::Context).partition(is_writable);
+        let roots: Vec<PathBuf> = writable.into_iter().map(|root| root.path.clone()).collect();
+        let others = others.into_iter().map(|root| root.path.clone());
+        let elsewhere: Vec<PathBuf> = others.chain(grant.other_dirs.iter().cloned()).collect();
+        let searched = (roots.clone(), elsewhere.clone());
+        let before = tokio::task::spawn_blocking(move || search(&searched.0, &searched.1)).await;
+        Self { roots, elsewhere, before: before.unwrap_or_default() }
+    }
+
+    /// The files that were created or changed since the start; `None` if there are none. If a process of the program is
+    /// still running, files that it writes later are missing.
+    pub(crate) async fn written(self) -> Option<WrittenCode> {
+        let (roots, elsewhere) = (self.roots.clone(), self.elsewhere);
+        let now = tokio::task::spawn_blocking(move || search(&roots, &elsewhere)).await.ok()?;
+        let is_new = |path: &Path| {
+            let found = now.files.get(path);
+            found.is_some_and(|(stamp, _)| {
+                self.before.files.get(path).is_none_or(|(before, _)| before != stamp)
+            })
+        };
+        let files: Vec<(PathBuf, &'static RunsCode)> = now
+            .files
+            .iter()
+            // A new repository stands for everything in it.
+            .filter(|(path, _)| is_new(path) && !path.ancestors().skip(1).any(is_new))
+            .map(|(path, (_, row))| (path.clone(), *row))
+            .collect();
+        let before = &self.before;
+        let is_incomplete = (now.is_incomplete && !before.is_incomplete)
+            || (now.are_packages_incomplete && !before.are_packages_incomplete)
+            || (now.are_settings_incomplete && !before.are_settings_incomplete);
+        (is_incomplete || !files.is_empty()).then_some(WrittenCode {
+            files,
+            roots: self.roots,
+            is_incomplete,
+        })
+    }
+}
+
+/// Watches a program of an owner, and finds out what it wrote, however the program ends.
+pub(crate) struct WatchedProgram<'a> {
+    watch: Option<CodeWatch>,
+    owner: &'a Path,
+    /// Receives what was written if the program's future is dropped. In that case, it is called after every process of
+    /// the owner has ended.
+    receive: Arc<dyn Fn(Option<WrittenCode>) + Send + Sync>,
+}
+
+impl<'a> WatchedProgram<'a> {
+    pub(crate) fn new(
+        watch: Option<CodeWatch>,
+        owner: &'a Path,
+        receive: impl Fn(Option<WrittenCode>) + Send + Sync + 'static,
+    ) -> Self {
+        Self { watch, owner, receive: Arc::new(receive) }
+    }
+
+    /// What the program wrote. Called after the program has ended.
+    pub(crate) async fn finish(mut self) -> Option<WrittenCode> {
+        // The watch is removed only after the search, because this future may be dropped during the search; then `drop`
+        // needs the watch.
+        let watch = self.watch.as_ref()?.clone();
+        let written = watch.written().await;
+        self.watch = None;
+        written
+    }
+}
+
+impl Drop for WatchedProgram<'_> {
+    fn drop(&mut self) {
+        let Some(watch) = self.watch.take() else { return };
+        let receive = Arc::clone(&self.receive);
+        after_end(self.owner, async move {
+            receive(watch.written().await);
+        });
+    }
+}
+
+/// A directory to search.
+struct SearchedDir {
+    path: PathBuf,
+    /// The row that everything in the directory matches, if there is one.
+    row: Option<&'static RunsCode>,
+}
+
+/// The files below these directories that run code later, except for those that are ordinary work.
+fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
+    let mut search = Search::default();
+    if roots.is_empty() {
+        return search.found;
+    }
+    // Settings files that lie directly in the directories in which programs work are searched first, so that they are
+    // found even if there are too many other files.
+    let used = elsewhere.iter().filter(|dir| roots.iter().any(|root| dir.starts_with(root)));
+    for dir in roots.iter().chain(used) {
+        search.add_settings(dir);
+    }
+    search.found.are_settings_incomplete = !search.run();
+    for root in roots {
+        search.dirs.push_back(SearchedDir { path: root.clone(), row: None });
+    }
+    search.found.is_incomplete = !search.run();
+    search.dirs = std::mem::take(&mut search.packages);
+    search.found.are_packages_incomplete = !search.run();
+    let repositories = std::mem::take(&mut search.repositories);
+    for path in git_code_of(roots, &repositories, elsewhere) {
+        search.add_code_of_git(path);
+    }
+    for code in linked_code_within(roots, MAX_ENTRIES) {
+        if let Some(row) = code.row {
+            search.add_code(code.path, row);
+        }
+    }
+    for (path, row) in settings_code(search.found.files.keys(), roots) {
+        search.add_code(path, row);
+    }
+    search.found.is_incomplete |= !search.run();
+    search.found
+}
+
+#[derive(Default)]
+struct Search {
+    found: Found,
+    dirs: VecDeque<SearchedDir>,
+    /// Directories of packages and builds, which are searched last.
+    packages: VecDeque<SearchedDir>,
+    /// The `.git`s and other git directories that were found.
+    repositories: Vec<PathBuf>,
+}
+
+impl Search {
+    /// Searches the directories; false if there are too many entries.
+    fn run(&mut self) -> bool {
+        let mut left = MAX_ENTRIES;
+        while let Some(dir) = self.dirs.pop_front() {
+            let entries = std::fs::read_dir(&dir.path).into_iter().flatten().flatten();
+            let kinds = entries.filter_map(|entry| Some((entry.file_name(), entry.file_type().ok()?)));
+            let names: Vec<_> = kinds.take(left + 1).collect();
+            let is_complete = names.len() <= left;
+            left = left.saturating_sub(names.len());
+            if is_git_dir(&names) {
+                self.add_repository(&dir.path);
+            } else {
+                for (name, kind) in names {
+                    self.add_entry(&dir, &name, kind);
+                }
+            }
+            if !is_complete {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn add_entry(&mut self, dir: &SearchedDir, name: &std::ffi::OsStr, kind: std::fs::FileType) {
+        let path = dir.path.join(name);
+        let row = dir.row.or_else(|| matching_row(&dir.path, name).filter(|row| !row.ordinary));
+        if is_repository(&path) && kind.is_dir() {
+            self.add_repository(&path);
+            return;
+        }
+        if is_repository(&path) {
+            self.repositories.push(path.clone());
+        }
+        if kind.is_dir() && path.as_os_str().len() <= MAX_PATH {
+            let is_packages = name == BUILD_DIR || PACKAGE_DIRS.iter().any(|known| name == *known);
+            let queue = if is_packages { &mut self.packages } else { &mut self.dirs };
+            queue.push_back(SearchedDir { path, row });
+        } else if let Some(row) = row.filter(|_| !kind.is_dir()) {
+            self.add_file(path, row);
+        }
+    }
+
+    /// Adds the settings files that lie directly in a directory. Repositories are found in another way.
+    fn add_settings(&mut self, dir: &Path) {
+        let is_exact =
+            |row: &&RunsCode| !row.names.iter().any(|name| *name == GIT_DIR || name.starts_with('*'));
+        for row in RUNS_CODE.iter().filter(|row| row.protected).filter(is_exact) {
+            self.add_code(row.names.iter().fold(dir.to_owned(), |path, name| path.join(name)), row);
+        }
+    }
+
+    fn add_file(&mut self, path: PathBuf, row: &'static RunsCode) {
+        if is_placeholder(&path) {
+            return;
+        }
+        let Ok(data) = path.symlink_metadata() else { return };
+        let stamp = (data.ino(), data.size(), data.ctime(), data.ctime_nsec());
+        self.found.files.entry(path).or_insert((stamp, row));
+    }
+
+    /// Adds a git directory. Its content changes with every command of git, so only a new one is reported and, of an
+    /// existing one and of those that it contains (of submodules and worktrees), what leads git to code.
+    fn add_repository(&mut self, path: &Path) {
+        let Some(row) = git_dir_row() else { return };
+        self.repositories.push(path.to_owned());
+        for dir in inner_git_dirs(path).into_iter().chain([path.to_owned()]) {
+            let Ok(data) = dir.symlink_metadata() else { continue };
+            if is_placeholder(&dir) {
+                continue;
+            }
+            self.found.files.entry(dir.clone()).or_insert(((data.ino(), 0, 0, 0), row));
+            for name in ["config", "config.worktree"] {
+                self.add_config(dir.join(name), row);
+            }
+            // A worktree has a `commondir` from its beginning, and git never changes it.
+            self.add_file(dir.join("commondir"), row);
+            self.add_code_of_git(dir.join("hooks"));
+        }
+    }
+
+    /// Adds a config of git, which is reported if settings with which git runs code change, or if it cannot be read.
+    fn add_config(&mut self, path: PathBuf, row: &'static RunsCode) {
+        match settings_digest(&path) {
+            Some(settings) => {
+                self.found.files.entry(path).or_insert(((settings, 0, 0, 0), row));
+            }
+            None => self.add_file(path, row),
+        }
+    }
+
+    /// Adds a file or directory from which git takes code.
+    fn add_code_of_git(&mut self, path: PathBuf) {
+        let Some(row) = git_dir_row() else { return };
+        self.add_code(path, row);
+    }
+
+    /// Adds a file or a directory that contains code.
+    fn add_code(&mut self, path: PathBuf, row: &'static RunsCode) {
+        match path.symlink_metadata() {
+            Ok(data) if data.is_dir() => {
+                self.dirs.push_front(SearchedDir { path, row: Some(row) });
+            }
+            Ok(_) => self.add_file(path, row),
+            Err(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn put(root: &Path, path: &str, text: &str) {
+        std::fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        std::fs::write(root.join(path), text).unwrap();
+    }
+
+    #[tokio::test]
+    async fn so_many_new_files_that_not_all_are_searched_are_pointed_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        put(root, "src/main.rs", "before");
+        let watch = CodeWatch::start(&Grant::project(root.to_owned())).await;
+        for n in 0..=MAX_ENTRIES {
+            std::fs::File::create(root.join(format!("{n}"))).unwrap();
+        }
+        put(root, "src/hidden/.envrc", "planted");
+        let notice = watch.written().await.unwrap().notice();
+        assert!(notice.text.contains("not all of them were searched"), "{}", notice.text);
+    }
+
+    #[tokio::test]
+    async fn code_for_git_is_named_whatever_the_name_of_its_directory_is() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        put(&root, ".git/config", "[core]\nhooksPath = tools/hooks\n");
+        for path in
+            [".git/hooks/pre-push", "tools/hooks/pre-commit", "old/HEAD", "old/objects/x", "old/refs/x"]
+        {
+            put(&root, path, "before");
+        }
+        let grant = Grant::project(root.clone());
+        let watch = CodeWatch::start(&grant).await;
+        put(&root, "old/objects/y", "after");
+        put(&root, ".git/config", "[core]\nhooksPath = tools/hooks\n[user]\nname = x\n");
+        assert!(watch.written().await.is_none());
+        let watch = CodeWatch::start(&grant).await;
+        for path in ["target/bare/HEAD", "target/bare/objects/x", "target/bare/refs/x", "target/bare/config"]
+        {
+            put(&root, path, "after");
+        }
+        put(&root, "node_modules/x/HEAD", "after");
+        put(&root, "node_modules/x/commondir", "after");
+        put(&root, ".git/hooks/pre-push", "after");
+        put(&root, "tools/hooks/post-commit", "after");
+        put(&root, "old/config", "[core]\nfsmonitor = touch x\n");
+        let notice = watch.written().await.unwrap().notice().text;
+        let expected =
+            [".git/hooks/pre-push", "node_modules/x", "old/config", "target/bare", "tools/hooks/post-commit"];
+        let named = expected.map(|path| format!("{} (runs code when git", root.join(path).display()));
+        assert!(named.iter().all(|named| notice.contains(named)), "{notice}");
+        assert_eq!(notice.matches("(runs code").count(), expected.len(), "{notice}");
+    }
+
+    #[tokio::test]
+    async fn new_and_changed_files_that_run_code_later_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        for path in [".envrc", ".vscode/tasks.json", ".git/config", "src/main.rs", ".claude/settings.json"] {
+            put(root, path, "before");
+        }
+        let grant = Grant::project(root.to_owned());
+        assert!(CodeWatch::start(&grant).await.written().await.is_none());
+        let watch = CodeWatch::start(&grant).await;
+        let written =
+            [".mcp.json", ".vscode/tasks.json", "althing.yaml", "sub/.git/config", ".claude/agents/x.md"];
+        for path in written.iter().chain(&[".git/index", "src/main.rs", "Makefile", "package.json"]) {
+            put(root, path, "after");
+        }
+        let notice = watch.written().await.unwrap().notice();
+        for path in [".mcp.json", ".vscode/tasks.json", "althing.yaml", "sub/.git", ".claude/agents/x.md"] {
+            assert!(
+                notice.text.contains(&format!("{} (runs code when ", root.join(path).display())),
+                "{notice:?}"
+            );
+        }
+        for path in [".git/index", "main.rs", "Makefile", "package.json", ".envrc"] {
+            assert!(!notice.text.contains(path), "{path}: {notice:?}");
+        }
+        let planning = Grant { planning: true, ..grant };
+        assert!(CodeWatch::start(&planning).await.roots.is_empty());
+    }
+
+    #[tokio::test]
+    async fn every_file_of_an_existing_repository_that_leads_git_to_code_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let bare = |name: &str| {
+            for file in ["HEAD", "objects/x", "refs/x"] {
+                put(&root, &format!("{name}/{file}"), "");
+            }
+        };
+        for name in
+            ["a/.git", "b/.git", "c/.git", "d/.git", "d/.git/modules/sub", "e/.git", "e/.git/worktrees/w"]
+        {
+            bare(name);
+            put(&root, &format!("{name}/config"), "[core]\nbare = false\n");
+        }
+        let grant = Grant::project(root.clone());
+        assert!(CodeWatch::start(&grant).await.written().await.is_none());
+        let watch = CodeWatch::start(&grant).await;
+        // A long config is read, and one that is too large counts as changed.
+        let padding = format!("# {}\n", "x".repeat(2 << 20));
+        put(&root, "a/.git/config", &format!("{padding}[core]\nfsmonitor = touch x\n"));
+        std::fs::File::create(root.join("b/.git/config")).unwrap().set_len(65 << 20).unwrap();
+        put(&root, "c/.git/commondir", "../../common\n");
+        put(&root, "d/.git/modules/sub/hooks/pre-commit", "after");
+        put(&root, "d/.git/config", "[extensions]\nworktreeConfig = true\n");
+        put(&root, "e/.git/worktrees/w/config.worktree", "[core]\nfsmonitor = touch x\n");
+        put(&root, "e/.git/config", "[core]\nworktree = ../../a\n");
+        put(&root, "e/.git/modules/new/config", "x");
+        let notice = watch.written().await.unwrap().notice().text;
+        let expected = [
+            "a/.git/config",
+            "b/.git/config",
+            "c/.git/commondir",
+            "d/.git/config",
+            "d/.git/modules/sub/hooks/pre-commit",
+            "e/.git/config",
+            "e/.git/worktrees/w/config.worktree",
+        ];
+        for path in expected {
+            assert!(
+                notice.contains(&format!("{} (runs code when git", root.join(path).display())),
+                "{notice}"
+            );
+        }
+        assert_eq!(notice.matches("(runs code").count(), expected.len(), "{notice}");
+    }
+}

@@ -1,0 +1,188 @@
+//! Measures what is stored below some directories, without following links and within fixed bounds.
+//!
+//! The directories belong to programs that may be hostile. A measurement changes nothing. If some directory cannot be
+//! read or is too deep, or if there are too many entries, the result is marked as incomplete.
+
+use rustix::fs::{AtFlags, CWD, Dev, Dir, FileType, Mode, OFlags, Stat, openat, statat, statvfs};
+use std::collections::HashSet;
+use std::ffi::CStr;
+use std::iter::Sum;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The deepest level that is measured; each level needs an open file descriptor.
+const MAX_DEPTH: usize = 256;
+/// The number of entries after which a measurement is given up.
+const MAX_ENTRIES: usize = 4_000_000;
+/// Nanoseconds in a second.
+const NANOS: i128 = 1_000_000_000;
+/// The size of the blocks that `st_blocks` counts, in bytes.
+const BLOCK: u64 = 512;
+
+/// The result of a measurement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DiskUsage {
+    pub(crate) bytes: u64,
+    /// Whether some part could not be measured.
+    pub(crate) incomplete: bool,
+}
+
+impl Sum for DiskUsage {
+    fn sum<I: Iterator<Item = Self>>(parts: I) -> Self {
+        parts.fold(Self::default(), |all, part| Self {
+            bytes: all.bytes.saturating_add(part.bytes),
+            incomplete: all.incomplete || part.incomplete,
+        })
+    }
+}
+
+/// Measures the tree at `root`, without the directories in `without` and without other file systems mounted in it:
+/// everything, or only what changed at or after the time `since`.
+pub(crate) fn measure(root: &Path, since: Option<SystemTime>, without: &[PathBuf]) -> DiskUsage {
+    let since = since.and_then(|since| since.duration_since(UNIX_EPOCH).ok());
+    let since = since.map(|since| i128::from(since.as_secs()) * NANOS + i128::from(since.subsec_nanos()));
+    let without = without.iter().filter_map(|path| rustix::fs::stat(path).ok());
+    let without = without.map(|stat| (stat.st_dev, stat.st_ino)).collect();
+    let mut measurement = Measurement { since, without, ..Measurement::default() };
+    measurement.tree(root);
+    measurement.usage
+}
+
+/// The free space of the file systems of these paths, each counted once.
+pub(crate) fn free_space<'a>(paths: impl Iterator<Item = &'a PathBuf>) -> u64 {
+    let mut systems = HashSet::new();
+    let mut free = 0_u64;
+    for path in paths {
+        let (Ok(stat), Ok(system)) = (rustix::fs::stat(path), statvfs(path)) else { continue };
+        if systems.insert(stat.st_dev) {
+            free = free.saturating_add(system.f_bavail.saturating_mul(system.f_frsize));
+        }
+    }
+    free
+}
+
+#[derive(Default)]
+struct Measurement {
+    /// Files that last changed before this time, in nanoseconds, do not count.
+    since: Option<i128>,
+    without: HashSet<(Dev, u64)>,
+    usage: DiskUsage,
+    entries: usize,
+    /// The inode numbers of the counted files that have several names (hard links).
+    linked: HashSet<u64>,
+}
+
+impl Measurement {
+    fn tree(&mut self, root: &Path) {
+        let Ok(stat) = statat(CWD, root, AtFlags::SYMLINK_NOFOLLOW) else { return };
+        self.count(&stat);
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return;
+        }
+        let device = stat.st_dev;
+        let mut levels = Vec::new();
+        match openat(CWD, root, open_flags(), Mode::empty()).and_then(Dir::new) {
+            Ok(dir) => levels.push(dir),
+            Err(_) => self.usage.incomplete = true,
+        }
+        loop {
+            let depth = levels.len();
+            let Some(dir) = levels.last_mut() else { return };
+            let Some(entry) = dir.read() else {
+                levels.pop();
+                continue;
+            };
+            let Ok(entry) = entry else {
+                self.usage.incomplete = true;
+                levels.pop();
+                continue;
+            };
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            self.entries += 1;
+            if self.entries > MAX_ENTRIES {
+                self.usage.incomplete = true;
+                return;
+            }
+            let inner = self.entry(dir, name, device, depth);
+            levels.extend(inner);
+        }
+    }
+
+    /// Counts an entry, unless the entry is left out or on another file system. If the counted entry is a directory
+    /// that can be measured, returns it opened.
+    fn entry(&mut self, dir: &Dir, name: &CStr, device: Dev, depth: usize) -> Option<Dir> {
+        let at = dir.fd().ok()?;
+        // An entry that is gone takes no space.
+        let stat = statat(at, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        if stat.st_dev != device || self.without.contains(&(stat.st_dev, stat.st_ino)) {
+            return None;
+        }
+        self.count(&stat);
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return None;
+        }
+        let inner = if depth < MAX_DEPTH {
+            openat(at, name, open_flags(), Mode::empty()).and_then(Dir::new).ok()
+        } else {
+            None
+        };
+        self.usage.incomplete |= inner.is_none();
+        inner
+    }
+
+    fn count(&mut self, stat: &Stat) {
+        let changed = i128::from(stat.st_ctime) * NANOS + i128::from(stat.st_ctime_nsec);
+        if self.since.is_some_and(|since| changed < since) {
+            return;
+        }
+        let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+        if !is_directory && stat.st_nlink > 1 && !self.linked.insert(stat.st_ino) {
+            return;
+        }
+        let blocks = u64::try_from(stat.st_blocks).unwrap_or_default();
+        self.usage.bytes = self.usage.bytes.saturating_add(blocks.saturating_mul(BLOCK));
+    }
+}
+
+fn open_flags() -> OFlags {
+    OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::time::Duration;
+
+    #[test]
+    fn stored_blocks_count_once_and_holes_and_links_do_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path();
+        fs::create_dir_all(root.join("a/b")).unwrap();
+        fs::write(root.join("a/b/file"), vec![1; 1 << 20]).unwrap();
+        fs::hard_link(root.join("a/b/file"), root.join("same")).unwrap();
+        fs::File::create(root.join("hole")).unwrap().set_len(1 << 40).unwrap();
+        std::os::unix::fs::symlink("/usr", root.join("link")).unwrap();
+        let all = measure(root, None, &[]);
+        assert!(!all.incomplete && (1 << 20..1 << 21).contains(&all.bytes), "{all:?}");
+        let later = SystemTime::now() + Duration::from_secs(60);
+        assert_eq!(measure(root, Some(later), &[]), DiskUsage::default());
+        assert!(measure(root, Some(UNIX_EPOCH), &[]).bytes >= 1 << 20);
+        fs::remove_file(root.join("same")).unwrap();
+        assert!(measure(root, None, &[root.join("a")]).bytes < 1 << 20, "left out");
+    }
+
+    #[test]
+    fn a_tree_that_is_too_deep_is_reported_as_incomplete() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut deep = dir.path().to_owned();
+        for _ in 0..=MAX_DEPTH {
+            deep.push("d");
+        }
+        fs::create_dir_all(&deep).unwrap();
+        assert!(measure(dir.path(), None, &[]).incomplete);
+    }
+}

@@ -1,0 +1,466 @@
+//! What git runs: the one place that knows the files outside of git directories from which git takes code. Agents must
+//! not write to these files.
+//!
+//! Git is never asked, because git runs code while it answers. Its config files are read instead: those of every
+//! repository in the directories that an agent may use and of the repositories around them, those of the user and of the
+//! system, and those that they include, whatever the condition of the include is. Where it is uncertain what git would
+//! run, too much is protected rather than too little.
+
+mod command;
+mod config;
+mod config_syntax;
+mod places;
+mod repository;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use command::paths_in_command;
+pub(crate) use places::places;
+pub(crate) use repository::inner_git_dirs;
+
+use crate::policy::without_dots;
+use crate::repositories::{MAX_BYTES, try_read_file};
+use althing_protocol::{GIT_DIR, package_dir};
+use command::{ENTRY_FILES, EXTENSIONS, Mentions};
+use config::{Config, ConfigFile, UserConfig, expanded};
+use repository::{Repository, around, is_in_git_dir, repositories, repositories_near_the_top};
+use settings::{HOOKS, Named};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::fs::FileType;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+/// The maximum number of entries that are searched for repositories.
+const MAX_ENTRIES: usize = 2_000_000;
+/// The same for the directories `elsewhere`, to which the agent has no access.
+const MAX_ENTRIES_ELSEWHERE: usize = 100_000;
+/// The maximum number of files in a directory of hooks that are looked at.
+const MAX_HOOKS: usize = 200;
+/// How deep the directories that a command names are followed.
+const MAX_DEPTH: usize = 8;
+/// The maximum size of all commands in the configs of one repository.
+const MAX_COMMAND_BYTES: usize = 256 << 10;
+/// The maximum number of names of commands that are looked up in directories, for one repository.
+const MAX_LOOKUPS: usize = 5_000_000;
+
+/// What git runs in directories of the user. The paths are canonical or symlinks, and need not exist: git would use a
+/// path as soon as it exists.
+#[derive(Debug, Default)]
+pub struct GitCode {
+    /// The paths inside the writable directories from which git takes code, or that lead git to code: directories of
+    /// hooks, config files that other configs include, programs that configs name, git directories under other names
+    /// than `.git`.
+    pub paths: Vec<PathBuf>,
+    /// Those of the paths that are config files.
+    pub config_files: Vec<PathBuf>,
+    /// The writable directories, as canonical paths, with a repository whose config cannot be read or is too large, so
+    /// that anything in them could be what git runs; and the writable directories inside git directories.
+    pub unknown: Vec<PathBuf>,
+}
+
+/// Finds what git runs in the `writable` directories of the user. Git may also run code from the writable directories
+/// for repositories in the directories `others`, which are read-only, and in the directories `elsewhere`, in which
+/// other agents and the user work. In the directories `elsewhere`, only repositories near the top are found.
+pub fn git_code(writable: &[PathBuf], others: &[PathBuf], elsewhere: &[PathBuf]) -> GitCode {
+    code_within(writable, others, elsewhere, MAX_ENTRIES, &UserConfig::read())
+}
+
+/// The paths of [`git_code`] for three kinds of repositories: those around the `roots`, those whose `.git` or git
+/// directory is in `found`, and those in the directories `elsewhere`.
+pub(crate) fn git_code_of(roots: &[PathBuf], found: &[PathBuf], elsewhere: &[PathBuf]) -> Vec<PathBuf> {
+    let roots = canonical(roots);
+    let real = |path: &PathBuf| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    let found = found.iter().filter_map(real).flat_map(|path| Repository::all_at(&path));
+    let around = roots.iter().flat_map(|root| around(root));
+    let all = around.chain(found).chain(repositories_elsewhere(elsewhere, &roots));
+    code_in(&roots, all, &UserConfig::read()).paths
+}
+
+/// The repositories in and around the directories `dirs`, without those inside the `searched` directories.
+fn repositories_elsewhere(dirs: &[PathBuf], searched: &[PathBuf]) -> Vec<Repository> {
+    let dirs: BTreeSet<PathBuf> = canonical(dirs).into_iter().collect();
+    let mut found: Vec<Repository> = dirs.iter().flat_map(|dir| around(dir)).collect();
+    found.extend(repositories_near_the_top(&dirs, searched, MAX_ENTRIES_ELSEWHERE));
+    found
+}
+
+fn code_within(
+    writable: &[PathBuf],
+    others: &[PathBuf],
+    elsewhere: &[PathBuf],
+    max_entries: usize,
+    user: &UserConfig,
+) -> GitCode {
+    let writable = canonical(writable);
+    if writable.is_empty() {
+        return GitCode::default();
+    }
+    let all: Vec<PathBuf> = canonical(others).into_iter().chain(writable.iter().cloned()).collect();
+    let is_inside =
+        |root: &Path| root.ancestors().skip(1).any(|above| all.iter().any(|other| other == above));
+    let outermost: BTreeSet<&PathBuf> = all.iter().filter(|root| !is_inside(root)).collect();
+    let mut entries = 0;
+    let inside: Vec<Repository> =
+        outermost.iter().flat_map(|root| repositories(root, &mut entries, max_entries)).collect();
+    let around = outermost.iter().flat_map(|root| around(root));
+    let elsewhere = repositories_elsewhere(elsewhere, &all);
+    code_in(&writable, around.chain(inside).chain(elsewhere), user)
+}
+
+/// The places that decide what is at a path of the user and, if it is a directory, directly in it: the path itself, and
+/// the symlinks on the way with their targets.
+pub fn own_places(path: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(path).into_iter().flatten().flatten().take(MAX_HOOKS);
+    let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
+    let paths = [path.to_owned()].into_iter().chain(links.map(|entry| entry.path()));
+    paths.flat_map(|path| places(Path::new("/"), &path)).collect()
+}
+
+fn canonical(paths: &[PathBuf]) -> Vec<PathBuf> {
+    paths.iter().filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, user: &UserConfig) -> GitCode {
+    let mut paths = CodePaths::new(roots, user.home.as_deref());
+    for file in &user.config.files {
+        paths.add_config(file);
+    }
+    // Settings of the user can name files in a directory that contains no repository.
+    let nowhere = Repository { top: PathBuf::from("/"), tree: None, git_dirs: Vec::new(), leads: Vec::new() };
+    for repository in repositories.chain([nowhere]) {
+        paths.add_repository(&repository, user);
+    }
+    let CodePaths { found, config_files, git_dirs, unknown, .. } = paths;
+    // A git directory that is protected is protected as a whole. A `.git` may lead anywhere, also to a directory above
+    // `root`, which is not protected.
+    let git_dirs: Vec<PathBuf> =
+        git_dirs.into_iter().filter(|dir| !roots.contains(dir) && found.contains(dir)).collect();
+    let is_in_repository = |path: &PathBuf| {
+        let is_named =
+            |above: &&Path| above.file_name().is_some_and(|name| name.eq_ignore_ascii_case(GIT_DIR));
+        path.ancestors().filter(is_named).any(|above| above.symlink_metadata().is_ok())
+            || git_dirs.iter().any(|dir| path != dir && path.starts_with(dir))
+    };
+    let paths: Vec<PathBuf> = found.into_iter().filter(|path| !is_in_repository(path)).collect();
+    let unknown = unknown.into_iter().chain(roots.iter().filter(|root| is_in_git_dir(root)).cloned());
+    GitCode {
+        config_files: config_files.into_iter().filter(|path| paths.contains(path)).collect(),
+        paths,
+        unknown: unknown.collect(),
+    }
+}
+
+/// The entries of a directory, by their names in lower case.
+type Listing = Rc<HashMap<Vec<u8>, Vec<(OsString, FileType)>>>;
+
+/// Collects paths inside the writable directories `roots`.
+struct CodePaths<'a> {
+    roots: &'a [PathBuf],
+    home: Option<&'a Path>,
+    found: BTreeSet<PathBuf>,
+    config_files: BTreeSet<PathBuf>,
+    git_dirs: Vec<PathBuf>,
+    unknown: BTreeSet<PathBuf>,
+    listings: BTreeMap<PathBuf, Listing>,
+    lookups: usize,
+}
+
+/// Which of the files that a setting names are protected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// Files, and paths that do not exist.
+    AlsoMissing,
+    Existing,
+    /// Files that can be executed.
+    Executable,
+}
+
+impl<'a> CodePaths<'a> {
+    fn new(roots: &'a [PathBuf], home: Option<&'a Path>) -> Self {
+        Self {
+            roots,
+            home,
+            found: BTreeSet::new(),
+            config_files: BTreeSet::new(),
+            git_dirs: Vec::new(),
+            unknown: BTreeSet::new(),
+            listings: BTreeMap::new(),
+            lookups: 0,
+        }
+    }
+
+    fn add_repository(&mut self, repository: &Repository, user: &UserConfig) {
+        let mut own = Config::default();
+        for dir in &repository.git_dirs {
+            self.add(Path::new("/"), dir);
+            self.git_dirs.push(dir.clone());
+            for name in ["config", "config.worktree"] {
+                own.add_file(&ConfigFile::new(dir, name), self.home, 0);
+            }
+            self.add_hooks(dir, Path::new("hooks"), &repository.top);
+        }
+        self.keep(repository.leads.clone());
+        for file in &own.files {
+            self.add_config(file);
+        }
+        // Git runs most code in the top directory, but the hooks of a push in the git directory.
+        let mut tops: Vec<PathBuf> = [&repository.top].into_iter().chain(&repository.tree).cloned().collect();
+        for setting in &own.settings {
+            if let Some(Named::WorkTree(path)) = settings::named(setting) {
+                let path = expanded(&path, self.home);
+                for dir in &repository.git_dirs {
+                    self.keep_links(&places(dir, &path));
+                    tops.extend(dir.join(&path).canonicalize());
+                }
+            }
+        }
+        self.lookups = 0;
+        let (mut bytes, mut is_known) = (0, !own.is_incomplete);
+        for setting in user.config.settings.iter().chain(&own.settings) {
+            let bases = || tops.iter().chain(&repository.git_dirs);
+            match settings::named(setting) {
+                Some(Named::Hooks(path)) => {
+                    let path = expanded(&path, self.home);
+                    for base in bases() {
+                        self.add_hooks(base, &path, &repository.top);
+                    }
+                }
+                Some(Named::Template(path)) => {
+                    let path = expanded(&path, self.home);
+                    for base in bases() {
+                        self.add_unless_around(base, &path, &repository.top);
+                        self.add_hooks(base, &path.join("hooks"), &repository.top);
+                    }
+                }
+                Some(Named::Command(text)) => {
+                    bytes += text.len();
+                    is_known &= bytes <= MAX_COMMAND_BYTES
+                        && self.add_command(&text, Which::AlsoMissing, &tops, repository);
+                }
+                Some(Named::Arguments(text)) => {
+                    bytes += text.len();
+                    is_known &= bytes <= MAX_COMMAND_BYTES
+                        && self.add_command(&text, Which::Existing, &tops, repository);
+                }
+                Some(Named::Unknown(text)) => {
+                    bytes += text.len();
+                    is_known &= bytes <= MAX_COMMAND_BYTES
+                        && self.add_command(&text, Which::Executable, &tops, repository);
+                }
+                Some(Named::Config(_) | Named::WorkTree(_)) | None => {}
+            }
+        }
+        if !is_known {
+            let is_near = |root: &&PathBuf| {
+                tops.iter()
+                    .any(|top| top.parent().is_some() && (top.starts_with(root) || root.starts_with(top)))
+            };
+            self.unknown.extend(self.roots.iter().filter(is_near).cloned());
+        }
+    }
+
+    /// Adds a directory of hooks. If the working tree is inside that directory, only the hooks themselves are added.
+    fn add_hooks(&mut self, base: &Path, dir: &Path, top: &Path) {
+        if self.add_unless_around(base, dir, top) {
+            // A hook may be a symlink to a file elsewhere.
+            let entries = std::fs::read_dir(base.join(dir)).into_iter().flatten().flatten();
+            for entry in entries.take(MAX_HOOKS) {
+                if entry.file_type().is_ok_and(|kind| kind.is_symlink()) {
+                    self.add(base, &dir.join(entry.file_name()));
+                }
+            }
+        } else {
+            for name in HOOKS {
+                self.add(base, &dir.join(name));
+            }
+        }
+    }
+
+    /// Adds a directory, unless it contains the working tree.
+    fn add_unless_around(&mut self, base: &Path, dir: &Path, top: &Path) -> bool {
+        let mut places = places(base, dir);
+        let is_free = !places.last().is_some_and(|last| top.starts_with(last));
+        if !is_free {
+            places.pop();
+        }
+        self.keep(places);
+        is_free
+    }
+
+    /// Adds the files that a command names; false if the command is too long, or names too much.
+    fn add_command(
+        &mut self,
+        command: &[u8],
+        which: Which,
+        tops: &[PathBuf],
+        repository: &Repository,
+    ) -> bool {
+        let Some(mentions) = Mentions::of(command) else { return false };
+        let mut dirs = BTreeSet::new();
+        for (n, word) in mentions.words.iter().enumerate() {
+            for base in tops.iter().chain(&repository.git_dirs) {
+                let Some(path) = word.path(base, self.home) else { continue };
+                match path.metadata() {
+                    Ok(data) if data.is_dir() => drop(dirs.insert(path)),
+                    Ok(_) => self.add_file(&path, which),
+                    Err(_) if which == Which::AlsoMissing && tops.contains(base) => {
+                        self.add_missing(&path, n == 0, mentions.has_interpreter);
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        if let Some(path) = hooks_in(command) {
+            let path = expanded(path, self.home);
+            for base in tops {
+                self.add_hooks(base, &path, &repository.top);
+            }
+        }
+        dirs.extend(tops.iter().cloned());
+        let mut searched = BTreeSet::new();
+        let mut dirs: Vec<(PathBuf, usize)> = dirs.into_iter().map(|dir| (dir, 0)).collect();
+        while let Some((dir, depth)) = dirs.pop() {
+            if depth > MAX_DEPTH || !searched.insert(dir.clone()) {
+                continue;
+            }
+            self.lookups += mentions.names.len();
+            if self.lookups > MAX_LOOKUPS {
+                return false;
+            }
+            let name = dir.file_name().map(|name| name.as_bytes().to_ascii_lowercase()).unwrap_or_default();
+            if mentions.searched_dirs.contains(&name) {
+                self.add_unless_around(Path::new("/"), &dir, &repository.top);
+            }
+            for (path, kind) in self.mentioned_in(&dir, &mentions, depth) {
+                if kind.is_dir() || (kind.is_symlink() && path.is_dir()) {
+                    dirs.push((path, depth + 1));
+                } else {
+                    self.add_file(&path, which);
+                }
+            }
+        }
+        true
+    }
+
+    /// The entries of a directory that a command mentions.
+    fn mentioned_in(&mut self, dir: &Path, mentions: &Mentions, depth: usize) -> Vec<(PathBuf, FileType)> {
+        let listing = self.listing(dir);
+        let entries = |name: &[u8]| listing.get(name).into_iter().flatten();
+        let mut found: Vec<&(OsString, FileType)> =
+            mentions.names.iter().flat_map(|name| entries(name)).collect();
+        if mentions.has_interpreter {
+            let is_script = |entry: &&(OsString, FileType)| {
+                let name = entry.0.as_bytes().to_ascii_lowercase();
+                EXTENSIONS.iter().any(|extension| {
+                    name.strip_suffix(extension.as_bytes()).is_some_and(|stem| mentions.names.contains(stem))
+                })
+            };
+            found.extend(listing.values().flatten().filter(is_script));
+            // The command names this directory.
+            if depth > 0 {
+                found.extend(ENTRY_FILES.iter().flat_map(|name| entries(name.as_bytes())));
+            }
+        }
+        found.into_iter().map(|(name, kind)| (dir.join(name), *kind)).collect()
+    }
+
+    fn listing(&mut self, dir: &Path) -> Listing {
+        let list = || {
+            let mut names: HashMap<Vec<u8>, Vec<(OsString, FileType)>> = HashMap::new();
+            for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
+                let (name, kind) = (entry.file_name(), entry.file_type());
+                let known = names.entry(name.as_bytes().to_ascii_lowercase()).or_default();
+                known.extend(kind.ok().map(|kind| (name, kind)));
+            }
+            Rc::new(names)
+        };
+        Rc::clone(self.listings.entry(dir.to_owned()).or_insert_with(list))
+    }
+
+    fn add_file(&mut self, path: &Path, which: Which) {
+        let is_executable = || path.metadata().is_ok_and(|data| data.permissions().mode() & 0o111 != 0);
+        if which != Which::Executable || is_executable() {
+            self.add(Path::new("/"), path);
+        }
+    }
+
+    /// Adds a path that does not exist. The program may be anywhere, but other paths must be in an existing directory:
+    /// not everything with a slash is a path.
+    fn add_missing(&mut self, path: &Path, is_program: bool, has_interpreter: bool) {
+        let path = without_dots(path);
+        let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
+        if is_pattern || (!is_program && !path.parent().is_some_and(Path::is_dir)) {
+            return;
+        }
+        // The program of a package appears when the packages are installed.
+        let is_package =
+            |root: &PathBuf| path.strip_prefix(root).is_ok_and(|path| package_dir(path).is_some());
+        if self.roots.iter().any(is_package) {
+            return;
+        }
+        self.add(Path::new("/"), &path);
+        if has_interpreter && !is_program {
+            for extension in EXTENSIONS.iter().take(3) {
+                let mut name = path.clone().into_os_string();
+                name.push(extension);
+                self.add(Path::new("/"), Path::new(&name));
+            }
+        }
+    }
+
+    fn add_config(&mut self, file: &ConfigFile) {
+        let places = places(&file.base, &file.path);
+        self.config_files.extend(places.last().filter(|path| self.is_inside(path)).cloned());
+        self.keep(places);
+    }
+
+    fn add(&mut self, base: &Path, path: &Path) {
+        self.keep(places(base, path));
+    }
+
+    fn keep(&mut self, places: Vec<PathBuf>) {
+        let inside: Vec<PathBuf> = places.into_iter().filter(|path| self.is_inside(path)).collect();
+        self.found.extend(inside);
+    }
+
+    /// Keeps all places but the last one.
+    fn keep_links(&mut self, places: &[PathBuf]) {
+        self.keep(places.split_last().map(|(_, links)| links.to_vec()).unwrap_or_default());
+    }
+
+    /// Whether a path is inside a writable directory.
+    fn is_inside(&self, path: &Path) -> bool {
+        self.roots.iter().any(|root| path != root && path.starts_with(root))
+    }
+}
+
+/// The directory of hooks that a command names (`git -c core.hooksPath=tools/hooks commit`).
+fn hooks_in(command: &[u8]) -> Option<&[u8]> {
+    const NAME: &[u8] = b"core.hookspath";
+    let at = command.windows(NAME.len()).position(|part| part.eq_ignore_ascii_case(NAME))?;
+    let is_between = |byte: &u8| b"= \t'\"\\".contains(byte);
+    let rest = command.get(at + NAME.len()..)?;
+    let start = rest.iter().position(|byte| !is_between(byte))?;
+    let path = rest.get(start..)?;
+    path.split(|byte| is_between(byte) || *byte == b';').next().filter(|path| !path.is_empty())
+}
+
+/// A number that changes with the settings of a config file with which git runs code; `None` if the file cannot be read
+/// or is too large.
+pub(crate) fn settings_digest(file: &Path) -> Option<u64> {
+    let bytes = try_read_file(file, MAX_BYTES).ok()?.unwrap_or_default();
+    let mut hasher = DefaultHasher::new();
+    for setting in config_syntax::settings(&bytes) {
+        // Git itself and other programs change settings of which nothing is known.
+        let is_code = settings::named(&setting).is_some_and(|named| !matches!(named, Named::Unknown(_)));
+        if is_code || setting.name == "extensions.worktreeconfig" {
+            (setting.name, setting.subsection, setting.value).hash(&mut hasher);
+        }
+    }
+    Some(hasher.finish())
+}

@@ -1,0 +1,117 @@
+//! Looks at files and mounts without following a single symlink: what is at a path, and whether it is the mount that
+//! was expected there.
+
+use crate::mount_check::{ExpectedMount, FileId, MountContent};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags, StatVfsMountFlags, Statx, StatxAttributes,
+    StatxFlags, fstat, fstatfs, fstatvfs, makedev, openat, openat2, statx,
+};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Component, Path, PathBuf};
+
+/// The type of a file system in memory, as `statfs` reports it.
+const TMPFS: i64 = 0x0102_1994;
+
+/// Opens exactly this path, and no symlink's target: an agent could have created the symlink a moment ago.
+pub(super) fn open_exactly(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    match openat2(CWD, path, flags, Mode::empty(), resolve) {
+        // The sandbox's own filter, under which the mounts are checked, does not permit the call.
+        Err(Errno::NOSYS) => open_by_parts(path, flags),
+        opened => opened,
+    }
+}
+
+/// The same, component by component.
+fn open_by_parts(path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
+    let mut at = openat(CWD, if path.is_absolute() { "/" } else { "." }, flags, Mode::empty())?;
+    for part in path.components() {
+        match part {
+            Component::RootDir | Component::CurDir => {}
+            Component::Normal(name) => {
+                at = openat(&at, name, flags | OFlags::NOFOLLOW, Mode::empty())?;
+                // With this flag a link itself is opened.
+                if FileType::from_raw_mode(fstat(&at)?.st_mode) == FileType::Symlink {
+                    return Err(Errno::LOOP);
+                }
+            }
+            Component::ParentDir | Component::Prefix(_) => return Err(Errno::INVAL),
+        }
+    }
+    Ok(at)
+}
+
+/// Identifies the file or directory at a path that contains no symlink.
+pub(crate) fn file_id(path: &Path) -> io::Result<FileId> {
+    let stat = fstat(open_exactly(path)?)?;
+    Ok(FileId { device: stat.st_dev, inode: stat.st_ino })
+}
+
+/// Does `act` while the directory that contains `dir` is accessible for its owner, if that is this user. Uses no path, so
+/// no symlink is followed.
+pub(crate) fn with_accessible_parent(dir: &File, act: impl FnOnce()) {
+    let parent = openat(dir, "..", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+    let (Ok(parent), Ok(Ok(stat))) = (&parent, parent.as_ref().map(fstat)) else { return act() };
+    let mode = stat.st_mode & 0o7777;
+    let set = |mode: u32| {
+        let path = format!("/proc/self/fd/{}", parent.as_raw_fd());
+        std::fs::set_permissions(path, Permissions::from_mode(mode))
+    };
+    let is_changed = mode & 0o700 != 0o700 && stat.st_uid == geteuid().as_raw() && set(mode | 0o700).is_ok();
+    act();
+    if is_changed {
+        let _ = set(mode);
+    }
+}
+
+/// Checks that the expected thing, and nothing else, is mounted at a path of this sandbox.
+pub(crate) fn check_mount(expected: &ExpectedMount) -> io::Result<()> {
+    let opened = match open_in_sandbox(&expected.path) {
+        Err(Errno::NOENT) if expected.content == MountContent::EmptyFile => return Ok(()),
+        opened => opened?,
+    };
+    check_opened(&opened, expected)
+}
+
+/// Checks that what was opened at a path is the expected thing.
+pub(super) fn check_opened(opened: &OwnedFd, expected: &ExpectedMount) -> io::Result<()> {
+    let found = statx(opened, "", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS)?;
+    // Refuse a path that is not itself a mount point: the command could rename it, or write to it although it should be
+    // read-only. Kernels before 5.8 do not report mount points; there, this check is skipped.
+    if found.stx_attributes_mask.contains(StatxAttributes::MOUNT_ROOT)
+        && !found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
+    {
+        return Err(io::Error::other("nothing is mounted there"));
+    }
+    let is_read_only = || fstatvfs(opened).map(|system| system.f_flag.contains(StatVfsMountFlags::RDONLY));
+    let kind = FileType::from_raw_mode(found.stx_mode.into());
+    let is_expected = match expected.content {
+        MountContent::Same { id, read_only } => id == id_of(&found) && (!read_only || is_read_only()?),
+        MountContent::EmptyDir => {
+            kind == FileType::Directory && fstatfs(opened)?.f_type == TMPFS && is_read_only()?
+        }
+        MountContent::EmptyFile => kind == FileType::RegularFile && found.stx_size == 0 && is_read_only()?,
+        MountContent::NullDevice => {
+            kind == FileType::CharacterDevice && (found.stx_rdev_major, found.stx_rdev_minor) == (1, 3)
+        }
+    };
+    if is_expected { Ok(()) } else { Err(io::Error::other("something else is mounted there")) }
+}
+
+/// Opens a path of the sandbox, in which only `/var/tmp` may be a symlink (see `bubblewrap.rs`).
+fn open_in_sandbox(path: &Path) -> rustix::io::Result<OwnedFd> {
+    match (open_exactly(path), path.strip_prefix("/var/tmp")) {
+        (Err(Errno::LOOP), Ok(rest)) => open_exactly(&PathBuf::from("/tmp").join(rest)),
+        (opened, _) => opened,
+    }
+}
+
+fn id_of(found: &Statx) -> FileId {
+    FileId { device: makedev(found.stx_dev_major, found.stx_dev_minor), inode: found.stx_ino }
+}

@@ -1,0 +1,336 @@
+//! Watches what a command and everything below it use, in threads of the command's guard.
+//!
+//! No cgroup is needed, and root is bound as well: several times a second a thread adds up the processes, threads and
+//! memory of the guard's descendants, and another one measures what they store on disk. Between two looks a command may
+//! exceed a limit a little. The threads only report; the guard's main thread ends the command. (The guard's main thread
+//! must be the one that starts the command, because the kernel ties a death signal to the thread that forked.)
+//!
+//! Some memory and disk space cannot be attributed to a process (see `kernel::hidden`). What the machine has lost counts
+//! for a command only if there are signs that the command holds it, so that no command is ended for what another program
+//! uses.
+
+use crate::disk_usage::{DiskUsage, free_space, measure};
+use crate::guard_protocol::WrittenPaths;
+use crate::kernel::{self, Memory, ResidentMemory};
+use crate::limits::{MachineLimits, ReachedLimit};
+use std::io::{self, PipeReader, PipeWriter, Write};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The time between two looks at processes and memory.
+const LOOK: Duration = Duration::from_millis(250);
+/// The time between two looks when a quarter of a limit is used.
+const LOOK_CLOSELY: Duration = Duration::from_millis(50);
+/// The time between two looks at the disk and at files without a name.
+const LOOK_AT_DISK: Duration = Duration::from_millis(500);
+/// The time between two looks at the free space of the disk.
+const LOOK_AT_FREE_SPACE: Duration = Duration::from_millis(50);
+/// The machine is almost out of memory, or out of disk space, when less than this part of it is free.
+const LOW: u64 = 32;
+/// If at least half of the space that was left has been used since the last measurement, the pause is this many times as
+/// long as the measurement, so that measuring takes at most about 5% of a CPU. If all of it has been used, there is no
+/// pause.
+const PAUSE_FACTOR: u32 = 20;
+/// The factor if less than half of it has been used.
+const LONG_PAUSE_FACTOR: u32 = 100;
+/// How long a command runs before the writable context paths are measured although no space seems to be lost.
+const SHORT_COMMAND: Duration = Duration::from_secs(10);
+/// How long a memory limit that was exceeded only by pages counted several times is not verified again.
+const VERIFY_PAUSE: Duration = Duration::from_secs(1);
+
+/// The watch as its guard's main thread sees it.
+pub(crate) struct LimitWatch {
+    /// The maximum number of processes and threads.
+    pub(crate) processes: u32,
+    reached: Receiver<ReachedLimit>,
+    /// Readable when something was sent.
+    pub(crate) woken: PipeReader,
+}
+
+impl LimitWatch {
+    /// Starts the watch for the descendants of this process. Measuring the disk may take long, so it has a thread of its
+    /// own.
+    pub(crate) fn start(limits: MachineLimits, disk: DiskWatch) -> io::Result<Self> {
+        let (sender, reached) = channel();
+        let (woken, wake) = io::pipe()?;
+        rustix::io::ioctl_fionbio(&woken, true)?;
+        let alarm = Alarm { sender: sender.clone(), wake: wake.try_clone()? };
+        let files =
+            FileWatch { disk, limits, at_start: kernel::memory().unwrap_or_default(), was_hidden: false };
+        std::thread::Builder::new().name("disk".to_owned()).spawn(move || files.run(alarm))?;
+        let alarm = Alarm { sender, wake };
+        let watch = UsageWatch { limits, alarm, told_files: false, verified_at: None };
+        std::thread::Builder::new().name("usage".to_owned()).spawn(move || watch.run())?;
+        Ok(Self { processes: limits.processes, reached, woken })
+    }
+
+    /// The next limit that was reached, if there is one.
+    pub(crate) fn reached(&self) -> Option<ReachedLimit> {
+        let mut bytes = [0; 16];
+        while matches!(rustix::io::read(&self.woken, &mut bytes), Ok(1..)) {}
+        self.reached.try_recv().ok()
+    }
+}
+
+/// Tells the guard's main thread that a limit was reached.
+struct Alarm {
+    sender: Sender<ReachedLimit>,
+    wake: PipeWriter,
+}
+
+impl Alarm {
+    fn tell(&mut self, reached: ReachedLimit) {
+        // Both fail only if the guard is ending.
+        let _ = self.sender.send(reached);
+        let _ = self.wake.write_all(&[0]);
+    }
+}
+
+/// Watches processes, memory and open files.
+struct UsageWatch {
+    limits: MachineLimits,
+    alarm: Alarm,
+    told_files: bool,
+    /// When the memory was last verified and found to be within the limit.
+    verified_at: Option<Instant>,
+}
+
+impl UsageWatch {
+    fn run(mut self) {
+        loop {
+            let usage = kernel::tree_usage(self.limits.processes as usize);
+            if let Some(reached) = self.look(&usage) {
+                return self.alarm.tell(reached);
+            }
+            let near =
+                usage.tasks * 4 > self.limits.processes as usize || usage.memory > self.limits.memory / 4;
+            std::thread::sleep(if near { LOOK_CLOSELY } else { LOOK });
+        }
+    }
+
+    fn look(&mut self, usage: &kernel::TreeUsage) -> Option<ReachedLimit> {
+        if usage.tasks > self.limits.processes as usize {
+            return Some(ReachedLimit::Processes(self.limits.processes));
+        }
+        if usage.most_files >= u64::from(self.limits.open_files) && !self.told_files {
+            self.told_files = true;
+            self.alarm.tell(ReachedLimit::OpenFiles(self.limits.open_files));
+        }
+        let was_verified = self.verified_at.is_some_and(|at| at.elapsed() < VERIFY_PAUSE);
+        if usage.memory > self.limits.memory && !was_verified {
+            // Pages that processes share are counted for each of them, so the sum may be too large.
+            if kernel::resident_memory(&usage.pids).total() > self.limits.memory {
+                return Some(ReachedLimit::Memory(self.limits.memory));
+            }
+            self.verified_at = Some(Instant::now());
+        }
+        let memory = kernel::memory()?;
+        (is_low(memory) && usage.memory > memory.total / 4).then_some(ReachedLimit::MachineMemory)
+    }
+}
+
+fn is_low(memory: Memory) -> bool {
+    memory.available < memory.total / LOW
+}
+
+/// Watches what is stored on disk, in files without a name, and in the sandbox's file systems in memory.
+struct FileWatch {
+    disk: DiskWatch,
+    limits: MachineLimits,
+    /// The machine's memory when the command began.
+    at_start: Memory,
+    /// Whether the last look found signs of files that cannot be measured.
+    was_hidden: bool,
+}
+
+impl FileWatch {
+    fn run(mut self, mut alarm: Alarm) {
+        loop {
+            if let Some(reached) = self.look() {
+                return alarm.tell(reached);
+            }
+            let start = Instant::now();
+            std::thread::sleep(LOOK_AT_FREE_SPACE);
+            while start.elapsed() < LOOK_AT_DISK && !self.disk.may_be_full() {
+                std::thread::sleep(LOOK_AT_FREE_SPACE);
+            }
+        }
+    }
+
+    fn look(&mut self) -> Option<ReachedLimit> {
+        let usage = kernel::tree_usage(self.limits.processes as usize);
+        let unnamed = kernel::unnamed_files(&usage.pids);
+        let now = kernel::memory().unwrap_or_default();
+        let gained = now.in_files.saturating_sub(self.at_start.in_files);
+        // Looking for signs is expensive, and pointless unless something is missing.
+        let is_missing = gained > self.limits.memory || self.disk.lost() > self.disk.limit;
+        let hidden = is_missing && (unnamed.incomplete || kernel::has_files_in_transit(&usage.pids));
+        // A file is in transit for a moment whenever a program sends it to another one.
+        let is_hidden = std::mem::replace(&mut self.was_hidden, hidden) && hidden;
+        let mut in_files = unnamed.memory.saturating_add(kernel::sandbox_files_in_memory(&usage.pids));
+        if is_hidden {
+            in_files = in_files.max(gained);
+        }
+        if in_files > self.limits.memory / 4 {
+            let resident = kernel::resident_memory(&usage.pids);
+            if memory_with_files(resident, in_files) > self.limits.memory {
+                return Some(ReachedLimit::Memory(self.limits.memory));
+            }
+        }
+        if is_low(now) {
+            let capacity = unnamed.sockets.saturating_mul(kernel::socket_capacity());
+            let own = kernel::resident_memory(&usage.pids).private;
+            let missing = missing_memory(self.at_start, now, own);
+            let may_hold = hidden || capacity > now.total / 4 || kernel::maps_unnamed_files(&usage.pids);
+            if missing > now.total / 4 && may_hold {
+                return Some(ReachedLimit::MachineMemory);
+            }
+        }
+        let may_hold = || kernel::maps_unnamed_files(&usage.pids);
+        let is_hidden = (is_hidden && kernel::written_bytes(&usage.pids) > self.disk.limit)
+            || (self.disk.is_almost_full() && (hidden || may_hold()));
+        self.disk.look(unnamed.disk, is_hidden)
+    }
+}
+
+/// The memory of processes and of their files in memory. A file may be mapped, and then its pages are in both; the larger
+/// number is right or at most half of what is right.
+fn memory_with_files(resident: ResidentMemory, in_files: u64) -> u64 {
+    resident.private.saturating_add(resident.in_files.max(in_files))
+}
+
+/// How much memory the machine has lost since the start that no other program's own memory explains. `own` is what the
+/// command's processes have in memory that belongs to no file.
+fn missing_memory(at_start: Memory, now: Memory, own: u64) -> u64 {
+    let others = now.private.saturating_sub(at_start.private).saturating_sub(own);
+    at_start.available.saturating_sub(now.available).saturating_sub(others)
+}
+
+/// Watches the size of what a command writes.
+///
+/// A measurement that takes long is repeated only if the file systems lost so much free space that the limit may have
+/// been reached.
+pub(crate) struct DiskWatch {
+    paths: WrittenPaths,
+    /// The configured limit.
+    configured: u64,
+    /// The configured limit, or more if the workspace was larger than that when the command began.
+    limit: u64,
+    began: SystemTime,
+    free_at_start: u64,
+    last: Option<LastMeasurement>,
+}
+
+struct LastMeasurement {
+    at: Instant,
+    took: Duration,
+    free: u64,
+    bytes: u64,
+}
+
+impl DiskWatch {
+    /// Begins the watch. Call this before the command is started.
+    pub(crate) fn new(paths: WrittenPaths, limit: u64) -> Self {
+        let free_at_start = free_space(paths.all());
+        Self { paths, configured: limit, limit, began: SystemTime::now(), free_at_start, last: None }
+    }
+
+    /// How much free space the file systems have lost since the start.
+    fn lost(&self) -> u64 {
+        self.free_at_start.saturating_sub(free_space(self.paths.all()))
+    }
+
+    /// Whether the file systems have lost so much free space since the last measurement that the limit may have been
+    /// reached.
+    fn may_be_full(&self) -> bool {
+        let lost = |last: &LastMeasurement| last.free.saturating_sub(free_space(self.paths.all()));
+        self.last.as_ref().is_some_and(|last| lost(last) >= self.limit.saturating_sub(last.bytes))
+    }
+
+    /// Whether the limit may have been reached and hardly any space is left.
+    fn is_almost_full(&self) -> bool {
+        self.lost() > self.limit && free_space(self.paths.all()) < self.free_at_start / LOW
+    }
+
+    /// The limit, if it is exceeded. `unnamed` is the size of deleted files that are still open; `is_hidden` says that
+    /// there are signs of files that cannot be measured.
+    pub(crate) fn look(&mut self, unnamed: u64, is_hidden: bool) -> Option<ReachedLimit> {
+        if self.paths.is_empty() {
+            return None;
+        }
+        let free = free_space(self.paths.all());
+        let lost = self.free_at_start.saturating_sub(free);
+        if is_hidden && lost > self.limit {
+            return Some(ReachedLimit::Disk(self.configured));
+        }
+        if !self.must_measure(free) {
+            return None;
+        }
+        let start = Instant::now();
+        let usage = self.measure(lost);
+        let bytes = usage.bytes.saturating_add(unnamed);
+        if self.last.is_none() && bytes > self.limit {
+            let new = self.paths.own.iter().map(|path| measure(path, Some(self.began), &[]).bytes);
+            let before = usage.bytes.saturating_sub(new.fold(0, u64::saturating_add));
+            if before > self.limit {
+                // The workspace was too large before the command began. The command may delete, but hardly add.
+                self.limit = before.saturating_add(self.limit / 16);
+            }
+        }
+        self.last = Some(LastMeasurement { at: Instant::now(), took: start.elapsed(), free, bytes });
+        let is_hidden = usage.incomplete && lost > self.limit;
+        (bytes > self.limit || is_hidden).then_some(ReachedLimit::Disk(self.configured))
+    }
+
+    fn must_measure(&self, free: u64) -> bool {
+        let Some(last) = &self.last else { return true };
+        let left = self.limit.saturating_sub(last.bytes);
+        let lost = last.free.saturating_sub(free);
+        let pause = if lost >= left {
+            // The limit may have been reached.
+            return true;
+        } else if lost >= left / 2 {
+            PAUSE_FACTOR
+        } else {
+            // Other programs may have freed as much space as this one has used.
+            LONG_PAUSE_FACTOR
+        };
+        last.at.elapsed() >= last.took * pause
+    }
+
+    fn measure(&self, lost: u64) -> DiskUsage {
+        let own = self.paths.own.iter().map(|path| measure(path, None, &[]));
+        let own: DiskUsage = own.sum();
+        // The user's own directories may be large: a short command has them looked at only if the space that was lost is
+        // not explained. Other programs may free space meanwhile, so a longer command has them looked at anyway.
+        let is_short = self.began.elapsed().unwrap_or_default() < SHORT_COMMAND;
+        if is_short && own.bytes.saturating_add(lost) <= self.limit {
+            return own;
+        }
+        let shared = self.paths.shared.iter().map(|path| measure(path, Some(self.began), &self.paths.own));
+        shared.chain([own]).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn mapped_files_in_memory_count_once() {
+        let resident = ResidentMemory { private: 3 * GIB, in_files: 5 * GIB };
+        assert_eq!(memory_with_files(resident, 5 * GIB), 8 * GIB);
+        assert_eq!(memory_with_files(resident, 7 * GIB), 10 * GIB);
+    }
+
+    #[test]
+    fn memory_that_other_programs_use_is_not_missing() {
+        let at_start = Memory { total: 32 * GIB, available: 20 * GIB, private: 8 * GIB, in_files: 0 };
+        let now = Memory { available: GIB / 2, private: 27 * GIB, ..at_start };
+        assert!(missing_memory(at_start, now, 2 * GIB) < 3 * GIB, "another program took 17 GiB");
+        let now = Memory { private: 9 * GIB, ..now };
+        assert!(missing_memory(at_start, now, GIB) > 19 * GIB, "no program has it");
+    }
+}

@@ -1,0 +1,273 @@
+//! Placeholders: empty directories and files on the real disk at protected paths that do not exist. A sandbox mounts
+//! something read-only over each of them, so that nobody can create the path.
+//!
+//! Removing a placeholder would detach these mounts in every sandbox, so a placeholder stays as long as any process
+//! uses it: uses in this process are counted, and each process holds a shared lock (`flock`) on the placeholder. The
+//! last one to end removes it. After a crash a placeholder may be left behind, which does no harm: git ignores an empty
+//! `.git`, and the next use removes it. Placeholders are empty and recognized by their mode.
+
+use crate::kernel;
+use althing_protocol::{PLACEHOLDER_FILE_MODE, PLACEHOLDER_MODE};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File, OpenOptions, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+/// How often a placeholder is created again that somebody else removes at the same time.
+const MAX_ATTEMPTS: usize = 100;
+
+/// The placeholders that this process uses.
+static USED: Mutex<BTreeMap<PathBuf, UsedPlaceholder>> = Mutex::new(BTreeMap::new());
+
+struct UsedPlaceholder {
+    uses: usize,
+    /// The placeholder, with a shared lock; `None` if the path could not be locked or is not a placeholder.
+    lock: Option<File>,
+}
+
+/// A protected path that does not exist.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MissingPath {
+    pub(crate) path: PathBuf,
+    /// Whether its placeholder is a file. Git cannot read a directory in the place of a config file.
+    pub(crate) is_file: bool,
+}
+
+/// Whether a path is a placeholder of this or another process.
+pub(crate) fn is_placeholder(path: &Path) -> bool {
+    let Ok(data) = path.symlink_metadata() else { return false };
+    let mode = data.permissions().mode() & 0o7777;
+    if data.is_dir() {
+        let is_empty = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+        return mode == PLACEHOLDER_MODE && is_empty();
+    }
+    data.is_file() && mode == PLACEHOLDER_FILE_MODE && data.len() == 0
+}
+
+/// Whether nothing is at a path, except for a placeholder.
+pub(crate) fn is_missing(path: &Path) -> bool {
+    path.symlink_metadata().is_err() || is_placeholder(path)
+}
+
+/// A use of placeholders, for example by a running sandbox. Dropping it ends the use.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PlaceholderUse(Vec<MissingPath>);
+
+impl PlaceholderUse {
+    /// Creates the placeholders at missing protected paths, unless they exist.
+    pub(crate) fn new(missing: &[MissingPath]) -> Self {
+        let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+        for missing in missing {
+            let placeholder = used
+                .entry(missing.path.clone())
+                .or_insert_with(|| UsedPlaceholder { uses: 0, lock: create_and_lock(missing) });
+            placeholder.uses += 1;
+        }
+        Self(missing.to_vec())
+    }
+
+    pub(crate) fn missing(&self) -> &[MissingPath] {
+        &self.0
+    }
+}
+
+impl Drop for PlaceholderUse {
+    fn drop(&mut self) {
+        let mut used = USED.lock().unwrap_or_else(PoisonError::into_inner);
+        for MissingPath { path, .. } in &self.0 {
+            let Some(placeholder) = used.get_mut(path) else { continue };
+            placeholder.uses = placeholder.uses.saturating_sub(1);
+            if placeholder.uses == 0
+                && let Some(UsedPlaceholder { lock: Some(lock), .. }) = used.remove(path)
+            {
+                remove_unless_used(path, &lock);
+            }
+        }
+    }
+}
+
+/// Creates a placeholder, unless it exists, and locks it. `None` if the path cannot be created, or if something else
+/// than a placeholder is there.
+fn create_and_lock(missing: &MissingPath) -> Option<File> {
+    let MissingPath { path, is_file } = missing;
+    let mode = if *is_file { PLACEHOLDER_FILE_MODE } else { PLACEHOLDER_MODE };
+    for _ in 0..MAX_ATTEMPTS {
+        let created = if *is_file {
+            OpenOptions::new().write(true).create_new(true).mode(mode).open(path).map(drop)
+        } else {
+            DirBuilder::new().mode(mode).create(path)
+        };
+        let is_new = match created {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(_) => return None,
+        };
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let opened = match rustix::fs::open(path, flags, Mode::empty()) {
+            Ok(opened) => File::from(opened),
+            Err(rustix::io::Errno::NOENT) => continue,
+            Err(_) => return None,
+        };
+        if is_new {
+            // The umask may have removed bits.
+            let _ = opened.set_permissions(Permissions::from_mode(mode));
+        } else if !is_placeholder(path) && is_at(path, &opened) {
+            return None;
+        }
+        // Whoever holds an exclusive lock is about to remove the directory.
+        let is_locked = rustix::fs::flock(&opened, FlockOperation::NonBlockingLockShared).is_ok();
+        if is_locked && is_at(path, &opened) {
+            return Some(opened);
+        }
+        std::thread::yield_now();
+    }
+    None
+}
+
+/// Removes a placeholder, unless another process uses it; then the other process removes it.
+fn remove_unless_used(path: &Path, lock: &File) {
+    // The own lock is given up first: of two processes that end at the same time, one must be able to remove it.
+    let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
+    let is_used = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive)
+        .is_err_and(|error| error == rustix::io::Errno::WOULDBLOCK);
+    if is_used {
+        return;
+    }
+    // A command may have made the directory around the placeholder inaccessible.
+    kernel::with_accessible_parent(lock, || {
+        if is_at(path, lock) && is_placeholder(path) {
+            let is_dir = lock.metadata().is_ok_and(|data| data.is_dir());
+            let _ = if is_dir { std::fs::remove_dir(path) } else { std::fs::remove_file(path) };
+        }
+    });
+}
+
+/// Whether a path is still this open file or directory.
+fn is_at(path: &Path, opened: &File) -> bool {
+    let Ok(opened) = opened.metadata() else { return false };
+    path.symlink_metadata().is_ok_and(|found| (found.ino(), found.dev()) == (opened.ino(), opened.dev()))
+}
+
+/// The placeholders of a host whose calls can be cancelled. The sandbox of a cancelled call may still be ending, so its
+/// placeholders are kept until a later call has ended and no other call is running, or until this value is dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Placeholders(Mutex<Calls>);
+
+#[derive(Debug, Default)]
+struct Calls {
+    running: usize,
+    cancelled: Vec<PlaceholderUse>,
+}
+
+impl Placeholders {
+    pub(crate) fn lease(&self, missing: &[MissingPath]) -> PlaceholderLease<'_> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).running += 1;
+        PlaceholderLease { host: self, used: Some(PlaceholderUse::new(missing)), is_released: false }
+    }
+}
+
+/// One running call that uses the placeholders.
+pub(crate) struct PlaceholderLease<'a> {
+    host: &'a Placeholders,
+    used: Option<PlaceholderUse>,
+    /// Whether the caller waited for the call's end; false if the call was cancelled.
+    is_released: bool,
+}
+
+impl PlaceholderLease<'_> {
+    pub(crate) fn release(mut self) {
+        self.is_released = true;
+    }
+}
+
+impl Drop for PlaceholderLease<'_> {
+    fn drop(&mut self) {
+        let mut calls = self.host.0.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.running -= 1;
+        if !self.is_released {
+            calls.cancelled.extend(self.used.take());
+        } else if calls.running == 0 {
+            calls.cancelled.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn missing(dir: &Path, name: &str, is_file: bool) -> [MissingPath; 1] {
+        [MissingPath { path: dir.join(name), is_file }]
+    }
+
+    #[test]
+    fn a_placeholder_is_removed_when_its_last_use_ends() {
+        let dir = tempfile::tempdir().unwrap();
+        for is_file in [false, true] {
+            let paths = missing(dir.path(), "missing", is_file);
+            let path = &paths[0].path;
+            let (first, second) = (PlaceholderUse::new(&paths), PlaceholderUse::new(&paths));
+            assert!(is_placeholder(path) && is_missing(path) && path.is_file() == is_file);
+            drop(first);
+            assert!(path.exists(), "the second use");
+            drop(second);
+            assert!(!path.exists() && is_missing(path));
+            let (host, other) = (Placeholders::default(), Placeholders::default());
+            drop(host.lease(&paths));
+            assert!(path.exists(), "the call was cancelled");
+            other.lease(&paths).release();
+            assert!(path.exists(), "the other host's call says nothing about the cancelled one");
+            host.lease(&paths).release();
+            assert!(!path.exists());
+        }
+    }
+
+    #[test]
+    fn a_placeholder_in_a_directory_that_became_inaccessible_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("project");
+        std::fs::create_dir(&root).unwrap();
+        let used = PlaceholderUse::new(&missing(&root, ".git", false));
+        assert!(root.join(".git").exists());
+        std::fs::set_permissions(&root, Permissions::from_mode(0o000)).unwrap();
+        drop(used);
+        assert_eq!(root.metadata().unwrap().permissions().mode() & 0o7777, 0, "the mode stays");
+        std::fs::set_permissions(&root, Permissions::from_mode(0o700)).unwrap();
+        assert!(!root.join(".git").exists());
+    }
+
+    #[test]
+    fn a_placeholder_that_another_process_uses_stays_and_one_of_a_crash_is_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let paths = missing(dir.path(), ".git", false);
+        let path = &paths[0].path;
+        // Another open file has its own lock, like another process.
+        let other = create_and_lock(&paths[0]).unwrap();
+        drop(PlaceholderUse::new(&paths));
+        assert!(path.exists(), "the other process uses it");
+        drop(other);
+        assert!(path.exists(), "the other process crashed");
+        drop(PlaceholderUse::new(&paths));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn files_and_directories_of_the_user_are_no_placeholders() {
+        let dir = tempfile::tempdir().unwrap();
+        let [empty, filled, file] = ["empty", "filled", "file"].map(|name| dir.path().join(name));
+        std::fs::create_dir(&empty).unwrap();
+        std::fs::create_dir(&filled).unwrap();
+        std::fs::write(filled.join("file"), "").unwrap();
+        std::fs::set_permissions(&filled, Permissions::from_mode(PLACEHOLDER_MODE)).unwrap();
+        std::fs::write(&file, "text").unwrap();
+        std::fs::set_permissions(&file, Permissions::from_mode(PLACEHOLDER_FILE_MODE)).unwrap();
+        for (name, is_file) in [("empty", false), ("filled", false), ("file", true), ("none/below", false)] {
+            drop(PlaceholderUse::new(&missing(dir.path(), name, is_file)));
+        }
+        assert!(empty.exists() && filled.join("file").exists() && file.exists());
+        assert!([&empty, &filled, &file].into_iter().all(|path| !is_missing(path)));
+    }
+}

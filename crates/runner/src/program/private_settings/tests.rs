@@ -1,0 +1,160 @@
+//! Tests of private copies of settings.
+
+use super::{PrivateSettings, SettingsPlaces};
+use crate::adapter::{AgentAdapter, ClaudeCode, Codex, GeminiCli, GeneratedFile, Opencode};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+struct Places {
+    dir: tempfile::TempDir,
+}
+
+impl Places {
+    fn new() -> Self {
+        Self { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn path(&self, path: &str) -> PathBuf {
+        self.dir.path().canonicalize().unwrap().join(path)
+    }
+
+    fn put(&self, path: &str, text: &str) {
+        let path = self.path(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn make(&self, adapter: &dyn AgentAdapter, files: &[GeneratedFile]) -> PrivateSettings {
+        let (copy, shared) = (self.path("copies/one"), self.path("shared"));
+        let places = SettingsPlaces { dir: &copy, shared: &shared };
+        PrivateSettings::make(adapter, &|_| None, &self.path("home"), places, files).unwrap()
+    }
+}
+
+/// The paths of all files and links below a directory.
+fn listing(dir: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(at) = dirs.pop() {
+        for entry in fs::read_dir(at).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                dirs.push(entry.path());
+            } else {
+                found.push(entry.path().strip_prefix(dir).unwrap().display().to_string());
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_copy_contains_what_the_table_names_and_nothing_else() {
+    let places = Places::new();
+    for name in [
+        "settings.json",
+        "agents/a.md",
+        "plugins/p/x/y.js",
+        "projects/-p/secret.jsonl",
+        "history.jsonl",
+        "shell-snapshots/s.sh",
+        ".credentials.json",
+        "unknown/new.json",
+    ] {
+        places.put(&format!("home/.claude/{name}"), "{}");
+    }
+    places.put("home/.claude.json", r#"{"hasCompletedOnboarding":true,"mcpServers":{"x":1},"projects":{}}"#);
+    places.put("home/.ssh/id", "SECRET");
+    symlink(places.path("home/.ssh/id"), places.path("home/.claude/CLAUDE.md")).unwrap();
+    symlink(places.path("home/.ssh"), places.path("home/.claude/skills")).unwrap();
+    let made = places.make(&ClaudeCode, &[]);
+    let copy = places.path("copies/one");
+    let expected =
+        [".claude.json", ".credentials.json", "agents/a.md", "plugins/p/x/y.js", "projects", "settings.json"];
+    assert_eq!(listing(&copy.join("claude")), expected);
+    let settings = fs::read_to_string(copy.join("claude/.claude.json")).unwrap();
+    assert_eq!(settings, r#"{"hasCompletedOnboarding":true}"#);
+    assert_eq!(fs::read_link(copy.join("claude/projects")).unwrap(), places.path("shared/claude/projects"));
+    assert_eq!(made.variables, [("CLAUDE_CONFIG_DIR".to_owned(), copy.join("claude").display().to_string())]);
+    assert_eq!(made.writable, [places.path("shared/claude/projects"), copy.clone()]);
+    let mut readable = made.readable.clone();
+    readable.sort();
+    assert_eq!(readable, ["agents", "plugins"].map(|name| places.path("home/.claude").join(name)));
+    assert_eq!(fs::metadata(&copy).unwrap().permissions().mode() & 0o777, 0o700);
+    drop(made);
+    assert!(!copy.exists(), "the copy can contain secrets: {:?}", listing(&copy));
+}
+
+#[test]
+fn what_a_program_planted_in_its_copy_is_gone_at_the_next_start_except_for_its_conversations() {
+    let places = Places::new();
+    places.put("home/.gemini/settings.json", "user");
+    places.put("home/secret/file", "user");
+    let made = places.make(&GeminiCli, &[]);
+    let base = places.path("copies/one/gemini/.gemini");
+    fs::write(base.join("settings.json"), "planted").unwrap();
+    places.put("copies/one/gemini/.gemini/extensions/x/run.sh", "planted");
+    places.put("copies/one/gemini/.gemini/tmp/p/chats/c.json", "conversation");
+    places.put("copies/one/gemini/.bashrc", "planted");
+    places.put("copies/one/other", "planted");
+    symlink(places.path("home/secret"), base.join("history")).unwrap();
+    fs::set_permissions(base.join("extensions/x"), fs::Permissions::from_mode(0o000)).unwrap();
+    // A process that was killed removes nothing.
+    std::mem::forget(made.guard);
+    let made = places.make(&GeminiCli, &[]);
+    assert_eq!(
+        listing(&places.path("copies/one")),
+        ["gemini/.gemini/settings.json", "gemini/.gemini/tmp/p/chats/c.json"]
+    );
+    assert_eq!(fs::read_to_string(base.join("settings.json")).unwrap(), "user");
+    // The program replaces a directory of the copy by a link.
+    fs::rename(places.path("copies/one/gemini"), places.path("copies/one/moved")).unwrap();
+    symlink(places.path("home/secret"), places.path("copies/one/gemini")).unwrap();
+    drop(made);
+    drop(places.make(&GeminiCli, &[]));
+    assert_eq!(listing(&places.path("home")), [".gemini/settings.json", "secret/file"]);
+    assert_eq!(fs::read_to_string(places.path("home/.gemini/settings.json")).unwrap(), "user");
+}
+
+#[test]
+fn every_directory_of_a_cli_agent_has_its_own_place_in_the_copy() {
+    let places = Places::new();
+    places.put("home/.config/opencode/opencode.json", "{}");
+    places.put("home/.local/share/opencode/opencode.db", "the user's");
+    places.put("home/.cache/opencode/version", "1");
+    let made = places.make(&Opencode, &[]);
+    assert_eq!(
+        listing(&places.path("copies/one")),
+        ["cache/opencode/version", "config/opencode/opencode.json"]
+    );
+    let names: Vec<&str> = made.variables.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"]);
+}
+
+#[test]
+fn generated_settings_are_part_of_the_copy() {
+    let places = Places::new();
+    let path = places.path("home/.gemini/settings.json");
+    let made = places.make(&GeminiCli, &[GeneratedFile { path, text: "generated".to_owned() }]);
+    let copy = places.path("copies/one/gemini/.gemini/settings.json");
+    assert_eq!(fs::read_to_string(copy).unwrap(), "generated");
+    drop(made);
+}
+
+#[test]
+fn a_directory_that_is_too_large_to_copy_is_linked() {
+    let places = Places::new();
+    places.put("home/.codex/skills/small/SKILL.md", "x");
+    places.put("home/.codex/skills/large/file", &"x".repeat(5 << 20));
+    fs::set_permissions(places.path("home/.codex/skills/small/SKILL.md"), fs::Permissions::from_mode(0o555))
+        .unwrap();
+    let made = places.make(&Codex, &[]);
+    let skills = places.path("copies/one/codex/skills");
+    assert_eq!(fs::read_link(skills.join("large")).unwrap(), places.path("home/.codex/skills/large"));
+    let mode = fs::symlink_metadata(skills.join("small/SKILL.md")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o700);
+    assert_eq!(made.readable, [places.path("home/.codex/skills")]);
+    drop(made);
+    assert!(places.path("home/.codex/skills/large/file").exists());
+}

@@ -1,0 +1,78 @@
+//! Collects the reply of a CLI agent from its output.
+
+use super::excerpt::OutputExcerpt;
+use super::pipes::ProgramEvent;
+use crate::adapter::OutputEvent;
+use althing_protocol::{Delta, DeltaSink, Item, LateNotices, ModelRequest, Notice, NoticeLevel};
+
+/// Streams the program's messages and collects the reply.
+pub(super) struct ReplyCollector<'a> {
+    on_delta: DeltaSink<'a>,
+    pub(super) native: Option<String>,
+    pub(super) text: String,
+    /// Whether the program streams text, so that complete messages repeat what was already sent.
+    has_streamed: bool,
+    /// The streamed text, used if the program sends no complete message.
+    pub(super) streamed_text: OutputExcerpt,
+    /// The `type` of the backend.
+    kind: &'static str,
+    /// Receives notices while the program runs.
+    notices: LateNotices,
+    /// The last reason why the program could not reach its model.
+    pub(super) trouble: Option<String>,
+}
+
+impl<'a> ReplyCollector<'a> {
+    pub(super) fn new(
+        request: &ModelRequest,
+        native: Option<&str>,
+        kind: &'static str,
+        on_delta: DeltaSink<'a>,
+    ) -> Self {
+        let notices = request.call_context.as_ref().map(|context| context.late_notices.clone());
+        Self {
+            on_delta,
+            native: native.map(str::to_owned),
+            text: String::new(),
+            has_streamed: false,
+            streamed_text: OutputExcerpt::default(),
+            kind,
+            notices: notices.unwrap_or_default(),
+            trouble: None,
+        }
+    }
+
+    pub(super) fn on_event(&mut self, event: ProgramEvent<'_>) {
+        match event {
+            ProgramEvent::Parsed(OutputEvent::TextDelta(piece)) => {
+                self.has_streamed = true;
+                (self.on_delta)(Delta::Text(&piece));
+                self.streamed_text.push(&piece);
+            }
+            ProgramEvent::Parsed(OutputEvent::Item(Item::Said { text })) => {
+                if !self.has_streamed {
+                    (self.on_delta)(Delta::Text(&text));
+                    (self.on_delta)(Delta::Text("\n"));
+                }
+                self.text = text;
+            }
+            ProgramEvent::Parsed(OutputEvent::Trouble(trouble)) => {
+                if self.trouble.as_ref() != Some(&trouble.text) {
+                    let text = format!("{}: {}", self.kind, trouble.text);
+                    self.notices.add(Notice { level: NoticeLevel::Warning, text, hint: None });
+                }
+                self.trouble = Some(trouble.text);
+            }
+            ProgramEvent::Parsed(OutputEvent::Item(Item::Conversation { id })) => self.native = Some(id),
+            // A program that only uses tools is not silent, so each tool call is reported.
+            ProgramEvent::Parsed(OutputEvent::Item(Item::Did { tool, .. })) => {
+                (self.on_delta)(Delta::ToolCall(&tool));
+            }
+            ProgramEvent::Parsed(OutputEvent::Item(_))
+            | ProgramEvent::Output(..)
+            | ProgramEvent::PromptSent(_)
+            | ProgramEvent::Waiting(_)
+            | ProgramEvent::MovedOn => {}
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Recognizes git repositories that are not called `.git`: bare ones, and those that a `.git` file points to.
+
+use crate::policy::without_dots;
+use std::ffi::{OsStr, OsString};
+use std::fs::{FileType, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// The maximum size of a file of git that is read: a config, or a file that contains one path.
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
+
+/// Whether a directory with these entries is a repository (what git calls a git directory): git runs the hooks in it
+/// and the programs that its config names.
+pub(crate) fn is_git_dir(names: &[(OsString, FileType)]) -> bool {
+    // Few directories have a `HEAD`, so usually one pass over the names is enough.
+    althing_protocol::is_git_dir(|name| names.iter().any(|(found, _)| found == name))
+}
+
+/// The git directories that a path leads to, a `.git` of any kind or a git directory: its own, and the one that it
+/// shares with other worktrees. A `.git` file may lead to a directory that does not exist yet.
+pub(crate) fn git_dirs_of(path: &Path) -> Vec<PathBuf> {
+    leads_of(path).iter().map(|(base, path)| canonical(&base.join(path))).collect()
+}
+
+/// The paths by which a `.git` or a git directory leads to [its git directories](git_dirs_of), each with the canonical
+/// path at which it starts.
+pub(crate) fn leads_of(path: &Path) -> Vec<(PathBuf, PathBuf)> {
+    let base = path.parent().map(canonical).unwrap_or_default();
+    let own = if path.is_dir() { Some(path.to_owned()) } else { one_path(path, b"gitdir:") };
+    let own = own.map(|own| (base, own));
+    let dir = own.as_ref().map(|(base, own)| canonical(&base.join(own)));
+    let shared = dir.and_then(|dir| Some((dir.clone(), one_path(&dir.join("commondir"), b"")?)));
+    own.into_iter().chain(shared).collect()
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| without_dots(path))
+}
+
+/// The path in a file that consists of a prefix and one path.
+pub(crate) fn one_path(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
+    let text = try_read_file(file, MAX_BYTES).ok().flatten()?;
+    let text = text.strip_prefix(prefix)?;
+    let text = if prefix.is_empty() { text } else { text.trim_ascii_start() };
+    let end = text.iter().rposition(|byte| ![b'\n', b'\r'].contains(byte))? + 1;
+    let path = text.get(..end)?.split(|byte| *byte == 0).next()?;
+    Some(PathBuf::from(OsStr::from_bytes(path)))
+}
+
+/// The content of a regular file, `None` if there is no such file. Fails if it cannot be read or is larger than
+/// `max_bytes`.
+pub(crate) fn try_read_file(file: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    // Opening a FIFO without this flag would block.
+    let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
+    let file = match OpenOptions::new().read(true).custom_flags(flags).open(file) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(error),
+        // Git does not find the file either.
+        Err(_) => return Ok(None),
+    };
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    file.take(max_bytes + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > max_bytes {
+        return Err(io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(Some(bytes))
+}

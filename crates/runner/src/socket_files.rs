@@ -1,0 +1,139 @@
+//! Finds files inside the mounts of a sandbox through which a command could reach other processes: sockets whose owner
+//! still listens, and named pipes in read-only mounts.
+//!
+//! Neither a read-only mount nor a separate network namespace prevents connecting to a socket or writing to a pipe, so
+//! bubblewrap and Docker must cover these files. They are searched for before every command and program in bubblewrap,
+//! and before a container is created. Files that appear afterwards are not covered.
+
+use crate::mount_table::{MountMode, MountRule, MountTable};
+use std::collections::HashSet;
+use std::fs::FileType;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
+
+/// The limit on entries that are searched before a command: more than in almost every project, and searched in less
+/// than a second.
+const MAX_ENTRIES: usize = 500_000;
+/// The limit on entries that are searched before a container is created.
+pub(crate) const MAX_ENTRIES_OF_A_CONTAINER: usize = 2_000_000;
+/// The limit on files that are found, each of which needs its own mount.
+const MAX_FOUND: usize = 500;
+
+/// The sockets and pipes in these mounts that must be covered. `None` if not all of them can be found or covered: too
+/// many entries or files, a directory that can be entered but not listed, a path that is not UTF-8, or a socket in a
+/// writable mount. The command may then not use Unix sockets at all. The read-only mounts `installed`, which contain installed programs, are not
+/// searched.
+pub(crate) fn find_live_sockets(mounts: &MountTable, installed: &[PathBuf]) -> Option<Vec<PathBuf>> {
+    let found = find_within(mounts, installed, MAX_ENTRIES)?;
+    // Another command could replace a directory above a socket with a symlink while bubblewrap covers the socket, and
+    // bubblewrap would follow the symlink. So only sockets where nothing can be written are covered.
+    let is_fixed = |path: &PathBuf| mounts.mode(path) != Some(MountMode::Writable);
+    found.iter().all(is_fixed).then_some(found)
+}
+
+/// The same for a container, which is created rarely and cannot be denied Unix sockets: with `None`, no container is
+/// created.
+pub(crate) fn find_all_live_sockets(mounts: &MountTable) -> Option<Vec<PathBuf>> {
+    find_within(mounts, &[], MAX_ENTRIES_OF_A_CONTAINER)
+}
+
+fn find_within(mounts: &MountTable, installed: &[PathBuf], max_entries: usize) -> Option<Vec<PathBuf>> {
+    let roots: HashSet<&Path> = mounts.rules().iter().map(|rule| rule.path.as_path()).collect();
+    let is_searched = |rule: &&MountRule| match rule.mode {
+        MountMode::Hidden => false,
+        MountMode::ReadOnly => !installed.contains(&rule.path),
+        MountMode::Writable => true,
+    };
+    let mut dirs = Vec::new();
+    let mut found = Vec::new();
+    let mut entries = 0;
+    for rule in mounts.rules().iter().filter(is_searched) {
+        match rule.path.symlink_metadata() {
+            Ok(data) if data.is_dir() => dirs.push((rule.path.clone(), rule.mode)),
+            Ok(data) if reaches_others(data.file_type(), rule.mode, &rule.path) => {
+                found.push(rule.path.clone())
+            }
+            _ => {}
+        }
+    }
+    while let Some((dir, mode)) = dirs.pop() {
+        // The command cannot list a directory that we cannot list, but it could guess a name in it. The command has no
+        // more rights than we have, so it cannot enter a directory that we cannot enter.
+        let Ok(listed) = std::fs::read_dir(&dir) else {
+            if rustix::fs::access(&dir, rustix::fs::Access::EXEC_OK).is_ok() {
+                return None;
+            }
+            continue;
+        };
+        for entry in listed.flatten() {
+            entries += 1;
+            if entries > max_entries {
+                return None;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_file() || kind.is_symlink() {
+                continue;
+            }
+            let path = entry.path();
+            if kind.is_dir() {
+                dirs.extend((!roots.contains(path.as_path())).then_some((path, mode)));
+            } else if reaches_others(kind, mode, &path) {
+                found.push(path);
+            }
+        }
+    }
+    (found.len() <= MAX_FOUND && found.iter().all(|path| path.to_str().is_some())).then_some(found)
+}
+
+/// Whether a command could reach a process outside the sandbox through this file: through a live socket, or through a
+/// named pipe in a read-only mount, which can be written to nevertheless.
+fn reaches_others(kind: FileType, mode: MountMode, path: &Path) -> bool {
+    (kind.is_socket() && could_answer(path)) || (kind.is_fifo() && mode == MountMode::ReadOnly)
+}
+
+/// Whether a process may hold the socket: `ConnectionRefused` means that none does. Trying to connect from a datagram
+/// socket does not disturb the owner: if the owner's socket has another type, the attempt fails with another error, and
+/// if it is a datagram socket, nothing is sent.
+fn could_answer(path: &Path) -> bool {
+    let connected = UnixDatagram::unbound().and_then(|probe| probe.connect(path));
+    !connected.is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::find_within;
+    use crate::mount_table::MountTable;
+    use crate::policy::{ContextMount, SandboxPaths};
+    use althing_protocol::ContextAccess;
+    use std::os::unix::net::{UnixDatagram, UnixListener};
+
+    #[test]
+    fn live_sockets_and_pipes_in_read_only_mounts_are_found_at_any_depth() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        for path in ["ws", "p/a/b", "q", "p/state/s"] {
+            std::fs::create_dir_all(root.join(path)).unwrap();
+        }
+        let stream = UnixListener::bind(root.join("p/a/b/stream")).unwrap();
+        stream.set_nonblocking(true).unwrap();
+        let _datagram = UnixDatagram::bind(root.join("p/datagram")).unwrap();
+        let _hidden = UnixListener::bind(root.join("p/state/hidden")).unwrap();
+        let pipes = ["p/a/pipe", "ws/pipe"].map(|path| root.join(path));
+        assert!(std::process::Command::new("mkfifo").args(pipes).status().unwrap().success());
+        let _elsewhere = UnixListener::bind(root.join("q/socket")).unwrap();
+        drop(UnixListener::bind(root.join("p/dead")).unwrap());
+        let mut sandbox_paths = SandboxPaths::new(root.join("ws"), root.join("out"));
+        sandbox_paths.context =
+            vec![ContextMount { path: root.join("p"), writable: true, protected: Vec::new() }];
+        sandbox_paths.state_dir = Some(root.join("p/state"));
+        let mounts = MountTable::new(&sandbox_paths.checked().unwrap(), ContextAccess::ReadOnly, &[]);
+        let mut found = find_within(&mounts, &[], 100).unwrap();
+        found.sort();
+        assert_eq!(found, ["p/a/b/stream", "p/a/pipe", "p/datagram"].map(|path| root.join(path)));
+        assert!(stream.accept().is_err(), "the search must not connect to a listener");
+        assert_eq!(find_within(&mounts, &[root.join("p")], 100), Some(Vec::new()), "installed programs");
+        assert_eq!(find_within(&mounts, &[], 3), None, "more entries than are searched");
+    }
+}

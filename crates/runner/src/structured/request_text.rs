@@ -1,0 +1,73 @@
+//! The text of a CLI agent's request for permission. Nothing that would be permitted is left out: a person who allows a
+//! call allows all of its input.
+
+use super::{list, text};
+use serde_json::Value;
+
+/// The keys of a tool's input that say best what the call does, the best one first.
+const FIRST_KEYS: [&str; 6] = ["command", "file_path", "path", "url", "pattern", "description"];
+
+/// A string as it is, any other value as JSON.
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// A tool's whole input: first its command, path, URL or the like, then a line for each other key.
+pub(super) fn whole_input(input: &Value) -> String {
+    let Some(fields) = input.as_object() else { return plain(input) };
+    let Some(first) = FIRST_KEYS.into_iter().find(|key| !text(input, &format!("/{key}")).is_empty()) else {
+        return input.to_string();
+    };
+    let others = fields.iter().filter(|(key, _)| *key != first);
+    let others = others.map(|(key, value)| format!("\n{key}: {}", plain(value)));
+    [text(input, &format!("/{first}")).to_owned()].into_iter().chain(others).collect()
+}
+
+/// A tool call over ACP: its title, and what its content and its input add to the title.
+pub(super) fn acp_call(call: &Value) -> String {
+    let title = text(call, "/title");
+    let mut lines = vec![if title.is_empty() { "The agent wants to use a tool." } else { title }.to_owned()];
+    for content in list(call, "/content") {
+        match text(content, "/type") {
+            "diff" => lines.push(diff(content)),
+            _ => lines.push(text(content, "/content/text").to_owned()),
+        }
+    }
+    lines.extend(list(call, "/locations").map(|location| text(location, "/path").to_owned()));
+    let fields = call.pointer("/rawInput").and_then(Value::as_object);
+    let fields = fields.into_iter().flatten().map(|(key, value)| (key, plain(value)));
+    lines.extend(fields.filter(|(_, value)| value != title).map(|(key, value)| format!("{key}: {value}")));
+    lines.retain(|line| !line.is_empty());
+    lines.join("\n")
+}
+
+/// The change of a file: its path, the old lines after `-` and the new lines after `+`.
+fn diff(content: &Value) -> String {
+    let marked = |mark: &str, pointer: &str| {
+        let lines = text(content, pointer).lines().map(|line| format!("\n{mark}{line}"));
+        lines.collect::<String>()
+    };
+    format!("{}{}{}", text(content, "/path"), marked("-", "/oldText"), marked("+", "/newText"))
+}
+
+/// The changes of files that Codex wants to make: for each its kind, path and diff.
+pub(super) fn codex_changes(item: &Value) -> String {
+    let change = |change: &Value| {
+        let kind = change.pointer("/kind/type").or_else(|| change.pointer("/kind"));
+        let kind = kind.map(plain).unwrap_or_default();
+        format!("{kind} {}\n{}", text(change, "/path"), text(change, "/diff")).trim().to_owned()
+    };
+    list(item, "/changes").map(change).collect::<Vec<_>>().join("\n")
+}
+
+/// The text of a request of Codex: the reason, what the request is about, and what else the permission would include.
+pub(super) fn codex_request(params: &Value, what: &str) -> String {
+    let reason = text(params, "/reason");
+    let mut request = if reason.is_empty() { what.to_owned() } else { format!("{reason} {what}") };
+    for key in ["grantRoot", "additionalPermissions", "networkApprovalContext"] {
+        if let Some(value) = params.get(key).filter(|value| !value.is_null()) {
+            request = format!("{request}\n{key}: {}", plain(value));
+        }
+    }
+    request
+}

@@ -1,0 +1,141 @@
+//! Who runs the binary, and with which sandboxes: as root or as an ordinary user, with or without bubblewrap.
+//!
+//! The tests of CI run as root on a machine with every sandbox. Other users and machines are imitated when the binary
+//! is started: another user id with its own directories, or a mount namespace that hides the program `bwrap`.
+
+use std::ffi::OsString;
+use std::os::unix::fs::{MetadataExt, lchown};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use tempfile::TempDir;
+
+/// The user and group id of the ordinary user. No account has them.
+pub const ORDINARY_ID: u32 = 61_184;
+
+/// Who runs the binary.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    /// The user who runs the tests.
+    Current,
+    /// A user without any of root's rights. If the tests do not run as root, this is the current user.
+    Ordinary,
+}
+
+/// The user and the sandboxes that the binary is started with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Machine {
+    pub user: User,
+    /// Whether `bwrap` can be started.
+    pub bubblewrap: bool,
+}
+
+/// Hides `bwrap`, then executes the remaining arguments.
+const HIDE: &str = "/usr/bin/mount --bind /dev/null /usr/bin/bwrap && exec \"$@\"";
+
+/// Whether this process may act as other users and change mounts.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+impl Machine {
+    /// The machine that the variables `ALTHING_TEST_USER=ordinary` and `ALTHING_TEST_SANDBOX=landlock` select. A test
+    /// sets them when it runs other tests again. Without them, the current user and every sandbox.
+    pub fn from_environment() -> Self {
+        let chosen = |name: &str, word: &str| match std::env::var(name) {
+            Ok(value) if value == word => true,
+            Ok(value) => panic!("{name} is {word} or not set, not {value}"),
+            Err(_) => false,
+        };
+        let user = if chosen("ALTHING_TEST_USER", "ordinary") { User::Ordinary } else { User::Current };
+        Self { user, bubblewrap: !chosen("ALTHING_TEST_SANDBOX", "landlock") }
+    }
+
+    /// The user id of the process to start, if it is not the current one.
+    pub fn uid(self) -> Option<u32> {
+        (self.user == User::Ordinary && is_root()).then_some(ORDINARY_ID)
+    }
+
+    /// The command line that starts a program on this machine. The process id stays that of the program.
+    pub(crate) fn command_line(self, program: &Path, arguments: &[OsString]) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        if !self.bubblewrap {
+            assert!(is_root(), "only root can hide bubblewrap");
+            words.extend(["/usr/bin/unshare", "--mount", "/bin/sh", "-c", HIDE, "sh"].map(Into::into));
+        }
+        if let Some(id) = self.uid() {
+            let ids = [format!("--reuid={id}"), format!("--regid={id}")];
+            words.push("/usr/bin/setpriv".into());
+            words.extend(ids.map(Into::into));
+            words.extend(["--clear-groups", "--"].map(Into::into));
+            words.push(reachable(program).into());
+        } else {
+            words.push(program.into());
+        }
+        words.extend(arguments.iter().cloned());
+        words
+    }
+
+    /// The directories of `PATH` that the user can enter.
+    pub(crate) fn search_path(self) -> OsString {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if self.uid().is_none() {
+            return path;
+        }
+        let open = std::env::split_paths(&path).filter(|dir| is_open(dir));
+        std::env::join_paths(open).expect("a search path")
+    }
+
+    /// Gives everything below a directory to the user.
+    pub(crate) fn hand_over(self, dir: &Path) {
+        if let Some(id) = self.uid() {
+            hand_over(dir, id);
+        }
+    }
+}
+
+/// Gives a directory and everything in it to another user. What vanishes meanwhile is skipped.
+fn hand_over(path: &Path, id: u32) {
+    let Ok(data) = path.symlink_metadata() else { return };
+    if data.uid() != id {
+        let _ = lchown(path, Some(id), Some(id));
+    }
+    if data.is_dir() {
+        for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+            hand_over(&entry.path(), id);
+        }
+    }
+}
+
+/// Whether every user can enter this directory.
+fn is_open(dir: &Path) -> bool {
+    dir.ancestors().all(|dir| dir.metadata().is_ok_and(|data| data.mode() & 0o001 != 0))
+}
+
+/// A path of the program that every user can reach: its own, or that of a copy.
+fn reachable(program: &Path) -> PathBuf {
+    static COPIES: OnceLock<TempDir> = OnceLock::new();
+    if !program.is_absolute() || program.parent().is_none_or(is_open) {
+        return program.to_owned();
+    }
+    let dir = COPIES.get_or_init(|| {
+        let dir = TempDir::new().expect("a directory for copies");
+        open_to_all(dir.path());
+        dir
+    });
+    let copy = dir.path().join(program.file_name().expect("a program has a name"));
+    if !copy.exists() {
+        // Copied under another name first, because tests that run at the same time need the program, too.
+        let part = tempfile::NamedTempFile::new_in(dir.path()).expect("a file for the copy");
+        std::fs::copy(program, part.path()).expect("a copy of the program");
+        part.persist(&copy).expect("a name for the copy");
+    }
+    copy
+}
+
+/// Lets every user enter a directory, or use a socket.
+pub(crate) fn open_to_all(path: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    let mode = if path.is_dir() { 0o755 } else { 0o666 };
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).expect("other permissions");
+}

@@ -1,0 +1,171 @@
+//! How much of an open dialog was on the screen. A dialog that grants something can be answered with a grant only after
+//! everything that it grants was shown.
+//!
+//! Only drawing a frame marks rows as shown, and scrolling never skips a row that was not shown yet. So no sequence of
+//! keys that arrives before the next frame can grant what is further down.
+
+use super::{App, Modal};
+use crate::line::Line;
+use althing_protocol::InteractionId;
+use crossterm::event::{KeyCode, KeyEvent};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::ops::Range;
+
+/// The rows of the open dialog that were shown.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct DialogReading {
+    /// What the drawn dialog would grant (see `Modal::subject`).
+    subject: u64,
+    /// A hash of the drawn lines. Another text or width starts over.
+    content: u64,
+    /// The first row on the screen.
+    top: usize,
+    /// The number of rows, from the first one, that were shown without a gap.
+    seen: usize,
+    /// The number of rows, from the first one, that must be shown before a grant.
+    needed: usize,
+    rows: usize,
+    /// The rows that fit on the screen; 0 if the window is too small to show a row whole.
+    room: usize,
+    /// The row that was last scrolled into view because it was chosen.
+    revealed: Option<usize>,
+    /// Whether a grant was refused because not everything was shown.
+    refused: bool,
+}
+
+/// What a dialog says about its hidden rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HiddenRows {
+    pub(crate) above: usize,
+    pub(crate) below: usize,
+    /// Whether rows that must be shown before a grant were not shown yet.
+    pub(crate) unread: bool,
+    /// Whether a grant was just refused for that.
+    pub(crate) refused: bool,
+}
+
+fn hashed(value: impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
+impl Modal {
+    /// A hash of what the modal would grant: the question and, for a run, the launch as edited.
+    fn subject(&self) -> u64 {
+        match self {
+            Self::RunApproval { id, edited, .. } => hashed((id.as_str(), format!("{edited:?}"))),
+            Self::Confirm(action) => hashed(format!("{action:?}")),
+            _ => hashed(self.question().map(InteractionId::as_str)),
+        }
+    }
+
+    /// Whether the text of the modal scrolls.
+    fn scrolls(&self) -> bool {
+        match self {
+            Self::RunApproval { .. }
+            | Self::PlanApproval { .. }
+            | Self::Program { .. }
+            | Self::Interrupted { .. }
+            | Self::Budget { .. }
+            | Self::Confirm(_) => true,
+            Self::Override { .. }
+            | Self::Pick { .. }
+            | Self::Problems
+            | Self::Cost
+            | Self::Agents
+            | Self::Help => false,
+        }
+    }
+}
+
+impl DialogReading {
+    /// Records a frame: `lines`, of which the first `needed` must be shown before a grant, in a space of `room` rows.
+    /// Returns the range of rows to draw. `follow` is a row that has to be visible, such as the row of the cursor.
+    /// While a part of the text is being edited (`edits`), no row counts as shown.
+    pub(crate) fn show(
+        &mut self,
+        modal: &Modal,
+        lines: &[Line],
+        needed: usize,
+        room: usize,
+        (follow, edits): (Option<usize>, bool),
+    ) -> Range<usize> {
+        let content = hashed(lines.iter().map(Line::text).collect::<Vec<_>>());
+        if (self.subject, self.content) != (modal.subject(), content) {
+            *self = Self { subject: modal.subject(), content, ..Self::default() };
+        }
+        (self.needed, self.rows, self.room) = (needed, lines.len(), room);
+        if let Some(row) = follow.filter(|row| edits || self.revealed != Some(*row)) {
+            self.top = self.top.min(row).max((row + 1).saturating_sub(room));
+            self.revealed = Some(row);
+        }
+        if !edits {
+            self.top = self.top.min(self.seen).min(self.rows.saturating_sub(room));
+            self.seen = self.seen.max(self.top + room);
+        }
+        self.top..(self.top + room).min(self.rows)
+    }
+
+    /// Scrolls, but never past a row that was not shown yet.
+    fn scroll(&mut self, rows: isize) {
+        self.refused = false;
+        let last = self.rows.saturating_sub(self.room).min(self.seen);
+        self.top = self.top.saturating_add_signed(rows).min(last);
+    }
+
+    pub(crate) fn hidden(&self) -> HiddenRows {
+        HiddenRows {
+            above: self.top,
+            below: self.rows.saturating_sub(self.top + self.room),
+            unread: self.seen < self.needed,
+            refused: self.refused,
+        }
+    }
+}
+
+impl App {
+    /// Whether everything that the open dialog grants was shown.
+    pub(crate) fn is_read(&self) -> bool {
+        let subject = self.modal.as_ref().map(Modal::subject);
+        subject == Some(self.reading.subject) && self.reading.seen >= self.reading.needed.max(1)
+    }
+
+    /// Whether a grant may be given now. If not, the dialog says why.
+    pub(crate) fn may_grant(&mut self) -> bool {
+        if self.is_left_over() {
+            return false;
+        }
+        let is_read = self.is_read();
+        self.reading.refused = !is_read;
+        is_read
+    }
+
+    /// Scrolls the text of the open dialog. Returns false if the dialog does not scroll.
+    pub(crate) fn scroll_dialog(&mut self, rows: isize) -> bool {
+        let scrolls = self.modal.as_ref().is_some_and(Modal::scrolls);
+        if scrolls {
+            self.reading.scroll(rows);
+        }
+        scrolls
+    }
+
+    /// Handles a key that scrolls the open dialog. Returns false for other keys.
+    pub(crate) fn dialog_scroll_key(&mut self, key: KeyEvent) -> bool {
+        let page = isize::try_from(self.reading.room.saturating_sub(1).max(1)).unwrap_or(1);
+        let all = isize::try_from(self.reading.rows).unwrap_or(isize::MAX);
+        let edits = self.box_field_has_focus();
+        // Once a program's question was shown whole, the arrow keys choose one of its options.
+        let chooses = matches!(&self.modal, Some(Modal::Program { ask, .. }) if !ask.options.is_empty());
+        let arrows = !(edits || chooses && self.is_read());
+        match key.code {
+            KeyCode::PageUp => self.scroll_dialog(-page),
+            KeyCode::PageDown => self.scroll_dialog(page),
+            KeyCode::Home if !edits => self.scroll_dialog(-all),
+            KeyCode::End if !edits => self.scroll_dialog(all),
+            KeyCode::Up if arrows => self.scroll_dialog(-1),
+            KeyCode::Down if arrows => self.scroll_dialog(1),
+            _ => false,
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! The report of a session: what happened, who said what, how it was decided, what it cost, and where everything lies.
+//!
+//! One pure function from the events of a session to a structure. The structure is the JSON form of the report; the
+//! other forms (text for a terminal, Markdown for `report.md`) are made from the same blocks.
+
+mod agent;
+mod block;
+mod layout;
+mod run;
+mod spent;
+mod words;
+
+pub use agent::{AgentReport, AnswerReport, AttemptReport};
+pub use block::{Block, markdown, plain};
+pub use layout::{run_blocks, session_blocks};
+pub use run::{BallotReport, DecisionReport, FilePlace, RunReport, TimelineLine};
+pub use spent::{CostGroup, Spent, add_costs};
+
+use crate::labels;
+use crate::lines::ProgressLines;
+use crate::session::{EntryBody, SessionView, TaskKind};
+use althing_protocol::{
+    Event, Fact, FeedItem, Millis, NoticeLevel, SessionKind, SessionOpened, TaskId, TaskSpec, Timestamp,
+};
+use serde::Serialize;
+use similar::TextDiff;
+use spent::Callers;
+use std::sync::Arc;
+
+/// How many unchanged lines a diff shows before and after a change.
+const DIFF_CONTEXT: usize = 2;
+
+/// Where a session's files are.
+pub struct Places<'a> {
+    /// The directory of the session.
+    pub session: String,
+    /// The directory of a task.
+    pub task: &'a dyn Fn(&TaskId) -> String,
+}
+
+/// Everything about one session.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SessionReport {
+    pub session: String,
+    pub kind: SessionKind,
+    /// The goal of the session in the user's words.
+    pub goal: String,
+    pub started: Timestamp,
+    /// When the last event was recorded.
+    pub updated: Timestamp,
+    /// Whether the session has ended, so that nothing is left to resume.
+    pub closed: bool,
+    /// The directory in which the session was started.
+    pub directory: String,
+    pub project: Option<String>,
+    /// Where the config came from.
+    pub config: String,
+    /// The version of Althing that started the session.
+    pub version: String,
+    /// For a conversation: the messages.
+    pub conversation: Vec<MessageReport>,
+    /// For a workflow: its tasks.
+    pub tasks: Vec<TaskReport>,
+    /// The runs, in the order in which they began.
+    pub runs: Vec<RunReport>,
+    /// Warnings and errors that belong to no run.
+    pub warnings: Vec<Warning>,
+    /// What the whole session used.
+    pub usage: Spent,
+    /// The name of the chat agent, for a conversation with one.
+    pub chat_agent: Option<String>,
+    /// What the chat agent used, without runs.
+    pub chat_usage: Spent,
+    /// The number of events in the log.
+    pub events: u64,
+    pub files: Vec<FilePlace>,
+}
+
+/// A message of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct MessageReport {
+    pub at: Timestamp,
+    /// `you`, or the name of the chat agent.
+    pub who: String,
+    pub text: String,
+    /// The run that stands here in the conversation; then the text is the run's task.
+    pub run: Option<String>,
+}
+
+/// A task of a workflow.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TaskReport {
+    pub id: String,
+    pub stage: Option<String>,
+    /// What runs the task: an adapter, or `run`.
+    pub runs: String,
+    pub status: &'static str,
+    pub error: Option<String>,
+    #[serde(rename = "duration_ms")]
+    pub duration: Option<Millis>,
+    /// The end of the task's output.
+    pub output: String,
+    pub usage: Spent,
+}
+
+/// A warning or an error that the user was shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    pub at: Timestamp,
+    pub level: NoticeLevel,
+    pub text: String,
+    pub hint: Option<String>,
+}
+
+impl SessionReport {
+    /// The report of a session; None if its log does not begin with the opening of the session.
+    pub fn of(events: &[Arc<Event>], places: &Places<'_>) -> Option<Self> {
+        let first = events.first()?;
+        let Fact::SessionOpened(opened) = &first.fact else { return None };
+        let mut report = Self::new(opened, first.at, places);
+        let (mut callers, mut lines) = (Callers::default(), ProgressLines::default());
+        let mut view = SessionView::default();
+        for event in events {
+            report.updated = event.at;
+            callers.apply(event);
+            let item = FeedItem::Event(Arc::clone(event));
+            let line = lines.describe(&item);
+            view.apply(&item);
+            report.apply(event, line, callers.spent(event), places);
+        }
+        for run in &mut report.runs {
+            run.complete();
+        }
+        report.closed = view.closed;
+        report.events = events.len() as u64;
+        report.chat_agent = view.chat_agent.as_ref().map(|agent| agent.id.to_string());
+        report.add_conversation(&view);
+        report.add_tasks(&view);
+        Some(report)
+    }
+
+    fn new(opened: &SessionOpened, at: Timestamp, places: &Places<'_>) -> Self {
+        let dir = &places.session;
+        let place = |what: &str, path: String| FilePlace { what: what.to_owned(), path };
+        Self {
+            session: opened.session.to_string(),
+            kind: opened.kind,
+            goal: opened.goal.clone(),
+            started: at,
+            updated: at,
+            closed: false,
+            directory: opened.cwd.clone(),
+            project: opened.project.clone(),
+            config: opened.config_source.clone(),
+            version: opened.version.clone(),
+            conversation: Vec::new(),
+            tasks: Vec::new(),
+            runs: Vec::new(),
+            warnings: Vec::new(),
+            usage: Spent::default(),
+            chat_agent: None,
+            chat_usage: Spent::default(),
+            events: 0,
+            files: vec![place("session", dir.clone()), place("log", format!("{dir}/events.jsonl"))],
+        }
+    }
+
+    /// The run with this id: `r1`, or `<session>.r1`.
+    pub fn run(&self, id: &str) -> Option<&RunReport> {
+        self.runs.iter().find(|run| run.id.as_str() == id || run.run_id == id)
+    }
+
+    fn apply(
+        &mut self,
+        event: &Event,
+        line: Option<(String, String)>,
+        spent: Option<Spent>,
+        places: &Places<'_>,
+    ) {
+        if let Fact::TaskCreated { id, spec: TaskSpec::Run(spec), .. } = &event.fact {
+            self.runs.push(RunReport::new(&self.session, id, spec, event.at, places));
+        }
+        if let Some(spent) = spent {
+            self.usage += spent;
+            self.add_spent(event, spent);
+        }
+        // A run covers its subagents, so the last run that covers the task is the one that the event belongs to.
+        let task = event.task.as_ref();
+        let warning = warning(event);
+        let Some(task) = task else {
+            self.warnings.extend(warning);
+            // What happens to the session as a whole, such as its resumption, happens to the run that is not over.
+            if let Some(run) = self.runs.iter_mut().rfind(|run| !run.is_over) {
+                run.add_line(event.at, line);
+            }
+            return;
+        };
+        let run = self.runs.iter_mut().rfind(|run| run.id.covers(task));
+        match run {
+            Some(run) => {
+                run.apply(event, places);
+                run.warnings.extend(warning);
+                run.add_line(event.at, line);
+            }
+            None => self.warnings.extend(warning),
+        }
+    }
+
+    fn add_spent(&mut self, event: &Event, spent: Spent) {
+        let Some(task) = &event.task else { return };
+        let attempt = match &event.fact {
+            Fact::ItemAdded { attempt, .. } | Fact::AttemptEnded { attempt, .. } => *attempt,
+            _ => 0,
+        };
+        if *task == TaskId::chat() {
+            self.chat_usage += spent;
+        }
+        if let Some(agent) = self.runs.iter_mut().find_map(|run| run.agent_of(task)) {
+            agent.add_spent(attempt, spent);
+            return;
+        }
+        let id = task.as_str().split_once('.').map_or(task.as_str(), |(_, name)| name);
+        match self.tasks.iter_mut().find(|report| report.id == id) {
+            Some(report) => report.usage += spent,
+            None => self.tasks.push(TaskReport::with_usage(id, spent)),
+        }
+    }
+
+    fn add_conversation(&mut self, view: &SessionView) {
+        let agent = view.chat_agent.as_ref().map_or_else(|| "agent".to_owned(), |agent| agent.id.to_string());
+        for entry in view.entries.iter().filter(|_| self.kind == SessionKind::Chat) {
+            let (who, text, run) = match &entry.body {
+                EntryBody::User { text, .. } => ("you".to_owned(), text.clone(), None),
+                EntryBody::Agent { text } => (agent.clone(), text.clone(), None),
+                EntryBody::Run(id) => {
+                    let Some(run) = self.run(id.as_str()) else { continue };
+                    ("run".to_owned(), run.task.clone(), Some(run.run_id.clone()))
+                }
+                EntryBody::Tool { name, arguments, .. } => {
+                    (agent.clone(), format!("called {name} {arguments}"), None)
+                }
+                EntryBody::Compacted { what, .. } => ("althing".to_owned(), what.clone(), None),
+                EntryBody::Program(_) | EntryBody::Final(_) | EntryBody::Notice { .. } => continue,
+            };
+            self.conversation.push(MessageReport { at: entry.at, who, text, run });
+        }
+        if self.goal.is_empty() {
+            let first = self.conversation.iter().find(|message| message.who == "you");
+            self.goal = first.map(|message| message.text.clone()).unwrap_or_default();
+        }
+    }
+
+    /// Adds the tasks of a workflow. What they used is known already.
+    fn add_tasks(&mut self, view: &SessionView) {
+        let used = std::mem::take(&mut self.tasks);
+        for task in
+            view.tasks.iter().filter(|task| task.parent.is_some() && self.kind == SessionKind::Workflow)
+        {
+            let runs = match &task.kind {
+                TaskKind::Program { adapter, .. } => adapter.clone(),
+                TaskKind::Run => "run".to_owned(),
+                TaskKind::Chat | TaskKind::Workflow(_) => continue,
+            };
+            if task.stage.is_none() {
+                continue;
+            }
+            let usage = used.iter().find(|report| report.id == task.name).map(|report| report.usage);
+            let run = self.runs.iter().find(|run| run.id == task.id).map(|run| run.usage);
+            self.tasks.push(TaskReport {
+                id: task.name.clone(),
+                stage: task.stage.clone(),
+                runs,
+                status: labels::task_status(task.status),
+                error: task.why.clone(),
+                duration: task.ended.map(|ended| ended.since(task.started)),
+                output: task.output.clone(),
+                usage: usage.or(run).unwrap_or_default(),
+            });
+        }
+    }
+}
+
+impl TaskReport {
+    fn with_usage(id: &str, usage: Spent) -> Self {
+        Self {
+            id: id.to_owned(),
+            stage: None,
+            runs: String::new(),
+            status: "",
+            error: None,
+            duration: None,
+            output: String::new(),
+            usage,
+        }
+    }
+}
+
+/// The warning in an event, if any. Notes are not warnings; they are in the timeline.
+fn warning(event: &Event) -> Option<Warning> {
+    match &event.fact {
+        Fact::Notice(notice) if notice.level != NoticeLevel::Info => Some(Warning {
+            at: event.at,
+            level: notice.level,
+            text: notice.text.clone(),
+            hint: notice.hint.clone(),
+        }),
+        _ => None,
+    }
+}
+
+/// The changes from one text to another as a unified diff.
+fn diff(before: &str, after: &str, (old, new): (&str, &str)) -> String {
+    let lines = |text: &str| format!("{}\n", text.trim_end_matches('\n'));
+    let (before, after) = (lines(before), lines(after));
+    let diff = TextDiff::from_lines(&before, &after);
+    diff.unified_diff().context_radius(DIFF_CONTEXT).header(old, new).to_string()
+}

@@ -1,0 +1,353 @@
+//! The report of a run: a fold of the run's events.
+
+use super::agent::AgentReport;
+use super::spent::Spent;
+use super::{Places, Warning, diff, words};
+use crate::labels;
+use althing_protocol::{
+    AgentId, AgentOutcome, AnswerLabel, Ballot, ContextPath, Event, Fact, FileWrite, Item, Millis, Modes,
+    Purpose, RunResult, RunSpec, RunStatus, TaskId, Timestamp, Verdict,
+};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything about one run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RunReport {
+    /// `<session>.<run>`.
+    pub run_id: String,
+    pub task: String,
+    /// The background that the run was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<String>,
+    /// `completed`, `partial`, `cancelled` or `failed`; before the end, the status of the run's task.
+    pub status: String,
+    /// Why there is no answer or only a partial one.
+    pub error: Option<String>,
+    pub modes: Modes,
+    /// The rules of the run, one sentence each.
+    pub rules: Vec<String>,
+    pub context_paths: Vec<ContextPath>,
+    pub started: Timestamp,
+    pub ended: Option<Timestamp>,
+    /// The active time, without downtime and without waiting for a person; before the end, the time between the first
+    /// and the last event.
+    #[serde(rename = "duration_ms")]
+    pub duration: Millis,
+    pub rounds: u32,
+    pub agents: Vec<AgentReport>,
+    pub decision: DecisionReport,
+    pub final_answer: Option<String>,
+    /// What the final answer changed in the newest answer of its author, as a unified diff; None if nothing.
+    pub final_diff: Option<String>,
+    /// The files that the run changed in context paths.
+    pub context_path_writes: Vec<FileWrite>,
+    /// The context paths that could be written, if nothing was changed there.
+    pub unchanged_paths: Vec<String>,
+    pub plan: Option<String>,
+    pub follow_up: Option<String>,
+    pub timeline: Vec<TimelineLine>,
+    pub warnings: Vec<Warning>,
+    pub usage: Spent,
+    pub files: Vec<FilePlace>,
+    /// Whether the run is a subagent of another run.
+    pub is_subagent: bool,
+    #[serde(skip)]
+    pub(super) id: TaskId,
+    #[serde(skip)]
+    pub(super) is_over: bool,
+    /// All answers in the order in which they were stored.
+    #[serde(skip)]
+    stored: Vec<AnswerLabel>,
+    /// The number of answers before the last restart, which agents are no longer shown.
+    #[serde(skip)]
+    discarded: usize,
+}
+
+/// Where something of a run or a session is stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FilePlace {
+    pub what: String,
+    pub path: String,
+}
+
+/// A line of a run's timeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TimelineLine {
+    pub at: Timestamp,
+    /// The time since the run's start.
+    #[serde(rename = "after_ms")]
+    pub after: Millis,
+    pub who: String,
+    pub what: String,
+}
+
+/// How a run was decided.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DecisionReport {
+    /// The decision in words.
+    pub words: Vec<String>,
+    pub winner: Option<AgentId>,
+    pub presenter: Option<AgentId>,
+    pub overridden: bool,
+    pub votes: BTreeMap<AgentId, u32>,
+    /// All votes, oldest first.
+    pub ballots: Vec<BallotReport>,
+    /// Why the run started over, for each restart.
+    pub restarts: Vec<String>,
+    #[serde(skip)]
+    pub(super) tie_break: Option<String>,
+}
+
+/// A vote.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BallotReport {
+    pub at: Timestamp,
+    pub voter: AgentId,
+    pub target: AgentId,
+    pub reason: String,
+    /// Whether the vote was counted in the end.
+    pub counted: bool,
+}
+
+impl RunReport {
+    pub(super) fn new(
+        session: &str,
+        id: &TaskId,
+        spec: &RunSpec,
+        at: Timestamp,
+        places: &Places<'_>,
+    ) -> Self {
+        let agents = (1u32..).zip(&spec.members).map(|(number, member)| AgentReport::new(id, number, member));
+        Self {
+            run_id: format!("{session}.{id}"),
+            task: spec.task.clone(),
+            context: spec.context.clone(),
+            status: "running".into(),
+            error: None,
+            modes: spec.modes,
+            rules: words::rules(spec),
+            context_paths: spec.context_paths.clone(),
+            started: at,
+            ended: None,
+            duration: Millis(0),
+            rounds: 0,
+            agents: agents.collect(),
+            decision: DecisionReport::default(),
+            final_answer: None,
+            final_diff: None,
+            context_path_writes: Vec::new(),
+            unchanged_paths: Vec::new(),
+            plan: None,
+            follow_up: None,
+            timeline: Vec::new(),
+            warnings: Vec::new(),
+            usage: Spent::default(),
+            files: vec![FilePlace { what: "files of the run".into(), path: (places.task)(id) }],
+            is_subagent: spec.subagent_of.is_some(),
+            id: id.clone(),
+            is_over: false,
+            stored: Vec::new(),
+            discarded: 0,
+        }
+    }
+
+    /// Folds an event of the run itself or of one of its agents.
+    pub(super) fn apply(&mut self, event: &Event, places: &Places<'_>) {
+        if event.task.as_ref() == Some(&self.id) {
+            self.apply_to_run(event, places);
+            return;
+        }
+        let dir = (places.task)(&self.id);
+        let saw = self.shown(&event.fact);
+        let Some(agent) = event.task.as_ref().and_then(|task| self.agent_of(task)) else { return };
+        agent.apply(event, &dir);
+        if let Some(saw) = saw {
+            agent.see(saw);
+        }
+        match &event.fact {
+            Fact::ItemAdded { item: Item::Vote(ballot), .. } => self.add_ballot(event.at, ballot, true),
+            Fact::ItemAdded { item: Item::StaleVote(ballot), .. } => self.add_ballot(event.at, ballot, false),
+            Fact::ItemAdded { item: Item::Answer(answer), .. } => self.stored.push(answer.label),
+            _ => {}
+        }
+        if !self.is_over {
+            self.duration = event.at.since(self.started);
+        }
+    }
+
+    pub(super) fn add_line(&mut self, at: Timestamp, line: Option<(String, String)>) {
+        let after = at.since(self.started);
+        self.timeline.extend(line.map(|(who, what)| TimelineLine { at, after, who, what }));
+    }
+
+    /// The agent whose work is this task.
+    pub(super) fn agent_of(&mut self, task: &TaskId) -> Option<&mut AgentReport> {
+        let number =
+            task.as_str().strip_prefix(self.id.as_str())?.strip_prefix(".a")?.parse::<usize>().ok()?;
+        self.agents.get_mut(number.checked_sub(1)?)
+    }
+
+    /// The answers that an agent is shown because of this fact, the newest of each agent; None if the fact shows none.
+    fn shown(&self, fact: &Fact) -> Option<Vec<AnswerLabel>> {
+        let most = match fact {
+            Fact::AttemptStarted { purpose: Purpose::Judge { knows, .. }, .. }
+            | Fact::ItemAdded { item: Item::Update { revision: knows }, .. } => knows.0 as usize,
+            Fact::AttemptStarted { purpose: Purpose::Present { .. }, .. } => self.stored.len(),
+            _ => return None,
+        };
+        let mut newest = BTreeMap::new();
+        for label in self.stored.iter().take(most).skip(self.discarded) {
+            newest.insert(label.agent, *label);
+        }
+        Some(newest.into_values().collect())
+    }
+
+    fn apply_to_run(&mut self, event: &Event, places: &Places<'_>) {
+        match &event.fact {
+            Fact::StatusChanged { status, .. } if !self.is_over => {
+                labels::task_status(*status).clone_into(&mut self.status);
+                if status.is_final() {
+                    self.ended = Some(event.at);
+                }
+            }
+            Fact::Decided(Verdict::Winner { winner, votes, ballots, tie_break, .. }) => {
+                let decision = &mut self.decision;
+                decision.winner = Some(winner.clone());
+                decision.votes.clone_from(votes);
+                decision.tie_break.clone_from(tie_break);
+                decision.count(ballots);
+            }
+            Fact::Decided(Verdict::Override { presenter }) => {
+                self.decision.overridden = true;
+                self.decision.presenter = Some(presenter.clone());
+            }
+            Fact::Decided(Verdict::Restarted { reason, .. }) => {
+                self.decision.restarts.push(reason.clone());
+                self.discarded = self.stored.len();
+                self.decision.winner = None;
+            }
+            Fact::Decided(Verdict::Finished { result, .. }) => self.finish(event.at, result, places),
+            _ => {}
+        }
+    }
+
+    fn finish(&mut self, at: Timestamp, result: &RunResult, places: &Places<'_>) {
+        self.is_over = true;
+        self.ended = Some(at);
+        result.status.as_str().clone_into(&mut self.status);
+        self.error.clone_from(&result.error);
+        self.duration = result.duration;
+        self.rounds = result.coordination_summary.rounds;
+        self.final_answer.clone_from(&result.final_answer);
+        self.context_path_writes.clone_from(&result.context_path_writes);
+        self.unchanged_paths.clone_from(&result.unchanged_paths);
+        self.plan = result.plan.as_ref().map(|plan| plan.path.clone());
+        self.follow_up.clone_from(&result.follow_up);
+        let summary = &result.coordination_summary;
+        let decision = &mut self.decision;
+        decision.winner.clone_from(&summary.winner);
+        decision.presenter.clone_from(&summary.presenter);
+        decision.overridden = summary.overridden;
+        decision.votes.clone_from(&summary.votes);
+        decision.count(&summary.ballots);
+        for agent in &summary.agents {
+            if let Some(report) = self.agents.iter_mut().find(|report| report.id == agent.id) {
+                outcome(agent.status).clone_into(&mut report.status);
+                report.error.clone_from(&agent.error);
+            }
+        }
+        let dir = (places.task)(&self.id);
+        let mut files = vec![
+            ("this report", "report.md"),
+            ("all answers", "answers.md"),
+            ("result as JSON", "result.json"),
+        ];
+        if result.final_answer.is_some() {
+            files.insert(0, ("final answer", "final_answer.md"));
+        }
+        let places = files.into_iter().map(|(what, name)| place(what, format!("{dir}/{name}")));
+        self.files.extend(places);
+        self.files
+            .extend(result.workspace_path.clone().map(|path| place("workspace of the final answer", path)));
+    }
+
+    fn add_ballot(&mut self, at: Timestamp, ballot: &Ballot, counted: bool) {
+        let Ballot { voter, target, reason } = ballot.clone();
+        // A later vote of the same agent replaces the earlier one.
+        for earlier in self.decision.ballots.iter_mut().filter(|earlier| counted && earlier.voter == voter) {
+            earlier.counted = false;
+        }
+        self.decision.ballots.push(BallotReport { at, voter, target, reason, counted });
+    }
+
+    /// Completes the report once all events are folded.
+    pub(super) fn complete(&mut self) {
+        self.decision.words = words::decision(self);
+        self.final_diff = self.final_diff();
+        let mut sum = Spent::default();
+        for agent in &self.agents {
+            sum += agent.usage;
+        }
+        self.usage = sum;
+        if self.rounds == 0 {
+            let rounds = |agent: &AgentReport| {
+                agent
+                    .attempts
+                    .iter()
+                    .filter(|attempt| !["presenting", "evaluating"].contains(&attempt.activity))
+                    .count()
+            };
+            self.rounds = self.agents.iter().map(rounds).max().unwrap_or_default() as u32;
+        }
+    }
+
+    fn final_diff(&self) -> Option<String> {
+        let author = self.decision.presenter.as_ref()?;
+        let agent = self.agents.iter().find(|agent| agent.id == *author)?;
+        let (newest, answer) = (agent.newest()?, self.final_answer.as_ref()?);
+        let changed = newest.content.trim_end() != answer.trim_end();
+        changed.then(|| diff(&newest.content, answer, (&newest.label.to_string(), "final answer")))
+    }
+
+    /// The id of the run's task within its session.
+    pub fn task_id(&self) -> &TaskId {
+        &self.id
+    }
+
+    /// Whether the run has ended without an answer of its own.
+    pub(super) fn has_failed(&self) -> bool {
+        [RunStatus::Failed, RunStatus::Cancelled].iter().any(|status| self.status == status.as_str())
+    }
+}
+
+fn place(what: &str, path: String) -> FilePlace {
+    FilePlace { what: what.to_owned(), path }
+}
+
+fn outcome(status: AgentOutcome) -> &'static str {
+    match status {
+        AgentOutcome::Answered => "answered",
+        AgentOutcome::Voted => "voted",
+        AgentOutcome::Failed => "dropped out",
+        AgentOutcome::TimedOut => "timed out",
+        AgentOutcome::Cancelled => "cancelled",
+    }
+}
+
+impl DecisionReport {
+    /// Marks the votes that were counted.
+    fn count(&mut self, counted: &[Ballot]) {
+        for ballot in &mut self.ballots {
+            ballot.counted = false;
+        }
+        for one in counted {
+            let same = |ballot: &&mut BallotReport| {
+                ballot.voter == one.voter && ballot.target == one.target && ballot.reason == one.reason
+            };
+            if let Some(ballot) = self.ballots.iter_mut().rev().find(same) {
+                ballot.counted = true;
+            }
+        }
+    }
+}

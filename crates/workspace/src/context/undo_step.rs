@@ -1,0 +1,221 @@
+//! The steps of an undo: what each file should be again, and the file operations that make it so.
+//!
+//! Every operation goes through a [`ConfinedDir`], so no link in the place of a file or directory is followed.
+
+use super::preimages::Preimages;
+use super::snapshot::TrackedPath;
+use super::state::{PathState, RecordedChange};
+use crate::confine::{ConfinedDir, FileKind, MAX_PATH};
+use crate::manifest::path_from_text;
+use crate::sparse::{CopyBudget, HoleDetection};
+use crate::workspace::{set_mtime, split_path};
+use althing_disk::DiskError;
+use althing_protocol::FileChange;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why the steps of an undo did not reach their end.
+pub(super) enum Unfinished {
+    Stopped,
+    Disk(DiskError),
+}
+
+impl From<DiskError> for Unfinished {
+    fn from(error: DiskError) -> Self {
+        Self::Disk(error)
+    }
+}
+
+pub(super) struct UndoStep<'a> {
+    pub(super) root: &'a TrackedPath,
+    pub(super) after: &'a RecordedChange,
+    pub(super) wanted: PathState,
+}
+
+impl UndoStep<'_> {
+    pub(super) fn path(&self) -> String {
+        self.root.display_path(&self.after.path)
+    }
+
+    pub(super) fn io(&self, doing: &'static str) -> impl FnOnce(io::Error) -> DiskError {
+        let path = PathBuf::from(self.path());
+        move |source| DiskError::Io { doing, path, source }
+    }
+
+    /// Whether the path already is as it was before the run, possibly because of an interrupted undo.
+    pub(super) fn is_done(&self, now: &PathState) -> bool {
+        // If the run replaced a directory with a file, the directory is restored together with its content.
+        *now == self.wanted
+            || (self.after.change == FileChange::New
+                && *now == PathState::Dir
+                && was_dir(self.root, &self.after.path))
+    }
+
+    /// Whether the path still is as the run left it, so that nobody else's work is lost.
+    pub(super) fn is_left_by_run(&self, now: &PathState) -> bool {
+        // If the run replaced a file with a directory, an interrupted undo may already have removed the
+        // directory.
+        *now == self.after.state
+            || (self.after.state == PathState::Dir && *now == PathState::Absent)
+            || self.is_made_writable(now)
+    }
+
+    /// Whether the path is a directory that an interrupted undo has made writable.
+    fn is_made_writable(&self, now: &PathState) -> bool {
+        match (&self.after.state, now) {
+            (PathState::DirMode { mode: left }, PathState::DirMode { mode: now }) => *now == left | 0o700,
+            _ => false,
+        }
+    }
+
+    /// Whether the step restores the mode of a directory.
+    pub(super) fn is_mode(&self) -> bool {
+        matches!(self.wanted, PathState::DirMode { .. })
+    }
+
+    pub(super) fn now(&self) -> Result<PathState, DiskError> {
+        let state = if self.is_mode() { PathState::dir_mode } else { PathState::of };
+        self.root.open().and_then(|dir| state(&dir, &self.after.path)).map_err(self.io("access"))
+    }
+}
+
+/// Deletes the files that the run created, then the directories that it created for them, if they are empty.
+pub(super) fn remove_created(
+    (steps, gone): (&[UndoStep<'_>], &[UndoStep<'_>]),
+    done: &mut BTreeSet<usize>,
+    is_stopped: &dyn Fn() -> bool,
+) -> Result<(), Unfinished> {
+    let created = steps.iter().enumerate().filter(|(_, step)| step.after.change == FileChange::New);
+    for (n, step) in created.clone().rev() {
+        if is_stopped() {
+            return Err(Unfinished::Stopped);
+        }
+        let (above, name) = split_path(&step.after.path);
+        let is_dir = step.after.state == PathState::Dir;
+        let is_deep = step.after.path.as_os_str().len() > MAX_PATH;
+        if is_dir && !is_deep {
+            // An empty directory is removed below, together with the directories above it.
+            continue;
+        }
+        let dir = step.root.open().and_then(|root| root.open_dir_path(above)).map_err(step.io("access"))?;
+        let removed = if is_dir { dir.remove_tree(name) } else { dir.remove_file(name) };
+        removed.map_err(step.io("remove"))?;
+        done.insert(n);
+    }
+    let mut made = BTreeSet::new();
+    // An interrupted undo may have deleted the files, but not their directories.
+    for step in steps.iter().chain(gone) {
+        let above = step.after.path.ancestors().skip(usize::from(step.after.state != PathState::Dir));
+        for dir in above.filter(|dir| !dir.as_os_str().is_empty()) {
+            // If this directory existed before the run, so did the directories above it. If it is already in `made`,
+            // they have been looked at.
+            if was_dir(step.root, dir) || !made.insert((step.after.root, dir.to_owned())) {
+                break;
+            }
+        }
+    }
+    for (n, path) in made.iter().rev() {
+        let Some(step) = steps.iter().chain(gone).find(|step| step.after.root == *n) else { continue };
+        let (above, name) = split_path(path);
+        // A directory with other files in it stays.
+        let _ =
+            step.root.open().and_then(|root| root.open_dir_path(above)).and_then(|dir| dir.remove_dir(name));
+    }
+    done.extend(created.map(|(n, _)| n));
+    Ok(())
+}
+
+/// Restored files, by the device and inode that they had before the run.
+pub(super) type RestoredFiles<'a> = BTreeMap<(u64, u64), (ConfinedDir, &'a OsStr)>;
+
+pub(super) fn restore<'a>(
+    preimages: &Preimages,
+    step: &'a UndoStep<'_>,
+    restored: &mut RestoredFiles<'a>,
+) -> Result<(), DiskError> {
+    if step.wanted == PathState::Dir {
+        return recreate_dir(step.root, &step.after.path).map(drop).map_err(step.io("restore"));
+    }
+    if let PathState::DirMode { mode } = step.wanted {
+        let dir = step.root.open().and_then(|root| root.open_dir_path(&step.after.path));
+        return dir.and_then(|dir| dir.set_mode(mode)).map_err(step.io("restore"));
+    }
+    let (above, name) = split_path(&step.after.path);
+    let dir = recreate_dir(step.root, above).map_err(step.io("access"))?;
+    let file = step.root.entry(&step.after.path).map(|entry| (entry.stamp.dev, entry.stamp.ino));
+    if let Some((other, first)) = file.and_then(|file| restored.get(&file)) {
+        // The file had several names. It gets them all back, instead of becoming several files.
+        return link(other, first, &dir, name).map_err(step.io("restore"));
+    }
+    let gone = || io::Error::new(io::ErrorKind::NotFound, "its pre-image is missing");
+    let (stored, _) =
+        preimages.find(step.after.root, &step.after.path).ok_or_else(gone).map_err(step.io("restore"))?;
+    let staged = match &step.wanted {
+        PathState::File { mode, .. } => dir.stage_with(Some(*mode), |file| {
+            let (mut source, found) = stored.open_file(name)?;
+            let size = found.stamp.size;
+            HoleDetection::default().copy(
+                &mut source,
+                file,
+                size,
+                &mut Vec::new(),
+                &CopyBudget::default(),
+            )?;
+            set_mtime(file, found.stamp.mtime)?;
+            file.sync_data()
+        }),
+        PathState::Link { text } => dir.stage(&[], None).and_then(|temporary| {
+            dir.remove_file(&temporary)?;
+            dir.symlink(path_from_text(text).as_os_str(), &temporary)?;
+            Ok(temporary)
+        }),
+        PathState::Absent
+        | PathState::Dir
+        | PathState::DirMode { .. }
+        | PathState::Special
+        | PathState::Unreadable => return Ok(()),
+    };
+    staged.and_then(|temporary| dir.rename(&temporary, name)).map_err(step.io("restore"))?;
+    restored.extend(
+        file.filter(|_| matches!(step.wanted, PathState::File { .. })).map(|file| (file, (dir, name))),
+    );
+    Ok(())
+}
+
+/// Makes `name` in `dir` another name of a file; an existing file is replaced.
+fn link(from: &ConfinedDir, file: &OsStr, dir: &ConfinedDir, name: &OsStr) -> io::Result<()> {
+    let temporary = dir.stage(&[], None)?;
+    dir.remove_file(&temporary)?;
+    from.hard_link(file, dir, &temporary)?;
+    dir.rename(&temporary, name)?;
+    // A rename onto another name of the same file does nothing.
+    let _ = dir.remove_file(&temporary);
+    Ok(())
+}
+
+/// Whether a directory was at this path before the run.
+pub(super) fn was_dir(root: &TrackedPath, path: &Path) -> bool {
+    root.entry(path).is_some_and(|entry| entry.kind == FileKind::Dir)
+}
+
+/// A directory, created again if the run had removed it.
+fn recreate_dir(root: &TrackedPath, path: &Path) -> io::Result<ConfinedDir> {
+    let (mut dir, mut at) = (root.open()?, PathBuf::new());
+    // Usually the directory exists, or only its last component is missing.
+    let (above, name) = split_path(path);
+    match (dir.open_dir_path(path), dir.open_dir_path(above)) {
+        (Ok(found), _) => return Ok(found),
+        (Err(_), Ok(above)) if path != Path::new("") => {
+            return above.make_dir(name, root.entry(path).map_or(0o755, |entry| entry.mode));
+        }
+        (Err(_), _) => {}
+    }
+    for part in path.components() {
+        at.push(part);
+        let mode = root.entry(&at).map_or(0o755, |entry| entry.mode);
+        dir = dir.make_dir(part.as_os_str(), mode)?;
+    }
+    Ok(dir)
+}
