@@ -39,8 +39,8 @@ pub fn remove_tree_at(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<()> {
     }
 }
 
-/// Opens a directory that its owner can write to, without following a link; creates the directory if it is missing, and
-/// deletes a file or link in its place.
+/// Opens a directory without following a link, and makes it writable for its owner. Creates the directory if it is
+/// missing, and replaces a file or link in its place.
 pub fn make_dir_at(parent: BorrowedFd<'_>, name: &OsStr) -> io::Result<OwnedFd> {
     match open_writable(parent, name) {
         Ok(dir) => return Ok(dir),

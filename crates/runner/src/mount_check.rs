@@ -1,10 +1,10 @@
 //! The check of a new sandbox: before any code of an agent runs in it, every path in it must be what it was when the
 //! mounts were chosen.
 //!
-//! Bubblewrap and Docker are given paths and resolve them themselves. At that moment, another agent that can write
-//! there could replace a directory with a symlink. Then the symlink's target would be mounted, or something would be
-//! mounted in a wrong place. So bubblewrap does not execute the command, but Althing's own executable
-//! ([`mounts_main`]), which compares the mounts with the [`ExpectedMount`]s and only then executes the command. A
+//! Bubblewrap and Docker are given paths and resolve them themselves. Before they do, another agent that can write to
+//! such a path could replace a directory in it with a symlink. Then the symlink's target would be mounted, or something
+//! would be mounted in a wrong place. So bubblewrap executes Althing's own executable ([`mounts_main`]) instead of the
+//! command. The executable compares the mounts with the [`ExpectedMount`]s and only then executes the command. A
 //! difference is reported as an error of the start. The mounts of a container are checked from outside
 //! (`docker/check.rs`).
 
@@ -23,7 +23,7 @@ use std::process::{Command, ExitCode};
 /// The maximum size of one argument that carries expected mounts; the kernel allows 128 KiB.
 const MAX_ARGUMENT: usize = 64 * 1024;
 
-/// How the message starts that reports a difference.
+/// The beginning of the message that reports a difference.
 const CHANGED: &str = "the sandbox was not entered: ";
 
 /// A path in a sandbox and what must be there.
@@ -54,8 +54,8 @@ pub(crate) struct FileId {
     pub(crate) inode: u64,
 }
 
-/// What must be mounted for these rules, missing paths and sockets. Fails if a path of a rule does not exist, or
-/// is or contains a symlink.
+/// What must be mounted for these rules, missing paths and sockets. Fails if the path of a rule (unless the rule hides
+/// it) does not exist or leads through a symlink.
 pub(crate) fn expected_mounts(
     rules: &[MountRule],
     missing: &[MissingPath],
@@ -94,8 +94,8 @@ pub(crate) fn was_changed(error: &io::Error) -> bool {
     error.to_string().starts_with(CHANGED)
 }
 
-/// The arguments of our executable that check these mounts, write an error to the descriptor `errors` and otherwise
-/// execute what follows.
+/// The arguments with which our executable checks these mounts and then executes the command that follows, or writes an
+/// error to the descriptor `errors`.
 pub(crate) fn check_args(expected: &[ExpectedMount], errors: i32) -> io::Result<Vec<String>> {
     let mut rest = serde_json::to_string(expected)?;
     let mut parts = Vec::new();

@@ -65,8 +65,8 @@ pub(crate) struct MountRule {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MountTable {
     rules: Vec<MountRule>,
-    /// For each protected path inside a writable path that does not exist (yet), its outermost missing part: no command may
-    /// create it.
+    /// For each protected path that is inside a writable path and does not exist (yet), its outermost missing part. No
+    /// command may create this part.
     missing: Vec<MissingPath>,
 }
 
@@ -109,7 +109,7 @@ impl MountTable {
             }
             match path.symlink_metadata() {
                 Ok(_) if is_placeholder(path) => missing.push(missing_path(sandbox_paths, path)),
-                // A command that can change files around a linked repository can change what git does there.
+                // This `.git` is a symlink: a command that can change files around it can change what git does there.
                 Ok(data) if data.is_symlink() && is_repository(path) => {
                     make_parent_read_only(&mut modes, path)
                 }
@@ -158,8 +158,8 @@ impl MountTable {
         Self { rules: in_order_of_depth(modes), missing: self.missing }
     }
 
-    /// The same table without paths that are not UTF-8, for sandboxes that cannot name them: instead of such a path, the
-    /// deepest directory above it that can be named is read-only.
+    /// The same table without paths that are not UTF-8, for sandboxes that cannot name them. Unless such a path is
+    /// writable, the deepest directory above it that can be named becomes read-only.
     pub(crate) fn with_text_paths(mut self) -> Self {
         let is_text = |path: &Path| path.to_str().is_some();
         let rules = self.rules.iter().filter(|rule| rule.mode != MountMode::Writable).map(|rule| &rule.path);
@@ -182,7 +182,8 @@ impl MountTable {
         &self.rules
     }
 
-    /// For each protected path that does not exist, its outermost missing part, which no command may create.
+    /// For each protected path that is inside a writable path and does not exist, its outermost missing part, which no
+    /// command may create.
     pub(crate) fn missing(&self) -> &[MissingPath] {
         &self.missing
     }
@@ -221,14 +222,15 @@ fn pin_parents(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) {
     modes.extend(on_the_way.into_iter().map(|above| (above, MountMode::Writable)));
 }
 
-/// The outermost parent of `path` inside its mount that is a symlink.
+/// The outermost symlink among the directories between `path` and the mount that contains it.
 fn linked_parent(modes: &BTreeMap<PathBuf, MountMode>, path: &Path) -> Option<PathBuf> {
     let parents = path.ancestors().skip(1).take_while(|above| !modes.contains_key(*above));
     parents.filter(|above| above.is_symlink()).last().map(Path::to_owned)
 }
 
-/// The outermost part of a missing path that is missing, too. Mounting over a deeper part would leave the parts above it
-/// on the disk, where a command could rename them or put symlinks in their place.
+/// The missing path that stands for `path`: the outermost directory above `path` that does not exist, or `path` itself
+/// if its parent exists. If only a deeper part were mounted over, a command could rename the directories above that
+/// part, or put symlinks in their place.
 fn missing_path(sandbox_paths: &SandboxPaths, path: &Path) -> MissingPath {
     let missing = path.ancestors().take_while(|above| is_missing(above));
     let outermost = missing.last().unwrap_or(path);
@@ -244,8 +246,8 @@ fn make_parent_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, path: &Path) 
 
 /// Makes the directory of a symlink read-only. A symlink itself cannot be mounted over, only its target can, and a
 /// command could replace the symlink in a writable directory. Nothing can be created, deleted or renamed directly
-/// next to the symlink. The other files and directories there stay writable, unless there are more than
-/// [`MAX_BESIDE_LINK`] of them.
+/// next to the symlink. The other files and directories there stay writable, unless they have a stricter mode of their
+/// own or there are more than [`MAX_BESIDE_LINK`] of them.
 fn make_link_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, link: &Path) {
     let Some(dir) = link.parent() else { return };
     make_read_only(modes, dir);
@@ -257,7 +259,7 @@ fn make_link_read_only(modes: &mut BTreeMap<PathBuf, MountMode>, link: &Path) {
         .map(|entry| entry.path())
         .take(MAX_BESIDE_LINK + 1)
         .collect();
-    // Each entry needs its own mount. In a larger directory, everything stays read-only.
+    // Each entry needs its own mount. In a larger directory, all entries without one become read-only.
     if entries.len() <= MAX_BESIDE_LINK {
         for entry in entries {
             modes.entry(entry).or_insert(MountMode::Writable);

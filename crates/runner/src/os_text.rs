@@ -1,4 +1,5 @@
-//! How names of files and arguments are written in messages to a guard: as text or, if they are not UTF-8, as bytes.
+//! How names of files and arguments are written in messages to a guard and in the arguments of the mount check: as text
+//! or, if they are not UTF-8, as bytes.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::ffi::{OsStr, OsString};

@@ -1,10 +1,11 @@
 //! Placeholders: empty directories and files on the real disk at protected paths that do not exist. A sandbox mounts
-//! something read-only over each of them, so that nobody can create the path.
+//! something read-only over each of them, so that no command in the sandbox can create the path.
 //!
 //! Removing a placeholder would detach these mounts in every sandbox, so a placeholder stays as long as any process
 //! uses it: uses in this process are counted, and each process holds a shared lock (`flock`) on the placeholder. The
-//! last one to end removes it. After a crash a placeholder may be left behind, which does no harm: git ignores an empty
-//! `.git`, and the next use removes it. Placeholders are empty and recognized by their mode.
+//! use that ends last removes the placeholder. After a crash a placeholder may be left behind, which does no harm: git
+//! ignores an empty `.git`, and the next use removes it at its end. Placeholders are empty and recognized by their
+//! mode.
 
 use crate::kernel;
 use althing_protocol::{PLACEHOLDER_FILE_MODE, PLACEHOLDER_MODE};
@@ -16,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsE
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// How often a placeholder is created again that somebody else removes at the same time.
+/// The maximum number of attempts to create and lock a placeholder while other processes remove it.
 const MAX_ATTEMPTS: usize = 100;
 
 /// The placeholders that this process uses.
@@ -24,7 +25,7 @@ static USED: Mutex<BTreeMap<PathBuf, UsedPlaceholder>> = Mutex::new(BTreeMap::ne
 
 struct UsedPlaceholder {
     uses: usize,
-    /// The placeholder, with a shared lock; `None` if the path could not be locked or is not a placeholder.
+    /// The placeholder, with a shared lock; `None` if it could not be created or locked, or if something else is there.
     lock: Option<File>,
 }
 
@@ -89,8 +90,8 @@ impl Drop for PlaceholderUse {
     }
 }
 
-/// Creates a placeholder, unless it exists, and locks it. `None` if the path cannot be created, or if something else
-/// than a placeholder is there.
+/// Creates a placeholder, unless it exists, and locks it. `None` if it cannot be created or locked, or if something
+/// other than a placeholder is there.
 fn create_and_lock(missing: &MissingPath) -> Option<File> {
     let MissingPath { path, is_file } = missing;
     let mode = if *is_file { PLACEHOLDER_FILE_MODE } else { PLACEHOLDER_MODE };
@@ -117,7 +118,7 @@ fn create_and_lock(missing: &MissingPath) -> Option<File> {
         } else if !is_placeholder(path) && is_at(path, &opened) {
             return None;
         }
-        // Whoever holds an exclusive lock is about to remove the directory.
+        // A process that holds an exclusive lock is about to remove the placeholder.
         let is_locked = rustix::fs::flock(&opened, FlockOperation::NonBlockingLockShared).is_ok();
         if is_locked && is_at(path, &opened) {
             return Some(opened);
@@ -129,7 +130,8 @@ fn create_and_lock(missing: &MissingPath) -> Option<File> {
 
 /// Removes a placeholder, unless another process uses it; then the other process removes it.
 fn remove_unless_used(path: &Path, lock: &File) {
-    // The own lock is given up first: of two processes that end at the same time, one must be able to remove it.
+    // Release our own lock first: if two processes end their uses at the same time, one of them must be able to remove
+    // the placeholder.
     let _ = rustix::fs::flock(lock, FlockOperation::Unlock);
     let is_used = rustix::fs::flock(lock, FlockOperation::NonBlockingLockExclusive)
         .is_err_and(|error| error == rustix::io::Errno::WOULDBLOCK);
@@ -152,7 +154,8 @@ fn is_at(path: &Path, opened: &File) -> bool {
 }
 
 /// The placeholders of a host whose calls can be cancelled. The sandbox of a cancelled call may still be ending, so its
-/// placeholders are kept until a later call has ended and no other call is running, or until this value is dropped.
+/// placeholders are kept until a call ends that was not cancelled while no other call is running, or until this value
+/// is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders(Mutex<Calls>);
 

@@ -1,7 +1,8 @@
 //! What one agent's commands may access and how they run, validated once before the first command.
 //!
-//! Granted paths have no symlinks and no `..`, so that later code can compare them directly. They were resolved when they
-//! were granted, and are not resolved again here: a symlink in the place of a granted path is an error.
+//! Granted paths have no symlinks and no `..`, so that later code can compare them directly. They were resolved when
+//! they were granted, and are not resolved again here (except for the path of our state directory): a symlink in the
+//! place of a granted path is an error.
 
 use crate::command_lists::CommandLists;
 use crate::sandbox::Sandbox;
@@ -264,8 +265,9 @@ impl SandboxPaths {
     }
 
     /// Creates the output directory, drops context paths, readable paths and a state directory that do not exist or
-    /// cannot be accessed, and refuses unsafe paths. Symlinks are resolved only in the path of the state directory,
-    /// which the user may name by one; any other path must have none.
+    /// cannot be accessed, and refuses unsafe paths. Symlinks are resolved in protected paths, and in the path of the
+    /// state directory (also where it is the beginning of another path), which the user may name by one. A symlink
+    /// anywhere else is an error.
     pub(crate) fn checked(mut self) -> Result<Self, PolicyError> {
         let state_dir = self.state_dir.take();
         let real = |path: &Path| with_real_base(path, state_dir.as_deref());
@@ -290,7 +292,8 @@ impl SandboxPaths {
         Ok(self)
     }
 
-    /// Fails if a symlink has taken the place of a checked path since then.
+    /// Fails if a symlink has taken the place of a context path, a readable path or the workspace since
+    /// [`Self::checked`].
     pub(crate) fn refuse_replaced(&self) -> Result<(), ReplacedPath> {
         let context = self.context.iter().map(|mount| &mount.path);
         context.chain(&self.readable).chain([&self.workspace]).try_for_each(|path| refuse_replaced(path))
@@ -336,8 +339,8 @@ impl ContextMount {
                 .strip_prefix(without_dots(&self.path))
                 .map(|rest| path.join(rest))
                 .unwrap_or(absolute);
-            // If a component of the path is a symlink, both the symlink and its target are protected: a command could
-            // replace the symlink, or write to the target.
+            // If a component of the path is a symlink, both the symlink and its target are protected (if they are
+            // inside the context path): a command could replace the symlink, or write to the target.
             let links: Vec<PathBuf> =
                 named.ancestors().filter(|at| at.is_symlink()).map(Path::to_owned).collect();
             // Existing paths are canonicalized; missing ones keep the location they would have.

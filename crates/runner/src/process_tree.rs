@@ -1,8 +1,8 @@
 //! Ends every process below this one.
 //!
 //! For the main thread of a guard only. On Linux a guard is a child subreaper: orphans become its own children, so they
-//! cannot escape with `setsid` or a double fork. Never signals a process that is not below the caller, not even one that
-//! got the id of a process that has just ended.
+//! cannot escape with `setsid` or a double fork. On Linux, no signal ever reaches a process that is not below the
+//! caller, not even one that got the id of a process that has just ended.
 
 use crate::kernel;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};
@@ -14,10 +14,11 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long to poll without sleeping, if processes may fork faster than they are killed.
 const SPIN_FOR: Duration = Duration::from_secs(1);
 
-/// The number of children that are reaped at once.
+/// The maximum number of children that are reaped at once.
 const MOST_REAPED: usize = 200;
 
-/// What holds the processes below this one together, so that none of them escapes by forking while the others are killed.
+/// What holds the processes below this one together, so that none of them escapes by forking while the others are
+/// killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Enclosure {
     /// A pid namespace (bubblewrap's): the kernel kills all its processes together with the first one.
@@ -35,7 +36,7 @@ pub(crate) enum Left {
     Nothing,
     /// Children that run.
     Running,
-    /// Probably children that have ended, too.
+    /// Children, of which more have probably ended: the limit was reached.
     Ended,
 }
 
@@ -73,8 +74,8 @@ pub(crate) fn kill_below(enclosure: Enclosure, mut on_reaped: impl FnMut(Pid, Wa
         if left == Left::Nothing || start.elapsed() > KILL_TIMEOUT {
             return;
         }
-        // Otherwise no sleep at first, to outpace processes that keep forking; processes that are left later are only
-        // slow to die.
+        // Without an enclosure, do not sleep at first, to outpace processes that keep forking. Processes that are left
+        // later are only slow to die.
         let may_fork = enclosure == Enclosure::None && start.elapsed() < SPIN_FOR;
         if left == Left::Running && !may_fork {
             std::thread::sleep(Duration::from_millis(1));

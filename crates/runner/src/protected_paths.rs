@@ -3,8 +3,9 @@
 //!
 //! A sandbox can only protect paths that it can name, so the writable context paths are walked before they become
 //! writable. The walk is bounded. A directory that cannot be read, or whose path is too long for a mount, is protected
-//! as a whole, and a context path that is too large is refused. In directories of installed packages, only
-//! repositories, hard links and caches of CLI agents are looked for: packages contain many settings of editors that nobody uses.
+//! as a whole, and a context path with too many entries or protected paths is refused. In directories of installed
+//! packages, only repositories, hard links and caches of CLI agents are looked for: packages contain many settings of
+//! editors that nobody uses.
 
 use crate::policy::{ContextMount, PolicyError, SandboxPaths};
 use crate::repositories::{git_dirs_of, is_git_dir};
@@ -21,11 +22,11 @@ const MAX_ENTRIES: usize = 2_000_000;
 const MAX_PROTECTED: usize = 1_000;
 /// The longest path that is searched, in bytes. The kernel accepts 4,096, and a name has up to 255.
 const MAX_PATH: usize = 3_500;
-/// If a directory contains more files with hard links elsewhere, the whole directory is protected.
+/// If a directory contains more than this many files with hard links elsewhere, the whole directory is protected.
 const MAX_LINKED_FILES: usize = 8;
 
-/// The protected paths that exist in the writable context paths. `sandbox_paths` must come from
-/// [`SandboxPaths::checked`].
+/// The protected paths that the walk finds in the writable context paths, without the configured ones. `sandbox_paths`
+/// must come from [`SandboxPaths::checked`].
 pub(crate) fn find_protected(sandbox_paths: &SandboxPaths) -> Result<Vec<PathBuf>, PolicyError> {
     find_within(sandbox_paths, MAX_ENTRIES, MAX_PROTECTED)
 }
@@ -191,8 +192,8 @@ impl ProtectedWalk<'_> {
     }
 
     /// The paths to protect because a write there would change a file that commands may not write to: files with more
-    /// hard links than names to which commands can write. Package managers link whole directories of packages, so such
-    /// a directory is protected as a whole.
+    /// hard links than names to which commands can write. A directory of packages, which package managers link as a
+    /// whole, and a directory with more than [`MAX_LINKED_FILES`] such files are protected as a whole.
     fn linked_elsewhere(&self) -> Vec<PathBuf> {
         let open = |file: &&LinkedFile| file.paths.iter().filter(|path| self.is_open(path)).count() as u64;
         let outside = self.linked.values().filter(|file| open(file) < file.links);
@@ -226,7 +227,8 @@ pub(crate) fn is_repository(path: &Path) -> bool {
 }
 
 /// Whether `name` in the directory `dir` is one of `SEALED_NAMES` or matches a protected row of `RUNS_CODE`. Inside
-/// directories of packages and caches, only rows count that themselves name such a directory (`.cache/opencode`).
+/// directories of packages and caches, only the rows that contain the name of such a directory count
+/// (`.cache/opencode`), and no `SEALED_NAMES`.
 fn is_protected(dir: &Path, name: &OsStr, in_packages: bool) -> bool {
     let sealed = || SEALED_NAMES.iter().any(|known| name.eq_ignore_ascii_case(known));
     let of_packages = |row: &RunsCode| row.names.iter().any(|name| PACKAGE_DIRS.contains(name));
@@ -234,8 +236,9 @@ fn is_protected(dir: &Path, name: &OsStr, in_packages: bool) -> bool {
     if in_packages { row().is_some_and(of_packages) } else { sealed() || row().is_some() }
 }
 
-/// The first row of `RUNS_CODE` whose last name is `name`, in the directory `dir`. Its other names may be those of a
-/// context path or of directories above it: in the context path `~/.config`, `fish` is protected.
+/// The first row of `RUNS_CODE` whose last name is `name` and whose other names are the last ones of the path `dir`.
+/// They may belong to the context path itself or to directories above it: in the context path `~/.config`, `fish` is
+/// protected.
 pub(crate) fn matching_row(dir: &Path, name: &OsStr) -> Option<&'static RunsCode> {
     RUNS_CODE.iter().find(|row| {
         let mut above = row.names.iter().rev();

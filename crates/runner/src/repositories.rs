@@ -18,14 +18,14 @@ pub(crate) fn is_git_dir(names: &[(OsString, FileType)]) -> bool {
     althing_protocol::is_git_dir(|name| names.iter().any(|(found, _)| found == name))
 }
 
-/// The git directories that a path leads to, a `.git` of any kind or a git directory: its own, and the one that it
-/// shares with other worktrees. A `.git` file may lead to a directory that does not exist yet.
+/// The git directories to which `path` (a `.git` of any kind, or a git directory) leads: its own, and the one that it
+/// shares with other worktrees, if any. A `.git` file may lead to a directory that does not exist yet.
 pub(crate) fn git_dirs_of(path: &Path) -> Vec<PathBuf> {
     leads_of(path).iter().map(|(base, path)| canonical(&base.join(path))).collect()
 }
 
-/// The paths by which a `.git` or a git directory leads to [its git directories](git_dirs_of), each with the canonical
-/// path at which it starts.
+/// The paths by which a `.git` or a git directory leads to [its git directories](git_dirs_of), as (base, path): if the
+/// path is relative, it is relative to the base, a canonical directory.
 pub(crate) fn leads_of(path: &Path) -> Vec<(PathBuf, PathBuf)> {
     let base = path.parent().map(canonical).unwrap_or_default();
     let own = if path.is_dir() { Some(path.to_owned()) } else { one_path(path, b"gitdir:") };
@@ -49,8 +49,8 @@ pub(crate) fn one_path(file: &Path, prefix: &[u8]) -> Option<PathBuf> {
     Some(PathBuf::from(OsStr::from_bytes(path)))
 }
 
-/// The content of a regular file, `None` if there is no such file. Fails if it cannot be read or is larger than
-/// `max_bytes`.
+/// The content of a regular file, `None` if there is no such file. Fails if this user may not read the file, if reading
+/// fails or if the file is larger than `max_bytes`.
 pub(crate) fn try_read_file(file: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
     // Opening a FIFO without this flag would block.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();

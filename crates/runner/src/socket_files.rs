@@ -23,8 +23,8 @@ const MAX_FOUND: usize = 500;
 
 /// The sockets and pipes in these mounts that must be covered. `None` if not all of them can be found or covered: too
 /// many entries or files, a directory that can be entered but not listed, a path that is not UTF-8, or a socket in a
-/// writable mount. The command may then not use Unix sockets at all. The read-only mounts `installed`, which contain installed programs, are not
-/// searched.
+/// writable mount. The caller must then deny the command all Unix sockets. The read-only mounts `installed`, which
+/// contain installed programs, are not searched.
 pub(crate) fn find_live_sockets(mounts: &MountTable, installed: &[PathBuf]) -> Option<Vec<PathBuf>> {
     let found = find_within(mounts, installed, MAX_ENTRIES)?;
     // Another command could replace a directory above a socket with a symlink while bubblewrap covers the socket, and
@@ -33,7 +33,8 @@ pub(crate) fn find_live_sockets(mounts: &MountTable, installed: &[PathBuf]) -> O
     found.iter().all(is_fixed).then_some(found)
 }
 
-/// The same for a container, which is created rarely and cannot be denied Unix sockets: with `None`, no container is
+/// The same for a container, except that sockets in writable mounts are covered too, all mounts are searched and more
+/// entries are allowed. A container is created rarely and cannot be denied Unix sockets: with `None`, it is not
 /// created.
 pub(crate) fn find_all_live_sockets(mounts: &MountTable) -> Option<Vec<PathBuf>> {
     find_within(mounts, &[], MAX_ENTRIES_OF_A_CONTAINER)

@@ -1,8 +1,8 @@
 //! The size of one agent's workspace, measured between its commands.
 //!
 //! A guard measures the workspace while a command runs. That misses many short commands that each write a little, so
-//! the size is also checked after each command. While the workspace is too large, commands may delete files but not
-//! write any.
+//! the size is also checked after each command. While the workspace is too large, commands under a guard may delete
+//! files but not write any.
 
 use crate::disk_usage::{free_space, measure};
 use crate::limits::ReachedLimit;

@@ -24,7 +24,7 @@ pub struct WriteProtection {
     bubblewrap: Bubblewrap,
     /// The paths with their modes in order of depth, shallow paths first.
     paths: Vec<(PathBuf, MountMode)>,
-    /// Protected paths that do not exist and must not be created, as long as a program with this protection is left.
+    /// Protected paths that do not exist and must not be created while a program with this protection runs.
     missing: Arc<PlaceholderUse>,
 }
 
@@ -50,7 +50,7 @@ impl WriteProtection {
         Ok(Some(Self { bubblewrap: bubblewrap.clone(), paths, missing }))
     }
 
-    /// What must be mounted for the program. Fails if a path has become a symlink.
+    /// What must be mounted for the program. Fails if a path no longer exists or leads through a symlink.
     pub(crate) fn expected_mounts(&self) -> io::Result<Vec<ExpectedMount>> {
         let mode = |mode: MountMode| mode.max(MountMode::ReadOnly);
         let rules = self.paths.iter().map(|(path, kind)| MountRule { path: path.clone(), mode: mode(*kind) });
@@ -66,8 +66,9 @@ impl WriteProtection {
     }
 }
 
-/// Adds a mount for every directory above a protected path. A mount point cannot be renamed, so the program cannot move a
-/// protected path away from its mount by renaming a directory above it. The program can write to all of these directories.
+/// Adds a writable mount for every directory above one of the paths, except `/` and directories that are inside one of
+/// the paths. A mount point cannot be renamed, so the program cannot move a protected path away from its mount by
+/// renaming a directory above it.
 fn pin_ancestors(paths: &mut Vec<(PathBuf, MountMode)>) {
     let above = |(path, _): &(PathBuf, MountMode)| {
         path.ancestors()
