@@ -26,8 +26,8 @@ pub enum DiskError {
         /// The path that is not a directory.
         path: PathBuf,
     },
-    /// A directory in the state directory is a symbolic link. The link may have come with a project that somebody else
-    /// wrote, so it is not followed.
+    /// A directory or a session's log in the state directory is a symbolic link. The link may have come with a project
+    /// that somebody else wrote, so it is not followed.
     #[error("{} is a symbolic link, which is not followed", path.display())]
     Link {
         /// The path of the link.

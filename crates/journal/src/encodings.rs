@@ -7,10 +7,10 @@ use std::fmt::Write;
 /// forms would match ordinary text by chance.
 const MIN_BYTES: usize = 8;
 
-/// The maximum length of a value that is also searched for with escaped characters, and in base64 and base32 together
-/// with the character that its last bits share with what follows, in bytes. API keys and passwords
-/// are shorter; with escapes, a long value such as a certificate would be several times as long and slow down the
-/// search.
+/// The maximum length in bytes of a value that is also searched for in these forms: with escaped characters; and in
+/// base64 or base32, together with the character that the value's last bits share with what follows. API keys and
+/// passwords are shorter. A long value such as a certificate would be several times as long with escapes, and slow down
+/// the search.
 const MAX_ESCAPED: usize = 256;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -59,9 +59,9 @@ pub(crate) fn encoded(value: &str) -> Vec<String> {
 }
 
 /// The base64 or base32 characters that depend on the value alone, at any position in a longer encoded text; and the
-/// characters of which one follows if the value's last bits share a character with what comes after it. `width` is the
-/// number of bits of a character: 6 or 5. `before` is the number of bytes that precede the value in the group of
-/// bytes in which the value begins: three bytes for base64, five for base32.
+/// possible next characters, if the value's last bits share a character with what comes after the value. `width` is
+/// the number of bits of a character: 6 or 5. Characters encode groups of bytes (three in base64, five in base32), and
+/// `before` is the number of bytes that precede the value in the group in which the value begins.
 fn in_digits(value: &[u8], before: usize, width: usize, alphabet: &[u8]) -> (String, Vec<char>) {
     let bit = |at: usize| value.get(at / 8).is_some_and(|byte| byte >> (7 - at % 8) & 1 == 1);
     // The number of the value's first bits that share a character with the preceding bytes.

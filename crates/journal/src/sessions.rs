@@ -73,8 +73,8 @@ pub fn open_existing_state(dir: &Path) -> Result<Option<SessionManager>, Session
     }
 }
 
-/// Fails if `path`, a directory in the state directory, is a symbolic link: creating and deleting sessions there would
-/// change the directory to which the link leads.
+/// Fails if `path`, the directory of all sessions or the log of one, is a symbolic link: using it would change or read
+/// the directory or file to which the link leads. (A socket, a FIFO or a device gives the same error.)
 fn refuse_link(disk: &dyn Disk, path: &Path) -> Result<(), SessionError> {
     match disk.kind(path).map_err(SessionError::io("access", path))? {
         Some(EntryKind::Other) => Err(DiskError::Link { path: path.to_owned() }.into()),

@@ -55,7 +55,8 @@ fn start_via_sandbox(guarded_command: &GuardedCommand, input: Option<OwnedFd>) -
     // an error.
     let mut failure = String::new();
     ours.read_to_string(&mut failure)?;
-    // The pipe closes when the mounts were checked, or when bubblewrap has failed.
+    // The pipe closes when the mounts were checked and the command is executed, or when that has failed. If there are
+    // no mounts to check, it is closed already.
     read_unless_abandoned(errors, &mut failure)?;
     if failure.is_empty() { Ok(child.id()) } else { Err(io::Error::other(failure)) }
 }
@@ -141,7 +142,7 @@ fn become_command(socket: &mut UnixStream) -> io::Result<std::convert::Infallibl
 }
 
 /// Makes bubblewrap execute our own executable, which checks the mounts and then executes the command. Returns the
-/// descriptors that bubblewrap must inherit for that.
+/// descriptors that bubblewrap must inherit for that; `None` if there are no mounts to check.
 fn check_first(
     guarded_command: &mut GuardedCommand,
     errors: Option<OwnedFd>,

@@ -86,7 +86,7 @@ impl Machine {
         std::env::join_paths(open).expect("a search path")
     }
 
-    /// Gives everything below a directory to the user.
+    /// Gives a directory and everything in it to the user, if it is not the current one.
     pub(crate) fn hand_over(self, dir: &Path) {
         if let Some(id) = self.uid() {
             hand_over(dir, id);

@@ -107,8 +107,9 @@ impl Althing {
 impl Terminal {
     /// Types text or control sequences, as a keyboard would send them.
     ///
-    /// Enter or Esc alone, soon after other keys, is pressed as by a person who first reads what the screen shows: after
-    /// a pause of 1.2 seconds. Without the pause, a dialog takes it for a key that is still held down.
+    /// Enter or Esc alone, less than ten seconds after other keys, is pressed after a pause of 1.2 seconds, as by a
+    /// person who first reads what the screen shows. Without the pause, a dialog takes it for a key that is still held
+    /// down.
     pub fn keys(&mut self, keys: &str) -> &mut Self {
         if matches!(keys, "\r" | "\x1b") && self.last_keys.is_some_and(|at| at.elapsed().as_secs() < 10) {
             std::thread::sleep(Duration::from_millis(1200));
@@ -117,7 +118,7 @@ impl Terminal {
         self.keys_at_once(keys)
     }
 
-    /// Types keys at once.
+    /// Types keys without a pause.
     pub fn keys_at_once(&mut self, keys: &str) -> &mut Self {
         self.writer
             .write_all(keys.as_bytes())

@@ -1,4 +1,5 @@
-//! Breaks text into rows that a terminal does not break again, so that no part of the text can look like a row of its own.
+//! Breaks text into rows that a terminal does not break again, so that no part of the text can look like a row of its
+//! own.
 
 use crate::sanitize;
 use unicode_width::UnicodeWidthChar;

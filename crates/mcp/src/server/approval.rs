@@ -119,7 +119,7 @@ fn approval_of(answer: &ElicitResult) -> Approval {
     }
 }
 
-/// Shows the run exactly as it would be started. Accepting is the answer; there is nothing to fill in.
+/// The form that shows the question and the reason. Accepting is the answer; there is nothing to fill in.
 fn elicitation(question: &str, reason: Option<&str>) -> ElicitRequestParams {
     let reason = reason.map(|reason| format!("\n{}", sanitize::line(reason))).unwrap_or_default();
     ElicitRequestParams::FormElicitationParams {

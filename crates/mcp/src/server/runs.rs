@@ -10,7 +10,8 @@ pub trait RunService: Send + Sync {
     /// The definition of `launch_run`, the same as the chat agent's.
     fn launch_tool(&self) -> ToolSpec;
 
-    /// The launch with the symbolic links in its paths resolved: what a person is asked about, and what is then started.
+    /// The launch with the symbolic links in its paths resolved: what a person is asked about, and what is then
+    /// started.
     fn resolve_links(&self, launch: LaunchRun) -> BoxFuture<'_, LaunchRun> {
         Box::pin(async { launch })
     }

@@ -89,7 +89,8 @@ pub(super) async fn serve(stream: TcpStream, context: Arc<ConnectionContext>, pe
     .await;
 }
 
-/// Resolves when the connection has to be closed: a request head took too long, or the connection was evicted.
+/// Resolves when the connection has to be closed: a request head took too long, or the connection was evicted before a
+/// request was admitted.
 async fn too_late(pending: &PendingConnection) {
     let evicted = async {
         pending.evicted.cancelled().await;

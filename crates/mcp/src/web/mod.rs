@@ -46,7 +46,7 @@ impl<S: ServerHandler, M: SessionManager> Service for StreamableHttpService<S, M
         let ends_session = request.method() == Method::DELETE;
         Box::pin(async move {
             let mut response = service.handle(request).await.map(BodyExt::boxed_unsync);
-            // When a client ends its session, it warns about any status other than this one.
+            // A client that ends its session warns about any status other than `NO_CONTENT`.
             if ends_session && response.status() == StatusCode::ACCEPTED {
                 *response.status_mut() = StatusCode::NO_CONTENT;
             }

@@ -5,7 +5,8 @@
 //! otherwise under its own permission rules. Calls to our tools are not executed while the program runs: they
 //! are recorded, the program is told to end its turn, and the calls are returned as part of the reply, as
 //! with any model. The final message of a CLI agent that never connected to our tools is read as its answer or
-//! vote; if it is neither, a CLI agent that may miss our tools is asked again. The CLI agent keeps its own conversation, so later calls send only what is new.
+//! vote; if it is neither, a CLI agent that may miss our tools is asked again. The CLI agent keeps its own
+//! conversation, so later calls of an attempt send only what is new.
 
 use super::cli_prompt;
 use super::headless::Headless;
@@ -35,7 +36,8 @@ use tokio::sync::Notify;
 const STOP_AFTER_TOOL_CALL: Duration = Duration::from_secs(60);
 /// How long to wait for a program that was asked to end.
 const END_TIMEOUT: Duration = Duration::from_secs(20);
-/// The number of calls of one reply that are recorded. A reply ends with one call, so no honest program comes near.
+/// The maximum number of calls that are recorded for one reply. After its first call a program is told to end its turn,
+/// so no honest program comes near.
 const MAX_RECORDED: usize = 1000;
 /// The result that the program gets for a call to one of our tools.
 const CALL_RECORDED: &str =
@@ -156,8 +158,9 @@ impl CliBackend {
         workspace.unwrap_or_else(|| self.dir(call_context).join(unique()))
     }
 
-    /// Asks a CLI agent that may miss our tools again, once, if it ended its turn without having listed them. It
-    /// continues in its own conversation, so that it does not repeat work that it did without the tools.
+    /// Asks a CLI agent that may miss our tools again, once, if it ended its turn without having listed them and its
+    /// message was not read as an answer or a vote. The agent continues in its own conversation (without one, it is not
+    /// asked again), so that it does not repeat work that it did without the tools.
     async fn ask_again_with_tools(
         &self,
         call: &BackendCall<'_>,

@@ -10,7 +10,7 @@ use std::fmt::Write;
 const NEW_ANSWER: &str = "new_answer";
 const VOTE: &str = "vote";
 
-/// What a CLI agent is told that ended its turn without ever listing our tools.
+/// The message to a CLI agent that ended its turn without ever listing our tools.
 pub(super) const TOOLS_WERE_MISSING: &str = "The tools could not be reached during your last turn. They can be reached \
      now. If you needed one of them, continue your work with it. Otherwise repeat your last message.";
 
@@ -66,7 +66,7 @@ fn tool_note(tools: &[ToolSpec], kind: &AgentKind) -> String {
     note
 }
 
-/// The texts of a message, which must not contain the code of the marker lines.
+/// The texts of a message. The code of the marker lines is chosen so that none of them contains it.
 fn texts(message: &Message) -> Vec<&str> {
     match message {
         Message::User(text) | Message::Tool { content: text, .. } => vec![text],

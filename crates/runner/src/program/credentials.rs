@@ -1,8 +1,8 @@
 //! Writes the tokens that a CLI agent in a sandbox has refreshed back to the user's file.
 //!
-//! The program works with a copy of its credentials. Services replace refresh tokens, so a new one must not be lost. But
-//! the program could write anything to its copy, so nothing but tokens and their times may differ from the user's file:
-//! no account, no address of a server, no new key.
+//! The program works with a copy of its credentials. Services replace refresh tokens, so a new one must not be lost.
+//! But the program could write anything to its copy. So the copy is written back only if nothing but tokens and their
+//! times differs from the user's file: no account, no address of a server, no new key.
 
 use rustix::fs::{CWD, Mode, OFlags};
 use serde_json::Value;
@@ -18,7 +18,7 @@ use std::time::Duration;
 
 /// The maximum size of a file with credentials.
 const MAX_BYTES: u64 = 1 << 20;
-/// How often the copies are compared.
+/// The time between two checks of the copies for new tokens.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Parts of the names of values that may change, in lower case.
 const TOKEN_WORDS: [&str; 4] = ["token", "access", "refresh", "expir"];
@@ -27,7 +27,7 @@ const TOKEN_WORDS: [&str; 4] = ["token", "access", "refresh", "expir"];
 #[derive(Debug)]
 pub(super) struct CopiedCredentials {
     real: PathBuf,
-    /// The open directory of the copy, whose name the program could give to a link.
+    /// The directory of the copy, which stays open: the program could put a link in its place.
     dir: OwnedFd,
     name: OsString,
     /// What the user's file contained when it was copied or last replaced.
@@ -35,7 +35,8 @@ pub(super) struct CopiedCredentials {
 }
 
 impl CopiedCredentials {
-    /// Reads the user's file; `None` if it is too large or unreadable.
+    /// Reads the user's file; `None` if it is too large, unreadable or not a regular file with a single name, or if the
+    /// directory of the copy cannot be opened.
     pub(super) fn read(real: &Path, copy: &Path) -> Option<Self> {
         let bytes = read_plain(CWD, real.as_os_str())?;
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
@@ -47,7 +48,8 @@ impl CopiedCredentials {
         &self.bytes
     }
 
-    /// Writes new tokens in the copy back to the user's file, unless the user's file was changed in the meantime.
+    /// Writes new tokens in the copy back to the user's file, unless something else differs as well, or the user's file
+    /// was changed in the meantime.
     fn write_back(&mut self) {
         let read = read_plain(self.dir.as_fd(), &self.name);
         let Some(new) = read.filter(|new| *new != self.bytes) else { return };

@@ -36,8 +36,8 @@ fn escape_mentions(prompt: &str, mentions: Mentions) -> String {
     for letter in prompt.chars() {
         let is_mention = match mentions {
             Mentions::None => false,
-            // Programs disagree about which characters are white space. So every character counts that is neither
-            // alphanumeric nor ASCII punctuation.
+            // Programs disagree about which characters are white space. So every character that is neither
+            // alphanumeric nor ASCII punctuation counts as white space.
             Mentions::AfterSpace => {
                 before.is_none_or(|before: char| !before.is_alphanumeric() && !before.is_ascii_punctuation())
             }

@@ -110,7 +110,8 @@ impl ProgramRunner {
         Self { prices, ..self }
     }
 
-    /// Sets the directories in which the user and the other tasks work. What git runs for them is protected, too.
+    /// Sets the directories in which the user and the other tasks work. What git runs for them is protected from
+    /// programs in a sandbox, too.
     #[must_use]
     pub fn with_work_dirs(self, work_dirs: Vec<PathBuf>) -> Self {
         Self { work_dirs, ..self }
@@ -122,8 +123,8 @@ impl ProgramRunner {
         Self { agent_dirs, ..self }
     }
 
-    /// The grant of a task's program: it may write to its working directory, but only read the protected paths in it and,
-    /// in a sandbox, what git runs there.
+    /// The grant of a task's program: the program may write to its working directory, but only read the protected paths
+    /// in it and, in a sandbox, the code that git runs or that [`linked_code`] finds there.
     async fn grant(&self, job: &ProgramJob) -> Grant {
         // The path was resolved when the workflow began. A missing directory is reported when the program is started.
         let real = PathBuf::from(&job.spec.cwd);
@@ -307,7 +308,7 @@ fn failed(error: String, hint: Option<String>) -> ProgramEnd {
     ProgramEnd { error: Some(error), hint, ..ProgramEnd::default() }
 }
 
-/// The end of a task whose directory was replaced after the workflow began, when its path had no symbolic links.
+/// The end of a task whose directory was replaced by a symbolic link after the workflow began; `None` if it was not.
 fn replaced_directory(dir: &Path) -> Option<ProgramEnd> {
     let replaced = refuse_replaced(dir).err()?;
     let hint = "start the workflow again if the task is to work there".to_owned();
@@ -390,7 +391,7 @@ impl Programs for ProgramRunner {
                 return failed(error, Some(hint));
             }
             let grant = self.grant(job).await;
-            // The user's own commands are not watched, because they do what the user wrote, unless they run in a
+            // The user's own commands do what the user wrote, so they are not watched, except for those that run in a
             // sandbox.
             let watch = if is_agent || is_confined { Some(CodeWatch::start(&grant).await) } else { None };
             let number = watch.as_ref().filter(|_| is_confined).map(|watch| self.planted.started(watch));

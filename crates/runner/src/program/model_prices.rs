@@ -22,8 +22,8 @@ impl ModelPrices {
     }
 
     /// Adds the cost if the agent reported tokens but no cost. The cost is computed from the models that the agent
-    /// reported, if all their prices are known; otherwise, from the first of `names` that has a price. Without a price,
-    /// the cost stays 0, and the calls count as calls of unknown cost.
+    /// reported, if all their prices are known; otherwise, from the first of `names` that has a price. Without tokens
+    /// or without a price, the cost stays 0, and the calls count as calls of unknown cost.
     pub(crate) fn priced(&self, usage: Usage, by_model: &[ModelUsage], names: &[&str]) -> Usage {
         if usage.cost_usd > 0.0 {
             return usage;

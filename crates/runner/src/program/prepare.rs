@@ -32,14 +32,15 @@ pub struct ProgramStarter {
     /// Starts the guard of each program.
     pub launcher: GuardLauncher,
     /// The sandbox of programs that need one: CLI agents whose actions no person approves (unless the task sets
-    /// `sandbox: false`), and programs whose task sets `sandbox: true`. If this is neither bubblewrap nor Landlock, a
-    /// task that sets `sandbox: true` fails. Any other such CLI agent then runs with the user's rights (`Unconfined`),
-    /// or its own rules let it at most edit its workspace (as a backend) or read (as the program of a task).
+    /// `sandbox: false`), and programs whose task sets `sandbox: true`. If this is Landlock, a CLI agent that does not
+    /// work in Landlock fails. If this is neither bubblewrap nor Landlock, a task that sets `sandbox: true` fails, and
+    /// any other such CLI agent runs with the user's rights (`Unconfined`), or its own rules let it at most edit its
+    /// workspace (as a backend) or read (as the program of a task).
     pub sandbox: Sandbox,
     /// Our state directory, hidden from programs in a sandbox.
     pub state_dir: Option<PathBuf>,
-    /// The directory for the private copies of CLI agents' settings that programs in a sandbox use; it must not be inside
-    /// a path that an agent can access. `None` makes the copies in the directory of each agent or task.
+    /// The directory for the private copies of CLI agents' settings that programs in a sandbox use; it must not be
+    /// inside a path that an agent can access. `None` makes the copies in the directory of each agent or task.
     pub settings_dir: Option<PathBuf>,
     /// Time limits for programs.
     pub limits: ProgramLimits,
@@ -68,8 +69,8 @@ pub(crate) struct StartRequest<'a> {
     pub(crate) spec: &'a ProgramSpec,
     pub(crate) resume: Option<&'a str>,
     pub(crate) dir: &'a Path,
-    /// What identifies the conversation of an agent or task over all its starts: the private copy of settings is made in
-    /// a directory of its own for each of these paths.
+    /// What identifies the conversation of an agent or task over all its starts. Each pair of paths has its own
+    /// directory for the private copy of settings.
     pub(crate) conversation_of: [&'a Path; 2],
     pub(crate) tools: Option<&'a ToolEndpoint>,
     pub(crate) grant: &'a Grant,
@@ -139,8 +140,7 @@ impl ProgramStarter {
         choose_program_sandbox(adapter, spec, &self.sandbox)
     }
 
-    /// Why the program of a task cannot run in the available sandbox; `None` if it can, or if it runs without a
-    /// sandbox.
+    /// Why the program of a task, which needs a sandbox, cannot run in Landlock, the available one; otherwise `None`.
     pub fn problem_with_task(&self, spec: &ProgramSpec) -> Option<String> {
         let problem = self.problem_with(&spec.adapter)?;
         let adapter = self.adapters.get(&spec.adapter)?;

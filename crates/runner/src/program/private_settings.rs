@@ -1,9 +1,9 @@
 //! The private copy of a CLI agent's settings that a program in a sandbox uses instead of the user's own.
 //!
 //! The program can write to the copy, but the copy is made anew at every start and removed at the end, except for the
-//! conversations in it. So nothing that the program plants in its settings acts later, whether confined or not. The
-//! user's own files are readable at most. What the program left in the copy is never trusted: symbolic links in it are
-//! removed and not followed.
+//! conversations in it and the directories that all agents in a sandbox share. So no settings that the program plants
+//! act later, in a sandbox or outside. The program can at most read the user's own files. What the program left in the
+//! copy is never trusted: symbolic links in it are removed and not followed.
 
 use super::credentials::{CopiedCredentials, CredentialsWatch};
 use crate::adapter::{AgentAdapter, GeneratedFile, OwnDir, OwnPath, Treatment};
@@ -17,10 +17,10 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The most bytes and entries of a copied directory inside a settings directory. A larger one, such as the packages of
-/// a plugin, is linked instead, and mounted read-only.
+/// The most bytes and entries that are copied of one entry of a copied directory. A larger entry, such as the packages
+/// of a plugin, is linked instead, and mounted read-only.
 const MAX_COPIED: Budget = Budget { bytes: 4 << 20, entries: 500 };
-/// The maximum size of a copied file. A larger one is left out.
+/// The maximum size of a copied file that is not in a copied directory. A larger one is left out.
 const MAX_FILE: u64 = 16 << 20;
 /// How deep directories are copied.
 const MAX_DEPTH: usize = 64;
@@ -43,8 +43,8 @@ pub(super) struct PrivateSettings {
     pub(super) guard: PrivateSettingsGuard,
 }
 
-/// Writes new tokens back while it lives. When it is dropped, the copy is removed, except for conversations: it can
-/// contain secrets of the user.
+/// Writes new tokens back while it lives. When it is dropped, the copy, which can contain secrets of the user, is
+/// removed, except for conversations.
 #[derive(Debug, Default)]
 pub(crate) struct PrivateSettingsGuard {
     watch: Option<CredentialsWatch>,
@@ -65,8 +65,8 @@ impl Drop for PrivateSettingsGuard {
 }
 
 impl PrivateSettings {
-    /// Makes the private copy of an adapter's own directories. `env` looks up variables; `files` are generated files, of
-    /// which those in the adapter's own directories are written to the copy.
+    /// Makes the private copy of an adapter's own directories. `env` looks up variables. Those generated `files` that
+    /// are in the adapter's own directories are written to the copy.
     pub(super) fn make(
         adapter: &dyn AgentAdapter,
         env: &dyn Fn(&str) -> Option<PathBuf>,
@@ -219,7 +219,8 @@ impl CopiedDir<'_> {
         Ok(())
     }
 
-    /// Copies the JSON file that lies in the home directory unless the variable is set, without some of its keys.
+    /// Copies JSON files without some of their keys. They lie in the directory that the variable names or, if it is not
+    /// set, in the home directory.
     fn copy_from_home(&self, home: &Path, env: &dyn Fn(&str) -> Option<PathBuf>) -> io::Result<()> {
         for files in self.dir.files {
             let Treatment::CopiedFromHome { without } = files.treatment else { continue };
@@ -266,7 +267,7 @@ impl CopiedDir<'_> {
     }
 }
 
-/// The canonical form of a path; `None` if a symlink leads out of `dir`.
+/// The canonical form of a path; `None` if the path does not exist or a symlink leads out of `dir`.
 fn inside(dir: &Path, path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().filter(|real| real.starts_with(dir))
 }
@@ -283,7 +284,7 @@ struct Budget {
     entries: usize,
 }
 
-/// Copies a directory of settings. Directories in it that are too large to copy are linked.
+/// Copies a directory of settings. Its entries that are too large, and those that contain symlinks, are linked.
 fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     make_real_dir(to)?;
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
@@ -302,7 +303,8 @@ fn copy_dir(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies a directory with everything in it except for symlinks and special files; false if it is too large.
+/// Copies a directory with everything in it except for special files; false if the directory is too large or too deep,
+/// or contains a symlink.
 fn copy_tree(from: &Path, to: &Path, budget: &mut Budget, depth: usize) -> io::Result<bool> {
     make_real_dir(to)?;
     for entry in std::fs::read_dir(from).into_iter().flatten().flatten() {
@@ -322,7 +324,8 @@ fn copy_tree(from: &Path, to: &Path, budget: &mut Budget, depth: usize) -> io::R
     Ok(true)
 }
 
-/// Copies a regular file with its permissions, and ignores any other; false if it is too large.
+/// Copies a regular file for its owner only, executable if the original is, and ignores any other; false if it is too
+/// large.
 fn copy_file(from: &Path, to: &Path, budget: &mut Budget) -> io::Result<bool> {
     // Somebody may be changing the settings at this moment.
     let Ok(data) = from.symlink_metadata() else { return Ok(true) };

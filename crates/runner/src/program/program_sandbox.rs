@@ -184,8 +184,8 @@ pub(super) fn build_guarded_command(
     Ok(ConfinedCommand { guarded_command, placeholders, settings: settings.guard })
 }
 
-/// Where a program writes that is an agent's or runs in a sandbox: the agent's workspace and the task's own directory,
-/// which count as a whole, and other paths, such as the user's project.
+/// Where a CLI agent, or a program in a sandbox, can write: the agent's workspace and the task's own directory, which
+/// count as a whole, and other paths, such as the user's project.
 fn written_paths(paths: ProgramPaths<'_>, writable: Vec<PathBuf>) -> WrittenPaths {
     let workspace = paths.grant.workspace.iter().map(|path| real(path));
     let own: Vec<PathBuf> = workspace.chain([real(paths.dir)]).collect();
@@ -286,7 +286,7 @@ fn private_settings(
     Ok(made)
 }
 
-/// The paths that the user lets a user-defined program write to: creates missing ones.
+/// The paths that the user lets a user-defined program write to. Missing ones are created.
 fn own_paths(adapter: &dyn AgentAdapter, env: &[(String, String)], home: &Path) -> Vec<PathBuf> {
     let located = |own: &OwnPath| own.path(home, &|name| value(env, name).map(PathBuf::from));
     let mut paths: Vec<PathBuf> = adapter.own_paths().iter().map(located).collect();

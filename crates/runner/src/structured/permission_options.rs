@@ -1,5 +1,5 @@
-//! The options of a question about a permission. Their ids and their order are the same for every CLI agent: the
-//! narrowest permission comes first. The labels are the agent's own.
+//! The options of a question about a permission. Options with the same meaning have the same id and the same place for
+//! every CLI agent: the narrowest permission comes first. An option of unknown meaning keeps the agent's own id.
 
 use althing_protocol::AskOption;
 
@@ -27,8 +27,8 @@ impl OptionKind {
     }
 }
 
-/// An option of a CLI agent: what it means, the agent's own id and label, and the answer that is sent to the agent for
-/// it.
+/// An option of a CLI agent: what it means, the agent's own id, the label for a person, and the answer that is sent to
+/// the agent.
 #[derive(Clone, Debug)]
 pub(super) struct Offered<T> {
     pub(super) kind: OptionKind,
@@ -37,8 +37,8 @@ pub(super) struct Offered<T> {
     pub(super) answer: T,
 }
 
-/// The options for a person, each with the answer that is sent to the agent. If the agent offers no way to reject,
-/// `rejection` is added. If two options have the same meaning, the second one keeps the agent's own id.
+/// The options for a person, each with the answer that is sent to the agent. If some option has a known meaning but
+/// none rejects, `rejection` is added. If two options have the same meaning, the second one keeps the agent's own id.
 pub(super) fn permission_options<T>(
     mut offered: Vec<Offered<T>>,
     rejection: Offered<T>,

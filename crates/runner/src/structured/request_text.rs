@@ -12,7 +12,8 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A tool's whole input: first its command, path, URL or the like, then a line for each other key.
+/// A tool's whole input: first its command, path, URL or the like, then a line for each other key. Input without any
+/// of [`FIRST_KEYS`] is shown as JSON.
 pub(super) fn whole_input(input: &Value) -> String {
     let Some(fields) = input.as_object() else { return plain(input) };
     let Some(first) = FIRST_KEYS.into_iter().find(|key| !text(input, &format!("/{key}")).is_empty()) else {

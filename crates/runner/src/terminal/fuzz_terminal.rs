@@ -34,8 +34,8 @@ impl FuzzTerminal {
         self.0.resize(TerminalSize::clamped(cols, rows))
     }
 
-    /// Acts as if the program paused its output. If the program draws on the screen, returns the lines that were not there
-    /// at the last pause.
+    /// Acts as if the program paused its output. If the program draws on the screen, returns the lines that were not
+    /// there at the last pause.
     pub fn at_rest(&mut self) -> String {
         self.0.transcript.at_rest(&self.0.emulator)
     }

@@ -44,8 +44,7 @@ struct Choice {
     keys: String,
 }
 
-/// The choices in the last bracket of `text`, which ends just before the closing bracket: `y/N`, `y,n,q,?`,
-/// `apply/skip`.
+/// The choices in the last bracket of `text`: `y/N`, `y,n,q,?`. The text must end just before the closing bracket.
 fn choices(text: &str) -> Option<Vec<Choice>> {
     let inside = text.get(text.rfind(['[', '('])? + 1..)?;
     let separator = [',', '|', '/'].into_iter().find(|separator| inside.contains(*separator))?;

@@ -169,7 +169,7 @@ static WORDS: LazyLock<Result<Words, regex::Error>> = LazyLock::new(|| {
 });
 
 /// What the screen of a program that waits for input shows. `reader` is `None` if it is unknown whether the program
-/// waits.
+/// waits; then only a request for a password is recognized.
 pub(crate) fn shown(view: &CursorView, modes: TerminalModes, reader: Option<&TerminalReader>) -> Shown {
     let Ok(words) = &*WORDS else { return Shown::Nothing };
     let line = plain(&view.before);
@@ -281,8 +281,8 @@ fn dialog(view: &CursorView, words: &Words) -> Shown {
     }
 }
 
-/// A question with the answers that its text offers. If the prompt is short, the lines above it are part of the
-/// question.
+/// A question with the answers that its text offers. If the prompt is short and offers no answers, or if there are more
+/// than three answers, the nearest lines above the prompt are part of the question.
 fn question(about: AskKind, line: &str, above: &[String], modes: TerminalModes, place: Place) -> Shown {
     let answers = if about == AskKind::Password { Vec::new() } else { answers(line, above, modes) };
     let is_short = !line.contains('?') && line.split_whitespace().count() <= 3;

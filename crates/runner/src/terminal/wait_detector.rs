@@ -79,8 +79,9 @@ impl WaitDetector {
         self.next
     }
 
-    /// The state after the screen has changed, given the state that the patterns found. A question is checked only if
-    /// it was found on the screen alone, not if the program reported it (`is_reported`).
+    /// The state after the screen has changed, given the state that the patterns found. The open question stays if it
+    /// is still on the screen. Where any question counts, a question that a pattern found on the screen is checked,
+    /// unless the program reports its own status (`is_reported`).
     pub(crate) fn drawn(
         &mut self,
         by_patterns: ScreenState,
@@ -127,8 +128,9 @@ impl WaitDetector {
         }
     }
 
-    /// Checks whether the program waits. Returns the new state, if it has changed. `prompt_is_due` says that the task's
-    /// prompt has not been typed yet: the prompt is the answer to the first question that has no fixed answers.
+    /// Checks whether the program waits. Returns the new state; `None` if the state stays. `prompt_is_due` says that
+    /// the task's prompt has not been typed yet: the prompt is the answer to the first question that neither has fixed
+    /// answers nor asks for a password.
     pub(crate) fn look(
         &mut self,
         by_patterns: &ScreenState,

@@ -1,5 +1,5 @@
-//! A path that another agent replaces in the moment in which the real Docker daemon mounts it. A proxy between Althing and
-//! the daemon replaces the path while the daemon starts the container, and puts it back afterwards.
+//! A path that another agent replaces in the moment in which the real Docker daemon mounts it. A proxy between Althing
+//! and the daemon replaces the path while the daemon starts the container, and puts it back afterwards.
 
 use super::support::{AgentFixture, run_as};
 use althing_protocol::{ContextAccess, ProcessLimits};
@@ -110,7 +110,8 @@ fn spec(agent_files: &AgentFixture) -> ContainerSpec {
     }
 }
 
-/// Starts a container through a proxy that replaces `path` while the daemon mounts it. Returns the proxy's directory, too.
+/// Starts a container through a proxy that replaces `path` while the daemon mounts it. Returns the proxy's directory,
+/// too.
 async fn start(
     daemon: &TestDockerDaemon,
     agent_files: &AgentFixture,

@@ -1,7 +1,8 @@
-//! What a command, a CLI agent, an MCP server or a container may use of the machine: processes, memory, open files, disk.
+//! What a command, a CLI agent, an MCP server or a container may use of the machine: processes, memory, open files,
+//! disk.
 //!
-//! Every attacker is bounded by itself, so that a limit that fails does not endanger the machine: it starts at most some
-//! hundred processes, uses at most some hundred megabytes, and ends within three minutes.
+//! Every attacker is bounded by itself, so that a limit that fails does not endanger the machine: it starts at most
+//! some hundred processes, uses at most some hundred megabytes, and ends within three minutes.
 
 use super::programs::TaskFixture;
 use super::support::{
@@ -85,7 +86,8 @@ impl Attack {
         self.script.replace("MARK", mark)
     }
 
-    /// Checks that the attack was stopped early, that the message names the limit, and that no process of the attack is left.
+    /// Checks that the attack was stopped early, that the message names the limit, and that no process of the attack is
+    /// left.
     fn assert_stopped(&self, what: &str, told: &str, mark: &str) {
         let key = format!("`orchestrator.limits.{}`", self.key);
         assert!(told.contains("ended") && told.contains(&key), "{what}, {}: {told}", self.name);

@@ -1,5 +1,5 @@
-//! Deleted files that stay open: in a container, and in a process that its own user may not look at. Only the guard of an
-//! ordinary user is forbidden to look: root may look at everything.
+//! Deleted files that stay open: in a container, and in a process that its own user may not look at. Only the guard of
+//! an ordinary user is forbidden to look: root may look at everything.
 
 use super::support::{AgentFixture, HELPER, is_excluded, run};
 use althing_protocol::{ContextAccess, ProcessLimits};

@@ -11,7 +11,7 @@ use super::support::{RUN, recorded, replayed};
 
 /// The time limit of waits: longer than anything takes on a busy machine.
 const LIMIT: Duration = althing_testkit::wait::PATIENCE;
-/// A time limit that a test would not survive.
+/// A time limit that is longer than a test may run.
 const NEVER: Duration = Duration::from_secs(3600);
 /// The number of spans of the recorded run.
 const SPANS: u64 = 21;
@@ -120,7 +120,7 @@ fn finish_does_not_wait_for_an_active_session_beyond_its_limit() {
     let exporter = exporter(&collector.url());
     let (_more, feed) = replayed(&recorded(RUN)[..30]);
     exporter.follow(feed, Seq(0));
-    // It returns at its limit, although the session goes on.
+    // `finish` returns at its limit, although the session goes on.
     exporter.finish(Duration::from_secs(3)).unwrap();
     assert!(!collector.wait_for_requests(1, LIMIT).is_empty(), "the spans of the active session are sent");
 }

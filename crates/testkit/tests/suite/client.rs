@@ -127,7 +127,8 @@ impl Client {
         self.stream.write_all(bytes.as_bytes()).await.unwrap();
     }
 
-    /// Reads one response. If the server closes or resets the connection or falls silent, returns the part that arrived.
+    /// Reads one response. If the server closes or resets the connection or falls silent, returns the part that
+    /// arrived.
     pub(crate) async fn response(&mut self) -> Response {
         let mut head = None;
         loop {
