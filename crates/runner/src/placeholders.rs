@@ -154,7 +154,7 @@ fn is_at(path: &Path, opened: &File) -> bool {
 }
 
 /// The placeholders of a host whose calls can be cancelled. The sandbox of a cancelled call may still be ending, so its
-/// placeholders are kept until a call ends that was not cancelled while no other call is running, or until this value
+/// placeholders are kept until a call that was not cancelled ends while no other call is running, or until this value
 /// is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Placeholders(Mutex<Calls>);

@@ -1,8 +1,8 @@
 //! Ends every process below this one.
 //!
 //! For the main thread of a guard only. On Linux a guard is a child subreaper: orphans become its own children, so they
-//! cannot escape with `setsid` or a double fork. On Linux, no signal ever reaches a process that is not below the
-//! caller, not even one that got the id of a process that has just ended.
+//! cannot escape with `setsid` or a double fork. Since Linux 5.3, no signal ever reaches a process that is not below
+//! the caller, not even one that got the id of a process that has just ended.
 
 use crate::kernel;
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_process, wait};

@@ -33,9 +33,9 @@ pub(crate) fn find_live_sockets(mounts: &MountTable, installed: &[PathBuf]) -> O
     found.iter().all(is_fixed).then_some(found)
 }
 
-/// The same for a container, except that sockets in writable mounts are covered too, all mounts are searched and more
-/// entries are allowed. A container is created rarely and cannot be denied Unix sockets: with `None`, it is not
-/// created.
+/// The same for a container, except that sockets in writable mounts are covered too, installed programs are searched,
+/// too, and more entries are allowed. A container is created rarely and cannot be denied Unix sockets: with `None`, it
+/// is not created.
 pub(crate) fn find_all_live_sockets(mounts: &MountTable) -> Option<Vec<PathBuf>> {
     find_within(mounts, &[], MAX_ENTRIES_OF_A_CONTAINER)
 }

@@ -140,7 +140,8 @@ impl ProgramStarter {
         choose_program_sandbox(adapter, spec, &self.sandbox)
     }
 
-    /// Why the program of a task, which needs a sandbox, cannot run in Landlock, the available one; otherwise `None`.
+    /// Why the program of a task cannot run, if it needs a sandbox, the available one is Landlock and the program does
+    /// not work in Landlock; otherwise `None`.
     pub fn problem_with_task(&self, spec: &ProgramSpec) -> Option<String> {
         let problem = self.problem_with(&spec.adapter)?;
         let adapter = self.adapters.get(&spec.adapter)?;

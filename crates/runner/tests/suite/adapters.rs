@@ -160,13 +160,14 @@ fn headless_arguments_match_the_recorded_ones() {
             let mut ours: Vec<String> =
                 ours.into_iter().map(|word| word.replace(id, new_conversation_id)).collect();
             let mut theirs: Vec<String> = theirs.split_whitespace().map(str::to_owned).collect();
-            // Later than the recordings: Codex must not trust the project for ever.
+            // This argument is newer than the recordings: Codex must not trust the project for ever.
             let untrusted = r#"projects={"/home/user/work/repo"={trust_level="untrusted"}}"#;
             if name == "codex" {
                 let at = ours.iter().position(|word| word == untrusted).expect("the project is untrusted");
                 assert_eq!(ours.drain(at - 1..=at).next().as_deref(), Some("-c"));
             }
-            // Without its logs opencode does not say that it repeats a failed request.
+            // These arguments are newer than the recordings, too: without its logs, opencode does not say that it
+            // repeats a failed request.
             if name == "opencode" {
                 theirs.extend(["--print-logs", "--log-level", "ERROR"].map(str::to_owned));
             }

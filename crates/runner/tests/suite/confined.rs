@@ -92,7 +92,7 @@ async fn what_a_program_in_the_sandbox_plants_is_not_run_by_one_outside() {
 #[tokio::test]
 async fn planted_settings_are_found_among_any_number_of_files() {
     let Some(fixture) = sandboxed_fixture().await else { return };
-    // More than are searched, before and after.
+    // More files than are searched before and after the program runs.
     for n in 0..21_000 {
         std::fs::File::create(fixture.path("work").join(format!("{n}"))).unwrap();
     }

@@ -269,7 +269,7 @@ async fn a_command_that_fills_the_containers_own_disk_is_told_so_and_its_files_a
         .await
         .unwrap();
     let host = agent_files.host(Sandbox::Docker(Arc::clone(&container)));
-    // The command ends at once, before a limit is looked at while commands run.
+    // The command ends before its limits are checked for the first time.
     let full = run(&host, "head -c 60000000 /dev/zero > /tmp/big; echo written").await;
     assert!(full.is_error && full.content.contains("disk limit"), "{}", full.content);
     let after = run(&host, "ls /tmp; echo small > /tmp/small; cat /tmp/small").await;
@@ -323,7 +323,7 @@ async fn a_chain_of_processes_in_a_container_does_not_outlive_its_command() {
     let whole_cpu = ContainerSpec { cpus: None, ..spec(&agent_files) };
     let container = containers.start(whole_cpu, ContextAccess::ReadOnly).await.unwrap();
     let host = agent_files.host(Sandbox::Docker(Arc::clone(&container)));
-    // It writes until it is killed, and without the variable by which the command's processes are found.
+    // The chain writes until it is killed, and lacks the variable by which the command's processes are found.
     let chain =
         "n=0; f() { n=$((n+1)); echo x >> chain.txt; [ $n -gt 300 ] && exec /bin/sh chain.sh; f & exit; }; f";
     let command = format!(

@@ -218,7 +218,7 @@ async fn nothing_below_a_read_only_mount_of_a_container_is_writable() {
     assert!(!is_written, "{started:?}");
 }
 
-/// A daemon that says that the container's first process is another one, as one in another pid namespace does.
+/// A daemon that reports a wrong id for the container's first process, as a daemon in another pid namespace does.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_whose_mounts_cannot_be_looked_at_is_refused_and_removed() {
     if is_excluded("docker") {
@@ -245,7 +245,7 @@ async fn a_container_whose_mounts_cannot_be_looked_at_is_refused_and_removed() {
     assert_eq!(daemon.containers(), [""; 0], "the container is removed");
 }
 
-/// Passes responses on, with another process of the same number of digits in the place of the container's.
+/// Passes responses on, but replaces the container's process id with another id of the same length.
 fn replace_pid(mut from: UnixStream, mut to: UnixStream) {
     let mut buffer = vec![0; 256 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer) {

@@ -141,7 +141,7 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
         let took = start.elapsed();
         assert!(!end.ok && end.error.as_deref().unwrap().contains("printed nothing for 5 s"), "{end:?}");
         assert_eq!(end.output, "hello\n");
-        // It would sleep for a minute more.
+        // The program was ended at its limit: not earlier, and it would have slept for a minute.
         assert!(took >= Duration::from_secs(5), "{took:?}");
     }
 }
@@ -149,7 +149,7 @@ async fn a_silent_program_is_ended_at_its_idle_limit_even_if_it_ignores_term() {
 #[tokio::test]
 async fn a_program_that_keeps_printing_is_not_idle() {
     let fixture = TaskFixture::new();
-    // The pauses are far shorter than the limit, together they are longer.
+    // Each pause is far shorter than the limit; together they are longer.
     let mut job = fixture.job("t", &"say still here\nsleep 500\n".repeat(22));
     job.spec.idle_timeout = Some(Millis(10_000));
     let start = Instant::now();
@@ -324,8 +324,8 @@ async fn two_hundred_programs_run_concurrently() {
     }
 }
 
-/// The number of this process's guards and their average memory (proportional set size), as text. Fails if that is
-/// 400 kB or more.
+/// The number of this process's guards and their average memory (proportional set size), as text. Fails if the average
+/// is 400 kB or more.
 fn memory_of_guards() -> String {
     let own = format!("PPid:\t{}", std::process::id());
     let is_ours = |pid: &u32| {

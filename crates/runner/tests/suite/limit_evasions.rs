@@ -20,7 +20,7 @@ const LIMITS: ProcessLimits =
 struct Evasion {
     name: &'static str,
     program: &'static str,
-    /// The last part of the key that is told.
+    /// The last part of the config key that the message names.
     key: &'static str,
     /// Whether the attack is possible in bubblewrap only.
     only_bubblewrap: bool,
@@ -222,8 +222,8 @@ print(libc.shmget(0, ctypes.c_size_t(56), 0o1600) >= 0, libc.semget(0, 17, 0o160
     assert_eq!(outcome, "exit code: 0\n-1 -1\nTrue True\n");
 }
 
-/// A script of 40 lines of processes, in which each process forks the next one and ends at once. They end by themselves
-/// after three minutes.
+/// A script that starts 40 chains of processes, in which each process forks the next one and ends at once. The chains
+/// end by themselves after three minutes.
 fn comets(mark: &str) -> String {
     format!(
         "perl -e '$SIG{{CHLD}} = \"IGNORE\"; $SIG{{TERM}} = \"IGNORE\"; $end = time + 180; for (1..40) {{ if (!fork) {{ \

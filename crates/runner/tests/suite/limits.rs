@@ -1,8 +1,8 @@
 //! What a command, a CLI agent, an MCP server or a container may use of the machine: processes, memory, open files,
 //! disk.
 //!
-//! Every attacker is bounded by itself, so that a limit that fails does not endanger the machine: it starts at most
-//! some hundred processes, uses at most some hundred megabytes, and ends within three minutes.
+//! Every attacker is bounded by itself, so that a limit that fails does not endanger the machine: the attacker starts
+//! at most a few hundred processes, uses at most a few hundred megabytes, and ends within three minutes.
 
 use super::programs::TaskFixture;
 use super::support::{
@@ -28,7 +28,7 @@ struct Attack {
     name: &'static str,
     /// `MARK` is replaced by a number of seconds that identifies the processes of the test.
     script: &'static str,
-    /// The last part of the key that is told.
+    /// The last part of the config key that the message names.
     key: &'static str,
 }
 

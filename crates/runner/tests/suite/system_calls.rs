@@ -334,7 +334,7 @@ fn no_command_makes_a_set_user_id_file_or_changes_extended_attributes() {
             for call in ["setxattr", "lsetxattr", "fsetxattr"] {
                 assert!(output.contains(&format!("\n{call} error 95\n")), "{kind}, {user:?}: {output}");
             }
-            // Copying a file with its mode, times and attributes works as before.
+            // Copying a file with its mode and times still works.
             if kind == "bubblewrap" {
                 let copied = setting.run(
                     kind,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 const MIB: u64 = 1 << 20;
 
-/// Forbids its user to look at it, deletes a file and writes far more than the limit to it.
+/// A program that forbids its own user to look at its process, and writes far more than the limit to a deleted file.
 const HIDDEN: &str = r#"
 import ctypes, os, time
 ctypes.CDLL(None).prctl(4, 0)

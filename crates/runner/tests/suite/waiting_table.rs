@@ -300,7 +300,7 @@ pub const CALM: &[Calm] = &[
     calm("an empty wait", "exec sleep 100000", ""),
 ];
 
-/// What `git` needs to know nothing of the user.
+/// Variables that make the programs independent of the settings of the machine and its user.
 pub const ENVIRONMENT: [(&str, &str); 4] = [
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("LC_ALL", "C.UTF-8"),
