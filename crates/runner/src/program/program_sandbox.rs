@@ -325,8 +325,8 @@ pub(super) fn onboarding(adapter: &dyn AgentAdapter, spec_env: &BTreeMap<String,
 /// The maximum size of a CLI agent's settings, in bytes.
 const MAX_SETTINGS: u64 = 16 << 20;
 
-/// Reads a CLI agent's settings. The agent can leave anything there: a pipe must not block, and a device or a huge file
-/// must not fill the memory.
+/// Reads the user's settings of a CLI agent. Programs that run without a sandbox can leave anything there: a pipe must
+/// not block, and a device or a huge file must not fill the memory.
 fn read_settings(path: &Path) -> std::io::Result<Vec<u8>> {
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
@@ -453,7 +453,7 @@ mod tests {
             Onboarding::LeaveToAgent,
             "unreadable settings count as completed"
         );
-        // A sandboxed agent may have left a pipe or a device there.
+        // A program that ran without a sandbox may have left a pipe or a device there.
         std::fs::remove_file(&settings).unwrap();
         assert!(std::process::Command::new("mkfifo").arg(&settings).status().unwrap().success());
         assert_eq!(onboarding(&ClaudeCode, &keyed), Onboarding::LeaveToAgent, "a pipe");

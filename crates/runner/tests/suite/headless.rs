@@ -173,7 +173,7 @@ async fn a_held_pipe_does_not_hold_the_task_and_the_holder_is_ended() {
     let mark = unique_seconds();
     let script = format!("say done\nhold {mark}\ntouch {}", fixture.path("work/over").display());
     let job = fixture.job("t", &script);
-    // The holder would hold the pipe for months.
+    // The holder would hold the pipe for years.
     let end = tokio::time::timeout(PATIENCE, fixture.run(&job)).await.expect("the task ends");
     assert!(end.ok && end.output == "done\n", "{end:?}");
     assert!(fixture.path("work/over").exists(), "the program reached its own end");

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// The executable with the hidden modes.
 pub const HELPER: &str = env!("CARGO_BIN_EXE_althing-runner-helper");
 
-/// How long a test waits for a command whose `sleep` of [`unique_seconds`] would take months.
+/// How long a test waits for a command whose `sleep` of [`unique_seconds`] would take years.
 pub const LONG_BEFORE_THE_SLEEP_ENDS: Duration = PATIENCE;
 
 pub fn launcher() -> GuardLauncher {
