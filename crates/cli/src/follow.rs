@@ -54,8 +54,8 @@ pub struct Follower<'a> {
     /// The first error of writing events to stdout, other than a closed pipe.
     write_error: Option<std::io::Error>,
     resume_command: String,
-    /// Whether this process ran the session. The files of an earlier session, which may be somebody else's, are not
-    /// touched.
+    /// Whether this process ran the session. If not, nothing is written to the session's directory, which may be
+    /// somebody else's.
     ran_here: bool,
 }
 
@@ -412,8 +412,9 @@ impl<'a> Follower<'a> {
         unwritten.map_or(Ok(()), Err)
     }
 
-    /// The list of files written to context paths, printed below the answer. A long list is also stored in the log
-    /// directory of the run. If the run only deleted files, a notice names them.
+    /// The list of files written to context paths, printed below the answer. If this process ran the session, a long
+    /// list is also stored in the log directory of the run. If the run only deleted files or changed nothing, and the
+    /// answer is printed as text, a notice says so.
     fn footer(&self, result: &RunResult) -> String {
         let log_dir = Path::new(&result.log_dir);
         if self.ran_here

@@ -145,7 +145,8 @@ fn execute(engine: &Arc<dyn Engine>, app: &mut App, effects: Vec<Effect>) -> io:
     Ok(None)
 }
 
-/// The number of columns of the terminal; of a very wide one if stdout is not a terminal.
+/// The number of columns of the terminal: 80 if the terminal does not report its width, and a very large number if
+/// stdout is not a terminal.
 fn columns() -> usize {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col));
     match size {

@@ -41,7 +41,7 @@ impl<'a> ChangedFiles<'a> {
     }
 
     /// The written files that the footer names: all of them or, if there are too many, only the first few of those with
-    /// a note (files that run code later, and directories of installed packages with many changes).
+    /// a note (for example files that run code later, and directories of installed packages with many changes).
     pub fn named(&self) -> Vec<&'a FileWrite> {
         let named = self.written.iter().copied();
         if self.only_counts() {
@@ -51,8 +51,9 @@ impl<'a> ChangedFiles<'a> {
         }
     }
 
-    /// A note about a run that wrote nothing: about the files that it deleted, or about the paths in which it could have
-    /// written. None if it wrote files: then the footer also names or counts the deleted ones.
+    /// A note about a run that wrote nothing: about the files that it deleted or, if it deleted none, about the paths
+    /// in which it could have written (None if there are no such paths). None if the run wrote files: then the footer
+    /// also names or counts the deleted ones.
     pub fn note(&self) -> Option<String> {
         if !self.written.is_empty() {
             return None;

@@ -26,8 +26,8 @@ pub enum ConversationLine {
     /// A reply of the chat agent, or the final answer of a run. For a script, a run's final answer appears only if no
     /// chat agent summarizes the run, and is followed by the list of the files that the run changed.
     Reply(String),
-    /// A notice for the user, including a note about files that a run deleted. For a script also the list of the files
-    /// that a run changed, if the run's final answer is not printed.
+    /// A notice for the user, including a note about a run that only deleted files or changed nothing. For a script
+    /// also the list of the files that a run changed, if the run's final answer is not printed.
     Notice(String),
     /// A status change of a run or program, or a compaction. For a person also the user's own message, a tool call of
     /// the chat agent, or the list of the files that a run changed.
@@ -174,8 +174,8 @@ fn proposal_details(proposal: &Proposal) -> Vec<(&'static str, String)> {
     details
 }
 
-/// A title and a row for each detail. The further lines of a detail are marked, so that none looks like a row. (Front ends
-/// mark the rows into which a terminal would break a long line, see [`althing_text::marked_rows`].)
+/// A title and a row for each detail. The further lines of a detail are marked, so that none looks like a row. (Front
+/// ends also mark the rows into which a terminal would break a long line, see [`althing_text::marked_rows`].)
 fn title_and_details(title: &str, details: &[(&str, String)]) -> String {
     let rows = details.iter().map(|(key, value)| {
         let value = value.replace('\n', &format!("\n        {ROW_MARK}"));

@@ -355,8 +355,9 @@ impl Chat<'_> {
         self.handle_question();
     }
 
-    /// Answers a new question as `--approve` says. With `ask`, shows the question to the user, except in two cases: with
-    /// `--json` the question's event is enough, and after the end of stdin `handle_held_lines` rejects the question.
+    /// Answers a new question as `--approve` says. With `ask`, shows the question to the user, except in two cases:
+    /// with `--json` the question's event is enough, and after the end of stdin `handle_held_lines` rejects the
+    /// question.
     fn handle_question(&mut self) {
         let Some(Interaction { id, kind, .. }) = self.question().map(|question| &question.interaction) else {
             return;

@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 /// The width of the longest bar of the chart, in characters.
 const BAR: f64 = 24.0;
 
-/// Sessions are read from the newest to the oldest. After this many sessions in a row that changed last before the time
-/// that was asked for, the rest is older too; the order is that of file times, which may deviate a little.
+/// Sessions are read from the newest to the oldest. Reading stops after this many sessions in a row whose last change
+/// is before the time of `--since`. One such session is not enough: the order is that of file times, which may deviate
+/// a little from the recorded times.
 const OLDER_IN_A_ROW: usize = 100;
 
 /// What was spent.
@@ -22,7 +23,7 @@ const OLDER_IN_A_ROW: usize = 100;
 struct Costs {
     groups: BTreeMap<String, Spent>,
     sessions: u64,
-    /// The sessions that could not be read, with the reason.
+    /// The sessions that could not be read, or only up to a damage, with the reason.
     unreadable: Vec<(String, String)>,
 }
 
@@ -71,7 +72,7 @@ pub fn run(
         return Ok(Exit::Answered);
     }
     for (id, error) in &costs.unreadable {
-        show::notice(&format!("{id} is not included: {error}"));
+        show::notice(&format!("{id} could not be read completely: {error}"));
     }
     if rows.is_empty() {
         print("no model calls");
@@ -125,7 +126,7 @@ fn tokens(spent: &Spent) -> u64 {
     spent.input_tokens.saturating_add(spent.output_tokens)
 }
 
-/// The table, with a bar for each row: of the cost or, if no cost is known, of the tokens.
+/// The table, with a bar for each row: of the cost or, if no cost above zero is known, of the tokens.
 fn table(rows: &[(String, Spent)], total: &Spent, group: CostGroup) -> Block {
     let by_cost = total.cost_usd.is_some_and(|cost| cost > 0.0);
     let size = |spent: &Spent| {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 /// What the command was asked to show.
 pub struct PromptRequest<'a> {
-    /// The run: `<session>.<run>`, `<session>` or `latest`.
+    /// The run: `<session>.<run>`, `<session>` or `latest`; `<session>.c1` for the chat agent.
     pub run: &'a str,
     pub agent: &'a str,
     /// The number of the call, counted from 1; None for all.
@@ -160,7 +160,8 @@ fn find_agent(run: &RunReport, agent: &str) -> Result<(String, TaskId), Failure>
     Ok((run.task_id().to_string(), run.task_id().work(index as u32 + 1)))
 }
 
-/// Without the id of a run: the newest run in which the agent took part, else the conversation.
+/// Without the id of a run: the newest run in which the agent took part, not counting runs of subagents; else the
+/// conversation, if the agent is its chat agent.
 fn find_anywhere(report: &SessionReport, agent: &str) -> Result<(String, TaskId), Failure> {
     let runs = report.runs.iter().rev().filter(|run| !run.is_subagent);
     let mut failure = None;
@@ -198,7 +199,7 @@ fn fidelity(call: &ModelCall) -> &'static str {
     }
 }
 
-/// Writes a call. What is the same as in the call before is not repeated.
+/// Writes a call. A system prompt or a list of tools that is the same as in the call before is not repeated.
 fn call_text(out: &mut String, title: &str, call: &ModelCall, last: Option<&ModelCall>) {
     let purpose = call.purpose.map(labels::activity).unwrap_or_default();
     let _ = writeln!(out, "{title}\n{}", "═".repeat(title.chars().count()));

@@ -53,8 +53,9 @@ pub enum Act {
     Tool(&'static str, Value),
 }
 
-/// A stand-in for `claude` that does what the files `act-0`, `act-1`, … in its own directory say, until the file `end`
-/// exists. It ends what an act started, and prints what all acts printed.
+/// A stand-in for `claude` that does what the files `act-0`, `act-1`, … in its own directory say, until the file
+/// `end` exists. After each act, it kills the processes that the act left in its process group. At the end, it prints
+/// what all acts printed.
 const CLAUDE: &str = r#"#!/bin/bash
 [ "$1" = --version ] && { echo 1.0.0; exit; }
 own="$HOME/.claude"
@@ -260,7 +261,7 @@ fn acting_model(kind: Kind, acts: Vec<Act>, judge: Judge) -> Script {
     })
 }
 
-/// The users that the tests can act as. Without root's rights there is only the current user.
+/// The users that the tests can act as. Without root's rights this is only the current user, an ordinary one.
 pub fn users() -> Vec<User> {
     if is_root() { vec![User::Current, User::Ordinary] } else { vec![User::Ordinary] }
 }

@@ -80,8 +80,8 @@ const REPOSITORIES: [Repository; 23] = [
     repository("tree", "", "scripts/hooks/pre-commit", true),
 ];
 
-/// Directories in which the agent makes a git directory, in this order: one as `git init --bare` makes it, with its
-/// config first; one that leads to another directory.
+/// Files with which the agent makes new git directories, in this order: one as `git init --bare` makes it, with its
+/// config first, and one whose `commondir` leads to another directory.
 const NEW: [(&str, &str); 9] = [
     (
         "fresh/src/bare/config",
@@ -252,7 +252,8 @@ fn acts(world: &World) -> Vec<Act> {
     acts
 }
 
-/// What the agent of a cell had git run without being noticed.
+/// Fails if git runs code that the agent of a cell planted, unless the code is in a new git directory that the result
+/// points out. Also fails if something is left behind, or not undone.
 fn plant_code_for_git(world: &World) -> Result<(), String> {
     make_repositories(world);
     let clean = use_repositories(world);
@@ -269,7 +270,7 @@ fn plant_code_for_git(world: &World) -> Result<(), String> {
     if !world.places.base.join("fresh/src/made.txt").exists() {
         failures.push("the agent could write nothing at all".to_owned());
     }
-    // A new git directory cannot be prevented in a sandbox; all of its files must be pointed out.
+    // A sandbox cannot prevent a new git directory, so the result must point out all of its files.
     let mut is_pointed_out = true;
     for (path, _) in NEW.iter().filter(|(path, _)| !path.contains("store")) {
         let path = world.places.base.join(path);

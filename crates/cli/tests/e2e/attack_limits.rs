@@ -63,7 +63,8 @@ pub fn print_not_tried(kind: Kind, sandbox: SandboxName) {
     }
 }
 
-/// The limits that an agent exceeded, or reached without being told. `world` makes the directories of one attack.
+/// Fails if an agent exceeds a limit, or reaches one and nobody is told. `world` makes the directories of one attack;
+/// without `whole`, only the first attack is tried.
 pub fn exhaust(world: impl Fn() -> World, whole: bool) -> Result<(), String> {
     let kind = world().cell.kind;
     if kind == Kind::FileTools {
@@ -75,7 +76,7 @@ pub fn exhaust(world: impl Fn() -> World, whole: bool) -> Result<(), String> {
         let limit: Value = serde_json::from_str(value).unwrap();
         world.rules.push(("limits", json!({ *key: limit })));
         let mark = unique_seconds();
-        // A command that the kernel stops is not the last: the agent, or the run, must survive it or end in words.
+        // The second act shows whether the agent survived the attack. If not, the run must end with a message.
         let acts = [Act::Shell(command.replace("{MARK}", &mark)), Act::Shell("echo still here".to_owned())];
         let said: Arc<Mutex<String>> = Arc::default();
         let heard = Arc::clone(&said);
@@ -85,8 +86,8 @@ pub fn exhaust(world: impl Fn() -> World, whole: bool) -> Result<(), String> {
         ensure(!printed.contains("CANARY "), || format!("{:?}: {key}: {printed}", world.cell))?;
         let bodies: String = requests.iter().map(|request| request.body().to_string()).collect();
         let said = format!("{printed}{bodies}");
-        // The limit on open files is one of the kernel: it is told only if a program meets it.
-        // In a container, the kernel refuses to start more processes, and the shell says so.
+        // The kernel itself enforces the limit on open files; only the program that reaches it is told. In a container,
+        // the kernel refuses to start more processes, and the shell says so.
         let refused = world.cell.sandbox == SandboxName::Docker && printed.contains("can't fork");
         let told = *key == "open_files" || refused || said.contains(&format!("limits.{key}"));
         ensure(told, || format!("{:?}: nobody is told of the limit `{key}`: {printed}", world.cell))?;

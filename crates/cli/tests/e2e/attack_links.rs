@@ -1,6 +1,6 @@
-//! Symbolic links in the place of granted paths: an earlier task, an agent or the author of a foreign directory puts a link
-//! where a path was, or will be, granted (row S21 of docs/reliability.md). Judged by the files behind the link, and by what
-//! reaches a model.
+//! Symbolic links in the place of granted paths: an earlier task, an agent or the author of a foreign directory puts a
+//! link where a path was, or will be, granted (row S21 of docs/reliability.md). Judged by the files behind the link,
+//! and by what reaches a model.
 
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -122,7 +122,7 @@ fn reader(dirs: &[&Path]) -> Script {
     })
 }
 
-/// Whether a text reached a model, or what the program printed.
+/// Whether a text reached a model or the output of the program.
 fn is_known(text: &str, server: &FakeModel, output: &Output) -> bool {
     let printed = [&output.stdout, &output.stderr].into_iter().any(|printed| printed.contains(text));
     printed || server.requests().iter().any(|request| texts(request).contains(text))
@@ -268,7 +268,7 @@ fn a_relative_context_path_of_the_config_does_not_leave_a_directory_through_a_li
         assert_eq!(server.request_count(), 0, "{path}");
         assert!(untouched(&victim), "{path}");
     }
-    // A link that stays in the directory, and a path that the user typed for this directory, with a notice.
+    // A link that stays in the directory is followed, and so is a path that the user typed, with a notice.
     run("inside", &[]).expect_code(0);
     let typed = run("", &["--context-path", "docs"]).expect_code(0);
     let notice = format!("the context path docs is a link; agents get access to {}", victim.display());

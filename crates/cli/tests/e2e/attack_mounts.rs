@@ -1,5 +1,6 @@
-//! Ways around the read-only paths of a sandbox: second names of files, symlinks in the place of missing directories, and
-//! renamed directories above (row S17 of docs/reliability.md). Judged by what is on the disk, and by what an agent learns.
+//! Ways around the read-only paths of a sandbox: second names of files, symlinks in the place of missing directories,
+//! and renamed directories above them (row S17 of docs/reliability.md). Judged by what is on the disk, and by what an
+//! agent learns.
 
 use std::os::unix::fs::symlink;
 use std::sync::{Arc, Mutex};

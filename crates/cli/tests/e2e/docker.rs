@@ -106,7 +106,7 @@ fn without_a_docker_daemon_commands_are_refused_with_a_notice() {
     assert_eq!(fixture.server.request_count(), 0);
 }
 
-/// Prints two variables with a shell command, then behaves like any member.
+/// Prints the lengths of four variables and the value of one with a shell command, then behaves like any member.
 fn prints_tokens(request: &RecordedRequest) -> Action {
     if request.messages().iter().any(|message| message["role"] == "tool") {
         return Parliament::default().reply(request).into();

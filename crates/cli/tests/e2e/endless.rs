@@ -165,7 +165,7 @@ for line in sys.stdin:
     print(json.dumps({"jsonrpc": "2.0", "id": ask["id"], "result": result}), flush=True)
 "#;
 
-/// A shell command that uses 400 MiB and then waits for half a minute.
+/// A shell command that uses 400 MiB and then waits for ten minutes.
 const HUNGRY: &str = "perl -e '$x = \"x\" x (400 << 20); sleep 600'";
 
 #[test]

@@ -1,5 +1,5 @@
-//! A state directory that was found in the working directory, with sessions, plans and links of somebody else's choice: it
-//! leads to no other directory, and showing its sessions writes nothing (row S13 of docs/reliability.md).
+//! A state directory that was found in the working directory, with sessions, plans and links of somebody else's
+//! choice: it leads to no other directory, and showing its sessions writes nothing (row S13 of docs/reliability.md).
 
 use std::os::unix::fs::symlink;
 

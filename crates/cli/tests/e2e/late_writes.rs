@@ -158,8 +158,8 @@ fn a_task_that_is_ended_gives_the_same_notices_as_one_that_ends() {
         if how == "time limit" {
             task["timeout_seconds"] = 5.into();
         }
-        // The second stage runs even if the task of the first stage fails. It starts only after every process of the first
-        // stage has ended.
+        // The second stage runs even if the task of the first stage fails. It starts only after every process of the
+        // first stage has ended.
         task["continue_on_failure"] = true.into();
         let next = json!({"id": "u", "agent": "command", "command": ["ls", "-a"], "executionMode": "headless", "prompt": ""});
         let stages = json!([{"name": "s", "tasks": [task]}, {"name": "next", "tasks": [next]}]);

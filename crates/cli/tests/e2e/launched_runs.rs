@@ -193,9 +193,9 @@ impl Section {
     }
 }
 
-/// Runs `althing chat` with a chat agent that uses the first agent's backend, and with a config that turns on at most one
-/// section of the prompt. Returns the chat agent's prompt, and the names of its tools or, for a CLI agent, the arguments
-/// of its program.
+/// Runs `althing chat` with a chat agent that uses the first agent's backend, and with a config that turns on at most
+/// one section of the prompt. Returns the chat agent's prompt, and the names of its tools or, for a CLI agent, the
+/// arguments of its program.
 fn chat_prompt(is_cli_agent: bool, configured: Option<Section>) -> (String, Vec<String>) {
     let server = FakeModel::start_on_thread(Script::always(Reply::text("Hello.")));
     let althing = scripted_claude::on_pipes(&super::support::althing());

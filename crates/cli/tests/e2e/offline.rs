@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::mcp::Client;
 use super::support::{LIMIT, althing, run};
 
-/// A config and a workflow that name everything that can be started or sent, and the traps that notice it: programs that
-/// leave a mark, and servers that count their connections.
+/// A config and a workflow that name everything that can be started or sent, and traps that notice if it is: programs
+/// that leave a mark, and servers that count their connections.
 struct Traps {
     althing: Althing,
     marks: PathBuf,

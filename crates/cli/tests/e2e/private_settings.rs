@@ -304,7 +304,7 @@ fn real_cli_agents_in_a_terminal_and_a_sandbox_work_with_their_users_settings_an
     });
     let running = start_workflow(&althing, &tasks);
     for cli in clis {
-        // Their settings name the model server and the way to sign in.
+        // The CLI agent asks this server only if it uses its user's settings, which name the server and the login.
         let asked = |request: &RecordedRequest| {
             cli_agent_of(request) == cli && request.body().to_string().contains(&format!("Greet {cli} well"))
         };

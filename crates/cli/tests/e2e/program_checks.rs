@@ -1,5 +1,6 @@
-//! The real CLI agents are found with their versions and logins, work where Landlock is the only sandbox, and wait while
-//! their service limits the rate of requests. `docs/cli-agents.md` has a table of what is tested with which of them.
+//! The real CLI agents are found with their versions and logins, work where Landlock is the only sandbox, and wait
+//! while their service limits the rate of requests. `docs/cli-agents.md` has a table of what is tested with which
+//! agent.
 
 use std::collections::BTreeSet;
 use std::path::Path;

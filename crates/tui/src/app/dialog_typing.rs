@@ -2,13 +2,13 @@
 //! while the user is typing.
 //!
 //! The input keeps what is typed. While the input contains text it receives the keys: Enter sends the text, and the
-//! dialog waits. Only Tab and, after a pause in typing, Esc go to the dialog. While the input is empty the dialog
-//! receives Enter, Esc and the arrow keys at once, and a letter shortcut of the dialog acts only if no other letter
-//! follows it within a short time (one second for letters that answer). Otherwise the letter starts a message. Time is
-//! passed in with every key and by `wake`.
+//! dialog waits. Only PgUp, PgDn, Tab and, after a pause in typing, Esc go to the dialog. While the input is empty the
+//! dialog receives Enter, Esc and the arrow keys at once, and a letter shortcut of the dialog acts only if no other
+//! letter follows it within a short time (one second for letters that answer). Otherwise the letter starts a message.
+//! Time is passed in with every key and by `wake`.
 //!
-//! A key that was already being pressed when the dialog appeared does not answer it, for as long as the key is held down:
-//! terminals report a held key as many presses, so only a pause between two presses shows that the user let go.
+//! A key that was already being pressed when the dialog appeared does not answer it, for as long as the key is held
+//! down: terminals report a held key as many presses, so only a pause between two presses shows that the user let go.
 
 use super::{App, Field, Modal, keys};
 use althing_protocol::{InteractionId, Timestamp};
@@ -64,9 +64,10 @@ impl App {
         (self.last_typed, self.last_typed_key) = (self.now, self.current_key);
     }
 
-    /// Whether the current key or click was already being made before the open dialog could be answered. If so, a message
-    /// says why it does nothing. In a dialog that opened by itself, every key counts that follows others without
-    /// a pause; in a dialog that the user opened, only the key that opened it.
+    /// Whether the current key or click came too soon to be meant for the open dialog. If so, a message says why it
+    /// does nothing. In a dialog that opened by itself, these are the clicks and keys that follow others without a
+    /// pause; in a dialog that the user opened, only the key that opened it. While a text field of the dialog has the
+    /// focus, no key comes too soon.
     pub(crate) fn is_left_over(&mut self) -> bool {
         // The user opens other dialogs with a click or a key, and may answer them with a second click at once.
         if self.is_click_left_over && self.has_approval_box() {
@@ -211,7 +212,7 @@ impl App {
                         return;
                     }
                 }
-                // Someone who presses a key that moves the cursor is typing.
+                // Any other key except Enter, such as one that moves the cursor, means that the user is typing.
                 (None, code) if pending_letter.answers && code != KeyCode::Enter => {
                     self.type_into_input(press(pending_letter.letter));
                 }

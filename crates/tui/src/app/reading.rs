@@ -16,7 +16,7 @@ use std::ops::Range;
 pub(crate) struct DialogReading {
     /// What the drawn dialog would grant (see `Modal::subject`).
     subject: u64,
-    /// A hash of the drawn lines. Another text or width starts over.
+    /// A hash of the drawn lines. If the text or the width changes, no row counts as shown any more.
     content: u64,
     /// The first row on the screen.
     top: usize,
@@ -51,7 +51,8 @@ fn hashed(value: impl Hash) -> u64 {
 }
 
 impl Modal {
-    /// A hash of what the modal would grant: the question and, for a run, the launch as edited.
+    /// A hash of what the modal would grant: the question and, for a run, the launch as edited; for a confirmation, the
+    /// action.
     fn subject(&self) -> u64 {
         match self {
             Self::RunApproval { id, edited, .. } => hashed((id.as_str(), format!("{edited:?}"))),
@@ -131,7 +132,7 @@ impl App {
         subject == Some(self.reading.subject) && self.reading.seen >= self.reading.needed.max(1)
     }
 
-    /// Whether a grant may be given now. If not, the dialog says why.
+    /// Whether a grant may be given now. If not, the dialog or a message says why.
     pub(crate) fn may_grant(&mut self) -> bool {
         if self.is_left_over() {
             return false;

@@ -14,7 +14,7 @@ use althing_text::sanitize;
 use althing_view::labels::{self, micro_money};
 use ratatui::layout::Rect;
 
-/// The number of paths from which each is on a line of its own.
+/// If there are at least this many paths, each is on a line of its own.
 const MANY_PATHS: usize = 4;
 
 /// Draws a run approval, a plan approval, or the choice of the presenter. Draws nothing for other modals.
@@ -139,8 +139,8 @@ impl RunParts<'_> {
         self.problem.map(|problem| line::wrap_text(Tone::Bad, problem, width)).unwrap_or_default()
     }
 
-    /// The lines of the dialog. If they do not all fit into `room` rows, what the run is permitted comes first, and the
-    /// whole text of the task and its context, which permit nothing, come last.
+    /// The lines of the dialog. If they do not all fit into `room` rows, the first line of the task and what the run is
+    /// permitted come first. The whole task and its context, which permit nothing, come last and need not be shown.
     fn text(&self, app: &App, width: usize, room: usize) -> DialogText {
         let context = self.edited.context.as_deref().filter(|context| !context.is_empty());
         let context = context.map(|context| dialog::value("Context", context, width)).unwrap_or_default();
@@ -359,7 +359,7 @@ fn confirmation(app: &App, action: &ConfirmedAction) -> (&'static str, &'static 
     }
 }
 
-/// The files that an undo restores or deletes; first those that run code.
+/// The files that an undo restores or deletes; first those with a note, such as files that run code later.
 fn undone_files(app: &App, action: &ConfirmedAction, width: usize) -> Vec<Line> {
     let ConfirmedAction::Undo(run) = action else { return Vec::new() };
     let result = app.model.runs.get(run).and_then(|run| run.result.as_ref());

@@ -1,5 +1,5 @@
-//! The work for a frame does not grow with the transcript, and memory stays small. How long a frame takes is measured in
-//! `bench/`.
+//! The work for a frame does not grow with the transcript, and memory stays small. How long a frame takes is measured
+//! in `bench/`.
 
 use super::support::TestScreen;
 use crate::script::Script;

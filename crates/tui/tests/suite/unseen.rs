@@ -182,7 +182,7 @@ fn no_question_of_a_program_hides_its_dangerous_part_from_the_person_who_answers
     for size in SIZES {
         for (how, text) in hiding_questions() {
             for code in [KeyCode::Char('1'), KeyCode::Char('a'), KeyCode::Enter] {
-                // Each key is tried on the smallest screen or with a short way to the end.
+                // Keys other than Enter are tried only on small screens, and not with the question that has most rows.
                 if code != KeyCode::Enter && (size.1 > 12 || how == "newlines") {
                     continue;
                 }
@@ -369,8 +369,8 @@ impl Keys {
         (self.0 >> 33) as usize % most
     }
 
-    /// A key of someone who types: letters, digits, spaces, deleting and moving. Keys that answer by design (Enter, Esc,
-    /// Ctrl+C) are left out.
+    /// A key of someone who types: letters, digits, spaces, deleting and moving. Keys that answer by design (Enter,
+    /// Esc, Ctrl+C) are left out.
     fn key(&mut self) -> KeyCode {
         const MOVES: [KeyCode; 10] = [
             KeyCode::Backspace,

@@ -41,7 +41,7 @@ pub struct AnswerReport {
     pub content: String,
     /// The snapshot of the agent's workspace that belongs to the answer.
     pub snapshot: Option<String>,
-    /// What changed since the agent's last answer, as a unified diff; None for the first answer.
+    /// What changed since the agent's previous answer, as a unified diff; None for the first answer.
     pub diff: Option<String>,
 }
 
@@ -56,7 +56,7 @@ pub struct AttemptReport {
     pub began: Timestamp,
     #[serde(rename = "time_ms")]
     pub time: Option<Millis>,
-    /// The time to the first token of the first call.
+    /// The time to the first token of the first call for which it is known.
     #[serde(rename = "first_token_ms")]
     pub first_token: Option<Millis>,
     pub usage: Spent,

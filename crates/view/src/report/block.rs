@@ -1,7 +1,8 @@
 //! The parts of a report, and the two forms in which they are written: as Markdown and as plain text.
 //!
-//! All text is sanitized here, because reports are read in terminals. Text of models and users stands in fenced blocks
-//! in Markdown, so that nothing in it is interpreted: no heading, no link, no image that a viewer would fetch.
+//! All text is sanitized here, because reports are read in terminals. In Markdown, long texts of models and users are
+//! in fenced blocks, and special characters in all other text are escaped. So nothing is interpreted: no heading, no
+//! link, no image that a viewer would fetch.
 
 use althing_text::sanitize;
 use std::fmt::Write;
@@ -14,7 +15,7 @@ pub enum Block {
         level: usize,
         text: String,
     },
-    /// A sentence or a paragraph of Althing's own.
+    /// Text of Althing's own, written as one line. It may contain values such as paths or the task of a run.
     Paragraph(String),
     /// Names and values.
     Fields(Vec<(&'static str, String)>),
@@ -23,7 +24,7 @@ pub enum Block {
         rows: Vec<Vec<String>>,
     },
     List(Vec<String>),
-    /// Text that somebody else wrote, unchanged.
+    /// Text that somebody else wrote, with its line breaks.
     Quote(String),
     /// A unified diff.
     Diff(String),

@@ -57,7 +57,7 @@ pub struct SessionReport {
     pub config: String,
     /// The version of Althing that started the session.
     pub version: String,
-    /// For a conversation: the messages.
+    /// For a conversation: the messages, and the runs, tool calls and compactions between them.
     pub conversation: Vec<MessageReport>,
     /// For a workflow: its tasks.
     pub tasks: Vec<TaskReport>,
@@ -76,11 +76,11 @@ pub struct SessionReport {
     pub files: Vec<FilePlace>,
 }
 
-/// A message of a conversation.
+/// A message of a conversation, or a run, tool call or compaction in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MessageReport {
     pub at: Timestamp,
-    /// `you`, or the name of the chat agent.
+    /// `you`, the name of the chat agent (`agent` if there is none), `run` for a run, or `althing` for a compaction.
     pub who: String,
     pub text: String,
     /// The run that stands here in the conversation; then the text is the run's task.
@@ -189,7 +189,7 @@ impl SessionReport {
         let warning = warning(event);
         let Some(task) = task else {
             self.warnings.extend(warning);
-            // What happens to the session as a whole, such as its resumption, happens to the run that is not over.
+            // An event of the whole session, such as its resumption, is listed in the newest run that is not over.
             if let Some(run) = self.runs.iter_mut().rfind(|run| !run.is_over) {
                 run.add_line(event.at, line);
             }

@@ -30,8 +30,8 @@ pub struct RunReport {
     pub context_paths: Vec<ContextPath>,
     pub started: Timestamp,
     pub ended: Option<Timestamp>,
-    /// The active time, without downtime and without waiting for a person; before the end, the time between the first
-    /// and the last event.
+    /// The active time, without downtime and without waiting for a person; before the end, the time from the start to
+    /// the last event of an agent.
     #[serde(rename = "duration_ms")]
     pub duration: Millis,
     pub rounds: u32,
@@ -274,7 +274,7 @@ impl RunReport {
 
     fn add_ballot(&mut self, at: Timestamp, ballot: &Ballot, counted: bool) {
         let Ballot { voter, target, reason } = ballot.clone();
-        // A later vote of the same agent replaces the earlier one.
+        // A later vote of the same agent replaces the earlier ones, unless the later vote is stale.
         for earlier in self.decision.ballots.iter_mut().filter(|earlier| counted && earlier.voter == voter) {
             earlier.counted = false;
         }
@@ -315,7 +315,7 @@ impl RunReport {
         &self.id
     }
 
-    /// Whether the run has ended without an answer of its own.
+    /// Whether the run has ended as failed or cancelled.
     pub(super) fn has_failed(&self) -> bool {
         [RunStatus::Failed, RunStatus::Cancelled].iter().any(|status| self.status == status.as_str())
     }

@@ -223,8 +223,8 @@ pub(crate) fn excluded(name: &OsStr) -> Option<&'static str> {
 }
 
 /// Whether a path below a root belongs to a git directory that is not called `.git`, such as that of a bare repository;
-/// or would belong to one if something were written there. If a directory cannot be read, nothing can be written there
-/// either.
+/// or would belong to one if something were written there. Always false for a context path that is a single file. If a
+/// directory cannot be read, nothing can be written there either.
 fn is_in_git_dir(root: &Root, below: &Path) -> bool {
     if root.single_file.is_some() {
         return false;
@@ -241,8 +241,9 @@ fn is_in_git_dir(root: &Root, below: &Path) -> bool {
     false
 }
 
-/// Whether a directory that `has` these entries is a git directory, or becomes one together with `added` entries; or
-/// whether an added entry would be git's code in a directory that is almost one.
+/// Whether a directory that `has` these entries is a git directory, or becomes one together with the `added` entries.
+/// Also true if an added entry is git configuration or `hooks`, and the directory has at least two of `HEAD`, `objects`
+/// and `refs`.
 pub(crate) fn makes_git_dir(has: impl Fn(&str) -> bool, added: impl Fn(&str) -> bool) -> bool {
     let will_have = |name: &str| has(name) || added(name);
     let parts = ["HEAD", "objects", "refs"].into_iter().filter(|name| will_have(name)).count();

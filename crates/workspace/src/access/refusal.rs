@@ -132,8 +132,8 @@ pub enum ReadOnlyReason {
     /// A program runs the content of the file later, for example a shell or an IDE.
     #[error("it runs code when {0}; it is writable only if the user names it as a writable context path")]
     RunsCode(&'static str),
-    /// The path is inside a git directory that is not called `.git`, such as that of a bare repository, or writing there
-    /// would make such a directory.
+    /// The path is inside a git directory that is not called `.git`, such as that of a bare repository, or writing it
+    /// would complete such a directory.
     #[error("it belongs to a git repository, and git runs the programs that are named there")]
     Repository,
     /// A component of the path has a name that is never writable in context paths (`EXCLUDED_NAMES`).

@@ -1,9 +1,9 @@
 //! Walks a whole tree through directory handles, with several threads, and returns the metadata of every entry.
 //!
 //! Links are listed but not followed. The queue contains paths instead of open handles, because a wide tree has
-//! more directories than a process may have open files. Directories with very long paths are listed, but not entered:
-//! the kernel does not accept their paths, and the memory for the paths would grow with the square of the depth. A
-//! walk ends early if the operation that it belongs to was cancelled.
+//! more directories than a process may have open files. Directories with paths longer than [`MAX_PATH`] are listed, but
+//! not entered: the kernel limits the length of a path, and the memory for the paths would grow with the square of the
+//! depth. A walk ends early if the operation that it belongs to was cancelled.
 
 use super::{ConfinedDir, FileKind, FileStat};
 use crate::exclusive::{self, Cancellation};

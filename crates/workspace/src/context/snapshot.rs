@@ -4,8 +4,9 @@
 //! git's bookkeeping, which a person may change at any time, and agents may not write there. A `.git` directory that
 //! did not exist before the run is compared like any other directory. Althing's own state is left out, too.
 //!
-//! A run may take away the permission to read what it changed. The scan after a run takes the permission back where this
-//! user owns the directory. A context path that still cannot be read is one change of its own and hides no other.
+//! A run may remove the permission to read what it changed. The scan after a run restores the permission where this
+//! user owns the directory. A context path that still cannot be read counts as one change and hides no changes in
+//! others.
 
 use crate::confine::{CLOCK_TICK, ConfinedDir, FileKind, TreeNode, TreeWalk, WalkStep, by_bytes, is_denied};
 use crate::manifest::{ManifestEntry, path_from_text, path_to_text};
@@ -71,11 +72,11 @@ pub(crate) struct PathChange {
     pub change: FileChange,
     /// Whether this is a directory rather than a file; see [`diff`].
     pub is_dir: bool,
-    /// Whether the file is now in a git directory that is not called `.git`.
+    /// Whether the file is now in a git directory: one with another name than `.git`, or a `.git` that is new.
     pub in_git_dir: bool,
     /// Whether this looks like the placeholder of a sandbox for a missing protected path.
     pub is_placeholder: bool,
-    /// Whether this is a program that now runs with the rights of its owner or group, and did not before.
+    /// Whether this is a file with a set-user-id or set-group-id bit that did not exist before with the same mode.
     pub sets_id: bool,
     /// Why the whole context path could not be compared; `path` is then empty.
     pub error: Option<String>,
@@ -138,7 +139,7 @@ impl TrackedPath {
     /// A path as shown to the user.
     pub(crate) fn display_path(&self, path: &Path) -> String {
         let shown = path_from_text(&self.shown);
-        // Without a path below it, this is the context path itself.
+        // An empty path means the context path itself.
         let is_whole = self.only.is_some() || path.as_os_str().is_empty();
         let whole = if is_whole { shown } else { shown.join(path) };
         whole.to_string_lossy().into_owned()
@@ -214,8 +215,8 @@ impl TrackedPath {
 }
 
 impl ContextSnapshot {
-    /// The writable context paths without their entries. Missing paths are left out, and so are paths that were replaced
-    /// by a link: nothing can be written there.
+    /// The writable context paths without their entries. Missing paths are left out, and so are paths that now lead
+    /// through a link: nothing can be written there.
     pub(crate) fn without_entries(paths: &[ContextPath]) -> Self {
         let mut roots = Vec::new();
         for (number, path) in paths.iter().enumerate().filter(|(_, path)| path.writable) {
@@ -317,8 +318,9 @@ fn git_dirs(entries: &[ManifestEntry]) -> BTreeSet<&Path> {
 }
 
 /// Adds the differences between two sorted lists of entries to `changes`. Of directories, only these are reported: new
-/// and deleted ones without anything in them, directories with another mode, and `.git` directories that were deleted or replaced. A new, empty `.git`
-/// is not reported: git ignores it, and a sandbox puts one where a command may not create a repository.
+/// and deleted ones without anything in them, directories whose mode changed (except `.git`), and `.git` directories
+/// that were deleted or replaced. A new, empty `.git` is not reported: git ignores it, and a sandbox puts one where a
+/// command may not create a repository.
 fn diff(root: usize, before: &[ManifestEntry], now: &[ManifestEntry], changes: &mut Vec<PathChange>) {
     let mut old = before.iter().enumerate().peekable();
     let change = |entry: &ManifestEntry, change| {

@@ -40,7 +40,7 @@ pub(crate) struct RecordedChange {
     pub path: PathBuf,
     pub change: FileChange,
     pub state: PathState,
-    /// Whether the file is in a git directory that is not called `.git`.
+    /// Whether the file is in a git directory: one with another name than `.git`, or a `.git` that is new.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_git_dir: bool,
 }
@@ -59,7 +59,8 @@ mod as_text {
 }
 
 impl PathState {
-    /// The mode of `root`, if the path is empty, or of a directory below it; its state if it is no directory any more.
+    /// The mode of the directory at `path`; an empty path means `root` itself. If `path` is not a directory any more,
+    /// its current state.
     pub(crate) fn dir_mode(root: &ConfinedDir, path: &Path) -> io::Result<Self> {
         if path.as_os_str().is_empty() {
             return Ok(Self::DirMode { mode: root.stat_self()?.mode });

@@ -27,7 +27,8 @@ pub struct UndoReport {
     /// Files that the run had created and the undo deleted.
     pub removed: Vec<String>,
     /// Changed files without a pre-image, which stay changed: for example, a command changed them in a context
-    /// path that was too large to copy. Also files and context paths that could not be read at the end of the run.
+    /// path that was too large to copy. Also files and context paths that could not be read at the end of the run, and
+    /// `.git` directories that the run deleted or replaced.
     pub not_covered: Vec<String>,
     /// Files that this undo would have restored or deleted, had it not been stopped or failed.
     pub left: Vec<String>,
@@ -86,7 +87,8 @@ pub fn undo(run_dir: &Path) -> Result<UndoReport, UndoError> {
     undo_unless_stopped(run_dir, &|| false)
 }
 
-/// Like [`undo`], but stops before the next file once `is_stopped` returns true. What is restored by then stays restored.
+/// Like [`undo`], but stops before the next file once `is_stopped` returns true. What is restored by then stays
+/// restored.
 pub fn undo_unless_stopped(run_dir: &Path, is_stopped: &dyn Fn() -> bool) -> Result<UndoReport, UndoError> {
     let preimages = Preimages::of(run_dir);
     let here = || run_dir.to_owned();
@@ -144,7 +146,7 @@ fn carry_out(
     let made_writable = make_writable(steps);
     let finished = change_files(preimages, (steps, gone), done, is_stopped);
     for (dir, mode) in made_writable {
-        // The directory may be one that the run had created.
+        // Best effort: the directory may be one that the run had created and `change_files` has removed.
         let _ = dir.unlock_to(mode);
     }
     finished?;
@@ -219,8 +221,8 @@ fn remove_temporary(before: &ContextSnapshot, after: &[RecordedChange], pids: &[
     }
 }
 
-/// Makes the directories that the steps change writable for their owner. Returns the directories that were not, with
-/// their modes.
+/// Makes the directories that the steps change, and those above them, writable for their owner. Returns the directories
+/// that it made writable, with their earlier modes.
 fn make_writable(steps: &[UndoStep<'_>]) -> Vec<(ConfinedDir, u32)> {
     let (mut seen, mut made) = (BTreeSet::new(), Vec::new());
     for step in steps.iter().filter(|step| !step.is_mode()) {

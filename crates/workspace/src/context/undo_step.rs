@@ -81,7 +81,8 @@ impl UndoStep<'_> {
     }
 }
 
-/// Deletes the files that the run created, then the directories that it created for them, if they are empty.
+/// Deletes the files that the run created, then the directories that it created, if they are empty. A created directory
+/// that is nested too deeply for a scan is deleted with everything in it.
 pub(super) fn remove_created(
     (steps, gone): (&[UndoStep<'_>], &[UndoStep<'_>]),
     done: &mut BTreeSet<usize>,
@@ -96,7 +97,7 @@ pub(super) fn remove_created(
         let is_dir = step.after.state == PathState::Dir;
         let is_deep = step.after.path.as_os_str().len() > MAX_PATH;
         if is_dir && !is_deep {
-            // An empty directory is removed below, together with the directories above it.
+            // This directory was empty; it is removed below, together with the created directories above it.
             continue;
         }
         let dir = step.root.open().and_then(|root| root.open_dir_path(above)).map_err(step.io("access"))?;
