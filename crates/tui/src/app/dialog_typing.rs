@@ -71,7 +71,7 @@ impl App {
     pub(crate) fn is_left_over(&mut self) -> bool {
         // The user opens other dialogs with a click or a key, and may answer them with a second click at once.
         if self.is_click_left_over && self.has_approval_box() {
-            self.toast = Some("that click came too soon after another one: click again".into());
+            self.toast = Some("that click came too soon: click again".into());
             return true;
         }
         let Some(key) = self.current_key.filter(|_| !self.box_field_has_focus()) else { return false };

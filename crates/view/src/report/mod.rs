@@ -43,7 +43,7 @@ pub struct Places<'a> {
 pub struct SessionReport {
     pub session: String,
     pub kind: SessionKind,
-    /// The goal of the session in the user's words.
+    /// The goal that was recorded when the session was opened (see `SessionView::goal`).
     pub goal: String,
     pub started: Timestamp,
     /// When the last event was recorded.

@@ -30,7 +30,8 @@ use std::collections::BTreeMap;
 pub struct SessionView {
     pub session: Option<SessionId>,
     pub kind: Option<SessionKind>,
-    /// The goal that was recorded when the session was opened; empty for a conversation.
+    /// The goal that was recorded when the session was opened. For a conversation: the message on the command line, or
+    /// `conversation` if there was none.
     pub goal: String,
     /// The chat agent, if the session has one.
     pub chat_agent: Option<Member>,
