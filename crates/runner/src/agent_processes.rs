@@ -83,8 +83,8 @@ async fn wait_for(owner: &Path, is_over: impl Fn(&Uses) -> bool) {
 }
 
 /// Waits until every process is gone that was started by a launcher of this owner (see
-/// [`crate::GuardLauncher::owned_by`]), and until everything that the processes used is removed. A caller that must not
-/// wait forever for a process that cannot be killed sets a time limit.
+/// [`crate::GuardLauncher::owned_by`]), until everything that the processes used is removed, and until the work of
+/// [`after_end`] is done. A caller that must not wait forever for a process that cannot be killed sets a time limit.
 pub async fn processes_ended(owner: &Path) {
     wait_for(owner, |uses| *uses == Uses::default()).await;
 }
@@ -103,7 +103,7 @@ pub(crate) fn after_end(owner: &Path, work: impl Future<Output = ()> + Send + 's
 }
 
 /// Something that the processes of an owner use. If this value is dropped while processes are left, its content is
-/// dropped only after they have ended.
+/// dropped only after they have ended (without an async runtime: at once).
 #[derive(Debug)]
 pub(crate) struct UntilEnded<T: Send + 'static> {
     owner: PathBuf,

@@ -85,7 +85,7 @@ impl Bubblewrap {
             args.flags(&["--ro-bind"]);
             args.path("/dev/null", path);
         }
-        // The mount points on the real disk are the placeholders that the caller creates.
+        // The missing paths exist as mount points: the caller creates placeholders for them on the real disk.
         for missing in mounts.missing() {
             if missing.is_file {
                 args.bind("--ro-bind-try", &missing.path);
@@ -107,8 +107,9 @@ impl Bubblewrap {
     }
 
     /// The `bwrap` arguments that run `argv` with the user's own rights, except that these paths are mounted writable
-    /// or (in any other mode) read-only, the `missing` paths cannot be created, and other processes are neither visible
-    /// nor reachable by signals: otherwise the program could kill its guard, and what it started would stay.
+    /// or (in any other mode) read-only, the `missing` paths cannot be created, the capabilities in [`AROUND_MOUNTS`]
+    /// are dropped, and other processes are neither visible nor reachable by signals: otherwise the program could kill
+    /// its guard, and the processes that it started would go on.
     pub(crate) fn protecting_args(
         paths: &[(PathBuf, MountMode)],
         missing: &[MissingPath],

@@ -1,8 +1,8 @@
 //! Finds out whether a program that works in a directory of the user wrote files that run code later.
 //!
-//! Sandboxes make existing files of this kind read-only, but cannot keep a program from creating new ones; and some
-//! CLI agents run without a sandbox. So the directory is searched before and after the program, and what changed is
-//! pointed out to the user. In a run, the changes of context paths are recorded anyway.
+//! Sandboxes make most existing files of this kind read-only, but a program can create new ones in many places; and
+//! some CLI agents run without a sandbox. So the directory is searched before and after the program, and what changed
+//! is pointed out to the user. Members of a run are not watched: the run itself records what they change.
 
 use crate::agent_processes::after_end;
 use crate::git_code::{git_code_of, inner_git_dirs, settings_digest};
@@ -19,8 +19,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The maximum number of entries that are searched, those near the top of the directory first: the search delays each
-/// start of a CLI agent. Directories of packages and builds are searched last, and have a limit of their own.
+/// The maximum number of entries that each step of a search reads, those near the top of the directory first: the
+/// search delays each start of a CLI agent. The steps are: the settings in working directories; all directories except
+/// those of packages and builds; those of packages and builds; the code to which git, links and settings lead.
 const MAX_ENTRIES: usize = 20_000;
 /// A directory with the output of builds, which can be very large.
 const BUILD_DIR: &str = "target";
@@ -32,12 +33,12 @@ const MAX_NAMED: usize = 10;
 /// What identifies the state of a file: its inode, its size and the time of its last change.
 type Stamp = (u64, u64, i64, i64);
 
-/// The files that run code later, before a program started.
+/// The state of the files that run code later, from before a program started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CodeWatch {
     roots: Vec<PathBuf>,
-    /// Directories to which the program has no access, or which it can only read. For repositories in them, git may run
-    /// code that is in the roots.
+    /// Directories to which the grant gives no access, or only read access. For repositories in them, git may run code
+    /// that is in the roots.
     elsewhere: Vec<PathBuf>,
     before: Found,
 }
@@ -103,8 +104,9 @@ impl CodeWatch {
         Self { roots, elsewhere, before: before.unwrap_or_default() }
     }
 
-    /// The files that were created or changed since the start; `None` if there are none. If a process of the program is
-    /// still running, files that it writes later are missing.
+    /// The files that were created or changed since the start. `None` if there are none, unless the program wrote so
+    /// many files that the search became incomplete. If a process of the program is still running, files that it
+    /// writes later are missing.
     pub(crate) async fn written(self) -> Option<WrittenCode> {
         let (roots, elsewhere) = (self.roots.clone(), self.elsewhere);
         let now = tokio::task::spawn_blocking(move || search(&roots, &elsewhere)).await.ok()?;
@@ -218,7 +220,7 @@ fn search(roots: &[PathBuf], elsewhere: &[PathBuf]) -> Found {
 struct Search {
     found: Found,
     dirs: VecDeque<SearchedDir>,
-    /// Directories of packages and builds, which are searched last.
+    /// Directories of packages and builds, which are searched after all other directories.
     packages: VecDeque<SearchedDir>,
     /// The `.git`s and other git directories that were found.
     repositories: Vec<PathBuf>,
@@ -285,8 +287,9 @@ impl Search {
         self.found.files.entry(path).or_insert((stamp, row));
     }
 
-    /// Adds a git directory. Its content changes with every command of git, so only a new one is reported and, of an
-    /// existing one and of those that it contains (of submodules and worktrees), what leads git to code.
+    /// Adds a git directory and the git directories inside it (of submodules and worktrees). Their content changes with
+    /// every command of git. So only two things are reported: a new git directory, and in an existing one, a change of
+    /// something that leads git to code.
     fn add_repository(&mut self, path: &Path) {
         let Some(row) = git_dir_row() else { return };
         self.repositories.push(path.to_owned());
@@ -305,7 +308,8 @@ impl Search {
         }
     }
 
-    /// Adds a config of git, which is reported if settings with which git runs code change, or if it cannot be read.
+    /// Adds a config of git. It is reported if settings with which git runs code change or, if the config cannot be
+    /// read, if the file changes at all.
     fn add_config(&mut self, path: PathBuf, row: &'static RunsCode) {
         match settings_digest(&path) {
             Some(settings) => {

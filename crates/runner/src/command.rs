@@ -47,7 +47,7 @@ pub struct CommandHost {
     disk: WorkspaceDisk,
 }
 
-/// The number of commands of one agent that run at once; further commands wait. Models call few tools at once.
+/// The maximum number of commands of one agent that run at once; further commands wait. Models call few tools at once.
 const MAX_RUNNING: usize = 8;
 
 impl CommandHost {
@@ -121,7 +121,8 @@ impl CommandHost {
                 let first =
                     self.run_locally(local, &arguments.command, &cwd, &mounts, time, &mut output).await;
                 match first {
-                    // Nothing of the command ran. Somebody may have saved a file in that moment.
+                    // Nothing of the command ran. The cause may be that somebody saved a file in that moment, so the
+                    // command is tried once more.
                     Err(error) if was_changed(&error) => {
                         let mounts = MountTable::new(&self.policy.sandbox_paths, access, protected);
                         self.run_locally(local, &arguments.command, &cwd, &mounts, time, &mut output).await
@@ -132,7 +133,7 @@ impl CommandHost {
         };
         let text = output.finish();
         let end = end.map(|end| self.with_unseen_limit(end, &text));
-        // A short command may fill the disk before its size is measured.
+        // A short command may fill the disk and end before the disk is measured.
         let note = self.disk.check().await;
         match end {
             Ok(end) if is_sandbox_failure(end, &text) => {
@@ -143,8 +144,8 @@ impl CommandHost {
         }
     }
 
-    /// Adds the limit on open files if the command's output says that it was reached: a process that ends at once
-    /// is not seen at the limit.
+    /// Adds the limit on open files if the command's output says that it was reached and no other limit was recorded: a
+    /// process that ends at once is not seen at the limit.
     fn with_unseen_limit(&self, end: CommandEnd, output: &str) -> CommandEnd {
         let is_refused = output.contains("Too many open files") || output.contains("EMFILE");
         let open_files = || is_refused.then(|| ReachedLimit::OpenFiles(self.launcher.limits().open_files));

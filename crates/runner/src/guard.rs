@@ -58,8 +58,8 @@ pub(crate) fn guard_main() -> ExitCode {
         Ok((child, guarded_command, enclosure, limited)) => {
             release_output();
             if guarded_command.restrictions.is_some() {
-                // Not before the command was started, which would inherit the priority. The command is in a session of its
-                // own, so it does not share a group of the scheduler with this process.
+                // The priority is raised only after the start of the command, because the command would inherit it. The
+                // command is in a session of its own, so it does not share a group of the scheduler with this process.
                 kernel::raise_priority();
             }
             let limit_watch = limited.map(|(limits, disk)| LimitWatch::start(limits, disk));
@@ -102,9 +102,9 @@ fn enclosure(guarded_command: &GuardedCommand) -> Enclosure {
     }
 }
 
-/// Limits the number of open files of this process, which the command inherits, the number of the user's processes at
-/// which the command can start no more, and what the command may write if its workspace is full already. (A file cannot
-/// grow beyond a size of zero; deleting is still possible.)
+/// Sets limits of this process, which the command inherits: the number of open files; the number of the user's
+/// processes and threads at which the command can start no more; and, if the workspace is full already, a file size of
+/// zero, so that the command can delete files but not write any.
 fn limit_files(limits: MachineLimits, paths: &WrittenPaths) -> io::Result<()> {
     lower_limit(Resource::Nofile, limits.open_files.into())?;
     if let Some(tasks) = kernel::tasks_of_machine() {
@@ -189,7 +189,8 @@ impl ChildWatch {
         Ok(Self { woken, reaped })
     }
 
-    /// Only looks: the main thread reaps, because it relies on the ids of children that were not reaped.
+    /// Waits for the end of children without reaping them. The main thread reaps them, because it relies on the ids of
+    /// children that were not reaped.
     fn watch(mut wake: PipeWriter, was_reaped: &Receiver<()>) {
         loop {
             match waitid(WaitId::All, WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
@@ -264,7 +265,7 @@ impl CommandWatch {
         }
     }
 
-    /// Waits for a control message, the end of a child or a reached limit.
+    /// Waits for a control message, the end of a child or a reached limit, at most for [`LONGEST_WAIT`].
     fn wait_for_control(&self) -> ControlMessage {
         let mut fds = vec![
             PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN),

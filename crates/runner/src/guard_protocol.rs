@@ -41,8 +41,8 @@ pub(crate) struct GuardedCommand {
     pub(crate) exempt_from_term: bool,
     /// The time between TERM and KILL.
     pub(crate) grace_ms: u64,
-    /// Where the command can write, if its use of the machine is limited; `None` for the user's own commands, which
-    /// have no limits.
+    /// Where the command can write, if its use of the machine is limited; `None` for a command without limits, such as a
+    /// command of the user that runs without a sandbox.
     pub(crate) limited: Option<WrittenPaths>,
 }
 
@@ -141,7 +141,7 @@ pub(crate) enum LandlockAccess {
 pub(crate) enum GuardReport {
     /// The command runs.
     Started,
-    /// The command could not be started, or was killed right after its start because its limits could not be watched.
+    /// The command could not be started, or was killed right after its start because it could not be watched.
     Failed {
         message: String,
         /// Whether the program, its interpreter or its working directory does not exist. Always false if the sandbox

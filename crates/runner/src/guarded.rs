@@ -55,7 +55,7 @@ impl GuardLauncher {
         Self { program, limits: ProcessLimits::default(), owner: None }
     }
 
-    /// Limits what each program that is started for an agent may use.
+    /// Limits what each program that is started for an agent or in a sandbox may use.
     #[must_use]
     pub fn with_limits(self, limits: ProcessLimits) -> Self {
         Self { limits, ..self }
@@ -67,7 +67,7 @@ impl GuardLauncher {
         Self { owner: Some(owner.to_owned()), ..self }
     }
 
-    /// The limits of programs that are started for agents.
+    /// The limits of programs that are started for agents or in a sandbox.
     pub(crate) fn limits(&self) -> MachineLimits {
         self.limits.into()
     }

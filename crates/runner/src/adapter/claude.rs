@@ -28,7 +28,8 @@ const API_KEY: &str = "ANTHROPIC_API_KEY";
 /// The environment variable that names the directory of Claude Code's own files.
 const CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 
-/// Claude Code's own files. With `CLAUDE_CONFIG_DIR` set, the file next to the directory is inside it.
+/// Claude Code's own files. `.claude.json` lies in the home directory or, if `CLAUDE_CONFIG_DIR` is set, in the
+/// directory that this variable names.
 const OWN_DIRS: &[OwnDir] = &[OwnDir {
     name: "claude",
     in_home: ".claude",
@@ -312,7 +313,7 @@ impl AgentAdapter for ClaudeCode {
             ready_limit: Some(Duration::from_secs(60)),
             busy: vec![Pattern::screen(r"esc to interrupt"), Pattern::title(r"^[◐◓◑◒] ")],
             asks: vec![
-                // The first pattern finds a dialog with its command, path or diff. The pattern below finds a dialog
+                // The first pattern finds a dialog with its command, path or diff; the second one finds a dialog
                 // whose beginning has scrolled off the screen.
                 AskPattern::new(
                     AskKind::Permission,

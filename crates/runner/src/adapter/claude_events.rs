@@ -15,7 +15,7 @@ pub(super) struct ClaudeEvents {
     /// The id of the last message that was counted as a model call.
     message: String,
     turns: u64,
-    /// Why the last request to the model failed.
+    /// Why a request to the model failed most recently; kept if a later request succeeds.
     trouble: Option<String>,
     result: Option<Value>,
 }

@@ -18,7 +18,7 @@ pub struct Codex;
 const NAME: &str = "codex";
 
 /// Codex's own files. The user's own conversations stay hidden: a conversation can contain the permission to run
-/// everything without asking, with which `codex resume` would continue it.
+/// everything without asking, and `codex resume` would restore that permission.
 const OWN_DIRS: &[OwnDir] = &[OwnDir {
     name: "codex",
     in_home: ".codex",

@@ -16,14 +16,14 @@ pub struct AgentInstallation {
     pub program: String,
     /// The path of the executable; `None` if the program is not installed.
     pub path: Option<PathBuf>,
-    /// The version in the npm package of the program, or else the first non-blank line that `--version` prints; `None`
-    /// if the program is not installed, could not be run, printed nothing or did not answer in time.
+    /// The version in the npm package of the program, or else the first non-blank line that `--version` prints. `None`
+    /// if the program is not installed, or if `--version` could not be run, printed nothing or took too long.
     pub version: Option<String>,
 }
 
-/// Looks up the executable of every adapter that has one (see [`find_program`]) and asks each program that was
-/// found for its version, all in parallel. A program that does not answer within `limit` is ended and reported
-/// without a version.
+/// Looks up the executable of every adapter that has one (see [`find_program`]) and finds out the version of each
+/// program that was found, all in parallel: from its npm package, or else by running it with `--version`. A program
+/// that does not answer within `limit` is ended and reported without a version.
 pub async fn find_agents(
     adapters: &Adapters,
     launcher: &GuardLauncher,

@@ -348,7 +348,7 @@ struct GeminiEvents {
     /// The tool calls in progress by id, each with the tool's name and input.
     calls: HashMap<String, (String, Value)>,
     turns: u64,
-    /// Why the last request to the model failed.
+    /// Why a request to the model failed most recently; kept if a later request succeeds.
     trouble: Option<String>,
     result: Option<Value>,
 }
@@ -447,9 +447,9 @@ impl EventHandler for GeminiEvents {
     }
 }
 
-/// The reason in a line of stderr with which Gemini CLI reports that a request to its model failed and is repeated:
-/// "Attempt 2 failed with status 500. Retrying with backoff... reason". Returns the part after the counter; `None` for
-/// any other line.
+/// Gemini CLI reports on stderr that a request to its model failed and is repeated: "Attempt 2 failed with status 500.
+/// Retrying with backoff... reason". Returns the part of such a line after the counter ("failed with status 500. …");
+/// `None` for any other line.
 pub(crate) fn failed_attempt(line: &str) -> Option<&str> {
     let (number, rest) = line.trim().strip_prefix("Attempt ")?.split_once(' ')?;
     (number.parse::<u32>().is_ok() && rest.starts_with("failed")).then_some(rest)

@@ -124,8 +124,8 @@ impl ToolEndpoint {
 }
 
 /// The name of Althing's MCP server in the settings of CLI agents. It must be a name that no user gives to a server: if
-/// two servers have the same name, a CLI agent merges them or keeps only one. Users name the server `althing mcp`
-/// `althing`.
+/// two servers have the same name, a CLI agent merges them or keeps only one. The name `althing` is not free: users
+/// give it to the server that `althing mcp` runs.
 pub const SERVER: &str = "althingtools";
 /// The variable that holds the bearer token.
 pub const TOKEN_VARIABLE: &str = "ALTHING_TOKEN";
@@ -320,11 +320,10 @@ pub enum OutputEvent {
     Trouble(Trouble),
 }
 
-/// Why a program cannot reach its model, in the program's own words. If the same problem occurs again, the text is the
-/// same.
+/// Why a program cannot reach its model. If the same problem occurs again, the text is the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What the program said, without counters.
+    /// What the program said, without counters; for Claude Code, a sentence of ours with the reported error.
     pub text: String,
     /// Whether retrying cannot help, so that the program is ended.
     pub is_final: bool,

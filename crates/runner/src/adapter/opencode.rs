@@ -383,7 +383,7 @@ struct OpencodeEvents {
     /// The finish reason of the last step.
     reason: String,
     error: Option<String>,
-    /// Why the last request to the model failed.
+    /// Why a request to the model failed most recently; kept if a later request succeeds.
     trouble: Option<String>,
     status: u64,
     usage: Usage,

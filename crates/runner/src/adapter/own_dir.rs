@@ -35,7 +35,8 @@ pub struct OwnFiles {
 /// What a program in a sandbox gets instead of the user's own file, and what becomes of its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
-    /// A copy, which is made anew at every start. The changes are lost.
+    /// A copy, which is made anew at every start. The changes are lost. Something that is too large to copy is linked
+    /// read-only if it is inside a directory, and otherwise left out.
     Copied,
     /// A copy of a JSON file that lies in the home directory unless the variable is set, without these keys. It is made
     /// anew at every start. The changes are lost.
@@ -43,8 +44,9 @@ pub enum Treatment {
         /// The keys that the copy does not contain.
         without: &'static [&'static str],
     },
-    /// A copy of a JSON file with credentials, which is made anew at every start. New tokens replace those in the user's
-    /// file; any other change is lost.
+    /// A copy of a JSON file with credentials, which is made anew at every start. New tokens replace those in the
+    /// user's file, unless the copy also has other changes or the user's file was changed in the meantime. Other
+    /// changes are lost.
     Credentials,
     /// Nothing of the user's. What the program writes is kept for the next start of the same agent or task.
     Kept,

@@ -11,7 +11,8 @@ use scan::{COPY, Step, copy_colored, plain_length, skip_string};
 
 /// A line of more than this many bytes is returned before it ends.
 const LONGEST_LINE: usize = 64 * 1024;
-/// A string sequence (OSC, DCS and the like) that does not end within this many bytes is treated as text from there on.
+/// If a read ends more than this many bytes after the beginning of a string sequence (OSC, DCS and the like) that has
+/// not ended, what follows is treated as text.
 const LONGEST_STRING: usize = 1024 * 1024;
 /// The most spaces that a cursor movement to the right produces.
 const MOST_SPACES: u32 = 500;

@@ -71,7 +71,8 @@ impl Container {
         self.state.read().await.id.clone()
     }
 
-    /// Stores the counters of a container and returns the ones that were stored before.
+    /// Stores the counters of a container and returns those that were stored before; zeros if those were of another
+    /// container.
     pub(super) fn counted(&self, id: &str, now: Counters) -> Counters {
         let mut stored = self.counters.lock().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *stored, (id.to_owned(), now));
@@ -157,7 +158,7 @@ impl Container {
                     }
                 }
                 result => {
-                    // A short command may fill the disk before its size is looked at.
+                    // A short command may fill the disk and end before the disk is measured.
                     let full = limits::disk_limit(self, &id).await;
                     drop(state);
                     if full.is_some() {

@@ -93,8 +93,8 @@ impl ContainerSpec {
         let open_files = Some(i64::from(limits.open_files));
         let (missing_files, missing_dirs): (Vec<_>, Vec<_>) =
             mounts.missing().iter().partition(|missing| missing.is_file);
-        // Docker would store a volume on disk without any limit, so each volume is replaced by a file system in memory
-        // of limited size.
+        // Docker would store a volume on disk without any limit, so each volume (unless we mount something at its path)
+        // is replaced by a file system in memory of limited size.
         let in_memory = format!("rw,exec,nosuid,nodev,size={},mode=1777", limits.disk);
         let is_mounted = |path: &str| mounts.rules().iter().any(|rule| rule.path == Path::new(path));
         let volumes = volumes.iter().filter(|path| !is_mounted(path));
@@ -153,8 +153,8 @@ pub(super) fn user() -> String {
     format!("{}:{}", rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw())
 }
 
-/// The path as text. The conversion is lossless: `SandboxPaths::checked` and `MountTable::with_text_paths` leave no other
-/// paths.
+/// The path as text. The conversion is lossless: `SandboxPaths::checked`, `MountTable::with_text_paths` and
+/// `find_all_live_sockets` let only UTF-8 paths through.
 fn text(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }

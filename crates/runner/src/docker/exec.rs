@@ -35,8 +35,8 @@ const MARK: &str = "ALTHING_CALL";
 const SHELL: &str = r#"if command -v bash >/dev/null 2>&1; then exec bash -c "$0"; else exec sh -c "$0"; fi"#;
 
 /// Sends a signal to every process in the container with the marker, using only a shell and grep; if the image does
-/// not contain grep, to every process in the container. Before they are killed, the processes are stopped, so that none
-/// starts another one or reports the end of its child meanwhile.
+/// not contain grep, to every process in the container. Before processes with the marker are killed, they are stopped,
+/// so that none starts another one or reports the end of its child meanwhile.
 const SIGNAL_MARKED: &str = r#"
 command -v grep >/dev/null 2>&1 || { kill -"$1" -1; exit; }
 send() {
@@ -59,7 +59,8 @@ else
 fi
 "#;
 
-/// Kills every process in the container except the first one, which keeps the container alive, and says so.
+/// Kills every process in the container except the first one, which keeps the container alive, and then prints
+/// [`KILLED`].
 const KILL_ALL: &str = "kill -KILL -1; echo killed";
 const KILLED: &str = "killed";
 
@@ -177,7 +178,8 @@ async fn stream_output(
             reached = &mut reached, if limit.is_none() && code.is_none() => {
                 limit = Some(reached);
                 if matches!(reached, ReachedLimit::Processes(_)) {
-                    // No process can be started to end the command, so the container is replaced.
+                    // No process can be started to end the command, so the caller replaces the container (see
+                    // `kill_leftovers`).
                     return Ok(CommandEnd { code: None, signal: None, timed_out, limit });
                 }
                 deadline = Instant::now();

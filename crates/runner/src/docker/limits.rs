@@ -19,7 +19,7 @@ use tokio::time::sleep;
 const LOOK: Duration = Duration::from_millis(500);
 /// The container's processes and the deleted files that they hold open are examined once in this many looks.
 const LOOKS_PER_LIST: u32 = 4;
-/// How many looks there are for each look at the container's own size, which the daemon has to add up.
+/// The container's own size, which the daemon has to add up, is read once in this many looks.
 const LOOKS_PER_SIZE: u32 = 2;
 
 /// Prints the container's counters of refused forks and of processes that were killed for memory, for both versions of
@@ -100,8 +100,8 @@ async fn processes(docker: &Docker, id: &str) -> Vec<i32> {
     listed.iter().map(|fields| fields.get(at).and_then(|pid| pid.parse().ok()).unwrap_or(i32::MAX)).collect()
 }
 
-/// Whether almost no process can be started in the container any more. Threads are not listed, so this is only sure
-/// for processes with one thread each, as in a fork bomb.
+/// Whether almost no process can be started in the container any more. Threads are not listed, so this is recognized
+/// only if the container is full of processes (as with a fork bomb), not if it is full of threads.
 fn is_full(pids: &[i32], limits: MachineLimits) -> bool {
     pids.len() as u64 * 10 >= u64::from(limits.processes) * 9
 }

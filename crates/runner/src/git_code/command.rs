@@ -1,6 +1,7 @@
 //! The files that a command in a git config may name. A command is text for a shell, which can build names in any way, so
 //! Althing does not try to parse it. Instead, a file counts as named if every component of its path (below the top
-//! directory, or below a directory that the command names) occurs somewhere in the command.
+//! directory, or below a directory that the command names) occurs somewhere in the command. Further files count if the
+//! command contains a pattern such as `*.sh` or mentions an interpreter.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -46,7 +47,7 @@ pub(super) struct Mentions {
     pub(super) names: BTreeSet<Vec<u8>>,
     /// Names of directories, in lower case, in which a pattern such as `*.sh` names files.
     pub(super) searched_dirs: BTreeSet<Vec<u8>>,
-    /// Whether the command starts one of the [`INTERPRETERS`].
+    /// Whether the command mentions one of the [`INTERPRETERS`], or a name that starts with `python`.
     pub(super) has_interpreter: bool,
 }
 
@@ -102,14 +103,15 @@ fn without_root(path: &Path) -> &Path {
     path.strip_prefix("/").unwrap_or(path)
 }
 
-/// The paths that the words of a command may name if it is run in `top`.
+/// The paths that the words of a command may name if it is run in `top`; none if the command is too long or contains
+/// too many names.
 pub(crate) fn paths_in_command(command: &[u8], top: &Path) -> Vec<PathBuf> {
     let words = Mentions::of(command).map(|mentions| mentions.words).unwrap_or_default();
     let path = |word: &Word| word.path(top, None).unwrap_or_else(|| top.join(OsStr::from_bytes(&word.text)));
     words.iter().map(path).collect()
 }
 
-/// The words of a command. A word ends where a shell would expand something.
+/// The words of a command. A word ends at white space, at an operator, and where a shell would expand something.
 fn words(text: &[u8]) -> Vec<Word> {
     let is_end = |byte: &u8| byte.is_ascii_whitespace() || b";&|<>(){}`$=,:!".contains(byte);
     let (mut words, mut start, mut before, mut last) = (Vec::new(), 0, 0, Vec::new());

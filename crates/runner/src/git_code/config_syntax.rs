@@ -1,7 +1,7 @@
 //! The syntax of git's config files, as git reads it (`git help config`, section "Syntax").
 //!
-//! Files and values are bytes: paths need not be UTF-8. Where git stops with an error, this parser goes on with the next
-//! line: a setting too many does no harm here.
+//! Files and values are bytes: paths need not be UTF-8. Where git stops with an error, this parser goes on with the
+//! next line: an extra setting does no harm here.
 
 /// One setting of a config file.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ use std::rc::Rc;
 
 /// The maximum number of entries that are searched for repositories.
 const MAX_ENTRIES: usize = 2_000_000;
-/// The same for the directories `elsewhere`, to which the agent has no access.
+/// The same for the directories `elsewhere` (see [`git_code`]).
 const MAX_ENTRIES_ELSEWHERE: usize = 100_000;
 /// The maximum number of files in a directory of hooks that are looked at.
 const MAX_HOOKS: usize = 200;
@@ -58,8 +58,9 @@ pub struct GitCode {
     pub paths: Vec<PathBuf>,
     /// Those of the paths that are config files.
     pub config_files: Vec<PathBuf>,
-    /// The writable directories, as canonical paths, with a repository whose config cannot be read or is too large, so
-    /// that anything in them could be what git runs; and the writable directories inside git directories.
+    /// The writable directories, as canonical paths, in or around which there is a repository whose config cannot be
+    /// read, is too large or names too much, so that anything in them could be what git runs; and the writable
+    /// directories inside git directories.
     pub unknown: Vec<PathBuf>,
 }
 
@@ -71,7 +72,7 @@ pub fn git_code(writable: &[PathBuf], others: &[PathBuf], elsewhere: &[PathBuf])
 }
 
 /// The paths of [`git_code`] for three kinds of repositories: those around the `roots`, those whose `.git` or git
-/// directory is in `found`, and those in the directories `elsewhere`.
+/// directory is in `found`, and those in and around the directories `elsewhere`.
 pub(crate) fn git_code_of(roots: &[PathBuf], found: &[PathBuf], elsewhere: &[PathBuf]) -> Vec<PathBuf> {
     let roots = canonical(roots);
     let real = |path: &PathBuf| Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
@@ -81,7 +82,7 @@ pub(crate) fn git_code_of(roots: &[PathBuf], found: &[PathBuf], elsewhere: &[Pat
     code_in(&roots, all, &UserConfig::read()).paths
 }
 
-/// The repositories in and around the directories `dirs`, without those inside the `searched` directories.
+/// The repositories around the directories `dirs`, and those near their top that are not in the `searched` directories.
 fn repositories_elsewhere(dirs: &[PathBuf], searched: &[PathBuf]) -> Vec<Repository> {
     let dirs: BTreeSet<PathBuf> = canonical(dirs).into_iter().collect();
     let mut found: Vec<Repository> = dirs.iter().flat_map(|dir| around(dir)).collect();
@@ -136,8 +137,8 @@ fn code_in(roots: &[PathBuf], repositories: impl Iterator<Item = Repository>, us
         paths.add_repository(&repository, user);
     }
     let CodePaths { found, config_files, git_dirs, unknown, .. } = paths;
-    // A git directory that is protected is protected as a whole. A `.git` may lead anywhere, also to a directory above
-    // `root`, which is not protected.
+    // A git directory that is protected is protected as a whole. A `.git` may lead anywhere, also to a root or to a
+    // directory outside the roots, which are not protected.
     let git_dirs: Vec<PathBuf> =
         git_dirs.into_iter().filter(|dir| !roots.contains(dir) && found.contains(dir)).collect();
     let is_in_repository = |path: &PathBuf| {
@@ -264,7 +265,7 @@ impl<'a> CodePaths<'a> {
         }
     }
 
-    /// Adds a directory of hooks. If the working tree is inside that directory, only the hooks themselves are added.
+    /// Adds a directory of hooks. If it is or contains the working tree, only the hooks themselves are added.
     fn add_hooks(&mut self, base: &Path, dir: &Path, top: &Path) {
         if self.add_unless_around(base, dir, top) {
             // A hook may be a symlink to a file elsewhere.
@@ -281,7 +282,8 @@ impl<'a> CodePaths<'a> {
         }
     }
 
-    /// Adds a directory, unless it contains the working tree.
+    /// Adds a directory, unless it is or contains the working tree; symlinks on the way to it are added in any case.
+    /// Returns whether the directory itself was added.
     fn add_unless_around(&mut self, base: &Path, dir: &Path, top: &Path) -> bool {
         let mut places = places(base, dir);
         let is_free = !places.last().is_some_and(|last| top.starts_with(last));
@@ -389,15 +391,15 @@ impl<'a> CodePaths<'a> {
         }
     }
 
-    /// Adds a path that does not exist. The program may be anywhere, but other paths must be in an existing directory:
-    /// not everything with a slash is a path.
+    /// Adds a path that does not exist, unless it is a pattern. The program may be anywhere, but other paths must be in
+    /// an existing directory: not everything with a slash is a path.
     fn add_missing(&mut self, path: &Path, is_program: bool, has_interpreter: bool) {
         let path = without_dots(path);
         let is_pattern = path.as_os_str().as_bytes().iter().any(|byte| b"*?[".contains(byte));
         if is_pattern || (!is_program && !path.parent().is_some_and(Path::is_dir)) {
             return;
         }
-        // The program of a package appears when the packages are installed.
+        // The program of a package appears when the packages are installed, so its path must stay writable.
         let is_package =
             |root: &PathBuf| path.strip_prefix(root).is_ok_and(|path| package_dir(path).is_some());
         if self.roots.iter().any(is_package) {
@@ -456,7 +458,7 @@ pub(crate) fn settings_digest(file: &Path) -> Option<u64> {
     let bytes = try_read_file(file, MAX_BYTES).ok()?.unwrap_or_default();
     let mut hasher = DefaultHasher::new();
     for setting in config_syntax::settings(&bytes) {
-        // Git itself and other programs change settings of which nothing is known.
+        // Settings of which nothing is known do not count: git itself and other programs change them.
         let is_code = settings::named(&setting).is_some_and(|named| !matches!(named, Named::Unknown(_)));
         if is_code || setting.name == "extensions.worktreeconfig" {
             (setting.name, setting.subsection, setting.value).hash(&mut hasher);

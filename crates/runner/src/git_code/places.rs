@@ -12,8 +12,8 @@ const MAX_LINKS: usize = 40;
 pub(crate) fn places(base: &Path, path: &Path) -> Vec<PathBuf> {
     let mut at = if path.is_absolute() { PathBuf::from("/") } else { base.to_owned() };
     let (mut rest, mut found) = (names_from_the_end(path), Vec::new());
-    // How many directories were entered by their names since the start or the last symlink, whose own directory is
-    // protected with it.
+    // How many directories were entered by their names since the start or since the last symlink. If a symlink is
+    // protected, so are the directories above it.
     let (mut entered, mut links) = (0, 0);
     while let Some(name) = rest.pop() {
         if name == ".." {

@@ -63,12 +63,12 @@ pub(super) fn is_in_git_dir(dir: &Path) -> bool {
     false
 }
 
-/// The repositories around a directory.
+/// The repositories whose `.git` is in a directory above `root`, with the repositories inside their git directories.
 pub(super) fn around(root: &Path) -> impl Iterator<Item = Repository> {
     root.ancestors().skip(1).flat_map(|dir| Repository::all_at(&dir.join(GIT_DIR)))
 }
 
-/// The repositories in a directory. Counts the entries that it searches in `entries`, up to `max_entries`.
+/// The repositories in a directory. Adds the number of searched entries to `entries`, and stops at `max_entries`.
 pub(super) fn repositories(root: &Path, entries: &mut usize, max_entries: usize) -> Vec<Repository> {
     let mut found = Vec::new();
     let mut dirs = vec![root.to_owned()];

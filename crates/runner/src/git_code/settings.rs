@@ -165,7 +165,7 @@ pub(super) fn named(setting: &Setting) -> Option<Named> {
         _ if COMMANDS.iter().any(|known| is(known)) || MARKED_COMMANDS.iter().any(is_marked) => {
             Some(Named::Command(value()))
         }
-        // A subsection is the name of an alias in newer versions of git.
+        // In newer versions of git, the name of an alias can also be a subsection.
         name if name.starts_with("alias.") => Some(Named::Arguments(value())),
         _ if DATA.iter().any(|known| is(known)) => None,
         _ => Some(Named::Unknown(value())),
